@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 import zlib
 from typing import Any
 
 import pytest
 
 from framehold_core.errors import StoreUnavailable
+from framehold_router.api import history as answers
 from framehold_router.collect import history as histories
 from framehold_router.collect.history import COARSE, STEP, History
 from framehold_router.collect.samples import Sampler, of_fleet, of_several, packed, release, unpacked
@@ -162,9 +164,64 @@ async def test_what_ended_is_forgotten() -> None:
     router = fleet.router()
     await fleet.passed(router, FIRST, a={"parked": 1})
     await router.samples(STEP, [FIRST])
-    fleet.now += histories.KEPT[STEP] + 300
-    await router.samples(STEP, [int(fleet.now // STEP) - 1])
+    later = FIRST + (histories.KEPT[STEP] + 300) // STEP
+    await router.samples(STEP, [later])
+    await fleet.passed(router, later, a={"parked": 1})
     assert FIRST not in router._known[STEP]
+
+
+async def test_what_nobody_looks_at_is_not_kept_in_memory() -> None:
+    """A day of 100 nodes takes more than 100 MB, and one look would hold it for as long as the router runs."""
+    store = Shelf()
+    fleet = Fleet(store)
+    router = fleet.router()
+    await fleet.passed(router, FIRST, a={"parked": 1})
+    minute = FIRST * STEP // COARSE
+    await store.keep_sample(COARSE, minute, packed(Sample(nodes={"a": Figures(parked=1)})), 3600.0)
+    await router.samples(COARSE, [minute])
+    store.away = True
+    await fleet.passed(router, FIRST + 1, a={"parked": 2})
+    assert minute in router._known[COARSE]
+    await fleet.passed(router, FIRST + 2 + histories.REMEMBERED // STEP, a={"parked": 3})
+    assert not router._known[COARSE] and not router._known[STEP]
+    store.away = False
+    found = await router.samples(STEP, [FIRST + 1])
+    assert rates(found) == [0.0] or found[0] is not None, "what only this router knows is not forgotten"
+    assert (await router.samples(COARSE, [minute]))[0] is not None
+
+
+async def test_other_work_runs_while_many_samples_are_read() -> None:
+    """Those of a large fleet take up to a second of CPU."""
+    store, slots = Shelf(), range(FIRST - 100, FIRST)
+    for slot in slots:
+        await store.keep_sample(STEP, slot, packed(Sample(nodes={"a": Figures(parked=1)})), 3600.0)
+    router, turns = Fleet(store).router(), 0
+
+    async def other_work() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other_work())
+    assert None not in await router.samples(STEP, slots)
+    task.cancel()
+    assert turns >= 10
+
+
+def test_the_figures_of_a_node_take_little_memory() -> None:
+    """A router holds those of 100 nodes in 1,800 slots while somebody looks at a day."""
+    figures = Figures(rounds=123.456, ended=12.3, failed=0.5, p50=0.0123, p99=0.1234, store=0.001, lag=0.002, busy=0.5,
+                      parked=1234, running=1234, frames=1234, rss=123456789)  # fmt: skip
+    data = packed(Sample(nodes={f"node-{number}": figures for number in range(100)}))
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        held = unpacked(data)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held is not None and after - before < 100 * 700
 
 
 def test_the_figures_of_a_fleet_and_of_a_minute() -> None:
@@ -221,6 +278,19 @@ async def test_the_answer_has_series_and_marks() -> None:
         assert each["nodes"]["b"]["parked"][-3:] == [10, 10, 10]
         assert (await get(client, "/api/v1/history?range=24h"))["step"] == COARSE
         await get(client, "/api/v1/history?range=2h", 400)
+
+
+async def test_of_the_nodes_of_a_day_those_that_were_there_last_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An autoscaled fleet has hundreds of names in a day, and a list of all would take hundreds of megabytes."""
+    monkeypatch.setattr(answers, "MAX_NODES", 2)
+    async with cast_of() as cast:
+        end = int(NOW // STEP)
+        for slot, names in ((end - 3, "abc"), (end - 2, "acd"), (end - 1, "d")):
+            nodes = {name: Figures(parked=1) for name in names}
+            await cast.store.keep_sample(STEP, slot, packed(Sample(nodes=nodes)), 3600.0)
+        view = await get(await cast.client(), "/api/v1/history?range=15m&each=true")
+        assert list(view["nodes"]) == ["a", "d"]
+        assert view["series"]["parked"][-3:] == [3, 3, 1]
 
 
 async def test_a_router_that_keeps_none_says_so() -> None:

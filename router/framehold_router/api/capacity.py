@@ -104,7 +104,9 @@ def _resource(
 
 
 def _full_in(usage: _Usage, series: str, samples: Sequence[Sample | None]) -> float | None:
-    """Seconds until a node reaches its limit at the slope of its samples."""
+    """Seconds until a node reaches its limit at the slope of its samples; None without a `series` of the resource."""
+    if not series:
+        return None
     points = [
         (index * STEP, value)
         for index, sample in enumerate(samples)

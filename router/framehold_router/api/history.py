@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from ..collect.fleet_log import Logged
 from ..collect.history import COARSE, KEPT, STEP
-from ..collect.samples import of_fleet
+from ..collect.samples import MAX_NODES
 from ..models.events import Kind
 from ..models.history import SERIES, Figures, HistoryQuery, HistoryView, MarkView, Sample
 from ..models.tools import NO_FIGURES
@@ -23,6 +24,8 @@ _MARKED = {
 }
 MAX_MARKS = 200
 _PER_SECOND = ("ended", "failed", "refused")
+Series = dict[str, list[float | None]]
+"""By name, one value for each slot."""
 
 
 async def answer(sources: Sources, asked: Asked) -> HistoryView:
@@ -39,12 +42,11 @@ async def answer(sources: Sources, asked: Asked) -> HistoryView:
     end = int(sources.clock() // step)
     slots = range(end - length // step, end)
     samples, logged = await asyncio.gather(history.samples(step, slots), sources.log.logged())
-    names = sorted({name for sample in samples if sample is not None for name in sample.nodes})
     return HistoryView(
         step=step,
         start=slots.start * step,
-        series=_series(samples, query, step),
-        nodes={name: _columns([_of_node(sample, name) for sample in samples]) for name in names} if query.each else {},
+        series=_series(samples, await history.of_fleet(step, slots), query, step),
+        nodes=await _of_each(samples) if query.each else {},
         marks=_marks(logged, samples, slots.start * step, step, query.node),
     )
 
@@ -57,15 +59,27 @@ async def last_hour(sources: Sources) -> list[Sample | None]:
     return await sources.history.samples(STEP, range(end - KEPT[STEP] // STEP, end))
 
 
-def _series(samples: Sequence[Sample | None], query: HistoryQuery, step: int) -> dict[str, list[float | None]]:
+async def _of_each(samples: Sequence[Sample | None]) -> dict[str, Series]:
+    """The series of each of the nodes that were there last, in order of their names. Other work runs in between."""
+    there = (name for sample in reversed(samples) if sample is not None for name in sample.nodes)
+    found = {}
+    for name in sorted(islice(dict.fromkeys(there), MAX_NODES)):
+        found[name] = _columns([_of_node(sample, name) for sample in samples])
+        await asyncio.sleep(0)
+    return found
+
+
+def _series(
+    samples: Sequence[Sample | None], fleet: Sequence[Figures | None], query: HistoryQuery, step: int
+) -> Series:
     if query.tool:
         return of_tool(samples, query.tool, step)
     if query.node:
         return _columns([_of_node(sample, query.node) for sample in samples])
-    return _columns([None if sample is None or not sample.nodes else of_fleet(sample) for sample in samples])
+    return _columns(fleet)
 
 
-def of_tool(samples: Sequence[Sample | None], tool: str, step: int) -> dict[str, list[float | None]]:
+def of_tool(samples: Sequence[Sample | None], tool: str, step: int) -> Series:
     """The series of one tool. Where nobody called it nothing was waited for, so there are no quantiles."""
     rows = [None if sample is None else sample.tools.get(tool, NO_FIGURES) for sample in samples]
     return {
@@ -82,7 +96,7 @@ def _of_node(sample: Sample | None, node: str) -> Figures | None:
     return None if sample is None else sample.nodes.get(node)
 
 
-def _columns(rows: Sequence[Figures | None]) -> dict[str, list[float | None]]:
+def _columns(rows: Sequence[Figures | None]) -> Series:
     """One series for each figure that has a value at all."""
     columns = {name: [None if row is None else getattr(row, name) for row in rows] for name in SERIES}
     return {name: values for name, values in columns.items() if any(value is not None for value in values)}

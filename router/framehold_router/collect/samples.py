@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..models.history import Figures, Sample
+from ..models.history import SERIES, Figures, Sample
 from ..models.nodes import NodeView
 from ..models.tools import ToolCounts, ToolFigures, ToolsStatus
 
@@ -23,6 +23,8 @@ MAX_NODES, MAX_TOOLS = 100, 202
 MAX_BYTES = 256 * 1024
 """Bytes of a sample that is read, after it is decompressed."""
 _RATES = ("rounds", "ended", "failed")
+_COUNTS = tuple(ToolCounts.model_fields)
+_NOTHING = ToolCounts()
 _HIGHEST, _MIDDLE = ("p99", "lag", "busy"), ("p50", "store")
 
 
@@ -69,8 +71,10 @@ class Sampler:
             for tool in node.tools:
                 life = node.node_id, node.boot, tool.tool
                 self._tools[life] = tool
-                new = difference(tool, before[life]) if life in before else ToolCounts()
-                if tool.parked or new != ToolCounts():
+                old = before.get(life)
+                counted = old is not None and any(getattr(tool, name) != getattr(old, name) for name in _COUNTS)
+                new = difference(tool, old) if old is not None and counted else _NOTHING
+                if tool.parked or new != _NOTHING:
                     here = ToolFigures(**dict(new), parked=tool.parked)
                     found[tool.tool] = added([found[tool.tool], here], sum) if tool.tool in found else here
         return dict(sorted(found.items())[:MAX_TOOLS])
@@ -79,7 +83,7 @@ class Sampler:
 def difference(now: ToolCounts, before: ToolCounts) -> ToolCounts:
     """What was counted since `before`."""
     found: dict[str, Any] = {}
-    for name in ToolCounts.model_fields:
+    for name in _COUNTS:
         new, old = getattr(now, name), getattr(before, name)
         if isinstance(new, tuple):
             differences = tuple(max(0, a - b) for a, b in zip_longest(new, old, fillvalue=0))
@@ -93,7 +97,7 @@ def added(figures: Sequence[ToolFigures], of_parked: Callable[[Sequence[float]],
     """The figures of one tool in several slots, or on several nodes. Counts are added; `of_parked` makes one number of
     the numbers of parked calls."""
     found: dict[str, Any] = {}
-    for name in ToolCounts.model_fields:
+    for name in _COUNTS:
         values = [getattr(item, name) for item in figures]
         if isinstance(values[0], tuple):
             found[name] = tuple(map(sum, zip_longest(*values, fillvalue=0)))
@@ -132,7 +136,7 @@ def of_several(samples: Sequence[Sample]) -> Sample:
 def _combined(figures: Sequence[Figures], add: Callable[[Sequence[float]], float]) -> Figures:
     """One for several. `add` makes one value of rates, counts and bytes."""
     found: dict[str, Any] = {}
-    for name in Figures.model_fields:
+    for name in SERIES:
         values = [value for item in figures if (value := getattr(item, name)) is not None]
         if not values:
             continue
