@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from framehold_router.api import paging
+from framehold_router.api import leases, paging
 from framehold_router.models.choices import Sort
 from tests.router.cast import Answer, Cast, cast_of, get, member, said, saying
 from tests.router.test_api_paging import lease
@@ -59,6 +59,35 @@ async def test_nodes_are_asked_what_was_asked(cast: Cast) -> None:
         "state": "parked", "expiring": "60.0", "replayed": "true", "tool": "a&b\u00e4", "call": "ab", "sort": "began",
         "descending": "true", "limit": "7", "after": after,
     }  # fmt: skip
+
+
+async def test_many_nodes_are_asked_for_a_part_of_a_long_page(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 calls of each of 100 nodes would take 180 MB. What a page leaves out is on the next ones."""
+    monkeypatch.setattr(leases, "MAX_ITEMS", 4)
+    monkeypatch.setattr(leases, "_FEWEST", 1)
+    held = {"a": ["1", "2", "3", "4", "5"], "b": ["6"]}
+
+    def page_of(name: str) -> Answer:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            after, limit = request.query.get("after"), int(request.query["limit"])
+            there = [call for call in held[name] if after is None or call > paging.decode(after)[1]]
+            shown = there[:limit]
+            more = {"next": paging.encode(Sort.CALL, lease(shown[-1], name))} if len(there) > limit else {}
+            return await listing(*shown, node=name, total=len(there), **more)(request)
+
+        return answer
+
+    for name in held:
+        await node(cast, name, page_of(name))
+    client, listed, after = await cast.client(), list[str](), ""
+    while True:
+        body = await get(client, f"/api/v1/leases?limit=5{after}")
+        listed += [item["call_id"] for item in body["items"]]
+        if body["next"] is None:
+            break
+        after = f"&after={body['next']}"
+    assert listed == ["1", "2", "3", "4", "5", "6"]
+    assert {request.query["limit"] for request in cast.asked} == {"2"}
 
 
 @pytest.mark.parametrize(

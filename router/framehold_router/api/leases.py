@@ -3,6 +3,9 @@
 The law: no request scans the store. A node lists the table in its memory; the one node that looks for orphaned calls
 also lists those that it found.
 
+All answers to one request have MAX_ITEMS items together. So of a large fleet a long page may have fewer items than its
+limit; its `next` says that there are more.
+
 A call may be listed twice: it moved between two answers, or it is listed as orphaned and runs again. The item with the
 highest epoch counts; of two with the same epoch, the item of the node that holds the call.
 """
@@ -26,6 +29,9 @@ from .sources import Asked, Refused, Sources
 PATH = "/admin/leases"
 MAX_BYTES_PER_CALL = 2048
 """Bytes that one call may take in an answer. It usually takes about 500."""
+MAX_ITEMS = 10_000
+"""Items that all nodes together may answer to one request; each takes about 2 KB of memory."""
+_FEWEST = 20
 _HELD = (State.PARKED, State.RUNNING)
 PageT = TypeVar("PageT", LeasesView, CallsView)
 
@@ -58,11 +64,13 @@ async def gather(
     sources: Sources, members: Sequence[Member], path: str, view: type[PageT], query: LeaseQuery | CallsQuery
 ) -> tuple[list[PageT], list[str]]:
     """The pages with which `members` answer `query`, and the names of those that gave no answer that can be read."""
-    size = MAX_ANSWER_BYTES + MAX_BYTES_PER_CALL * query.limit
+    limit = min(query.limit, max(_FEWEST, MAX_ITEMS // max(1, len(members))))
+    size = MAX_ANSWER_BYTES + MAX_BYTES_PER_CALL * limit
+    wanted = parameters(query.model_copy(update={"limit": limit}))
 
     async def ask(member: Member) -> PageT | None:
         try:
-            return await sources.node_client.ask(member, path, view, parameters(query), size)
+            return await sources.node_client.ask(member, path, view, wanted, size)
         except Unanswered:
             return None
 
