@@ -7,7 +7,8 @@
     4. the handler was entered again and stands where it stood: `rebuilt`
     5. the retry has its reply, or never will: `stepped`
 
-The law: it only remembers, and no more than the last MAX_TAKEOVERS. A frame that this process dropped itself and
+The law: it only remembers, and no more than the last MAX_TAKEOVERS. A takeover that has ended holds nothing of its call
+but the id: a call's journal and arguments may take megabytes. A frame that this process dropped itself and
 rebuilds is no takeover, nor is a round of a call that is carried in its token: no process holds such a call between two
 rounds. A stuck call is one takeover, however often its client asks for it.
 """
@@ -23,7 +24,7 @@ from typing import Literal
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
-from framehold_core.ids import prefix
+from framehold_core.ids import CallId, prefix
 from framehold_core.requests import Evidence, Verdict
 from framehold_router.models.events import TakeoverView
 
@@ -45,9 +46,10 @@ client has left."""
 
 @dataclass(slots=True)
 class Takeover:
-    """One takeover; see `TakeoverView`. Times are in seconds since 1970."""
+    """One takeover; see `TakeoverView`. Times are in seconds since 1970. `slot` is None once it has ended."""
 
-    slot: Slot
+    slot: Slot | None
+    call_id: CallId
     reason: Literal["died", "released", "restarted"]
     from_node: str
     from_boot: str
@@ -59,6 +61,13 @@ class Takeover:
     outcome: Ending = "under way"
     call: str = ""
     tool: str = ""
+    kept_code: bool = False
+
+    def end(self, outcome: Ending) -> None:
+        """Note how it ended, and let go of the call."""
+        assert self.slot is not None
+        self.outcome, self.kept_code = outcome, self.slot.handler.enters_kept
+        self.slot = None
 
     def view(self, to_node: str, to_boot: str) -> TakeoverView:
         """The takeover as the API shows it; `to_node` and `to_boot` are this process."""
@@ -76,7 +85,7 @@ class Takeover:
             replayed=self.replayed,
             resumed=self.resumed,
             outcome=self.outcome,
-            kept_code=self.slot.handler.enters_kept,
+            kept_code=self.kept_code if self.slot is None else self.slot.handler.enters_kept,
         )
 
 
@@ -113,6 +122,7 @@ class Takeovers:
         looked = self._asked.get(slot, time.time())
         self._claims[slot] = Takeover(
             slot,
+            slot.call.id,
             reason if released or write.evidence is Evidence.OWNER else "died",
             owner,
             record.head.boot,
@@ -132,7 +142,7 @@ class Takeovers:
         self.undecided(slot)
         if takeover is not None:
             takeover.claimed, takeover.epoch = time.time(), slot.call.epoch
-            self._remember(takeover)
+            self._remember(takeover, slot)
             self.under_way[slot] = takeover
         return takeover
 
@@ -143,10 +153,10 @@ class Takeovers:
         self.undecided(slot)
         if takeover is None or verdict not in _REFUSED:
             return None
-        takeover.outcome = _REFUSED[verdict]
+        takeover.end(_REFUSED[verdict])
         if takeover.outcome == "stuck" and any(_is_same(takeover, other) for other in self._takeovers):
             return None
-        self._remember(takeover)
+        self._remember(takeover, slot)
         return takeover
 
     def stepped(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> Takeover | None:
@@ -156,27 +166,27 @@ class Takeovers:
             takeover.replayed = time.time()
             self._changed(takeover)
         if any(isinstance(item, fx.Respond) and not isinstance(item.response, fx.Refusal) for item in effects):
-            takeover.outcome, takeover.resumed = "recovered", time.time()
+            takeover.resumed = time.time()
+            takeover.end("recovered")
         elif slot.call.phase in (Phase.IDLE, Phase.LOOKING):
-            takeover.outcome = _OUTCOMES.get(type(event), "failed")
+            takeover.end(_OUTCOMES.get(type(event), "failed"))
         elif isinstance(event, ev.Rebuilt) and slot.call.phase is Phase.PARKED:
             # All requests have left, or brought malformed answers: the frame is rebuilt and waits for the next retry.
-            takeover.outcome = "recovered"
+            takeover.end("recovered")
         else:
             return None
         del self.under_way[slot]
         self._changed(takeover)
         return takeover
 
-    def _remember(self, takeover: Takeover) -> None:
-        slot = takeover.slot
+    def _remember(self, takeover: Takeover, slot: Slot) -> None:
         takeover.call, takeover.tool = prefix(slot.call.id), slot.tool
-        if len(self._takeovers) >= MAX_TAKEOVERS:
-            self.under_way.pop(self._takeovers.popleft().slot, None)
+        if len(self._takeovers) >= MAX_TAKEOVERS and (oldest := self._takeovers.popleft().slot) is not None:
+            self.under_way.pop(oldest, None)
         self._takeovers.append(takeover)
         self._changed(takeover)
 
 
 def _is_same(takeover: Takeover, other: Takeover) -> bool:
     """Whether both say that the same call is stuck."""
-    return other.outcome == takeover.outcome and other.slot.call.id == takeover.slot.call.id
+    return other.outcome == takeover.outcome and other.call_id == takeover.call_id
