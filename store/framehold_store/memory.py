@@ -3,8 +3,8 @@
 Memory is bounded by time and by number. An expired record is dropped when it is next accessed, or by a heap of expiry
 times: each request removes a few expired records from its top. Every call has one entry in the heap. An entry that
 comes up too early, because a write has moved the expiry, is put back. At most `max_tombstones` records of finished
-calls are kept, the oldest are dropped first. A late duplicate of a dropped call gets "invalid or expired" instead of
-the outcome.
+calls are kept, with MAX_OUTCOME_BYTES of outcomes; the oldest are dropped first. A late duplicate of a dropped call
+gets "invalid or expired" instead of the outcome.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from .feed import Feed
 _log = logging.getLogger(__name__)
 
 MAX_TOMBSTONES = 100_000
+MAX_OUTCOME_BYTES = 64 * 2**20
+"""Bytes of the outcomes of finished calls that are kept at most: of 2,000 calls with the largest outcomes."""
 _STALE_ENTRIES = 1_000
 """Heap entries of dropped calls, beyond one for each call that is kept, that cause no clean-up of the heap."""
 _EXPIRED_PER_REQUEST = 32
@@ -43,9 +45,11 @@ class MemoryStore:
         self._max_tombstones = max_tombstones
         self._calls: dict[CallId, Stored] = {}
         self._due: list[tuple[float, CallId]] = []
-        self._tombstones: OrderedDict[CallId, None] = OrderedDict()
-        """Finished calls, the oldest first. In a plain dict, finding the first key would pass over the empty places of
-        all dropped keys."""
+        self._tombstones: OrderedDict[CallId, int] = OrderedDict()
+        """Finished calls with the bytes of their outcomes, the oldest first. In a plain dict, finding the first key would
+        pass over the empty places of all dropped keys."""
+        self._outcome_bytes = 0
+        """The sum of these bytes."""
         self._nodes: dict[NodeId, NodeRecord] = {}
         self._pauses: dict[str, Pause] = {}
         self._deaths: dict[str, dict[str, float]] = {}
@@ -89,15 +93,17 @@ class MemoryStore:
         if before is None:
             heapq.heappush(self._due, (after.record.expires, call))
         if after.record.state in (RecordState.DONE, RecordState.LOST):
-            self._tombstones[call] = None
-            if len(self._tombstones) > self._max_tombstones:
+            size = len(after.record.outcome)
+            self._outcome_bytes += size - self._tombstones.get(call, 0)
+            self._tombstones[call] = size
+            while len(self._tombstones) > self._max_tombstones or self._outcome_bytes > MAX_OUTCOME_BYTES:
                 self._forget(next(iter(self._tombstones)))
         elif self._tombstones:
-            self._tombstones.pop(call, None)
+            self._outcome_bytes -= self._tombstones.pop(call, 0)
 
     def _forget(self, call: CallId) -> None:
         self._calls.pop(call, None)
-        self._tombstones.pop(call, None)
+        self._outcome_bytes -= self._tombstones.pop(call, 0)
         if len(self._due) > 2 * len(self._calls) + _STALE_ENTRIES:
             self._due = [(stored.record.expires, call) for call, stored in self._calls.items()]
             heapq.heapify(self._due)

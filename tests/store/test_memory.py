@@ -4,6 +4,7 @@ import pytest
 
 from framehold_core.lease import Renewal
 from framehold_core.requests import Verdict
+from framehold_store import memory
 from framehold_store.memory import MemoryStore
 from tests.store.calls import PLAIN, Story
 from tests.store.test_registry import node
@@ -69,6 +70,24 @@ async def test_tombstones_are_bounded() -> None:
         await store.run(story.finish)
     verdicts = [(await store.run(story.read)).verdict for story in (first, lost, *others)]
     assert verdicts == [Verdict.OK, Verdict.MISSING, Verdict.MISSING, Verdict.OK, Verdict.OK]
+
+
+async def test_the_outcomes_of_finished_calls_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 outcomes of the largest size would take 3 GB."""
+    monkeypatch.setattr(memory, "MAX_OUTCOME_BYTES", 100)
+    clock = Clock()
+    store = MemoryStore(clock)
+    stories = [Story() for _ in range(4)]
+    for story in stories:
+        await store.run(story.ask)
+        await store.run(story.finish._replace(outcome=b"x" * 40))
+    verdicts = [(await store.run(story.read)).verdict for story in stories]
+    assert verdicts == [Verdict.MISSING, Verdict.MISSING, Verdict.OK, Verdict.OK]
+    assert store._outcome_bytes == 80
+    clock.now += 10_000
+    for _ in stories:
+        await store.run(Story().read)
+    assert not store._calls and store._outcome_bytes == 0
 
 
 async def test_the_heap_does_not_grow_with_dropped_tombstones() -> None:
