@@ -182,16 +182,23 @@ def test_a_call_that_ended_lately_is_found_by_its_beginning(operator: Operator, 
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("open_calls", "ended", "says"),
     [
-        (page(LEASE, {**LEASE, "call_id": OTHER}, total=12), "12 calls begin with 0123; give more of the id"),
-        (page(), "no call begins with 0123, or several that have ended do; framehold leases lists"),
-        (page(missing=("n7",)), "or several that have ended do (no answer came from n7); framehold leases lists"),
+        (
+            page(LEASE, {**LEASE, "call_id": OTHER}, total=12),
+            page(),
+            "12 calls begin with 0123; give more of the id (framehold leases",
+        ),
+        (page(), page(total=12), "12 ended calls begin with 0123; give more of the id (framehold calls"),
+        (page(), page(), "no call begins with 0123; framehold leases lists"),
+        (page(missing=("n7",)), page(missing=("n7", "n2")), "0123 (no answer came from n2, n7); framehold leases"),
     ],
 )
-def test_a_name_that_is_not_one_calls(answer: Any, says: str, operator: Operator, router: FakeRouter) -> None:
-    router.say("leases", answer)
-    router.say("calls", page())
+def test_a_name_that_is_not_one_calls(
+    open_calls: Any, ended: Any, says: str, operator: Operator, router: FakeRouter
+) -> None:
+    router.say("leases", open_calls)
+    router.say("calls", ended)
     result = operator("lease", "0123")
     assert result.code == 2 and says in result.err
 

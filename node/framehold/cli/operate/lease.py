@@ -31,15 +31,19 @@ def named(api: Api, text: str) -> str:
     page = api.get("leases", LeasesView, call=text, limit=2).view
     if page.total == 1 and len(page.items) == 1:
         return page.items[0].call_id
-    if not page.total:
-        ended = api.get("calls", CallsView, call=text, limit=2).view
-        if len(ended.items) == 1:
-            return ended.items[0].call_id
     if page.total:
         raise ConfigError(f"{page.total:,} calls begin with {text}; give more of the id (framehold leases -o json)")
-    missing = f" (no answer came from {', '.join(page.missing)})" if page.missing else ""
+    ended = api.get("calls", CallsView, call=text, limit=2).view
+    if ended.total == 1 and len(ended.items) == 1:
+        return ended.items[0].call_id
+    if ended.total:
+        raise ConfigError(
+            f"{ended.total:,} ended calls begin with {text}; give more of the id (framehold calls -o json)"
+        )
+    silent = sorted({*page.missing, *ended.missing})
+    missing = f" (no answer came from {', '.join(silent)})" if silent else ""
     raise ConfigError(
-        f"no call begins with {text}, or several that have ended do{missing}; framehold leases lists the open calls, "
+        f"no call begins with {text}{missing}; framehold leases lists the open calls, "
         "framehold calls those that ended in the last hour; a call that only the store keeps needs its whole id"
     )
 
