@@ -82,12 +82,12 @@ def _series(name: str, title: str, caption: str) -> _Drawing[Tradeoff]:
 
 _TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
     _Drawing("overview", "What each option costs and harms",
-          "CPU and memory undisturbed, with quartiles; the largest share of calls that any condition harmed.",
+          "CPU and memory undisturbed, with quartiles. Right: the largest share of calls that a condition harmed.",
           tradeoff_plots.overview, respects=("cpu_us",)),
-    _Drawing("latency", "Latency per round", "Undisturbed, by option.",
+    _Drawing("latency", "Latency per round", "Undisturbed. Smaller markers may lie on larger ones.",
           tradeoff_plots.latency, respects=("p50_ms", "p99_ms")),
     _Drawing("sizes", "Token and bytes on the wire by round",
-          "Undisturbed, by option. A token that grows is state that travels.",
+          "Undisturbed. A token that grows is state that travels; the last reply has none. Markers may lie on others.",
           tradeoff_plots.sizes, respects=("token_bytes", "wire_bytes")),
     _Drawing("cpu", "CPU per call", "Undisturbed, by where it is spent.", tradeoff_plots.cpu, respects=("cpu_us",)),
     _Drawing("memory", "Memory per parked call", "Undisturbed. What the fleet holds while a user thinks.",
@@ -95,14 +95,15 @@ _TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
     _Drawing("throughput", "Calls per second by condition", "The same load on every option.",
           tradeoff_plots.throughput, respects=("calls_per_second",), everywhere=True),
     _Drawing("faults", "What each condition costs",
-          "The share of calls lost, and with a repeated effect, of those that could be hit; how long a client waited.",
+          "The share of calls lost, and with a repeated effect, of those that could be hit; how long a client waited."
+          " The darker a field, the nearer its value to the highest of the grid.",
           tradeoff_plots.faults),
-    _series("think time", "While users think", "So many users, each of whom thinks so long before an answer."),
+    _series("think time", "While users think", "The same users, each of whom thinks so long before an answer."),
     _series("rounds", "By the number of rounds", "Calls of one round ask nothing."),
     _series("state", "By the size of the state", "What a tool keeps between its rounds, and must not fetch again."),
     _series("nodes", "By the number of nodes", "All on the same machine, so that more nodes share its cores."),
     _series("store", "By the distance of the store", "Each round trip to Redis takes so much longer."),
-    _series("load", "By the load", "Offered calls as a part of those that the option carries on this machine."),
+    _series("load", "By the load", "Calls offered, as a part of those that a few users make who answer at once."),
     _series("stickiness", "Sticky, and in turn", "The conditions `steady` and `no stickiness` side by side."),
 )  # fmt: skip
 

@@ -87,12 +87,12 @@ def recovery(scenario: Scenario, theme: Theme) -> Figure:
 
 def parked(scenario: Scenario, theme: Theme) -> Figure:
     """Frames parked on each node."""
-    return _lines(scenario, scenario.series.parked, 1, theme)
+    return _lines(scenario, scenario.series.parked, 1, theme, label="frames")
 
 
 def memory(scenario: Scenario, theme: Theme) -> Figure:
     """What each process has in memory."""
-    return _lines(scenario, scenario.series.rss, _MIB, theme)
+    return _lines(scenario, scenario.series.rss, _MIB, theme, label="MiB")
 
 
 def effects(scenario: Scenario, theme: Theme) -> Figure:
@@ -111,7 +111,7 @@ def effects(scenario: Scenario, theme: Theme) -> Figure:
     return figure
 
 
-def _lines(scenario: Scenario, named: Mapping[str, Sampled], unit: float, theme: Theme) -> Figure:
+def _lines(scenario: Scenario, named: Mapping[str, Sampled], unit: float, theme: Theme, label: str) -> Figure:
     figure, (axes,) = sheet(3.0)
     times = scenario.series.t
     every = max(1, len(times) // _MARKS_A_LINE)
@@ -120,7 +120,7 @@ def _lines(scenario: Scenario, named: Mapping[str, Sampled], unit: float, theme:
         look: Look = {"color": theme.colour(place), "linestyle": DASHES[place % len(DASHES)]}
         start = (place * every // max(1, len(named))) % every
         axes.plot(times, drawn, label=name, marker=MARKERS[place % len(MARKERS)], markevery=(start, every), **look)
-    axes.set(xlabel="seconds since the run began", ylim=(0, None))
+    axes.set(xlabel="seconds since the run began", ylabel=label, ylim=(0, None))
     _mark_faults([axes], scenario.faults, theme)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure

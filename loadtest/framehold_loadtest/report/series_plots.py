@@ -1,18 +1,20 @@
 """The figures of the series: what changes with one thing of the load or the fleet, a line for each option.
 
 Law: an option has the colour and the marker that it has everywhere. The places on the lower axis are those that were
-measured, at equal distances.
+measured, at equal distances. Where the highest value would flatten the others, the upright axis is logarithmic, and the
+title says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, HELD, Respect, Value, value
-from framehold_loadtest.report.theme import MARKERS, Look, Theme, sheet
+from framehold_loadtest.report.theme import Look, Theme, line_look, sheet
 from framehold_loadtest.report.words import number, scaled
 from framehold_loadtest.stats import Spread
 
@@ -28,6 +30,17 @@ SHOWN: Mapping[str, tuple[Respect, ...]] = {
 }
 """What each series shows. Stickiness is no series of its own: two conditions have it."""
 _STEADY, _BY_TURNS = "steady", "no stickiness"
+_AXES = {
+    "think time": "think time, s",
+    "rounds": "rounds of a call",
+    "state": "size of the state, bytes",
+    "nodes": "nodes, on the same cores",
+    "store": "added to each round trip to the store, ms",
+    "load": "% of the calls per second of users who answer at once",
+    STICKINESS: "how requests are placed",
+}
+_LOGARITHMIC = 50.0
+"""How many times as high as the lowest the highest value may be before the axis is logarithmic."""
 Points = dict[str, dict[str, Mapping[str, Measured | Missing]]]
 
 
@@ -49,8 +62,7 @@ def drawing(name: str) -> Callable[[Tradeoff, Theme], Figure]:
     """What draws a series."""
 
     def draw(tradeoff: Tradeoff, theme: Theme) -> Figure:
-        unit = next((f", {sweep.unit}" for sweep in tradeoff.series if sweep.name == name and sweep.unit), "")
-        return _lines(tradeoff, points(tradeoff, name), SHOWN[name], f"{name}{unit}", theme)
+        return _lines(tradeoff, points(tradeoff, name), SHOWN[name], _AXES[name], theme)
 
     return draw
 
@@ -64,15 +76,26 @@ def _lines(tradeoff: Tradeoff, found: Points, respects: tuple[Respect, ...], axi
         size, unit = scaled(unit, max((one.number for one in values), default=0.0))
         for place, (option, line) in enumerate(lines.items()):
             if line:
-                look: Look = {"color": theme.colour(place), "marker": MARKERS[place % len(MARKERS)], "capsize": 2}
+                look: Look = line_look(theme, place) | {"capsize": 2}
                 heights = [one.number / size for one in line.values()]
                 axes.errorbar(list(line), heights, yerr=_errors(line, size), label=option, **look)
         axes.set_xticks(range(len(found)), list(found))
         shown = f", {unit}" if unit in ("µs", "ms", "bytes", "KiB", "MiB") else ""
-        axes.set(title=f"{respect.label}{shown}", xlabel=axis, ylim=(0, None))
+        shown += _scale(axes, [one.number for one in values])
+        axes.set(title=f"{respect.label}{shown}", xlabel=axis)
         axes.margins(x=0.12)
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
+
+
+def _scale(axes: Axes, numbers: Sequence[float]) -> str:
+    """Set the scale of the upright axis. Returns what the title says of it. A logarithmic axis shows no 0."""
+    above = [one for one in numbers if one > 0]
+    if above and max(above) > _LOGARITHMIC * min(above):
+        axes.set_yscale("log")
+        return " (logarithmic)"
+    axes.set_ylim(0, None)
+    return ""
 
 
 def _known(found: Points, option: str, respect: Respect) -> dict[int, Value]:

@@ -62,6 +62,17 @@ DARK = Theme(
 THEMES = (LIGHT, DARK)
 
 
+def line_look(theme: Theme, place: int) -> Look:
+    """The colour, marker and dashes of the option at a place in a list. Markers of later options are smaller, so that
+    those below them can be seen."""
+    return {
+        "color": theme.colour(place),
+        "marker": MARKERS[place % len(MARKERS)],
+        "markersize": max(3.5, 8.5 - 0.8 * place),
+        "linestyle": DASHES[place % len(DASHES)],
+    }
+
+
 @contextmanager
 def worn(theme: Theme) -> Iterator[None]:
     """While this lasts, what is drawn has the theme's look."""

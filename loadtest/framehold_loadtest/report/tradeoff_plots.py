@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from framehold_loadtest.report.data import Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, PLACES, Respect, Value, value
-from framehold_loadtest.report.theme import HATCHES, MARKERS, Look, Theme, sheet
+from framehold_loadtest.report.theme import HATCHES, MARKERS, Look, Theme, line_look, sheet
 from framehold_loadtest.report.winners import HARM
 from framehold_loadtest.report.words import label, number
 from framehold_loadtest.stats import Spread
@@ -49,10 +49,10 @@ def throughput(tradeoff: Tradeoff, theme: Theme) -> Figure:
             if isinstance(found, Value) and found.turns:
                 spread = Spread.of(found.turns)
                 axes.hlines(height, spread.low, spread.high, color=theme.ink, linewidth=1)
-        axes.plot(
-            numbers, heights, MARKERS[place % len(MARKERS)], color=theme.colour(place), label=option, linestyle="none"
-        )
-    axes.set(yticks=rows, yticklabels=tradeoff.conditions, xlim=(0, None), xlabel="calls per second")
+        look: Look = {"color": theme.colour(place), "linestyle": "none", "clip_on": False}
+        axes.plot(numbers, heights, MARKERS[place % len(MARKERS)], label=option, **look)
+    axes.set(yticks=rows, yticklabels=tradeoff.conditions, xlim=(0, None))
+    axes.set_xlabel("calls per second; dark lines are the quartiles of the turns")
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -81,12 +81,12 @@ def memory(tradeoff: Tradeoff, theme: Theme) -> Figure:
     """Memory that the fleet holds for each parked call, undisturbed."""
     respect, steady = BY_NAME["bytes_per_parked_call"], tradeoff.conditions[0]
     figure, (axes,) = sheet(1.0 + 0.34 * len(tradeoff.options))
-    found = [value(tradeoff.metrics(option, steady), respect) for option in tradeoff.options]
+    found = [_in_kib(value(tradeoff.metrics(option, steady), respect)) for option in tradeoff.options]
     lengths = [seen.number if isinstance(seen, Value) else 0.0 for seen in found]
     _bars(axes, tradeoff, lengths, theme)
     _whiskers(axes, found, theme)
     _bar_ends(axes, found, lengths)
-    axes.set_xlabel(label(tradeoff, respect))
+    axes.set_xlabel(f"{respect.label}, KiB")
     return figure
 
 
@@ -103,11 +103,10 @@ def overview(tradeoff: Tradeoff, theme: Theme) -> Figure:
         lengths = [seen.number if isinstance(seen, Value) else 0.0 for seen in found]
         _bars(axes, tradeoff, lengths, theme)
         _whiskers(axes, found, theme)
-        _bar_ends(axes, found, lengths)
+        _bar_ends(axes, found, lengths, room=1.3)
         axes.set_title(title)
-        axes.set_xlim(0, max([*lengths, 1.0]) * 1.4)
         axes.xaxis.set_major_locator(MaxNLocator(4))
-    panels[-1].set_xticks((0, 50, 100))
+    panels[-1].set(xticks=(0, 50, 100), xlim=(0, 215))
     for axes in panels[1:]:
         axes.set_yticklabels([])
     return figure
@@ -121,11 +120,18 @@ def _in_kib(found: Value | Missing) -> Value | Missing:
 
 
 def _worst(tradeoff: Tradeoff, option: str) -> Value | Missing:
-    """The largest share of calls that a condition harmed; missing where no condition was counted."""
-    found = [value(tradeoff.metrics(option, condition), respect) for condition in tradeoff.conditions
-             for respect in HARM]  # fmt: skip
-    known = [seen for seen in found if isinstance(seen, Value)]
-    return max(known, key=lambda seen: seen.number) if known else Missing(missing="not counted")
+    """The largest share of calls that a condition harmed, with that condition beside it; missing where no condition was
+    counted."""
+    worst: dict[str, Value] = {}
+    for condition in tradeoff.conditions:
+        seen = [value(tradeoff.metrics(option, condition), respect) for respect in HARM]
+        known = [one for one in seen if isinstance(one, Value)]
+        worst |= {condition: max(known, key=lambda one: one.number)} if known else {}
+    if not worst:
+        return Missing(missing="not counted")
+    name = max(worst, key=lambda condition: worst[condition].number)
+    always = len({one.number for one in worst.values()}) == 1
+    return replace(worst[name], beside="always" if always else name)
 
 
 def _bars(axes: Axes, tradeoff: Tradeoff, lengths: Sequence[float], theme: Theme) -> None:
@@ -188,20 +194,26 @@ def _by_round(tradeoff: Tradeoff, respects: Sequence[Respect], theme: Theme) -> 
             found = value(tradeoff.metrics(option, tradeoff.conditions[0]), respect)
             if isinstance(found, Value):
                 rounds = range(1, len(found.parts) + 1)
-                look: Look = {"color": theme.colour(place), "marker": MARKERS[place % len(MARKERS)]}
-                axes.plot(rounds, list(found.parts.values()), label=option, **look)
+                axes.plot(rounds, list(found.parts.values()), label=option, **line_look(theme, place))
         axes.set(title=label(tradeoff, respect), xlabel="round", ylim=(0, None))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
-def _bar_ends(axes: Axes, found: Sequence[object], ends: Sequence[float]) -> None:
-    """Each bar's number at its end, or that it has none."""
+def _bar_ends(axes: Axes, found: Sequence[object], ends: Sequence[float], room: float = 1.15) -> None:
+    """Each bar's number at its end, or that it has none. The axis is `room` times as long as the longest bar."""
+    longest = 1.0
     for row, (seen, end) in enumerate(zip(found, ends, strict=True)):
-        parts = number(seen.number) if isinstance(seen, Value) else "not available"
-        high = Spread.of(seen.turns).high if isinstance(seen, Value) and seen.turns else end
-        axes.annotate(parts, (max(end, high), row), (5, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.set_xlim(0, max([*ends, 1.0]) * 1.15)
+        shown = _shown(seen) if isinstance(seen, Value) else "not available"
+        high = max(end, Spread.of(seen.turns).high if isinstance(seen, Value) and seen.turns else end)
+        axes.annotate(shown, (high, row), (5, 0), textcoords="offset points", va="center", fontsize=8)
+        longest = max(longest, high)
+    axes.set_xlim(0, longest * room)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
+
+
+def _shown(seen: Value) -> str:
+    """A value's number, with what stands beside it if it is a name and not the count."""
+    return f"{number(seen.number)}, {seen.beside}" if seen.number and seen.beside else number(seen.number)

@@ -13,7 +13,8 @@ from framehold_loadtest.report.words import label, lead, listed, number, parts, 
 _OF_MODES = ("cpu_us", "calls_per_second", "p50_ms", "p99_ms")
 _NAMED = (
     f"A difference is named only where each of {FEWEST} turns or more of the one is better than each of the other, so"
-    f" that the quartiles do not touch, and the medians differ by more than {NOISE:.0%}. Counts must be equal."
+    f" that the quartiles do not touch, and the medians differ by more than {NOISE:.0%}. Counts must be equal. In the"
+    " table of each condition the best value is marked, with all that are not told apart from it."
 )
 
 
@@ -30,7 +31,8 @@ def harms(tradeoff: Tradeoff) -> Table:
         )
     note = (
         "Of each option over all conditions and turns. Shares are of the calls that the fault could reach, or of all"
-        " calls where the harm needs no fault. An option that was not looked at everywhere is not cleared."
+        " calls where the harm needs no fault. Waits, and calls that were refused at their beginning, are no harm here."
+        " An option that was not looked at everywhere is not cleared."
     )
     columns = ("option", "verdict", "seen", "not available")
     return Table("Who loses a call, or lets an effect happen twice", columns, tuple(rows), note)

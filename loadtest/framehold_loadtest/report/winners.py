@@ -81,7 +81,10 @@ def contest(tradeoff: Tradeoff, respect: Respect, condition: str, among: Sequenc
     if not values or respect.better is Better.NEITHER:
         return Contest(respect, condition, values, (), (), absent)
     ordered = sorted(values.values(), key=lambda seen: seen.number, reverse=respect.better is Better.MORE)
-    winners = tuple(option for option, seen in values.items() if not told_apart(respect, seen, ordered[0]))
+    best = ordered[0]
+    alike = {option for option, seen in values.items() if not told_apart(respect, seen, best)}
+    equal = {option for option, seen in values.items() if seen.number == best.number}
+    winners = tuple(option for option in values if option in (equal if respect.counted else alike))
     losers = tuple(
         option
         for option, seen in values.items()

@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from framehold_loadtest.bench.tables.table import NONE, Table
+from framehold_loadtest.bench.tables.table import Table
 from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, value
 from framehold_loadtest.report.words import number
@@ -183,6 +183,8 @@ class Cost:
     sent: float
     lost: float
     """Calls that are lost when one node is killed."""
+    unanswered: float
+    """The share of calls that are lost where the reply to their last round is lost."""
     repeated: float
     """The share of calls with a repeated effect where the reply to their last round is lost."""
     always: float
@@ -207,6 +209,7 @@ def cost(case: Case, of: OfOption) -> Cost:
         operations=calls * each("store_ops") + of.idle.get("store_ops", 0.0) * fleet,
         sent=calls * each("wire_bytes"),
         lost=parked * min(1.0, of.lost.get("node killed", 0.0) / fleet),
+        unanswered=of.lost.get("reply lost", 0.0),
         repeated=of.repeated.get("reply lost", 0.0),
         always=of.repeated.get("steady", 0.0),
     )
@@ -227,7 +230,8 @@ def along(known: Mapping[_Number, float], at: float) -> float:
 
 
 _HEADS = ("option", "calls/s", "cores", "waiting calls", "memory, MiB", "store operations/s", "MB/s",
-          "lost when a node is killed", "repeat an effect", "where the last reply is lost")  # fmt: skip
+          "calls lost when a node is killed", "repeat an effect", "last reply lost: call lost",
+          "last reply lost: effect repeated")  # fmt: skip
 
 
 def table(case: Case, known: Constants) -> Table:
@@ -240,7 +244,8 @@ def table(case: Case, known: Constants) -> Table:
     notes = (
         f"Measured at commit {known.commit}, {known.started}, on {known.machine}; {known.nodes}.",
         "Cores are of that machine, without the CPU that calls of real tools need. Memory is beyond that of the idle"
-        " processes. Lost calls are an upper bound: those that wait or run when the node is killed.",
+        " processes. Lost calls are those of a node that holds its equal part of the waiting calls; one that holds more"
+        " loses more.",
     )
     return Table(title, [_HEADS, *lines], notes, known.missing)
 
@@ -254,9 +259,10 @@ def _line(name: str, found: Cost) -> list[str]:
         number(found.memory / _KIB**2),
         number(found.operations),
         number(found.sent / 1e6),
-        number(found.lost) if found.lost else "none",
-        f"{found.always:.3g} of all" if found.always else NONE,
-        f"{found.repeated:.0%}" if found.repeated else NONE,
+        number(found.lost),
+        f"{found.always:.0%}",
+        f"{found.unanswered:.0%}",
+        f"{found.repeated:.0%}",
     ]
 
 

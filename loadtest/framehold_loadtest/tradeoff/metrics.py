@@ -68,11 +68,9 @@ def _rounds(seen: Seen, rounds: int) -> Metrics:
 
 
 def _few(seen: Seen) -> str:
-    """Why the times of rounds say nothing: those of most calls never came to an end. Empty where they do."""
+    """Why times and costs of calls say nothing: most calls never came to an end. Empty where they do."""
     ended, tried = _ended(seen), len(seen.calls)
-    return (
-        "" if 2 * ended >= tried else f"{ended} of {tried} calls came to their end; the times of the others have none"
-    )
+    return "" if 2 * ended >= tried else f"{ended} of {tried} calls came to their end"
 
 
 def _of_round(turns: Sequence[Turn], few: str, *, last: bool) -> Iterator[tuple[str, Measured | Missing]]:
@@ -89,19 +87,21 @@ def _of_round(turns: Sequence[Turn], few: str, *, last: bool) -> Iterator[tuple[
 
 
 def _costs(seen: Seen) -> Metrics:
-    ended = _ended(seen)
-    found: Metrics = {}
-    for place, spent in seen.cpu.items():
-        found[f"cpu_us_{place}"] = Measured(value=spent / ended * 1e6, unit="us") if ended else Missing(missing=NO_CALL)
-    found["store_ops"] = (
-        Measured(value=seen.store_ops / ended, unit="operations") if ended else Missing(missing=NO_CALL)
-    )
+    found: Metrics = {f"cpu_us_{place}": _each(seen, spent * 1e6, "us") for place, spent in seen.cpu.items()}
+    found["store_ops"] = _each(seen, seen.store_ops, "operations")
     if not seen.parked:
         why = NOT_HERE if seen.parked is None else "no call came to its first question"
         return found | {"bytes_per_parked_call": Missing(missing=why)}
     return found | {
         f"bytes_per_parked_call_{place}": Measured(value=each, unit="bytes") for place, each in seen.parked.items()
     }
+
+
+def _each(seen: Seen, total: float, unit: str) -> Measured | Missing:
+    """What a call cost. Where most calls failed, what these cost would fall on the few that ended."""
+    ended = _ended(seen)
+    why = _few(seen) if ended else NO_CALL
+    return Missing(missing=why) if why else Measured(value=total / ended, unit=unit)
 
 
 def _harm(seen: Seen) -> Metrics:

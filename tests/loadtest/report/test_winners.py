@@ -74,6 +74,17 @@ def test_counts_share_a_win_only_if_equal() -> None:
     assert contest(run, BY_NAME["lost_share"], "steady").winners == ("A",)
 
 
+def test_a_count_that_only_the_confirming_run_had_not_shares_no_win() -> None:
+    """One repeated effect here and none there is chance: it is no loss, but no win beside 0 either."""
+    shares = {"F": (0.0, 0.0), "G": (0.3, 0.0), "E naive": (100.0, 100.0)}
+    cells = [Cell(option=option, condition="steady",
+                  metrics={"repeated_share": Measured(value=here, unit="%", earlier=[there])})
+             for option, (here, there) in shares.items()]  # fmt: skip
+    run = tradeoff(**{option: {} for option in shares}).model_copy(update={"cells": cells})
+    found = contest(run, BY_NAME["repeated_share"], "steady")
+    assert (found.winners, found.losers) == (("F",), ("E naive",))
+
+
 def test_a_lead_is_a_ratio_to_the_next_best() -> None:
     """And it is over 1, whichever way is better."""
     run = tradeoff(A={"calls_per_second": 300, "p50_ms": 2}, E={"calls_per_second": 200, "p50_ms": 3},

@@ -29,7 +29,7 @@ OPTION = OfOption(
     },
     parked_bytes=8192.0,
     idle={"store_ops": 6.0, "cpu_s": 0.03},
-    lost={"node killed": 0.3},
+    lost={"node killed": 0.3, "reply lost": 0.5},
     repeated={"reply lost": 1.0},
 )
 
@@ -44,7 +44,7 @@ def test_a_load_costs_what_its_calls_and_its_waiting_calls_cost() -> None:
     assert found.operations == 10 * (5 + 2 * 0.5) + 12, "that there is a state at all costs more than its size"
     assert found.sent == 10 * (3000 + 2 * 2 * 2048)
     assert found.lost == pytest.approx(600 * 0.15), "one of six nodes holds half of what one of three does"
-    assert (found.repeated, found.always) == (1.0, 0.0)
+    assert (found.repeated, found.unanswered, found.always) == (1.0, 0.5, 0.0)
 
 
 @pytest.mark.parametrize(("rate", "cores"), [(0, 0.03), (10, 0.08), (20, 0.13), (110, 0.565), (200, 1.0), (400, 2.0)])

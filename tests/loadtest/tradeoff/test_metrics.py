@@ -134,6 +134,12 @@ def test_without_a_call_nothing_is_spent_per_call() -> None:
     assert found["calls_per_second"] == 0
 
 
+def test_where_most_calls_failed_nothing_is_spent_per_call() -> None:
+    """What the others cost would fall on the few that ended."""
+    found = told(replace(SEEN, slow=Noted([], [*SEEN.slow.calls, *SEEN.slow.calls])))
+    assert found["cpu_us_node"] == found["store_ops"] == "2 of 6 calls came to their end"
+
+
 def test_where_no_call_began_nobody_is_cleared_of_harm() -> None:
     """An option that refused everybody would otherwise look harmless."""
     found = told(replace(SEEN, quick=Noted([], []), slow=Noted([], [Call("d", 100.0, 105.0, 1, UNBORN, "503")])))
