@@ -46,8 +46,8 @@ class MemoryStore:
         self._calls: dict[CallId, Stored] = {}
         self._due: list[tuple[float, CallId]] = []
         self._tombstones: OrderedDict[CallId, int] = OrderedDict()
-        """Finished calls with the bytes of their outcomes, the oldest first. In a plain dict, finding the first key would
-        pass over the empty places of all dropped keys."""
+        """Finished calls with the bytes of their outcomes, the oldest first. In a plain dict, finding the first key
+        would pass over the empty places of all dropped keys."""
         self._outcome_bytes = 0
         """The sum of these bytes."""
         self._nodes: dict[NodeId, NodeRecord] = {}
