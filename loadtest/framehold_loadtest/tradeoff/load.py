@@ -27,6 +27,9 @@ from framehold_loadtest.tradeoff.record import Noted, Turn
 _AFTER_FAILURE = 0.2
 """Seconds until a user whose call came to nothing begins another."""
 _LOOK_SECONDS = 0.05
+_ARRIVAL_SECONDS = 0.5
+"""The time in which users who think begin their first calls at most. Later ones would not be there while a short point
+of a series is measured."""
 _THOUGHT = (0.5, 1.5)
 """The shortest and the longest thought, as parts of the mean one. Users who all thought alike would come in bursts,
 and requests that come together cost a fleet less."""
@@ -110,7 +113,7 @@ class Load:
         think = self._counted(partial(self._thinking, chance)) if self._shape.think else _at_once
         user = _User(self._opened, self._aim, self.quick, think)
         try:
-            await self._until(self._over, chance.random() * self._shape.think)
+            await self._until(self._over, chance.random() * min(self._shape.think, _ARRIVAL_SECONDS))
             while not self._over.is_set():
                 if (await user.call()).outcome != ENDED:
                     await asyncio.sleep(_AFTER_FAILURE)
