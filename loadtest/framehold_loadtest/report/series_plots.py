@@ -74,15 +74,19 @@ def _lines(tradeoff: Tradeoff, found: Points, respects: tuple[Respect, ...], axi
         values = [one for line in lines.values() for one in line.values()]
         unit = next((one.unit for one in values), "")
         size, unit = scaled(unit, max((one.number for one in values), default=0.0))
+        scale = _scale(axes, [one.number for one in values])
         for place, (option, line) in enumerate(lines.items()):
+            if scale:  # it has no 0
+                line = {at: one for at, one in line.items() if one.number}
             if line:
                 look: Look = line_look(theme, place) | {"capsize": 2}
                 heights = [one.number / size for one in line.values()]
                 axes.errorbar(list(line), heights, yerr=_errors(line, size), label=option, **look)
         axes.set_xticks(range(len(found)), list(found))
         shown = f", {unit}" if unit in ("µs", "ms", "bytes", "KiB", "MiB") else ""
-        shown += _scale(axes, [one.number for one in values])
-        axes.set(title=f"{respect.label}{shown}", xlabel=axis)
+        axes.set(title=f"{respect.label}{shown}{scale}", xlabel=axis)
+        if not scale:
+            axes.set_ylim(0, None)
         axes.margins(x=0.12)
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
@@ -93,8 +97,7 @@ def _scale(axes: Axes, numbers: Sequence[float]) -> str:
     above = [one for one in numbers if one > 0]
     if above and max(above) > _LOGARITHMIC * min(above):
         axes.set_yscale("log")
-        return " (logarithmic)"
-    axes.set_ylim(0, None)
+        return " (log)"
     return ""
 
 

@@ -57,7 +57,7 @@ def test_the_axis_is_long_enough_for_the_quartiles_and_their_label() -> None:
 
 @pytest.mark.parametrize(
     ("bytes_of_h", "scale", "title"),
-    [(100.0, "linear", "memory held, bytes"), (1000.0, "log", "memory held, bytes (logarithmic)")],
+    [(100.0, "linear", "memory held, bytes"), (1000.0, "log", "memory held, bytes (log)")],
 )
 def test_an_axis_on_which_the_lowest_could_not_be_seen_is_logarithmic(
     bytes_of_h: float, scale: str, title: str
