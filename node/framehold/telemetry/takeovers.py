@@ -59,7 +59,6 @@ class Takeover:
     replayed: float | None = None
     resumed: float | None = None
     outcome: Ending = "under way"
-    call: str = ""
     tool: str = ""
     kept_code: bool = False
 
@@ -72,7 +71,7 @@ class Takeover:
     def view(self, to_node: str, to_boot: str) -> TakeoverView:
         """The takeover as the API shows it; `to_node` and `to_boot` are this process."""
         return TakeoverView(
-            call=self.call,
+            call=prefix(self.call_id),
             tool=self.tool,
             reason=self.reason,
             from_node=self.from_node,
@@ -180,7 +179,7 @@ class Takeovers:
         return takeover
 
     def _remember(self, takeover: Takeover, slot: Slot) -> None:
-        takeover.call, takeover.tool = prefix(slot.call.id), slot.tool
+        takeover.tool = slot.tool
         if len(self._takeovers) >= MAX_TAKEOVERS and (oldest := self._takeovers.popleft().slot) is not None:
             self.under_way.pop(oldest, None)
         self._takeovers.append(takeover)

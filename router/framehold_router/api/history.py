@@ -41,11 +41,13 @@ async def answer(sources: Sources, asked: Asked) -> HistoryView:
     length, step = _RANGES[query.range]
     end = int(sources.clock() // step)
     slots = range(end - length // step, end)
-    samples, logged = await asyncio.gather(history.samples(step, slots), sources.log.logged())
+    seen, logged = await asyncio.gather(history.seen(step, slots), sources.log.logged())
+    samples = [None if item is None else item.sample for item in seen]
+    fleet = [None if item is None or not item.sample.nodes else item.fleet for item in seen]
     return HistoryView(
         step=step,
         start=slots.start * step,
-        series=_series(samples, await history.of_fleet(step, slots), query, step),
+        series=_series(samples, fleet, query, step),
         nodes=await _of_each(samples) if query.each else {},
         marks=_marks(logged, samples, slots.start * step, step, query.node),
     )

@@ -71,9 +71,7 @@ class Sampler:
             for tool in node.tools:
                 life = node.node_id, node.boot, tool.tool
                 self._tools[life] = tool
-                old = before.get(life)
-                counted = old is not None and any(getattr(tool, name) != getattr(old, name) for name in _COUNTS)
-                new = difference(tool, old) if old is not None and counted else _NOTHING
+                new = difference(tool, before[life]) if life in before else _NOTHING
                 if tool.parked or new != _NOTHING:
                     here = ToolFigures(**dict(new), parked=tool.parked)
                     found[tool.tool] = added([found[tool.tool], here], sum) if tool.tool in found else here
@@ -82,6 +80,8 @@ class Sampler:
 
 def difference(now: ToolCounts, before: ToolCounts) -> ToolCounts:
     """What was counted since `before`."""
+    if all(getattr(now, name) == getattr(before, name) for name in _COUNTS):
+        return _NOTHING  # of most tools at most times
     found: dict[str, Any] = {}
     for name in _COUNTS:
         new, old = getattr(now, name), getattr(before, name)
