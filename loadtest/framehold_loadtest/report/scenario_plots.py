@@ -13,7 +13,7 @@ from matplotlib.ticker import LogFormatter, PercentFormatter
 
 from framehold_loadtest.report.arithmetic import bands, cumulative, recoveries
 from framehold_loadtest.report.data import Fault, Sampled, Scenario
-from framehold_loadtest.report.theme import DASHES, HATCHES, MARKERS, Look, Theme, sheet
+from framehold_loadtest.report.theme import DASHES, HATCHES, MARKERS, Look, Theme, sheet, upright
 from framehold_loadtest.report.words import seconds
 from framehold_loadtest.stats import percentile
 
@@ -31,7 +31,8 @@ def load(scenario: Scenario, theme: Theme) -> Figure:
     for place, (name, values) in enumerate({"p50": series.p50, "p99": series.p99}.items()):
         below.plot(series.t, _gapped(values), color=theme.colour(place * 3), linestyle=DASHES[place], label=name)
     below.set(title="Latency, ms", xlabel="seconds since the run began")
-    _scaled(below, [value for value in [*series.p50, *series.p99] if value is not None])
+    if upright(below, [value for value in [*series.p50, *series.p99] if value is not None], _SCALE_SPREAD):
+        below.set_title("Latency, ms, logarithmic")
     _legend_above(below, 2)
     _mark_faults([above, below], scenario.faults, theme)
     return figure
@@ -146,18 +147,6 @@ def _mark_faults(panels: Sequence[Axes], faults: Sequence[Fault], theme: Theme) 
         words = ", ".join(numbers)
         place: Look = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontweight": "bold"}
         panels[0].annotate(words, (at, 1), (3, -2), va="top", color=theme.fault, fontsize=8, **place)
-
-
-def _scaled(axes: Axes, known: Sequence[float]) -> None:
-    """From zero, or logarithmic where the highest would flatten all others."""
-    over_zero = [value for value in known if value > 0]
-    if over_zero and max(over_zero) > _SCALE_SPREAD * min(over_zero):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(LogFormatter())
-        axes.yaxis.set_minor_formatter(LogFormatter())
-        axes.set_title("Latency, ms, logarithmic")
-    else:
-        axes.set_ylim(0, None)
 
 
 def _gapped(values: Sampled, unit: float = 1.0) -> list[float]:

@@ -7,14 +7,13 @@ title says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, HELD, Respect, Value, value
-from framehold_loadtest.report.theme import Look, Theme, line_look, sheet
+from framehold_loadtest.report.theme import Look, Theme, line_look, sheet, upright
 from framehold_loadtest.report.words import number, scaled
 from framehold_loadtest.stats import Spread
 
@@ -74,31 +73,18 @@ def _lines(tradeoff: Tradeoff, found: Points, respects: tuple[Respect, ...], axi
         values = [one for line in lines.values() for one in line.values()]
         unit = next((one.unit for one in values), "")
         size, unit = scaled(unit, max((one.number for one in values), default=0.0))
-        scale = _scale(axes, [one.number for one in values])
         for place, (option, line) in enumerate(lines.items()):
-            if scale:  # it has no 0
-                line = {at: one for at, one in line.items() if one.number}
             if line:
                 look: Look = line_look(theme, place) | {"capsize": 2}
                 heights = [one.number / size for one in line.values()]
                 axes.errorbar(list(line), heights, yerr=_errors(line, size), label=option, **look)
         axes.set_xticks(range(len(found)), list(found))
         shown = f", {unit}" if unit in ("µs", "ms", "bytes", "KiB", "MiB") else ""
-        axes.set(title=f"{respect.label}{shown}{scale}", xlabel=axis)
-        if not scale:
-            axes.set_ylim(0, None)
+        shown += " (log)" if upright(axes, [one.number for one in values], _LOGARITHMIC) else ""
+        axes.set(title=f"{respect.label}{shown}", xlabel=axis)
         axes.margins(x=0.12)
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
-
-
-def _scale(axes: Axes, numbers: Sequence[float]) -> str:
-    """Set the scale of the upright axis. Returns what the title says of it. A logarithmic axis shows no 0."""
-    above = [one for one in numbers if one > 0]
-    if above and max(above) > _LOGARITHMIC * min(above):
-        axes.set_yscale("log")
-        return " (log)"
-    return ""
 
 
 def _known(found: Points, option: str, respect: Respect) -> dict[int, Value]:

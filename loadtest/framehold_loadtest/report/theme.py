@@ -7,7 +7,7 @@ apart for readers who see no red or no green, and each stands out from its groun
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 Look = dict[Any, Any]
 """Keyword arguments of matplotlib, whose types name hundreds of settings one by one."""
@@ -71,6 +72,20 @@ def line_look(theme: Theme, place: int) -> Look:
         "markersize": max(3.5, 8.5 - 0.8 * place),
         "linestyle": DASHES[place % len(DASHES)],
     }
+
+
+def upright(axes: Axes, values: Sequence[float], spread: float) -> bool:
+    """Let the upright axis of a finished panel begin at 0, or make it logarithmic where the highest value is more than
+    `spread` times the lowest above 0 and would flatten the others. A logarithmic axis shows no 0. Returns whether it is
+    one."""
+    above = [one for one in values if one > 0]
+    if not above or max(above) <= spread * min(above):
+        axes.set_ylim(0, None)
+        return False
+    axes.set_yscale("log", nonpositive="mask")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter())
+    return True
 
 
 @contextmanager

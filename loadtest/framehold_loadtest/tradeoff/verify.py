@@ -43,8 +43,6 @@ _TURNS = 5
 _SECONDS = 8.0
 """How long a case is called at least, and for two calls of each user."""
 _RATE = "calls_per_second"
-_UNITS = {_RATE: "1/s", "cores": "", "store operations/s": "1/s", "bytes/s": "1/s", "waiting calls": "",
-          "memory": "bytes"}  # fmt: skip
 _FLOORS = {"cores": 0.02, "store operations/s": 5.0, "memory": 4096.0}
 """Differences that decide nothing, as the noise of idle processes: the memory's is for each waiting call."""
 
@@ -96,8 +94,8 @@ def measured(seen: Mapping[str, Measured | Missing], rate: float, waiting: float
         "waiting calls": waiting,
         "memory": _times(waiting, seen, "bytes_per_parked_call"),
     }
-    return {name: one if isinstance(one, Missing) else Measured(value=one, unit=_UNITS[name])
-            for name, one in found.items()}  # fmt: skip
+    # Their names say the units.
+    return {name: one if isinstance(one, Missing) else Measured(value=one, unit="") for name, one in found.items()}
 
 
 def _times(factor: float, seen: Mapping[str, Measured | Missing], name: str) -> float | Missing:
