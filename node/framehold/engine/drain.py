@@ -108,8 +108,15 @@ class Drain:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_LOST)
         return None
 
-    def shutdown_detail(self, slot: Slot) -> str:
-        """The text of the refusal for requests that wait for this call when the node closes."""
+    def last_reply(self, slot: Slot) -> Elsewhere | fx.Refusal:
+        """The reply to requests that wait for this call when the node closes. If its record is still being read,
+        nothing was done: such a request is passed on, as one that comes after the node has closed."""
+        heir = self.heir(slot.call.id) if slot.call.phase is Phase.LOOKING else None
+        if heir is not None:
+            return Elsewhere(*heir)
+        return fx.Refusal(fx.Reason.UNAVAILABLE, slot.call.round, self._shutdown_detail(slot))
+
+    def _shutdown_detail(self, slot: Slot) -> str:
         if slot.frame is not None and slot.call.round == 0:
             return _CUT
         if not self.shared and not isinstance(slot.backing.records, TokenRecord):

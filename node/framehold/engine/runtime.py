@@ -158,7 +158,7 @@ class Runtime:
             self._performer.owed_results.write_all()
             await self.tasks.wait_for_effects()
         for slot in self.table:
-            self._drop(slot, fx.Reason.UNAVAILABLE, self.draining.shutdown_detail(slot))
+            self._drop(slot, self.draining.last_reply(slot))
         await self.tasks.wait_for_cancelled()
 
     async def close(self) -> None:
@@ -326,7 +326,7 @@ class Runtime:
                 "call %s met a bug here: its frame is dropped", prefix(slot.call.id), extra=slot.log_fields
             )
             self.counts["broken"] += 1
-            self._drop(slot, fx.Reason.LOST, "this node is at fault")
+            self._drop(slot, fx.Refusal(fx.Reason.LOST, slot.call.round, "this node is at fault"))
             self.draining.stepped(slot, was, event)
             return
         if was is _REBUILDING:
@@ -343,11 +343,11 @@ class Runtime:
         if was in _HELD_UP and slot.call.phase is Phase.RUNNING and slot.frame is not None:
             slot.frame.settle()
 
-    def _drop(self, slot: Slot, reason: fx.Reason, detail: str) -> None:
-        """Remove a call in any state and refuse its waiting requests. Later replies of the store for this call have no
-        effect: nothing is claimed and no handler is entered."""
+    def _drop(self, slot: Slot, answer: Answer) -> None:
+        """Remove a call in any state and give each of its waiting requests `answer`. Later replies of the store for
+        this call have no effect: nothing is claimed and no handler is entered."""
         for waiter in list(slot.arrivals):
-            self._performer.answer(slot, waiter, fx.Refusal(reason, slot.call.round, detail))
+            self._performer.answer(slot, waiter, answer)
         self._performer.forget(slot, fx.Forget())
         slot.call = drop_and_forget(slot.call, "dropped").call
 

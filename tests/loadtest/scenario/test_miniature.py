@@ -42,7 +42,7 @@ def test_a_scenario_is_kept(name: str, tmp_path: Path, capsys: pytest.CaptureFix
     """Its faults are made, its rules hold, progress is told, and its report can be read."""
     plan, users = (AWAKENED, MANY) if name == DUPLICATES.name else (FleetPlan(nodes=2, lease_ttl=2.0), 8)
     found = played(tmp_path, name, plan, users, SECONDS.get(name, 5.0))
-    assert broken(found) == set(), found.verdicts
+    assert broken(found) == set(), "\n".join(map(str, found.verdicts))
     assert data.read(tmp_path / "run" / "report.json") == found
     assert {fault.what for fault in found.faults} == {step.what for step in SCENARIOS[name].faults}
     answered = [found.requests[kind] for kind in (FIRST, LATER, MENDED) if kind in found.requests]

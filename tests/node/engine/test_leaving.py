@@ -133,6 +133,27 @@ async def test_a_node_that_has_closed_passes_on_what_still_comes(monkeypatch: py
         assert await retry(at, call) == Elsewhere(NodeId("b"), "http://b:1")
 
 
+async def test_a_node_that_closes_passes_on_what_it_still_looks_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The retry came when all calls were handed off, and the node closes before the store has answered."""
+    async with desk(shared=True) as at:
+        monkeypatch.setattr(at.runtime.peers, "heir", lambda call: (NodeId("b"), "http://b:1"))
+        call = await parked(at)
+        await at.runtime.drain(10.0)
+        reading, answer, read = asyncio.Event(), asyncio.Event(), at.store.run
+
+        async def slowly(request: Request) -> Reply:
+            reading.set()
+            await answer.wait()
+            return await read(request)
+
+        at.store.run = slowly  # type: ignore[method-assign]
+        coming = asyncio.create_task(retry(at, call))
+        await reading.wait()
+        await at.runtime.end()
+        assert await coming == Elsewhere(NodeId("b"), "http://b:1")
+        answer.set()
+
+
 async def test_a_call_that_is_in_its_token_outlives_any_node() -> None:
     """Strategy replay needs no store: also where there is none, whoever comes or waits may send the same again."""
     stands = asyncio.Event()
