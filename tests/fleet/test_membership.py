@@ -84,7 +84,8 @@ async def test_nodes_join_and_leave_while_500_calls_are_parked(made: Fleet) -> N
 
 
 async def test_a_new_node_gets_its_part_of_new_calls(made: Fleet) -> None:
-    """About 1/(N+1) of new keys. One call at a time: no node is busier than another, and the ring alone decides."""
+    """About 1/(N+1) of new keys. One call at a time: no node is busier than another, and the ring alone decides,
+    whichever node has just reported what it holds."""
     await made.add_nodes("node-4")
     async with Caller(made.routers[0].url) as caller:
         placed = Counter(homes(await begun(caller, NAMES, at_once=1)).values())

@@ -106,6 +106,31 @@ def test_parked_calls_count_as_load() -> None:
     assert {stage.place(START).node for _ in range(200)} == {A, B, C}
 
 
+def test_a_node_that_has_just_reported_is_not_passed_over() -> None:
+    """A fleet fills with calls that stay. Nodes report one after the other, as their heartbeats do. Between two reports
+    each node gets about its share: none gets all that the others are refused."""
+    nodes = (A, B, C, D)
+    held, reported = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0)
+    stage = Stage(*nodes)
+    for turn in range(24):
+        got = Counter(stage.place(START).node for _ in range(200))
+        assert all(20 < got[node] < 100 for node in nodes), (turn, got)
+        for node in nodes:
+            held[node] += got[node]
+        reporting = nodes[turn % len(nodes)]
+        reported[reporting] = held[reporting]
+        stage.fleet = fleet(*(member(node, reported[node]) for node in nodes))
+    assert max(held.values()) < 1.25 * sum(held.values()) / len(nodes)
+
+
+def test_a_slow_node_gets_fewer_calls_however_many_are_parked() -> None:
+    """Requests pile up at it. The thousands that are parked everywhere don't hide that."""
+    stage = Stage(member(A, 5000), member(B, 5000), member(C, 5000))
+    for _ in range(50):
+        stage.placer.began(A)
+    assert A not in {stage.place(START).node for _ in range(100)}
+
+
 def test_the_bound_moves_with_the_load() -> None:
     """A few draws find a node with room, however much is in flight; and the room is gone when that has ended."""
     stage = Stage(A, B, C)

@@ -23,6 +23,8 @@ from framehold_router.routing.request_facts import Facts, Kind
 
 ZONES = Sizes().zones
 _START = Facts(Kind.START)
+_GROUPS = 10
+"""Nodes send their heartbeats at any time; here one group of this many after the other."""
 
 
 def names(count: int) -> tuple[NodeId, ...]:
@@ -60,42 +62,35 @@ class Balance:
     draws: float
 
 
-def balance(count: int, routers: int, seed: int, calls: int = 100, looks: int = 10) -> Balance:
-    """Fill an empty fleet with `calls` a node. Routers see what nodes hold as of their last look, and of what has come
-    since only what passed through themselves: `looks` of them until the fleet is full."""
+def balance(count: int, routers: int, seed: int, calls: int = 100, beats: int = 10) -> Balance:
+    """Fill an empty fleet with `calls` a node, within `beats` heartbeats of each node. All calls stay. Nodes report
+    what they hold one group after the other, so most of what routers see is old."""
     random, drawn, on = Random(f"{seed} {count} {routers}"), [0], ring_without(count)
     held = dict.fromkeys(names(count), 0)
-    view = [_view(held, on)]
+    reported = {node: _member(node, 0) for node in held}
+    view = [Fleet(MappingProxyType(reported), on)]
 
     def mint() -> CallId:
         drawn[0] += 1
         return CallId(f"{random.getrandbits(128):032x}")
 
     placers = [Placer(lambda: view[0], lambda: 0.0, mint, random.randrange) for _ in range(routers)]
-    for _ in range(looks):
-        placed: list[tuple[Placer, NodeId]] = []
-        for number in range(count * calls // looks):
-            placer = placers[number % routers]
-            placement = placer.place(_START)
+    turns = random.sample(names(count), count)
+    for beat in range(beats * _GROUPS):
+        for number in range(count * calls // (beats * _GROUPS)):
+            placement = placers[number % routers].place(_START)
             assert placement is not None, "every node is live"
-            placer.began(placement.node)
-            placed.append((placer, placement.node))
-        for placer, node in placed:
-            placer.ended(node)
-            held[node] += 1
-        view[0] = _view(held, on)
+            held[placement.node] += 1
+        reported = reported | {node: _member(node, held[node]) for node in turns[beat % _GROUPS :: _GROUPS]}
+        view[0] = Fleet(MappingProxyType(reported), on)
     mean = sum(held.values()) / count
     shares = [share * count for share in on.shares().values()]
     most, least = max(held.values()) / mean, min(held.values()) / mean
     return Balance(count, routers, min(shares), max(shares), least, most, drawn[0] / sum(held.values()))
 
 
-def _view(held: dict[NodeId, int], on: Ring) -> Fleet:
-    members = {
-        node: Member(node, Incarnation("1"), Boot("1"), LIVE, "", (node, 80), Stats(parked=parked))
-        for node, parked in held.items()
-    }
-    return Fleet(MappingProxyType(members), on)
+def _member(node: NodeId, parked: int) -> Member:
+    return Member(node, Incarnation("1"), Boot("1"), LIVE, "", (node, 80), Stats(parked=parked))
 
 
 @dataclass(frozen=True)

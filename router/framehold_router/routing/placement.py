@@ -4,13 +4,19 @@ The law: every placement is correct, because a node relays a request for a call 
 placement is fast. A client can forge the facts of its request; they choose only among the addresses of the fleet. A
 choice costs a few draws and look-ups, however many calls there are.
 
-- START: call ids are drawn until the ring maps one to a node that is not overloaded (bounded load). The id alone then
-  leads every router to that node, and no list of exceptions is needed.
+- START: call ids are drawn until the ring maps one to a node that has room (bounded load): its requests in flight and
+  its parked calls are both below a multiple of the mean. The id alone then leads every router to that node, and no
+  list of exceptions is needed.
 - RETRY: the node that a response named, if that is not the node of the ring; then the node of the ring; then the next
   nodes on the ring.
 - SESSION: the node that has the session, and no other while that node has a lease. Another node would answer "no such
   session", and the client would drop its session.
 - ANY: the less busy one of two nodes, drawn at random.
+
+Nodes report their parked calls one after the other, with their heartbeats. While many calls park, a node that has just
+reported seems fuller than the others. Without an allowance it would get no call until they have reported too, and the
+last one to report would get nearly all. So a node may have some parked calls more: as many as the numbers that nodes
+report change by from one report to the next, on average.
 
 A node that could not be reached is passed over for a while if there is another choice: an address that swallows packets
 must not cost each request a connection time-out. After that time one request tries the node; the other requests pass
@@ -34,12 +40,12 @@ from .learned_owners import Owners
 from .request_facts import Facts, Kind
 
 DRAWS = 64
-"""Call ids that are drawn at most to find one whose node is not overloaded."""
+"""Call ids that are drawn at most to find one whose node has room."""
 PASSED_OVER = 2.0
 """Seconds for which a node is passed over after a connection to it failed."""
 BOUND = 1.25
-"""The load that a node may have, as a multiple of the mean load. A lower bound takes more draws; a higher one allows
-more of the unevenness of the ring."""
+"""The load that a node may have, as a multiple of the mean load, for requests in flight and for parked calls alike. A
+lower bound takes more draws; a higher one allows more of the unevenness of the ring."""
 
 
 class Reason(StrEnum):
@@ -92,7 +98,8 @@ class Placer:
         self._passed: dict[NodeId, float] = {}
         self._view = fleet()
         self._names: tuple[NodeId, ...] = ()
-        self._total = 0
+        self._total = self._parked = self._allowance = 0
+        self._moved: dict[NodeId, int] = {}
         self._look(self._view)
 
     def place(self, facts: Facts, tried: Collection[NodeId] = ()) -> Placement | None:
@@ -157,42 +164,51 @@ class Placer:
             self._owners.learn(call, member.node)
 
     def _look(self, fleet: Fleet) -> None:
-        """Take in a new view: names and total load are computed once, not for each request. A failed connection
-        concerns one process of a node: its next process is not passed over."""
+        """Take in a new view: names and totals are computed once, not for each request. A failed connection concerns
+        one process of a node: its next process is not passed over."""
         before, self._view = self._view.members, fleet
         self._names = tuple(sorted(fleet.ring.nodes))
-        self._total = sum(self._load(node) for node in self._names)
-        self._passed = {
-            node: until
-            for node, until in self._passed.items()
-            if node in fleet.members and node in before and fleet.members[node].boot == before[node].boot
-        }
+        self._total = sum(map(self._requests, self._names))
+        self._parked = sum(map(self._frames, self._names))
+        same = {node for node in before.keys() & fleet.members if fleet.members[node].boot == before[node].boot}
+        self._passed = {node: until for node, until in self._passed.items() if node in same}
+        reported = ((node, abs(self._frames(node) - (before[node].stats.parked or 0))) for node in same)
+        moved = self._moved | {node: change for node, change in reported if change}
+        self._moved = {node: change for node, change in moved.items() if node in same}
+        self._allowance = math.ceil(sum(self._moved.values()) / max(1, len(self._moved)))
 
     def _start(self, tried: Collection[NodeId]) -> Placement | None:
         allowed = self._allowed(tried)
         if not allowed:
             return None
-        among, total = self._view.ring.nodes, self._total
+        among, (busy, full) = self._view.ring.nodes, self._bounds(allowed)
         if allowed is not self._names:
-            # Nodes that can't be chosen take no share of the load: the mean is over those that can.
-            among, total = frozenset(allowed), sum(self._load(node) for node in allowed)
-        bound = math.ceil(BOUND * (total + 1) / len(allowed))
-        best: tuple[int, NodeId, CallId] | None = None
+            among = frozenset(allowed)
+        best: tuple[tuple[int, int], NodeId, CallId] | None = None
         call = self._mint()
         for _ in range(DRAWS):
             node = self._view.ring.owner(call)
             if node is not None and node in among:
-                load = self._load(node)
-                if load < bound:
+                load = self._business(node)
+                if load[0] < busy and load[1] < full:
                     return self._put(node, Reason.START, call, minted=True)
                 if best is None or load < best[0]:
                     best = load, node, call
             call = self._mint()
         if best is None:
             # Few of very many nodes are left, and no draw hit one. The response will name the node of the call.
-            node = min((self._load(node), node) for node in allowed)[1]
+            node = min((self._business(node), node) for node in allowed)[1]
             return self._put(node, Reason.NEXT, call, minted=True)
         return self._put(best[1], Reason.START, best[2], minted=True)
+
+    def _bounds(self, allowed: tuple[NodeId, ...]) -> tuple[int, int]:
+        """The number of requests in flight, and of parked calls, from which on a node gets no new call. The means are
+        those of the nodes that can be chosen: other nodes take no share of the load."""
+        requests, frames = self._total, self._parked
+        if allowed is not self._names:
+            requests, frames = sum(map(self._requests, allowed)), sum(map(self._frames, allowed))
+        nodes = len(allowed)
+        return math.ceil(BOUND * (requests + 1) / nodes), math.ceil(BOUND * (frames + 1) / nodes) + self._allowance
 
     def _retry(self, call: CallId, tried: Collection[NodeId]) -> Placement | None:
         learned = self._owners.get(call)
@@ -249,13 +265,17 @@ class Placer:
         member = self._view.members.get(node)
         return member is not None and member.address is not None
 
-    def _load(self, node: NodeId) -> int:
-        """Calls that a node holds: parked ones as of its last heartbeat, and what is in flight from here."""
-        return (self._view.members[node].stats.parked or 0) + self._in_flight.get(node, 0)
+    def _requests(self, node: NodeId) -> int:
+        """The requests in flight from here to a node."""
+        return self._in_flight.get(node, 0)
+
+    def _frames(self, node: NodeId) -> int:
+        """The parked calls of a node as of its last heartbeat."""
+        return self._view.members[node].stats.parked or 0
 
     def _business(self, node: NodeId) -> tuple[int, int]:
-        """The load of a node for a short request: requests in flight first; parked calls break ties, because they take
-        memory but no time."""
+        """The load of a node: requests in flight first; parked calls break ties, because they take memory but no
+        time."""
         return self._in_flight.get(node, 0), self._view.members[node].stats.parked or 0
 
     def _put(self, node: NodeId, reason: Reason, call: CallId | None = None, *, minted: bool = False) -> Placement:

@@ -10,17 +10,21 @@ from framehold_loadtest.scale.costs import Costs
 from framehold_loadtest.scale.ring_sim import Roll, names, ring_without
 from framehold_loadtest.scale.storm import TRIP, Pace, storm
 from framehold_router.fleet.ring import Ring
+from framehold_router.routing import placement
 from framehold_router.routing.placement import BOUND
 
 COSTS = Costs()
 FREE = 0.0, 0.0, 0.0
 
 
-def test_bounded_load_keeps_the_most_loaded_node_below_its_bound() -> None:
-    """The ring alone would give one of 200 nodes more than that."""
-    seen = ring_sim.balance(200, 1, seed=3, calls=40)
-    assert seen.placed_most <= BOUND + 1 / 40 < seen.ring_most + 0.2
+def test_bounded_load_keeps_the_most_loaded_node_below_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a bound one of 200 nodes has more. Routers see what nodes hold a heartbeat late, and a heartbeat brings a
+    tenth of the calls."""
+    seen, most = ring_sim.balance(200, 1, seed=3, calls=40), BOUND + 1 / 10 + 1 / 40
+    assert seen.placed_most <= most
     assert 1 <= seen.draws < 2
+    monkeypatch.setattr(placement, "BOUND", 9.0)
+    assert ring_sim.balance(200, 1, seed=3, calls=40).placed_most > most
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
