@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -20,7 +20,13 @@ _USAGE_ERROR = typer.BadParameter.__base__
 """The parser's error for a wrong command line. Some releases of typer have their own parser and don't export the
 class."""
 
-
+_WANTED = {
+    "int_parsing": "a whole number",
+    "float_parsing": "a number",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than_equal": "at most {le:g}",
+}
+"""What a value must be, by the type of pydantic's error. The bounds are in its context."""
 _NAME = "framehold"
 
 
@@ -43,13 +49,24 @@ def main() -> None:
     except Exception as error:
         if _USAGE_ERROR is None or not isinstance(error, _USAGE_ERROR):
             raise
-        message = str(getattr(error, "format_message", error.__str__)()).replace(": Value error, ", ": ")
+        message = _message(error)
         if message:
             command = getattr(getattr(error, "ctx", None), "command_path", _NAME)
             _refuse(f"{message.rstrip('.')}; nothing was started; see: {command} --help")
         # Without a command the parser has printed the help, and the error has no message.
         status = 2
     sys.exit(status)
+
+
+def _message(error: Exception) -> str:
+    """The text of the parser's error; empty if it has printed the help instead. Releases of typer that read values by
+    pydantic name neither the value nor, in plain words, what it must be."""
+    cause, names = error.__cause__, getattr(getattr(error, "param", None), "opts", None)
+    wrong: list[dict[str, Any]] = getattr(cause, "errors", list)()
+    if names and wrong and (wanted := _WANTED.get(wrong[0]["type"])):
+        wanted = wanted.format_map(wrong[0].get("ctx", {}))
+        return f"{names[0]} must be {wanted}, not {wrong[0]['input']!r}"
+    return str(getattr(error, "format_message", error.__str__)()).replace(": Value error, ", ": ")
 
 
 def _refuse(why: str) -> NoReturn:

@@ -147,6 +147,16 @@ async def test_a_target_that_runs_a_server_when_it_is_imported(tmp_path: Path, m
             ("node", "x", "--port", "65536"),
             "--port must be 0 to 65535, not 65536; nothing was started; see: framehold node",
         ),
+        (
+            ("up", "--port", "abc"),
+            "--port must be a whole number, not 'abc'; nothing was started; see: framehold up --help",
+        ),
+        (
+            ("load", "kill", "--think", "x"),
+            "--think must be a number, not 'x'; nothing was started; see: framehold load",
+        ),
+        (("load", "kill", "--nodes", "51"), "--nodes must be at most 50, not '51'; nothing was started"),
+        (("load", "kill", "--nodes", "0"), "--nodes must be at least 1, not '0'; nothing was started"),
         (("up", "--odd"), "see: framehold up --help"),
         (("keys", "odd"), "see: framehold keys --help"),
         (("odd",), "see: framehold --help"),
