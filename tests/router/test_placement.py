@@ -32,6 +32,16 @@ def fleet(*nodes: NodeId | Member) -> Fleet:
     return Fleet.of(node if isinstance(node, Member) else member(node) for node in nodes)
 
 
+def a_round(node: NodeId) -> Placement:
+    """A round of some call, at this node."""
+    return Placement(node, (node, 80), token_call=CallId("0" * 32))
+
+
+def a_stream(node: NodeId) -> Placement:
+    """A request that stays open at this node, and is no round of a call."""
+    return Placement(node, (node, 80))
+
+
 class Stage:
     """A placer, with the fleet and the clock in the test's hands."""
 
@@ -93,7 +103,7 @@ def test_no_node_gets_more_than_its_bound(nodes: int) -> None:
     held: Counter[NodeId] = Counter()
     for total in range(1, 500):
         node = stage.place(START).node
-        stage.placer.began(node)
+        stage.placer.began(a_round(node))
         held[node] += 1
         assert held[node] <= -(-BOUND * total // nodes)
 
@@ -127,15 +137,26 @@ def test_a_slow_node_gets_fewer_calls_however_many_are_parked() -> None:
     """Requests pile up at it. The thousands that are parked everywhere don't hide that."""
     stage = Stage(member(A, 5000), member(B, 5000), member(C, 5000))
     for _ in range(50):
-        stage.placer.began(A)
+        stage.placer.began(a_round(A))
     assert A not in {stage.place(START).node for _ in range(100)}
+
+
+def test_streams_that_stay_open_keep_no_new_call_away() -> None:
+    """A node that was restarted has none. It must not get all new calls for as long as clients keep their streams."""
+    stage = Stage(A, B, C)
+    for node in (A, B) * 20:
+        stage.placer.began(a_stream(node))
+    got = Counter(stage.place(START).node for _ in range(300))
+    assert all(50 < got[node] < 150 for node in (A, B, C)), got
+    for node in (A, B) * 20:
+        stage.placer.ended(a_stream(node))
 
 
 def test_the_bound_moves_with_the_load() -> None:
     """A few draws find a node with room, however much is in flight; and the room is gone when that has ended."""
     stage = Stage(A, B, C)
     for _ in range(300):
-        stage.placer.began(stage.place(START).node)
+        stage.placer.began(stage.place(START))
     last = stage.place(START).call
     # Ids come from a counter: the last one tells how many were drawn.
     assert last is not None
@@ -143,11 +164,11 @@ def test_the_bound_moves_with_the_load() -> None:
 
     stage = Stage(A, B)
     for node in (A, *[B] * 300):
-        stage.placer.began(node)
+        stage.placer.began(a_round(node))
     for _ in range(19):
-        stage.placer.began(A)
+        stage.placer.began(a_round(A))
     for _ in range(300):
-        stage.placer.ended(B)
+        stage.placer.ended(a_round(B))
     assert {stage.place(START).node for _ in range(100)} == {B}
 
 
@@ -155,11 +176,11 @@ def test_a_request_that_ended_is_no_load() -> None:
     """Also where the view changed in between."""
     stage = Stage(A, B)
     for _ in range(50):
-        stage.placer.began(A)
+        stage.placer.began(a_round(A))
     assert {stage.place(START).node for _ in range(100)} == {B}
     stage.fleet = fleet(A, B)
     for _ in range(50):
-        stage.placer.ended(A)
+        stage.placer.ended(a_round(A))
     assert {stage.place(START).node for _ in range(100)} == {A, B}
 
 
@@ -167,9 +188,9 @@ def test_load_on_nodes_that_are_gone_makes_no_room() -> None:
     """The mean is of those on the ring: requests in flight to a draining node don't raise it."""
     stage = Stage(A, B, C)
     for _ in range(300):
-        stage.placer.began(C)
+        stage.placer.began(a_round(C))
     for _ in range(20):
-        stage.placer.began(A)
+        stage.placer.began(a_round(A))
     stage.fleet = fleet(A, B, member(C, state="draining"))
     assert {stage.place(START).node for _ in range(100)} == {B}
 
@@ -340,7 +361,7 @@ def test_other_requests_go_to_the_less_busy_of_two() -> None:
     """So the busiest of all gets none, and the rest is spread."""
     stage = Stage(A, B, C)
     for _ in range(5):
-        stage.placer.began(A)
+        stage.placer.began(a_round(A))
     found = Counter(stage.place(ANY).node for _ in range(300))
     assert set(found) == {B, C}
     assert stage.place(ANY, B, A) == Placement(C, (C, 80), None, None, Reason.ANY)
@@ -349,7 +370,7 @@ def test_other_requests_go_to_the_less_busy_of_two() -> None:
 def test_two_different_nodes_are_compared() -> None:
     """With two nodes the idle one is always among them."""
     stage = Stage(A, B)
-    stage.placer.began(A)
+    stage.placer.began(a_round(A))
     assert {stage.place(ANY).node for _ in range(100)} == {B}
     assert stage.place(ANY, B).node == A
     assert stage.placer.place(ANY, [A, B]) is None
@@ -359,7 +380,7 @@ def test_a_parked_call_breaks_ties_only() -> None:
     """It takes memory, not time."""
     stage = Stage(member(A, 10), member(B, 1000))
     assert {stage.place(ANY).node for _ in range(100)} == {A}
-    stage.placer.began(A)
+    stage.placer.began(a_round(A))
     assert {stage.place(ANY).node for _ in range(100)} == {B}
 
 

@@ -224,13 +224,13 @@ class Nodes:
                 return Placement(name, address, call, call)
         return None
 
-    def began(self, node: NodeId) -> None:
+    def began(self, placement: Placement) -> None:
         self.begun += 1
-        self.counts[node] += 1
+        self.counts[placement.node] += 1
 
-    def ended(self, node: NodeId) -> None:
-        self.counts[node] -= 1
-        assert self.counts[node] >= 0, "ended more often than began"
+    def ended(self, placement: Placement) -> None:
+        self.counts[placement.node] -= 1
+        assert self.counts[placement.node] >= 0, "ended more often than began"
 
     def unreachable(self, node: NodeId) -> None:
         self.unreached.append(node)

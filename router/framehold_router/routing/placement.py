@@ -4,9 +4,9 @@ The law: every placement is correct, because a node relays a request for a call 
 placement is fast. A client can forge the facts of its request; they choose only among the addresses of the fleet. A
 choice costs a few draws and look-ups, however many calls there are.
 
-- START: call ids are drawn until the ring maps one to a node that has room (bounded load): its requests in flight and
-  its parked calls are both below a multiple of the mean. The id alone then leads every router to that node, and no
-  list of exceptions is needed.
+- START: call ids are drawn until the ring maps one to a node that has room (bounded load): its rounds in flight and its
+  parked calls are both below a multiple of the mean. Streams and sessions stay open for long, and are no rounds. The
+  id alone then leads every router to that node, and no list of exceptions is needed.
 - RETRY: the node that a response named, if that is not the node of the ring; then the node of the ring; then the next
   nodes on the ring.
 - SESSION: the node that has the session, and no other while that node has a lease. Another node would answer "no such
@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
@@ -44,7 +45,7 @@ DRAWS = 64
 PASSED_OVER = 2.0
 """Seconds for which a node is passed over after a connection to it failed."""
 BOUND = 1.25
-"""The load that a node may have, as a multiple of the mean load, for requests in flight and for parked calls alike. A
+"""The load that a node may have, as a multiple of the mean load, for rounds in flight and for parked calls alike. A
 lower bound takes more draws; a higher one allows more of the unevenness of the ring."""
 
 
@@ -94,7 +95,8 @@ class Placer:
     ) -> None:
         self._fleet, self._clock, self._mint, self._below = fleet, clock, mint, below
         self._owners = Owners()
-        self._in_flight: dict[NodeId, int] = {}
+        self._in_flight = Counter[NodeId]()
+        self._rounds = Counter[NodeId]()
         self._passed: dict[NodeId, float] = {}
         self._view = fleet()
         self._names: tuple[NodeId, ...] = ()
@@ -125,17 +127,19 @@ class Placer:
             placement = self._any(tried)
         return placement
 
-    def began(self, node: NodeId) -> None:
-        """Count a request to `node` as in flight."""
-        self._in_flight[node] = self._in_flight.get(node, 0) + 1
-        self._total += node in self._view.ring.nodes
+    def began(self, placement: Placement) -> None:
+        """Count a request as in flight."""
+        self._in_flight[placement.node] += 1
+        if placement.token_call is not None:
+            self._rounds[placement.node] += 1
+            self._total += placement.node in self._view.ring.nodes
 
-    def ended(self, node: NodeId) -> None:
-        """Count a request to `node` as ended, however it ended. Called once for each `began`."""
-        self._in_flight[node] -= 1
-        self._total -= node in self._view.ring.nodes
-        if not self._in_flight[node]:
-            del self._in_flight[node]
+    def ended(self, placement: Placement) -> None:
+        """Count a request as ended, however it ended. Called once for each `began`."""
+        self._in_flight[placement.node] -= 1
+        if placement.token_call is not None:
+            self._rounds[placement.node] -= 1
+            self._total -= placement.node in self._view.ring.nodes
 
     def unreachable(self, node: NodeId) -> None:
         """Record that a connection to `node` failed: it is passed over for PASSED_OVER seconds."""
@@ -168,7 +172,8 @@ class Placer:
         one process of a node: its next process is not passed over."""
         before, self._view = self._view.members, fleet
         self._names = tuple(sorted(fleet.ring.nodes))
-        self._total = sum(map(self._requests, self._names))
+        self._in_flight, self._rounds = +self._in_flight, +self._rounds
+        self._total = sum(self._rounds[node] for node in self._names)
         self._parked = sum(map(self._frames, self._names))
         same = {node for node in before.keys() & fleet.members if fleet.members[node].boot == before[node].boot}
         self._passed = {node: until for node, until in self._passed.items() if node in same}
@@ -189,7 +194,7 @@ class Placer:
         for _ in range(DRAWS):
             node = self._view.ring.owner(call)
             if node is not None and node in among:
-                load = self._business(node)
+                load = self._load(node)
                 if load[0] < busy and load[1] < full:
                     return self._put(node, Reason.START, call, minted=True)
                 if best is None or load < best[0]:
@@ -197,18 +202,18 @@ class Placer:
             call = self._mint()
         if best is None:
             # Few of very many nodes are left, and no draw hit one. The response will name the node of the call.
-            node = min((self._business(node), node) for node in allowed)[1]
+            node = min((self._load(node), node) for node in allowed)[1]
             return self._put(node, Reason.NEXT, call, minted=True)
         return self._put(best[1], Reason.START, best[2], minted=True)
 
     def _bounds(self, allowed: tuple[NodeId, ...]) -> tuple[int, int]:
-        """The number of requests in flight, and of parked calls, from which on a node gets no new call. The means are
+        """The number of rounds in flight, and of parked calls, from which on a node gets no new call. The means are
         those of the nodes that can be chosen: other nodes take no share of the load."""
-        requests, frames = self._total, self._parked
+        rounds, frames = self._total, self._parked
         if allowed is not self._names:
-            requests, frames = sum(map(self._requests, allowed)), sum(map(self._frames, allowed))
+            rounds, frames = sum(self._rounds[node] for node in allowed), sum(map(self._frames, allowed))
         nodes = len(allowed)
-        return math.ceil(BOUND * (requests + 1) / nodes), math.ceil(BOUND * (frames + 1) / nodes) + self._allowance
+        return math.ceil(BOUND * (rounds + 1) / nodes), math.ceil(BOUND * (frames + 1) / nodes) + self._allowance
 
     def _retry(self, call: CallId, tried: Collection[NodeId]) -> Placement | None:
         learned = self._owners.get(call)
@@ -265,18 +270,18 @@ class Placer:
         member = self._view.members.get(node)
         return member is not None and member.address is not None
 
-    def _requests(self, node: NodeId) -> int:
-        """The requests in flight from here to a node."""
-        return self._in_flight.get(node, 0)
-
     def _frames(self, node: NodeId) -> int:
         """The parked calls of a node as of its last heartbeat."""
         return self._view.members[node].stats.parked or 0
 
-    def _business(self, node: NodeId) -> tuple[int, int]:
-        """The load of a node: requests in flight first; parked calls break ties, because they take memory but no
+    def _load(self, node: NodeId) -> tuple[int, int]:
+        """The load of a node for a new call: rounds in flight from here; then parked calls, which take memory but no
         time."""
-        return self._in_flight.get(node, 0), self._view.members[node].stats.parked or 0
+        return self._rounds[node], self._frames(node)
+
+    def _business(self, node: NodeId) -> tuple[int, int]:
+        """The load of a node for a request that may stay open: all requests in flight from here, then parked calls."""
+        return self._in_flight[node], self._frames(node)
 
     def _put(self, node: NodeId, reason: Reason, call: CallId | None = None, *, minted: bool = False) -> Placement:
         address = self._view.members[node].address

@@ -258,7 +258,7 @@ class ToNode(Exchange):
         self.placement = placement
         self.call, self.node = placement.token_call or self.facts.call, placement.node
         self.absent = 0
-        relay.placer.began(placement.node)
+        relay.placer.began(placement)
         minted = b"" if placement.call is None else b"%b: %b\r\n" % (CALL_ID, placement.call.encode())
         self.send(placement.address, relay.badge + minted)
 
@@ -275,7 +275,7 @@ class ToNode(Exchange):
             self.relay.placer.learned(self.placement, node)
 
     def over(self) -> None:
-        self.relay.placer.ended(self.placement.node)
+        self.relay.placer.ended(self.placement)
 
     def unreached(self) -> None:
         node = self.placement.node
