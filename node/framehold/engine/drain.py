@@ -7,6 +7,7 @@
        is written again first (docs/protocol.md, rule 7); a store that does not answer is asked again until the deadline
     3. running rounds, and parked calls that only this process can carry on, have until the deadline
     4. requests that wait at the deadline are refused, frames are dropped, and the lease is given back
+    5. what was passed on has until the deadline: its responses go through this process
 
 A drain that an operator ordered may be taken back until the process leaves: the node takes calls again. What it has
 released by then is carried on by the node that gets the next retry, this one or another.
@@ -81,7 +82,7 @@ class Drain:
         self._table, self._counts = shared.table, shared.counts
         self._observers, self._feed = shared.observers, shared.events.feed
         self._changed = asyncio.Event()
-        self._visitors = self._releases_answered = 0
+        self._visitors = self._releases_answered = self._open = 0
         self.begun = self.on = self.closed = self.over = self.leaving = False
         self._order: object = None
         """The present drain; a drain that finds another one here was taken back."""
@@ -171,6 +172,20 @@ class Drain:
         finally:
             self._visitors -= 1
             self._changed.set()
+
+    @contextlib.contextmanager
+    def has_open(self) -> Iterator[None]:
+        """Wraps a request of an ordinary round, whichever node serves it, until its response is complete."""
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+            self._changed.set()
+
+    async def responded(self, patience: float) -> None:
+        """Wait up to `patience` seconds until every request of an ordinary round has its response."""
+        await self._wait(lambda: not self._open, clock.now() + patience)
 
     async def drain(self, patience: float, parked: bool, leaves: bool) -> None:
         """Hand calls off; then wait up to `patience` seconds for rounds that run and, if `parked`, for calls that only

@@ -133,7 +133,8 @@ class Entry:
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
             await self._rest(scope, body.replay, send)
         else:
-            await self._serve(request, found, data, receive, send)
+            with self._attached.runtime.draining.has_open():
+                await self._serve(request, found, data, receive, send)
 
     async def _acceptable(self, request: Request) -> bool:
         """Whether the SDK accepts the headers host, origin, content-type and accept. The SDK checks each set of them

@@ -101,6 +101,34 @@ async def test_a_node_stays_until_load_balancers_know_that_it_leaves(
         assert 2 <= time.monotonic() - began < 10
 
 
+async def test_what_was_passed_on_until_load_balancers_knew_is_not_cut_off(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node had nothing left of its own long before. It ends when the other node has answered, and no sooner."""
+    settings = {"store_url": redis.url, "namespace": tmp_path.name, "route_headers": "1", "drain_timeout": "15"}
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    async with (
+        node(TARGET, folders[0], **settings, node_id="a", drain_at_least="1") as leaving,
+        node(TARGET, folders[1], **settings, node_id="b") as other,
+        Caller(leaving.url) as caller,
+    ):
+        pair = Pair([leaving, other], [caller, caller], tmp_path)
+        await pair.drains()
+        passed = asyncio.create_task(caller.call("long", arguments={"name": "Max"}))
+        await until(lambda: "long-Max" in pair.ledger, "the round's begin")
+        ended = asyncio.create_task(pair.drained())
+        # What load balancers are given, what a process takes to end that has nothing to wait for, and a second more.
+        await asyncio.wait((ended, passed), timeout=4.5, return_when=asyncio.FIRST_COMPLETED)
+        assert not ended.done() and not passed.done()
+        (tmp_path / "Max").touch()
+        reply = await passed
+        assert reply.text == "Max is done" and reply.headers["framehold-node"] == "b"
+        await ended
+
+
 async def test_a_call_that_may_be_entered_again_goes_on_elsewhere_at_once(pair: Pair) -> None:
     """Within 200 ms, with a lease that would last for 5 s: nobody waits for it."""
     reply = await begun(pair.at_first, "marked", "Ada")

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import uvicorn
 
+from ... import clock
 from ...config import Settings
 from ...hosts.attached import Attached
 from ...hosts.event_bus import end_streams
@@ -153,16 +154,16 @@ class Server(uvicorn.Server):
 
     async def _leave(self, sig: int) -> None:
         settings = self._runtime.settings
-        timeout = settings.drain_timeout
+        is_ordered = sig == signal.SIGTERM
+        timeout = settings.drain_timeout if is_ordered else min(settings.drain_timeout, GRACE)
+        deadline = clock.now() + timeout
         try:
-            if sig == signal.SIGTERM:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(asyncio.sleep(settings.drain_at_least))
-                    group.create_task(self._runtime.drain(timeout))
-            else:
-                await self._runtime.drain(min(timeout, GRACE), parked=False)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(settings.drain_at_least if is_ordered else 0.0))
+                group.create_task(self._runtime.drain(timeout, parked=is_ordered))
             await self._runtime.end()
             end_streams(self._server)
+            await self._runtime.draining.responded(deadline - clock.now())
         except Exception:
             logger.exception("a bug in leaving the fleet; this process ends now, others take its calls over")
         super().handle_exit(sig, None)
