@@ -141,6 +141,27 @@ def test_a_slow_node_gets_fewer_calls_however_many_are_parked() -> None:
     assert A not in {stage.place(START).node for _ in range(100)}
 
 
+@pytest.mark.parametrize("rounds", [20, 100])
+def test_a_node_full_of_parked_calls_gets_none_however_busy_the_others_are(rounds: int) -> None:
+    """It would refuse them. All rounds in flight are at the nodes with room, as they must be."""
+    stage = Stage(member(A, 20_000), member(B, 0), member(C, 0))
+    for node in (B, C) * (rounds // 2):
+        stage.placer.began(a_round(node))
+    placed = [stage.place(START) for _ in range(300)]
+    assert {placement.node for placement in placed} == {B, C}
+    last = placed[-1].call
+    assert last is not None and int(last, 16) < 4 * len(placed), "a few draws find a node"
+
+
+def test_a_node_that_takes_no_new_calls_moves_no_bound() -> None:
+    """A draining node hands thousands off; a node that the fleet does not trust reports what it likes."""
+    full, others = member(A, 9000), (member(B, 1000), member(C, 1000))
+    stage = Stage(full, *others, member(D, 9000, "draining"))
+    for parked in (0, 2**53):
+        stage.fleet = fleet(full, *others, member(D, parked, "draining"))
+        assert {stage.place(START).node for _ in range(100)} == {B, C}
+
+
 def test_streams_that_stay_open_keep_no_new_call_away() -> None:
     """A node that was restarted has none. It must not get all new calls for as long as clients keep their streams."""
     stage = Stage(A, B, C)
@@ -207,8 +228,10 @@ def test_of_64_draws_the_least_loaded_is_taken() -> None:
                 drawn.append(call)
                 return call
 
-    view = fleet(member(A, 50), member(B, 40), member(C, 0))
-    stage = Stage(member(A, 50), member(B, 40), member(C, 0), mint=mint)
+    view = fleet(A, B, C)
+    stage = Stage(A, B, C, mint=mint)
+    for node in (*[A] * 50, *[B] * 40):
+        stage.placer.began(a_round(node))
     placed = stage.place(START)
     assert placed.node == B
     assert placed.call in drawn

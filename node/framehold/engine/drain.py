@@ -110,8 +110,8 @@ class Drain:
         return None
 
     def last_reply(self, slot: Slot) -> Elsewhere | fx.Refusal:
-        """The reply to requests that wait for this call when the node closes. If its record is still being read,
-        nothing was done: such a request is passed on, as one that comes after the node has closed."""
+        """The reply to requests that wait for this call when the node closes. If its record is still being read, no
+        frame of it is here: they are passed on, as those that come after the node has closed."""
         heir = self.heir(slot.call.id) if slot.call.phase is Phase.LOOKING else None
         if heir is not None:
             return Elsewhere(*heir)

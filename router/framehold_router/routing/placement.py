@@ -4,9 +4,10 @@ The law: every placement is correct, because a node relays a request for a call 
 placement is fast. A client can forge the facts of its request; they choose only among the addresses of the fleet. A
 choice costs a few draws and look-ups, however many calls there are.
 
-- START: call ids are drawn until the ring maps one to a node that has room (bounded load): its rounds in flight and its
-  parked calls are both below a multiple of the mean. Streams and sessions stay open for long, and are no rounds. The
-  id alone then leads every router to that node, and no list of exceptions is needed.
+- START: call ids are drawn until the ring maps one to a node within two bounds (bounded load). Its parked calls are
+  fewer than a multiple of the mean; so are its rounds in flight, of the mean of those nodes that are within the first
+  bound. Requests of 2025 sessions and streams, which stay open for long, count as no rounds. The id alone then leads
+  every router to that node, and no list of exceptions is needed.
 - RETRY: the node that a response named, if that is not the node of the ring; then the node of the ring; then the next
   nodes on the ring.
 - SESSION: the node that has the session, and no other while that node has a lease. Another node would answer "no such
@@ -15,8 +16,8 @@ choice costs a few draws and look-ups, however many calls there are.
 
 Nodes report their parked calls one after the other, with their heartbeats. While many calls park, a node that has just
 reported seems fuller than the others. Without an allowance it would get no call until they have reported too, and the
-last one to report would get nearly all. So a node may have some parked calls more: as many as the numbers that nodes
-report change by from one report to the next, on average.
+last one to report would get nearly all. So a node may have some parked calls more: as many as the nodes' numbers
+changed by when they last changed, on average.
 
 A node that could not be reached is passed over for a while if there is another choice: an address that swallows packets
 must not cost each request a connection time-out. After that time one request tries the node; the other requests pass
@@ -100,7 +101,8 @@ class Placer:
         self._passed: dict[NodeId, float] = {}
         self._view = fleet()
         self._names: tuple[NodeId, ...] = ()
-        self._total = self._parked = self._allowance = 0
+        self._room: frozenset[NodeId] = frozenset()
+        self._total = 0
         self._moved: dict[NodeId, int] = {}
         self._look(self._view)
 
@@ -132,14 +134,14 @@ class Placer:
         self._in_flight[placement.node] += 1
         if placement.token_call is not None:
             self._rounds[placement.node] += 1
-            self._total += placement.node in self._view.ring.nodes
+            self._total += placement.node in self._room
 
     def ended(self, placement: Placement) -> None:
         """Count a request as ended, however it ended. Called once for each `began`."""
         self._in_flight[placement.node] -= 1
         if placement.token_call is not None:
             self._rounds[placement.node] -= 1
-            self._total -= placement.node in self._view.ring.nodes
+            self._total -= placement.node in self._room
 
     def unreachable(self, node: NodeId) -> None:
         """Record that a connection to `node` failed: it is passed over for PASSED_OVER seconds."""
@@ -173,47 +175,49 @@ class Placer:
         before, self._view = self._view.members, fleet
         self._names = tuple(sorted(fleet.ring.nodes))
         self._in_flight, self._rounds = +self._in_flight, +self._rounds
-        self._total = sum(self._rounds[node] for node in self._names)
-        self._parked = sum(map(self._frames, self._names))
         same = {node for node in before.keys() & fleet.members if fleet.members[node].boot == before[node].boot}
         self._passed = {node: until for node, until in self._passed.items() if node in same}
-        reported = ((node, abs(self._frames(node) - (before[node].stats.parked or 0))) for node in same)
+        same &= fleet.ring.nodes
+        reported = ((node, abs(self._parked(node) - (before[node].stats.parked or 0))) for node in same)
         moved = self._moved | {node: change for node, change in reported if change}
         self._moved = {node: change for node, change in moved.items() if node in same}
-        self._allowance = math.ceil(sum(self._moved.values()) / max(1, len(self._moved)))
+        self._room = self._with_room(self._names)
+        self._total = sum(self._rounds[node] for node in self._room)
+
+    def _with_room(self, allowed: Collection[NodeId]) -> frozenset[NodeId]:
+        """Those of the nodes that have no more parked calls than they may. The mean is theirs: nodes that can't be
+        chosen take no share of the load."""
+        if not allowed:
+            return frozenset()
+        allowance = math.ceil(sum(self._moved.values()) / max(1, len(self._moved)))
+        full = _bound(sum(map(self._parked, allowed)), len(allowed)) + allowance
+        return frozenset(node for node in allowed if self._parked(node) < full)
 
     def _start(self, tried: Collection[NodeId]) -> Placement | None:
         allowed = self._allowed(tried)
         if not allowed:
             return None
-        among, (busy, full) = self._view.ring.nodes, self._bounds(allowed)
+        room, rounds = self._room, self._total
         if allowed is not self._names:
-            among = frozenset(allowed)
-        best: tuple[tuple[int, int], NodeId, CallId] | None = None
+            room = self._with_room(allowed)
+            rounds = sum(self._rounds[node] for node in room)
+        busy = _bound(rounds, len(room))
+        best: tuple[int, NodeId, CallId] | None = None
         call = self._mint()
         for _ in range(DRAWS):
             node = self._view.ring.owner(call)
-            if node is not None and node in among:
-                load = self._load(node)
-                if load[0] < busy and load[1] < full:
+            if node is not None and node in room:
+                load = self._rounds[node]
+                if load < busy:
                     return self._put(node, Reason.START, call, minted=True)
                 if best is None or load < best[0]:
                     best = load, node, call
             call = self._mint()
         if best is None:
             # Few of very many nodes are left, and no draw hit one. The response will name the node of the call.
-            node = min((self._load(node), node) for node in allowed)[1]
+            node = min((self._rounds[node], node) for node in room)[1]
             return self._put(node, Reason.NEXT, call, minted=True)
         return self._put(best[1], Reason.START, best[2], minted=True)
-
-    def _bounds(self, allowed: tuple[NodeId, ...]) -> tuple[int, int]:
-        """The number of rounds in flight, and of parked calls, from which on a node gets no new call. The means are
-        those of the nodes that can be chosen: other nodes take no share of the load."""
-        rounds, frames = self._total, self._parked
-        if allowed is not self._names:
-            rounds, frames = sum(self._rounds[node] for node in allowed), sum(map(self._frames, allowed))
-        nodes = len(allowed)
-        return math.ceil(BOUND * (rounds + 1) / nodes), math.ceil(BOUND * (frames + 1) / nodes) + self._allowance
 
     def _retry(self, call: CallId, tried: Collection[NodeId]) -> Placement | None:
         learned = self._owners.get(call)
@@ -270,20 +274,22 @@ class Placer:
         member = self._view.members.get(node)
         return member is not None and member.address is not None
 
-    def _frames(self, node: NodeId) -> int:
+    def _parked(self, node: NodeId) -> int:
         """The parked calls of a node as of its last heartbeat."""
         return self._view.members[node].stats.parked or 0
 
-    def _load(self, node: NodeId) -> tuple[int, int]:
-        """The load of a node for a new call: rounds in flight from here; then parked calls, which take memory but no
-        time."""
-        return self._rounds[node], self._frames(node)
-
     def _business(self, node: NodeId) -> tuple[int, int]:
-        """The load of a node for a request that may stay open: all requests in flight from here, then parked calls."""
-        return self._in_flight[node], self._frames(node)
+        """The load of a node for a request that is no round: all requests in flight from here first; parked calls break
+        ties, because they take memory but no time."""
+        return self._in_flight[node], self._parked(node)
 
     def _put(self, node: NodeId, reason: Reason, call: CallId | None = None, *, minted: bool = False) -> Placement:
         address = self._view.members[node].address
         assert address is not None, "only nodes with an address are chosen from"
         return Placement(node, address, call if minted else None, call, reason)
+
+
+def _bound(total: int, nodes: int) -> int:
+    """The load from which on a node gets no new call, where so many nodes have a load of `total` together. The least
+    loaded of them is always below."""
+    return math.ceil(BOUND * (total + 1) / nodes)
