@@ -6,7 +6,7 @@
  */
 import { Link } from "../lib/address.js";
 import { part, useRead } from "../lib/api.js";
-import { html, useEffect, useRef } from "../lib/html.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../lib/html.js";
 import { forget, killed, stop } from "../lib/playing.js";
 import { plural, prefix } from "../lib/words.js";
 import { Journal } from "./journal.js";
@@ -45,7 +45,7 @@ function Now({ call }) {
   const { name, open, end, callId } = call;
   const [phase, title] = phaseOf(call);
   const own = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const { activeElement: now } = document;
     const lost = now === document.body || now === null;
     const near = now?.id === "call" || own.current.contains(now);

@@ -4,7 +4,7 @@
  * The law: an address that a server wants visited is shown whole, and is a link only to a page of the web; it opens in a
  * tab of its own that knows nothing of this one. Nothing is opened by itself.
  */
-import { html, useEffect, useRef } from "../lib/html.js";
+import { html, useLayoutEffect, useRef } from "../lib/html.js";
 import { reply } from "../lib/playing.js";
 import { fieldsOf } from "../lib/schema.js";
 import { Fields, useForm } from "./form.js";
@@ -42,9 +42,10 @@ function Answered({ question: { key, params, reply: { action } } }) {
   </div>`;
 }
 
-/** Takes the focus that was lost with what stood here before, for the first control of an element. */
+/** Takes the focus that was lost with what stood here before, for the first control of an element: before anything is
+ *  painted, so that no key is lost. */
 function useTaking(own) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (document.activeElement === document.body) own.current.querySelector("input, select, textarea, button").focus();
   }, []);
 }
