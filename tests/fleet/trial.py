@@ -130,6 +130,10 @@ class Trial:
         """`answer`, on its way."""
         return asyncio.create_task(self.answer(url, reply, **text))
 
+    def insisting(self, url: str) -> asyncio.Task[Reply]:
+        """`insist`, on its way. A node whose own lease was late does not believe at once that another one is gone."""
+        return asyncio.create_task(self.insist(url))
+
     def _kept(self, reply: Reply) -> Reply:
         if reply.message.get("result", {}).get("resultType") == "input_required":
             self.heard = reply

@@ -102,7 +102,7 @@ async def test_a_running_reentrant_round_that_was_taken_over_is_fenced(
     old, pid = call.owner, made.nodes[call.owner].pid
     request = call.answering(made.url(old))
     await made.ledger.has(call.name, "runs")
-    taken = call.answering(await asleep(made, old))
+    taken = call.insisting(await asleep(made, old))
     await made.ledger.has(call.name, "runs", 2)
     made.open(call.name)
     new = (await taken).headers["framehold-node"]

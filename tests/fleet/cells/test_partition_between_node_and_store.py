@@ -97,7 +97,7 @@ async def test_a_running_reentrant_round_is_taken_over_and_its_old_frame_is_canc
     old, pid = call.owner, made.nodes[call.owner].pid
     request = call.answering(made.url(old))
     await made.ledger.has(call.name, "runs")
-    taken = call.answering(await cut(made, old, lost))
+    taken = call.insisting(await cut(made, old, lost))
     await made.ledger.has(call.name, "runs", 2)
     made.open(call.name)
     new = (await taken).headers["framehold-node"]
