@@ -6,8 +6,9 @@
        its next retry goes on elsewhere without waiting for a lease to run out; what the store has lost of such a call
        is written again first (docs/protocol.md, rule 7); a store that does not answer is asked again until the deadline
     3. running rounds, and parked calls that only this process can carry on, have until the deadline
-    4. requests that wait at the deadline are refused, frames are dropped, and the lease is given back
-    5. what was passed on has until the deadline: its responses go through this process
+    4. requests that wait at the deadline are refused, and frames are dropped
+    5. what was passed on has until the deadline, because its responses go through this process
+    6. the lease is given back
 
 A drain that an operator ordered may be taken back until the process leaves: the node takes calls again. What it has
 released by then is carried on by the node that gets the next retry, this one or another.
