@@ -185,8 +185,8 @@ class Placer:
         self._total = sum(self._rounds[node] for node in self._room)
 
     def _with_room(self, allowed: Collection[NodeId]) -> frozenset[NodeId]:
-        """Those of the `allowed` nodes that are within the bound of parked calls. The mean is of the allowed nodes: other
-        nodes take no share of the load."""
+        """Those of the `allowed` nodes that are within the bound of parked calls. The mean is of the allowed nodes:
+        other nodes take no share of the load."""
         if not allowed:
             return frozenset()
         allowance = math.ceil(sum(self._moved.values()) / max(1, len(self._moved)))

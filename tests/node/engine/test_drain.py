@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +47,30 @@ class Pair:
                 await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-async def pair(redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
-    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
-    common = {"store_url": redis.url, "namespace": tmp_path.name, "route_headers": "1", "log_level": "info"}
+@asynccontextmanager
+async def two_nodes(redis: RedisServer, folder: Path, **of_first: str) -> AsyncIterator[Pair]:
+    """Nodes a and b; `of_first` are settings of a alone."""
+    common = {"store_url": redis.url, "namespace": folder.name, "route_headers": "1", "log_level": "info"}
     async with AsyncExitStack() as stack:
         nodes, callers = [], []
-        for name in ("a", "b"):
-            (tmp_path / name).mkdir()
-            settings = {**common, "node_id": name, "drain_timeout": "15", "lease_ttl": "5"}
-            nodes.append(await stack.enter_async_context(node(TARGET, tmp_path / name, **settings)))
+        for name, more in (("a", of_first), ("b", {})):
+            (folder / name).mkdir()
+            settings = {**common, "node_id": name, "drain_timeout": "15", "lease_ttl": "5", **more}
+            nodes.append(await stack.enter_async_context(node(TARGET, folder / name, **settings)))
             callers.append(await stack.enter_async_context(Caller(nodes[-1].url)))
-        yield Pair(nodes, callers, tmp_path)
+        yield Pair(nodes, callers, folder)
+
+
+@pytest.fixture(autouse=True)
+def kept_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both nodes note in one file what runs."""
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+
+
+@pytest.fixture
+async def pair(redis: RedisServer, tmp_path: Path) -> AsyncIterator[Pair]:
+    async with two_nodes(redis, tmp_path) as made:
+        yield made
 
 
 async def begun(caller: Caller, tool: str, name: str) -> Reply:
@@ -72,52 +84,27 @@ async def answered(caller: Caller, tool: str, name: str, reply: Reply, word: str
     return await caller.retry(tool, reply.token, answers, arguments={"name": name})
 
 
-async def test_a_node_stays_until_load_balancers_know_that_it_leaves(
-    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_node_stays_until_load_balancers_know_that_it_leaves(redis: RedisServer, tmp_path: Path) -> None:
     """It has nothing left to do; whoever comes meanwhile hears that it is not ready, or is passed on."""
-    settings = {"store_url": redis.url, "namespace": tmp_path.name, "route_headers": "1", "drain_timeout": "15"}
-    folders = [tmp_path / name for name in ("a", "b")]
-    for folder in folders:
-        folder.mkdir()
-    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
-    async with (
-        node(TARGET, folders[0], **settings, node_id="a", drain_at_least="2") as leaving,
-        node(TARGET, folders[1], **settings, node_id="b") as other,
-        Caller(leaving.url) as caller,
-        httpx2.AsyncClient() as http,
-    ):
-        assert other.alive
+    async with two_nodes(redis, tmp_path, drain_at_least="2") as pair, httpx2.AsyncClient() as http:
         began = time.monotonic()
-        leaving.terminate()
-        while (reply := await http.get(f"{leaving.root}/readyz")).status_code == 200:
-            await asyncio.sleep(0.01)
+        await pair.drains()
+        reply = await http.get(f"{pair.first.root}/readyz")
         assert reply.status_code == 503 and "drains" in reply.text
         for asked, status in (("404", 404), ("500", 503), ("", 503)):
-            assert (await http.get(f"{leaving.root}/readyz", params={"unready": asked})).status_code == status
-        passed_on = await caller.call("plain", arguments={"name": "Ada"})
+            found = await http.get(f"{pair.first.root}/readyz", params={"unready": asked})
+            assert found.status_code == status
+        passed_on = await pair.at_first.call("plain", arguments={"name": "Ada"})
         assert (passed_on.text, passed_on.headers["framehold-node"]) == ("plain-Ada", "b")
-        await until(lambda: not leaving.alive, "the node's end")
+        await pair.drained()
         assert 2 <= time.monotonic() - began < 10
 
 
-async def test_what_was_passed_on_until_load_balancers_knew_is_not_cut_off(
-    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_was_passed_on_until_load_balancers_knew_is_not_cut_off(redis: RedisServer, tmp_path: Path) -> None:
     """The node had nothing left of its own long before. It ends when the other node has answered, and no sooner."""
-    settings = {"store_url": redis.url, "namespace": tmp_path.name, "route_headers": "1", "drain_timeout": "15"}
-    folders = [tmp_path / name for name in ("a", "b")]
-    for folder in folders:
-        folder.mkdir()
-    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
-    async with (
-        node(TARGET, folders[0], **settings, node_id="a", drain_at_least="1") as leaving,
-        node(TARGET, folders[1], **settings, node_id="b") as other,
-        Caller(leaving.url) as caller,
-    ):
-        pair = Pair([leaving, other], [caller, caller], tmp_path)
+    async with two_nodes(redis, tmp_path, drain_at_least="1") as pair:
         await pair.drains()
-        passed = asyncio.create_task(caller.call("long", arguments={"name": "Max"}))
+        passed = asyncio.create_task(pair.at_first.call("long", arguments={"name": "Max"}))
         await until(lambda: "long-Max" in pair.ledger, "the round's begin")
         ended = asyncio.create_task(pair.drained())
         # What load balancers are given, what a process takes to end that has nothing to wait for, and a second more.

@@ -40,6 +40,19 @@ async def retry(at: Desk, call: Parked, script: Any = asks) -> Any:
     )
 
 
+class SlowReads:
+    """A store that answers no read until `over` is set; `reading` is set when one has come."""
+
+    def __init__(self, at: Desk) -> None:
+        self.reading, self.over, self.read = asyncio.Event(), asyncio.Event(), at.store.run
+        at.store.run = self._slowly  # type: ignore[method-assign]
+
+    async def _slowly(self, request: Request) -> Reply:
+        self.reading.set()
+        await self.over.wait()
+        return await self.read(request)
+
+
 async def test_a_call_that_was_let_go_at_the_end_is_not_claimed_afterwards() -> None:
     """Its record was being read when the node closed: what the store says then comes too late."""
     entered: list[str] = []
@@ -53,23 +66,16 @@ async def test_a_call_that_was_let_go_at_the_end_is_not_claimed_afterwards() -> 
         slot = at.runtime.table.get(call.call)
         assert slot is not None
         at.runtime.feed(slot, ev.Evict("evicted"))
-        reading, answer, read = asyncio.Event(), asyncio.Event(), at.store.run
-
-        async def slowly(request: Request) -> Reply:
-            reading.set()
-            await answer.wait()
-            return await read(request)
-
-        at.store.run = slowly  # type: ignore[method-assign]
+        slow = SlowReads(at)
         coming = asyncio.create_task(retry(at, call, enters))
-        await reading.wait()
+        await slow.reading.wait()
         await at.runtime.end()
         refused = await coming
         assert isinstance(refused, fx.Refusal) and "nothing was done" in refused.detail
-        answer.set()
+        slow.over.set()
         await turns(20)
         assert entered == []
-        found = (await read(Read(call.call))).stored
+        found = (await slow.read(Read(call.call))).stored
         assert found is not None and found.record.epoch == call.at.epoch
 
 
@@ -139,19 +145,12 @@ async def test_a_node_that_closes_passes_on_what_it_still_looks_up(monkeypatch: 
         monkeypatch.setattr(at.runtime.peers, "heir", lambda call: (NodeId("b"), "http://b:1"))
         call = await parked(at)
         await at.runtime.drain(10.0)
-        reading, answer, read = asyncio.Event(), asyncio.Event(), at.store.run
-
-        async def slowly(request: Request) -> Reply:
-            reading.set()
-            await answer.wait()
-            return await read(request)
-
-        at.store.run = slowly  # type: ignore[method-assign]
+        slow = SlowReads(at)
         coming = asyncio.create_task(retry(at, call))
-        await reading.wait()
+        await slow.reading.wait()
         await at.runtime.end()
         assert await coming == Elsewhere(NodeId("b"), "http://b:1")
-        answer.set()
+        slow.over.set()
 
 
 async def test_a_call_that_is_in_its_token_outlives_any_node() -> None:
