@@ -2,7 +2,8 @@
 
 Each case of `CASES` is calculated, and then served and called, in several turns. The program prints the calculated
 figure beside the median of the measured ones. It exits with 1 where they differ by more than LIMIT, or where the
-machine was busy.
+machine was busy. Cores are also compared as multiples of those of option E in the same turn: so it shows whether a
+difference is of an option, or of a machine that is faster or slower than when the constants were measured.
 
 Law: a case differs from every point of the series in more than one value.
 """
@@ -42,9 +43,15 @@ LIMIT = 0.2
 _TURNS = 5
 _SECONDS = 8.0
 """How long a case is called at least, and for two calls of each user."""
-_RATE = "calls_per_second"
-_FLOORS = {"cores": 0.02, "store operations/s": 5.0, "memory": 4096.0}
+_RATE, _CORES = "calls_per_second", "cores"
+_YARDSTICK = "E"
+_MULTIPLE = f"cores, as a multiple of {_YARDSTICK}'s"
+_FLOORS = {_CORES: 0.02, "store operations/s": 5.0, "memory": 4096.0}
 """Differences that decide nothing, as the noise of idle processes: the memory's is for each waiting call."""
+
+
+Found = dict[tuple[Case, str], list[Turned]]
+"""The turns of each case with each option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ def figures(case: Case, option: str, of: OfOption, turns: Sequence[Turned]) -> l
     expected = cost(case, of)
     calculated = {
         _RATE: expected.calls,
-        "cores": expected.cores,
+        _CORES: expected.cores,
         "store operations/s": expected.operations,
         "bytes/s": expected.sent,
         "waiting calls": expected.parked,
@@ -84,11 +91,27 @@ def figures(case: Case, option: str, of: OfOption, turns: Sequence[Turned]) -> l
             for name, figure in calculated.items()]  # fmt: skip
 
 
+def beside(case: Case, option: str, known: Mapping[str, OfOption], found: Found) -> Figure:
+    """The cores of an option as a multiple of those of the yardstick."""
+    turns = [Turned({_MULTIPLE: _multiple(one, other)}, one.busy or other.busy)
+             for one, other in zip(found[case, option], found[case, _YARDSTICK], strict=True)]  # fmt: skip
+    calculated = cost(case, known[option]).cores / cost(case, known[_YARDSTICK]).cores
+    cell = merged(turns)
+    return Figure(case, option, _MULTIPLE, calculated, cell.get(_MULTIPLE) or cell[_RATE])
+
+
+def _multiple(one: Turned, other: Turned) -> Measured | Missing:
+    cores, yardstick = one.metrics[_CORES], other.metrics[_CORES]
+    if isinstance(cores, Missing) or isinstance(yardstick, Missing):
+        return cores if isinstance(cores, Missing) else yardstick
+    return Measured(value=cores.value / yardstick.value, unit="")
+
+
 def measured(seen: Mapping[str, Measured | Missing], rate: float, waiting: float) -> Metrics:
     """The figures of one turn, from its metrics, its calls per second, and the mean number of calls that waited."""
     found: dict[str, float | Missing] = {
         _RATE: rate,
-        "cores": _times(rate / 1e6, seen, "cpu_us"),
+        _CORES: _times(rate / 1e6, seen, "cpu_us"),
         "store operations/s": _times(rate, seen, "store_ops"),
         "bytes/s": _times(rate, seen, "wire_bytes"),
         "waiting calls": waiting,
@@ -158,7 +181,7 @@ def _named(case: Case) -> str:
 def _all(known: calculator.Constants, turns: int) -> list[Figure]:
     """The figures of all cases with all options. Each turn has every one of them."""
     cells = [(case, name) for case in CASES for name in known.options]
-    found: dict[tuple[Case, str], list[Turned]] = {cell: [] for cell in cells}
+    found: Found = {cell: [] for cell in cells}
     with tempfile.TemporaryDirectory(prefix="framehold-verify-") as folder:
         for turn in range(turns):
             for place, (case, name) in enumerate(cells):
@@ -166,7 +189,9 @@ def _all(known: calculator.Constants, turns: int) -> list[Figure]:
                 found[case, name].append(turned)
                 busy = turned.busy and f"  NOT USED: {turned.busy}"
                 print(f"turn {turn + 1} of {turns}  {_named(case)}  {name}{busy}", flush=True)
-    return [one for (case, name), seen in found.items() for one in figures(case, name, known.options[name], seen)]
+    each = [one for (case, name), seen in found.items() for one in figures(case, name, known.options[name], seen)]
+    return each + [beside(case, name, known.options, found)
+                   for case, name in cells if _YARDSTICK in known.options and name != _YARDSTICK]  # fmt: skip
 
 
 def main() -> int:

@@ -66,6 +66,25 @@ def test_a_figure_that_was_not_measured_does_not_hold() -> None:
     assert "NOT MEASURED: no call came to its first question" in verify.table(found).text()
 
 
+def test_a_machine_that_is_slower_than_it_was_changes_no_multiple() -> None:
+    """All cost half as much again in one turn; H-hold alone does in another."""
+    known = {"H-hold": OPTION, "E": OPTION}
+    slow = verify.beside(CASE, "H-hold", known, {(CASE, "H-hold"): [turn(1.5)], (CASE, "E"): [turn(1.5)]})
+    assert slow.holds and slow.calculated == 1
+    dear = verify.beside(CASE, "H-hold", known, {(CASE, "H-hold"): [turn(1.5)], (CASE, "E"): [turn()]})
+    assert (
+        not dear.holds and isinstance(dear.measured, Measured) and dear.measured.value == pytest.approx(1.5, rel=1e-4)
+    )
+
+
+def test_a_multiple_that_could_not_be_measured_does_not_hold() -> None:
+    known = {"H-hold": OPTION, "E": OPTION}
+    gone = Turned(turn().metrics | {"cores": Missing(missing="no call ended")})
+    for seen in ([gone], [turn(busy="others had 1.9 cores")]):
+        found = verify.beside(CASE, "H-hold", known, {(CASE, "H-hold"): [turn()], (CASE, "E"): seen})
+        assert not found.holds and isinstance(found.measured, Missing)
+
+
 def test_no_case_is_a_point_that_was_measured() -> None:
     """Else the constants would be compared with themselves."""
     for case in verify.CASES:
