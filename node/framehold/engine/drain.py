@@ -83,7 +83,10 @@ class Drain:
         self._table, self._counts = shared.table, shared.counts
         self._observers, self._feed = shared.observers, shared.events.feed
         self._changed = asyncio.Event()
-        self._visitors = self._releases_answered = self._open = 0
+        self._visitors = self._releases_answered = 0
+        self.unanswered = 0
+        """How many requests of ordinary rounds have no complete response yet, whichever node serves them. The HTTP
+        entry counts them itself: a call for it would cost each round."""
         self.begun = self.on = self.closed = self.over = self.leaving = False
         self._order: object = None
         """The present drain; a drain that finds another one here was taken back."""
@@ -174,19 +177,13 @@ class Drain:
             self._visitors -= 1
             self._changed.set()
 
-    @contextlib.contextmanager
-    def has_open(self) -> Iterator[None]:
-        """Wraps a request of an ordinary round, whichever node serves it, until its response is complete."""
-        self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1
-            self._changed.set()
+    def responded(self) -> None:
+        """Look again whether all requests of ordinary rounds have their responses."""
+        self._changed.set()
 
-    async def responded(self, patience: float) -> None:
+    async def wait_for_responses(self, patience: float) -> None:
         """Wait up to `patience` seconds until every request of an ordinary round has its response."""
-        await self._wait(lambda: not self._open, clock.now() + patience)
+        await self._wait(lambda: not self.unanswered, clock.now() + patience)
 
     async def drain(self, patience: float, parked: bool, leaves: bool) -> None:
         """Hand calls off; then wait up to `patience` seconds for rounds that run and, if `parked`, for calls that only

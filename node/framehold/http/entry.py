@@ -133,8 +133,7 @@ class Entry:
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
             await self._rest(scope, body.replay, send)
         else:
-            with self._attached.runtime.draining.has_open():
-                await self._serve(request, found, data, receive, send)
+            await self._serve(request, found, data, receive, send)
 
     async def _acceptable(self, request: Request) -> bool:
         """Whether the SDK accepts the headers host, origin, content-type and accept. The SDK checks each set of them
@@ -182,6 +181,8 @@ class Entry:
         client, meta = self._identities.connection(found.params["_meta"]), found.params["_meta"]
         progress = progress_token_from_params(found.params) if "progressToken" in meta else None
         exchange = Exchange(request, found.id, progress, send)
+        draining = self._attached.runtime.draining
+        draining.unanswered += 1
         try:
             await self._turns.mine()
             elsewhere = await self._round(exchange, found, client, receive)
@@ -194,6 +195,9 @@ class Entry:
             await exchange.cut_off(cut_off().error, self._attached.runtime.retry_after)
             raise
         finally:
+            draining.unanswered -= 1
+            if draining.closed:
+                draining.responded()
             # A handler may send this request within its own task, whose lines belong to its own call.
             logged_call.reset(before)
 

@@ -163,7 +163,7 @@ class Server(uvicorn.Server):
                 group.create_task(self._runtime.drain(timeout, parked=is_ordered))
             await self._runtime.end()
             end_streams(self._server)
-            await self._runtime.draining.responded(deadline - clock.now())
+            await self._runtime.draining.wait_for_responses(deadline - clock.now())
         except Exception:
             logger.exception("a bug in leaving the fleet; this process ends now, others take its calls over")
         super().handle_exit(sig, None)
