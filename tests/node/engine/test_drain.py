@@ -87,6 +87,7 @@ async def answered(caller: Caller, tool: str, name: str, reply: Reply, word: str
 async def test_a_node_stays_until_load_balancers_know_that_it_leaves(redis: RedisServer, tmp_path: Path) -> None:
     """It has nothing left to do; whoever comes meanwhile hears that it is not ready, or is passed on."""
     async with two_nodes(redis, tmp_path, drain_at_least="2") as pair, httpx2.AsyncClient() as http:
+        assert pair.second.alive
         began = time.monotonic()
         await pair.drains()
         reply = await http.get(f"{pair.first.root}/readyz")
