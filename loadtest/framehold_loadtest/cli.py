@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from framehold.cli.operate.operating import Token
+from framehold.cli.options import between
 from framehold_loadtest.tradeoff.command import tradeoff
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _EXTRA = ("locust", "matplotlib")
 _NAMES = "steady, kill, rolling, scale, duplicates, thundering, store, soak"
 _PLACE = "framehold-load"
+_DAY = 86_400  # seconds
 _PANEL = "Measure a fleet of your own"
 
 
@@ -41,17 +43,30 @@ def _bench() -> None:
 
 def load(
     scenario: Annotated[str, typer.Argument(help=f"One of: {_NAMES}.")],
-    users: Annotated[int, typer.Option(min=0, help="How many users; 0 for the scenario's own number.")] = 0,
-    seconds: Annotated[float, typer.Option(min=0, help="How long; 0 for the scenario's own time.")] = 0,
-    think: Annotated[float, typer.Option(min=0, help="Median pause before an answer, seconds; 0: as it is.")] = 0,
-    wave: Annotated[float, typer.Option(min=0, help="thundering: seconds between common answers; 0: as it is.")] = 0,
-    nodes: Annotated[int, typer.Option(min=1, max=50, help="How many nodes.")] = 3,
-    routers: Annotated[int, typer.Option(min=1, max=10, help="How many routers.")] = 1,
-    lease_ttl: Annotated[float, typer.Option(min=0.3, help="The lease of a node, in seconds.")] = 5.0,
-    workers: Annotated[int, typer.Option(min=0, help="locust processes beside the master.")] = 0,
+    users: Annotated[
+        int, typer.Option(callback=between(0, 100_000), help="How many users; 0 for the scenario's own number.")
+    ] = 0,
+    seconds: Annotated[
+        float, typer.Option(callback=between(0, 7 * _DAY), help="How long; 0 for the scenario's own time.")
+    ] = 0,
+    think: Annotated[
+        float, typer.Option(callback=between(0, _DAY), help="Median pause before an answer, seconds; 0: as it is.")
+    ] = 0,
+    wave: Annotated[
+        float, typer.Option(callback=between(0, _DAY), help="thundering: seconds between common answers; 0: as it is.")
+    ] = 0,
+    nodes: Annotated[int, typer.Option(callback=between(1, 50), help="How many nodes, 1 to 50.")] = 3,
+    routers: Annotated[int, typer.Option(callback=between(1, 10), help="How many routers, 1 to 10.")] = 1,
+    lease_ttl: Annotated[
+        float, typer.Option(callback=between(0.3, 300), help="The lease of a node, in seconds.")
+    ] = 5.0,
+    workers: Annotated[int, typer.Option(callback=between(0, 64), help="locust processes beside the master.")] = 0,
     ui: Annotated[bool, typer.Option("--ui", help="Serve locust's page; the run is started there.")] = False,
-    ui_port: Annotated[int, typer.Option(help="The page's port.")] = 8089,
-    port: Annotated[int | None, typer.Option(help="As --url, for a router at this port of this machine.")] = None,
+    ui_port: Annotated[int, typer.Option(callback=between(1, 65535), help="The page's port.")] = 8089,
+    port: Annotated[
+        int | None,
+        typer.Option(callback=between(1, 65535), help="As --url, for a router at this port of this machine."),
+    ] = None,
     url: Annotated[str | None, typer.Option(help="A fleet that runs already; faults can't be made there.")] = None,
     api: Annotated[str | None, typer.Option(help="The routers' API, where it is not at --url.")] = None,
     token: Token = None,

@@ -23,10 +23,8 @@ class."""
 _WANTED = {
     "int_parsing": "a whole number",
     "float_parsing": "a number",
-    "greater_than_equal": "at least {ge:g}",
-    "less_than_equal": "at most {le:g}",
 }
-"""What a value must be, by the type of pydantic's error. The bounds are in its context."""
+"""What a value must be, by the type of pydantic's error."""
 _NAME = "framehold"
 
 
@@ -64,7 +62,6 @@ def _message(error: Exception) -> str:
     cause, names = error.__cause__, getattr(getattr(error, "param", None), "opts", None)
     wrong: list[dict[str, Any]] = getattr(cause, "errors", list)()
     if names and wrong and (wanted := _WANTED.get(wrong[0]["type"])):
-        wanted = wanted.format_map(wrong[0].get("ctx", {}))
         return f"{names[0]} must be {wanted}, not {wrong[0]['input']!r}"
     return str(getattr(error, "format_message", error.__str__)()).replace(": Value error, ", ": ")
 

@@ -8,13 +8,14 @@ import typer
 
 from framehold_core.errors import ConfigError
 
-Number = int | None
+Number = float | None
 
 
 def between(
-    least: int, most: int, undone: str = "nothing was started"
+    least: float, most: float, undone: str = "nothing was started"
 ) -> Callable[[typer.Context, typer.CallbackParam, Number], Number]:
     """A check that an option's number is from `least` to `most`, or left out. `undone` says what an error prevents.
+    "nan" is a number to the parser, and is between nothing.
 
     Typer's own check is not used: its messages differ between releases, and are written for programmers."""
 

@@ -155,8 +155,16 @@ async def test_a_target_that_runs_a_server_when_it_is_imported(tmp_path: Path, m
             ("load", "kill", "--think", "x"),
             "--think must be a number, not 'x'; nothing was started; see: framehold load",
         ),
-        (("load", "kill", "--nodes", "51"), "--nodes must be at most 50, not '51'; nothing was started"),
-        (("load", "kill", "--nodes", "0"), "--nodes must be at least 1, not '0'; nothing was started"),
+        (
+            ("load", "kill", "--nodes", "51"),
+            "--nodes must be 1 to 50, not 51; nothing was started; see: framehold load",
+        ),
+        (("load", "kill", "--think", "inf"), "--think must be 0 to 86400, not inf; nothing was started"),
+        (("load", "kill", "--seconds", "nan"), "--seconds must be 0 to 604800, not nan; nothing was started"),
+        (
+            ("drain", "n1", "--timeout", "-1"),
+            "--timeout must be 0 to 86400, not -1.0; nothing was done; see: framehold",
+        ),
         (("up", "--odd"), "see: framehold up --help"),
         (("keys", "odd"), "see: framehold keys --help"),
         (("odd",), "see: framehold --help"),

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 UNKNOWN = 3
 """The exit code of `status` if nothing is known of the fleet."""
 _PANEL = "Operate a running fleet"
+_UNDONE = "nothing was done"
 
 Url = Annotated[str | None, typer.Option("--url", help="The router's address, with or without /mcp.")]
 Port = Annotated[
     int | None,
     typer.Option(
         "--port",
-        callback=between(1, 65535, "nothing was done"),
+        callback=between(1, 65535, _UNDONE),
         help="Its port on this machine; without: that of the framehold up which runs here, or 8080.",
     ),
 ]
@@ -246,7 +247,7 @@ def _act(action: Literal["cancel", "evict"], call: str, sure: bool, where: Where
 
 def drain(
     node: Annotated[str, typer.Argument(help="The node's name.")],
-    timeout: Annotated[float, typer.Option(help="Seconds to follow it.", min=0)] = 60.0,
+    timeout: Annotated[float, typer.Option(callback=between(0, 86_400, _UNDONE), help="Seconds to follow it.")] = 60.0,
     wait: Annotated[bool, typer.Option(help="Follow it until it holds nothing.")] = True,
     undo: Annotated[bool, typer.Option("--undo", help="Take its drain back: it takes calls again.")] = False,
     port: Port = None,
