@@ -83,9 +83,16 @@ def upright(axes: Axes, values: Sequence[float], spread: float) -> bool:
         axes.set_ylim(0, None)
         return False
     axes.set_yscale("log", nonpositive="mask")
-    axes.yaxis.set_major_formatter(LogFormatter())
-    axes.yaxis.set_minor_formatter(LogFormatter())
+    axes.yaxis.set_major_formatter(_Plain())
+    axes.yaxis.set_minor_formatter(_Plain())
     return True
+
+
+class _Plain(LogFormatter):
+    """Labels the ticks that matplotlib would label, with 0.1 in place of 1e-01."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 @contextmanager

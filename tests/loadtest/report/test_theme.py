@@ -1,10 +1,12 @@
-"""The colours of the figures: told apart by readers who see no red or no green, and seen on their ground."""
+"""What the figures look like. Their colours are told apart by readers who see no red or no green, and seen on their
+ground."""
 
 from itertools import combinations
 
 import pytest
+from matplotlib.figure import Figure
 
-from framehold_loadtest.report.theme import DASHES, HATCHES, MARKERS, THEMES, Theme
+from framehold_loadtest.report.theme import DASHES, HATCHES, MARKERS, THEMES, Theme, upright
 from framehold_loadtest.tradeoff.options import OPTIONS
 
 Triple = tuple[float, float, float]
@@ -78,3 +80,13 @@ def test_colour_is_never_the_only_difference() -> None:
     for marks in (MARKERS, HATCHES, *(theme.series for theme in THEMES)):
         assert len(set(marks[:options])) == options
     assert len(set(DASHES)) == len(DASHES) == 4
+
+
+def test_the_ticks_of_a_logarithmic_axis_are_plain_numbers() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([0, 1], values := [0.02, 20_000.0])
+    assert upright(axes, values, 10)
+    figure.canvas.draw()
+    ticks = [label.get_text() for label in axes.get_yticklabels()]
+    assert {"0.1", "1", "10", "10000"} <= set(ticks)
