@@ -1,12 +1,13 @@
 """What a load of one's own would cost with each option: sums over constants that a run measured.
 
-The constants are the figures of the series: what a call costs by its number of rounds, and what its state adds for each
-question by the state's size; what a fleet takes while nobody calls; and the share of calls that each fault harmed.
-Between measured numbers of rounds, and between measured sizes, the cost is on the line between them, and beyond the
-last on that line's continuation.
+The constants are the figures of the series: what a call costs by its number of rounds, and what its state adds by the
+state's size, to store operations once for a call and to other costs for each question; what a fleet takes while nobody
+calls; and the share of calls that each fault harmed. Between measured numbers of rounds, and between measured sizes,
+the cost is on the line between them, and beyond the last on that line's continuation.
 
-A fleet that is hardly used takes more CPU for a call than one at its limit, so cores are by the calls per second. A
-load's calls count as so many of the measured ones as their CPU is worth.
+A fleet that is hardly used takes more CPU for a request than one at its limit, because each wait costs. So cores are
+those that the measured fleet used at so many requests per second. The rest of a call's CPU, that of its state for
+example, is work: it does not depend on the load, and is added.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from framehold_loadtest.tradeoff.series import ROUNDS as BY_ROUNDS
 FILE = "constants.json"
 _KIB = 1024.0
 _COSTS = {"cpu_us": "cpu_us", "wire_bytes": "wire_bytes", "store_ops": "store_ops", "wait_p50_ms": "wait_ms"}
+_OPERATIONS = "store_ops"
+"""The cost that a state adds to once for a call: what a call keeps is written once."""
 _PARKED = "bytes_per_parked_call"
 _Metrics = Mapping[str, Measured | Missing]
 _Number = TypeVar("_Number", int, float)
@@ -37,8 +40,8 @@ _Number = TypeVar("_Number", int, float)
 
 class OfOption(BaseModel):
     """The constants of one option. `by_rounds` has for each cost its value for each measured number of rounds;
-    `by_load` the cores used at so many calls per second; `of_state` what a state of so many bytes adds to a cost for
-    each question, and to the memory of a parked call; `idle` what the fleet takes each second while nobody calls, and
+    `by_load` the cores used at so many calls per second; `of_state` what a state of so many bytes adds to the store
+    operations of a call, to each other cost for a question, and to the memory of a parked call; `idle` what the fleet takes each second while nobody calls, and
     its `nodes`; `lost` and `repeated` the share of calls that each condition harmed, in 0..1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,7 +94,7 @@ def _of_option(found: Tradeoff, option: str) -> OfOption:
     by_load = {0.0: idle.get("cpu_s", 0.0)}
     by_load |= {rate: rate * _number(metrics, "cpu_us") / 1e6 for metrics in loads
                 if (rate := _number(metrics, "calls_per_second"))}  # fmt: skip
-    added = {name: _added(sizes, metric, ROUNDS - 1) for metric, name in _COSTS.items()}
+    added = {name: _added(sizes, metric, _times(name, ROUNDS - 1)) for metric, name in _COSTS.items()}
     added["parked_bytes"] = _added(sizes, _PARKED, 1)
     return OfOption(
         by_rounds={name: {count: _number(metrics, metric) for count, metrics in sorted(rounds.items())}
@@ -105,11 +108,16 @@ def _of_option(found: Tradeoff, option: str) -> OfOption:
     )  # fmt: skip
 
 
-def _added(sizes: Mapping[float, _Metrics], metric: str, questions: int) -> dict[float, float]:
-    """By size, what a state adds to a metric for each of so many questions. A larger state adds no less."""
+def _times(name: str, questions: float) -> float:
+    """How many times a call of so many questions pays what its state adds to a cost."""
+    return 1 if name == _OPERATIONS else questions
+
+
+def _added(sizes: Mapping[float, _Metrics], metric: str, times: float) -> dict[float, float]:
+    """By size, what a state adds to a metric each of so many times. A larger state adds no less."""
     none, most, added = _number(sizes[0.0], metric), 0.0, {}
     for size in sorted(sizes):
-        most = max(most, (_number(sizes[size], metric) - none) / questions)
+        most = max(most, (_number(sizes[size], metric) - none) / times)
         added[size] = most
     return added
 
@@ -197,13 +205,13 @@ def cost(case: Case, of: OfOption) -> Cost:
     fleet = case.nodes / of.idle.get("nodes", 3)
 
     def each(name: str) -> float:
-        return along(of.by_rounds[name], case.rounds) + along(of.of_state[name], case.state) * questions
+        return along(of.by_rounds[name], case.rounds) + along(of.of_state[name], case.state) * _times(name, questions)
 
     calls = case.users / (questions * case.think + each("wait_ms") / 1e3)
     parked = calls * questions * case.think
     return Cost(
         calls=calls,
-        cores=fleet * _cores(of, calls * each("cpu_us") / along(of.by_rounds["cpu_us"], ROUNDS) / fleet),
+        cores=_cores(of, calls, case.rounds, each("cpu_us"), fleet),
         parked=parked,
         memory=parked * (of.parked_bytes + along(of.of_state["parked_bytes"], case.state)),
         operations=calls * each("store_ops") + of.idle.get("store_ops", 0.0) * fleet,
@@ -215,7 +223,15 @@ def cost(case: Case, of: OfOption) -> Cost:
     )
 
 
-def _cores(of: OfOption, rate: float) -> float:
+def _cores(of: OfOption, calls: float, rounds: float, cpu_us: float, fleet: float) -> float:
+    """What a fleet uses at so many calls per second of so many rounds, each of which takes `cpu_us` at the measured
+    fleet's limit. `fleet` is the fleet's size as a multiple of the measured one's."""
+    alike = rounds / ROUNDS  # measured calls with as many requests
+    beyond = cpu_us - along(of.by_rounds["cpu_us"], ROUNDS) * alike
+    return max(0.0, fleet * _used(of, calls * alike / fleet) + calls * beyond / 1e6)
+
+
+def _used(of: OfOption, rate: float) -> float:
     """What the measured fleet uses at so many calls per second. Beyond its limit a call costs what it costs there."""
     limit = max(of.by_load)
     return of.by_load[limit] * rate / limit if rate > limit else along(of.by_load, rate)

@@ -34,9 +34,9 @@ from framehold_loadtest.tradeoff.stage import Stage
 from framehold_loadtest.tradeoff.turns import Turned, merged
 
 CASES = (
-    Case(users=40, rounds=2, think=0.25, state=2048, nodes=3),
-    Case(users=60, rounds=4, think=0.25, state=0, nodes=2),
-    Case(users=80, rounds=5, think=0.5, state=4096, nodes=3),
+    Case(users=50, rounds=2, think=0.4, state=8192, nodes=2),
+    Case(users=45, rounds=4, think=0.3, state=512, nodes=3),
+    Case(users=70, rounds=5, think=0.4, state=0, nodes=4),
 )
 LIMIT = 0.2
 """The part of the measured figure by which the calculated one may differ."""

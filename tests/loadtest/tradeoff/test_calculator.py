@@ -38,10 +38,10 @@ def test_a_load_costs_what_its_calls_and_its_waiting_calls_cost() -> None:
     """600 users who think 30 s at two questions end 10 calls a second, and nearly all of their calls wait."""
     found = calculator.cost(Case(users=600, rounds=3, think=30, state=2048, nodes=6), OPTION)
     assert (found.calls, found.parked) == (10, 600)
-    # On each half of the fleet these are 5.4 of the calls that were measured.
-    assert found.cores == pytest.approx(2 * (0.03 + 5.4 / 20 * 0.1))
+    # Each half of the fleet serves 5 of these calls. Their states take 2 x 200 us of a call, however busy the fleet is.
+    assert found.cores == pytest.approx(2 * (0.03 + 5 / 20 * 0.1) + 10 * 400e-6)
     assert found.memory == 600 * (8192 + 2048)
-    assert found.operations == 10 * (5 + 2 * 0.5) + 12, "that there is a state at all costs more than its size"
+    assert found.operations == 10 * (5 + 0.5) + 12, "a state is written once, however large it is"
     assert found.sent == 10 * (3000 + 2 * 2 * 2048)
     assert found.lost == pytest.approx(600 * 0.15), "one of six nodes holds half of what one of three does"
     assert (found.repeated, found.unanswered, found.always) == (1.0, 0.5, 0.0)
@@ -49,11 +49,16 @@ def test_a_load_costs_what_its_calls_and_its_waiting_calls_cost() -> None:
 
 @pytest.mark.parametrize(("rate", "cores"), [(0, 0.03), (10, 0.08), (20, 0.13), (110, 0.565), (200, 1.0), (400, 2.0)])
 def test_cores_are_by_the_load_and_beyond_the_limit_by_the_call(rate: int, cores: float) -> None:
-    """`rate` calls per second: of so many users, who think 1 s at one question between waits of 0 s."""
-    of = OPTION.model_copy(update={"by_rounds": OPTION.by_rounds | {"cpu_us": {1: 5000.0, 3: 5000.0},
-                                                                    "wait_ms": {1: 0.0, 3: 0.0}}})  # fmt: skip
-    found = calculator.cost(Case(users=rate, rounds=2, think=1), of)
+    """`rate` calls per second: of twice as many users, who think 1 s at each of two questions."""
+    found = calculator.cost(Case(users=2 * rate, rounds=3, think=1), OPTION)
     assert (found.calls, found.cores) == (rate, pytest.approx(cores))
+
+
+def test_more_rounds_are_more_requests_and_their_other_work_does_not_depend_on_the_load() -> None:
+    """12 calls of 5 rounds have the requests of 20 calls of 3. Each takes 7000 us, and not 5000 x 5 / 3."""
+    found = calculator.cost(Case(users=48, rounds=5, think=1), OPTION)
+    assert found.calls == 12
+    assert found.cores == pytest.approx(0.13 + 12 * (7000 - 5000 * 5 / 3) * 1e-6)
 
 
 def test_calls_of_one_round_wait_for_nobody() -> None:
