@@ -27,6 +27,21 @@ _PLACE = "framehold-load"
 _DAY = 86_400  # seconds
 _PANEL = "Measure a fleet of your own"
 
+Users = Annotated[
+    int, typer.Option(callback=between(0, 100_000), help="How many users; 0 for the scenario's own number.")
+]
+Seconds = Annotated[float, typer.Option(callback=between(0, 7 * _DAY), help="How long; 0 for the scenario's own time.")]
+Think = Annotated[
+    float, typer.Option(callback=between(0, _DAY), help="Median pause before an answer, seconds; 0: as it is.")
+]
+Wave = Annotated[
+    float, typer.Option(callback=between(0, _DAY), help="thundering: seconds between common answers; 0: as it is.")
+]
+LeaseTtl = Annotated[float, typer.Option(callback=between(0.3, 300), help="The lease of a node, in seconds.")]
+Port = Annotated[
+    int | None, typer.Option(callback=between(1, 65535), help="As --url, for a router at this port of this machine.")
+]
+
 
 def add(app: typer.Typer) -> None:
     """Add the commands to `framehold`."""
@@ -43,30 +58,17 @@ def _bench() -> None:
 
 def load(
     scenario: Annotated[str, typer.Argument(help=f"One of: {_NAMES}.")],
-    users: Annotated[
-        int, typer.Option(callback=between(0, 100_000), help="How many users; 0 for the scenario's own number.")
-    ] = 0,
-    seconds: Annotated[
-        float, typer.Option(callback=between(0, 7 * _DAY), help="How long; 0 for the scenario's own time.")
-    ] = 0,
-    think: Annotated[
-        float, typer.Option(callback=between(0, _DAY), help="Median pause before an answer, seconds; 0: as it is.")
-    ] = 0,
-    wave: Annotated[
-        float, typer.Option(callback=between(0, _DAY), help="thundering: seconds between common answers; 0: as it is.")
-    ] = 0,
+    users: Users = 0,
+    seconds: Seconds = 0,
+    think: Think = 0,
+    wave: Wave = 0,
     nodes: Annotated[int, typer.Option(callback=between(1, 50), help="How many nodes, 1 to 50.")] = 3,
     routers: Annotated[int, typer.Option(callback=between(1, 10), help="How many routers, 1 to 10.")] = 1,
-    lease_ttl: Annotated[
-        float, typer.Option(callback=between(0.3, 300), help="The lease of a node, in seconds.")
-    ] = 5.0,
+    lease_ttl: LeaseTtl = 5.0,
     workers: Annotated[int, typer.Option(callback=between(0, 64), help="locust processes beside the master.")] = 0,
     ui: Annotated[bool, typer.Option("--ui", help="Serve locust's page; the run is started there.")] = False,
     ui_port: Annotated[int, typer.Option(callback=between(1, 65535), help="The page's port.")] = 8089,
-    port: Annotated[
-        int | None,
-        typer.Option(callback=between(1, 65535), help="As --url, for a router at this port of this machine."),
-    ] = None,
+    port: Port = None,
     url: Annotated[str | None, typer.Option(help="A fleet that runs already; faults can't be made there.")] = None,
     api: Annotated[str | None, typer.Option(help="The routers' API, where it is not at --url.")] = None,
     token: Token = None,

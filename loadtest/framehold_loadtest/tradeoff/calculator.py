@@ -41,8 +41,9 @@ _Number = TypeVar("_Number", int, float)
 class OfOption(BaseModel):
     """The constants of one option. `by_rounds` has for each cost its value for each measured number of rounds;
     `by_load` the cores used at so many calls per second; `of_state` what a state of so many bytes adds to the store
-    operations of a call, to each other cost for a question, and to the memory of a parked call; `idle` what the fleet takes each second while nobody calls, and
-    its `nodes`; `lost` and `repeated` the share of calls that each condition harmed, in 0..1."""
+    operations of a call, to each other cost for a question, and to the memory of a parked call; `idle` what the fleet
+    takes each second while nobody calls, and its `nodes`; `lost` and `repeated` the share of calls that each condition
+    harmed, in 0..1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
