@@ -3,9 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Two stamps in one environment: `up` needs a tenth of what tests and benchmarks need.
+# One environment, and a stamp for each set of what is in it: `up` needs a tenth of what all tests and benchmarks need.
 RUNS := $(VENV)/.runs
-STAMP := $(VENV)/.installed
 # The versions that tests run with; LOCK= takes the newest that are allowed.
 LOCK ?= tests/dev.lock
 UV := $(shell command -v uv 2>/dev/null)
@@ -14,10 +13,22 @@ SEED ?= 1
 TIMES ?= 10
 MINUTES ?= 60
 TARGET ?=
-WORKERS ?= 2
+STAGE ?=
+HOURS ?=
+# The sets, and what each puts on the disk, in MB: Python packages and programs of the system.
+SETS := test docs chart browser npm load release firefox
+MB_test := 170
+MB_docs := 100
+MB_chart := 450
+MB_browser := 470
+MB_npm := 400
+MB_load := 260
+MB_release := 90
+MB_firefox := 310
+NAMED := $(if $(STAGE),--stage $(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format docs bench peers peers-suites tradeoff load sim soak kube kube-down kube-test version release
+.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim soak kube kube-down kube-test version release
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -45,79 +56,79 @@ $(RUNS): pyproject.toml | $(BIN)/python
 	@$(INSTALL) -e .
 	@touch $@
 
-$(STAMP): pyproject.toml loadtest/pyproject.toml $(LOCK) | $(BIN)/python
-	@echo "installing what tests and benchmarks need into $(VENV) (1.1 GB, some minutes, once) ..."
-	@$(INSTALL) $(if $(LOCK),-c $(LOCK)) -e '.[dev]' -e ./loadtest
+$(SETS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml loadtest/pyproject.toml $(LOCK) tests/system_packages.sh | $(BIN)/python
+	@echo "installing what $* needs into $(VENV) and on this machine ($(MB_$*) MB, once) ..."
+	@sh tests/system_packages.sh $*
+	@$(if $(filter npm firefox,$*),:,$(INSTALL) $(if $(LOCK),-c $(LOCK)) -e $(if $(filter load,$*),. -e './loadtest[peers]','.[$*]'))
 	@touch $(RUNS) $@
 
 up: $(RUNS)  ## a router and three nodes that serve TARGET (without one, an example); ARGS="--port 9000"
 	@exec $(BIN)/framehold up $(ARGS) $(TARGET)
 
-test: $(STAMP)  ## all tests; ARGS="-k name" narrows them
-	@sh tests/system_packages.sh
+test: $(VENV)/.test  ## what a commit can break, in 15 minutes; ARGS="-k name" narrows it, STAGE=browser runs one stage
 ifeq ($(strip $(ARGS)),)
-	$(BIN)/python -m tests.phases --workers $(WORKERS)
+	@$(BIN)/python -m tests.stages test $(NAMED)
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
 
-check: $(STAMP)  ## format, lint, types (of Python and of JavaScript), import rules, and whether every test can be collected
+nightly: $(VENV)/.test  ## all tests, in 150 minutes; STAGE=soak HOURS=2 runs one stage, and gives it two hours
+	@$(BIN)/python -m tests.stages nightly $(NAMED) $(if $(HOURS),--hours $(HOURS))
+
+tools: $(SETS:%=$(VENV)/.%)  ## what all stages need, 2.2 GB: then `make test ARGS=...` runs any test
+
+check: $(VENV)/.test  ## format, lint, types, import rules, and whether every test can be collected
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/structure/test_source_rules.py tests/structure/test_law.py tests/structure/test_javascript_types.py
+	$(BIN)/python -m pytest -q tests/structure/test_source_rules.py tests/structure/test_law.py
 	@# A test module that can't be imported fails here, in seconds, and not after all the others have run.
-	@collected=$$($(BIN)/python -m pytest -qq --collect-only) || { echo "$$collected" | tail -n 40; exit 1; }
+	@collected=$$($(BIN)/python -m pytest -qq --collect-only -m "not (browser or chart or docs or load or npm or release)") || { echo "$$collected" | tail -n 40; exit 1; }
 
-format: $(STAMP)  ## rewrite the files as `check` wants them
+format: $(VENV)/.test  ## rewrite the files as `check` wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP)  ## the docs as a site, in build/site; a warning or a broken link fails it
+docs: $(VENV)/.docs  ## the docs as a site, in build/site; a warning or a broken link fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(STAMP)  ## the table of speed beside its targets
-	@sh tests/system_packages.sh
+bench: $(VENV)/.load  ## the table of speed beside its targets
 	$(BIN)/python -m framehold_loadtest.bench $(ARGS)
 
-peers: $(STAMP)  ## calls of Framehold beside what others offer; ARGS="--quick"
-	@sh tests/system_packages.sh
+peers: $(VENV)/.load $(VENV)/.npm  ## calls of Framehold beside what others offer; ARGS="--quick"
 	$(BIN)/python -m framehold_loadtest.peers $(ARGS)
 
-peers-suites: $(STAMP)  ## the tests of mcp's SDK and of FastMCP with Framehold in between; ARGS="--suite sdk --mode attached"
+peers-suites: $(VENV)/.test  ## the tests of mcp's SDK and of FastMCP with Framehold in between; ARGS="--suite sdk --mode attached"
 	$(BIN)/python -m tests.suites $(ARGS)
 
-tradeoff: $(STAMP)  ## what each way to keep a call costs, undisturbed and under faults; ARGS="--quick"
-	@sh tests/system_packages.sh
+tradeoff: $(VENV)/.load $(VENV)/.npm  ## what each way to keep a call costs, undisturbed and under faults; ARGS="--quick"
 	$(BIN)/framehold bench tradeoff $(ARGS)
 
-load: $(STAMP)  ## a fleet under users and faults; ARGS="kill --seconds 30"
-	@sh tests/system_packages.sh
+load: $(VENV)/.load  ## a fleet under users and faults; ARGS="kill --seconds 30"
 	$(BIN)/framehold load $(ARGS)
 
-sim: $(STAMP)  ## N seeded schedules of the simulation, from SEED on
+sim: $(VENV)/.test  ## N seeded schedules of the simulation, from SEED on
 	$(BIN)/python -m tests.sim --runs $(N) --seed $(SEED)
 
-soak: $(STAMP)  ## every real fault TIMES times, then MINUTES of all kinds at random under load
-	@sh tests/system_packages.sh
+soak: $(VENV)/.test  ## every real fault TIMES times, then MINUTES of all kinds at random under load
 	$(BIN)/python -m tests.fleet.soak --times $(TIMES) --minutes $(MINUTES) --seed $(SEED)
 
-kube: $(STAMP)  ## a real Kubernetes on this machine, for root on Linux; KUBE_BIN=folder takes its binaries from there
+kube: $(VENV)/.chart  ## a real Kubernetes on this machine, for root on Linux; KUBE_BIN=folder takes its binaries from there
 	@tests/kube/up.sh
 
 kube-down:  ## the end of that cluster, and of all that it wrote
 	@tests/kube/down.sh
 
-kube-test: $(STAMP)  ## drills on that cluster, and their page in docs; ARGS="'pod deleted' --users 50" carries out one
+kube-test: $(VENV)/.chart  ## drills on that cluster, and their page in docs; ARGS="'pod deleted' --users 50" carries out one
 ifeq ($(strip $(ARGS)),)
 	@tests/kube/machine.sh near control $(abspath $(BIN))/python -m tests.kube.drills --report
 else
 	@tests/kube/machine.sh near control $(abspath $(BIN))/python -m tests.kube.drills $(ARGS)
 endif
 
-version: $(STAMP)  ## write VERSION into all files that state it, and open its section of CHANGELOG.md
+version: $(VENV)/.release  ## write VERSION into all files that state it, and open its section of CHANGELOG.md
 	@$(BIN)/python -m release version "$(VERSION)"
 
-release: $(STAMP)  ## build what is committed, check it, list its parts (SBOM) and tag it; nothing is published
+release: $(VENV)/.release  ## build what is committed, check it, list its parts (SBOM) and tag it; nothing is published
 	@$(BIN)/python -m release make

@@ -1,5 +1,5 @@
 """What all tests share: they run on asyncio alone, since frames are asyncio tasks and the router's transports are
-asyncio's; a Redis; the order of files in parallel workers; and the seconds of each file."""
+asyncio's; a Redis; which files are left out for want of a tool; and the order of files in parallel workers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import logging
 import os
 import signal
 import threading
-from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.phases import SLOW
+from tests.stages import budget, counted, marks
 from tests.store.server import RedisServer, running
-
-_FILES = 40
-"""How many files the list of the slowest names."""
 
 
 @pytest.fixture
@@ -55,28 +52,28 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGTERM, _terminated)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a file of which the run selects no test, and a folder of such files, whose conftest may need a tool."""
+    files = marks.test_files(collection_path)
+    selected = [file for file in files if marks.selects(config.getoption("markexpr"), marks.of_file(file))]
+    if selected == [collection_path] and (tools := marks.missing(collection_path)):
+        raise pytest.UsageError(f"{collection_path.name} needs {', '.join(tools)}; run: make tools")
+    return True if files and not selected else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In parallel workers slow files come first: a file stays in one worker, and the last one to start decides when
-    the phase ends. The sort is stable, so tests of one file keep their order."""
+    they end. The sort is stable, so tests of one file keep their order."""
     if hasattr(config, "workerinput"):
-        rank = {file: place for place, file in enumerate(SLOW)}
-        items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+        took = budget.durations()
+        items.sort(key=lambda item: -took.get(item.nodeid.partition("::")[0], 0))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """With `--durations`: the files that took longest. Their order in `tests.phases.SLOW` is from this list."""
-    if not config.getoption("durations"):
-        return
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                seconds[report.nodeid.partition("::")[0]] += report.duration
-    slowest = sorted(seconds.items(), key=lambda item: -item[1])[:_FILES]
-    terminalreporter.section("slowest files")
-    for file, took in slowest:
-        terminalreporter.write_line(f"{took:8.2f}s {file}")
+    """Write what the tests did for the stage that they belong to."""
+    if report := os.environ.get("TESTS_REPORT"):
+        counted.write(Path(report), counted.of_reports(terminalreporter.stats))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,17 +1,25 @@
 #!/bin/sh
-# Makes sure that the system packages which the tests start are here (redis-server; haproxy as a data plane; npm for
-# the TypeScript client and the conformance suite; promtool for the alert rules; chromium and firefox for the dashboard; on Linux ip for the rehearsals of the chart): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
+# Makes sure that the programs of the system which a set of tests starts are here: test (redis-server; haproxy as a data
+# plane), load (redis-server), npm, chart (promtool for the alert rules), browser (chromium), firefox. Other sets need
+# none. It installs them where it may (root and apt-get). Otherwise it prints the one line that does, and exits with 2.
 set -eu
 
+case ${1:?the name of a set} in
+    test) programs="redis-server haproxy" ;;
+    load) programs=redis-server ;;
+    npm) programs=npm ;;
+    chart) programs=promtool ;;
+    browser) programs=chromium ;;
+    firefox) programs=firefox ;;
+    *) exit 0 ;;
+esac
+
 missing=""
-programs="redis-server haproxy npm promtool chromium firefox"
-[ "$(uname)" != Linux ] || programs="$programs ip"
 for program in $programs; do
-    # A program's name is its Debian package's name, but for three.
+    # A program's name is its Debian package's name, but for two.
     case $program in
         promtool) package=prometheus ;;
         firefox) package=firefox-esr ;;
-        ip) package=iproute2 ;;
         *) package=$program ;;
     esac
     PATH="$PATH:/usr/sbin" command -v "$program" >/dev/null 2>&1 || missing="$missing $package"
@@ -27,8 +35,9 @@ if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
 elif command -v apt-get >/dev/null 2>&1; then
     echo "needed:$missing; run: sudo apt-get update && sudo $install" >&2
 elif command -v brew >/dev/null 2>&1; then
-    echo "needed:$missing; run: brew install redis haproxy node prometheus chromium firefox" >&2
+    # Homebrew's names of redis-server and firefox-esr.
+    echo "needed:$missing; run: brew install$(echo "$missing" | sed 's/redis-server/redis/; s/firefox-esr/firefox/')" >&2
 else
-    echo "needed on PATH:$missing; install Redis, HAProxy, Node.js, Prometheus, Chromium and Firefox with your system's package manager" >&2
+    echo "needed on PATH:$missing; install these with your system's package manager" >&2
 fi
 exit 2

@@ -19,6 +19,7 @@ def plugin(value: str) -> EntryPoint:
     return EntryPoint("load", value, plugins.GROUP)
 
 
+@pytest.mark.load
 def test_a_plug_in_adds_its_commands() -> None:
     app = typer.Typer()
     plugins.add(app, [plugin("framehold_loadtest.cli:add")])
@@ -26,6 +27,7 @@ def test_a_plug_in_adds_its_commands() -> None:
     assert "SCENARIO" in CliRunner().invoke(app, ["--help"]).output
 
 
+@pytest.mark.load
 def test_one_that_cannot_be_loaded_costs_a_line_and_no_other_command(capsys: pytest.CaptureFixture[str]) -> None:
     app = typer.Typer()
     plugins.add(app, [plugin("framehold_no_such_room:add"), plugin("framehold_loadtest.cli:add")])

@@ -9,6 +9,8 @@ import pytest
 
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.npm
+
 PROGRAM = ROOT / "examples" / "client_dual_path.py"
 SAID = """\
 ? A table at Luna, with pleasure. Tell me about your party.

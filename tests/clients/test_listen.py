@@ -17,7 +17,7 @@ from tests.fleet.fleet import Fleet
 from tests.store.server import RedisServer, running
 from tests.wire import Caller
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.npm]
 
 TARGET = "tests/clients/announcing.py"
 SOON = 15.0

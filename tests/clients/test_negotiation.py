@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.npm]
 
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 WISHES = {"guests": 4, "evening": "saturday", "place": "garden", "candles": True, "name": "Ana"}

@@ -13,6 +13,8 @@ from tests.conformance.__main__ import PLAIN
 from tests.conformance.child import serving
 from tests.conformance.fleet import TARGET, fleet_serving
 
+pytestmark = pytest.mark.npm
+
 SECONDS = 120.0
 
 

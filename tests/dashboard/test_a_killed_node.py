@@ -11,7 +11,7 @@ from tests.dashboard.conftest import Screens
 from tests.dashboard.screen import Screen
 from tests.dashboard.stage import LEASE_TTL, Stage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone]
 
 LIMIT = LEASE_TTL + 2.0
 """Seconds from its death until it is seen."""

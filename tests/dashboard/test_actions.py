@@ -12,7 +12,7 @@ from tests.dashboard.screen import Screen
 from tests.dashboard.stage import NODES, Stage
 from tests.node.operating import TOKEN
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 DONE = {"Evict": "Evicted", "Cancel": "Cancelled"}
 FOCUSED = "(name) => document.activeElement.getAttribute('aria-label') === name"

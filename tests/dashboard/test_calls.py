@@ -10,7 +10,7 @@ from tests.dashboard.screen import Screen
 from tests.dashboard.stage import Stage
 from tests.node.operating import call_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 async def failed(fleet: Stage) -> str:

@@ -10,7 +10,7 @@ import pytest
 from tests.dashboard.crowd import Crowd
 from tests.dashboard.screen import Screen
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 @pytest.mark.parametrize("kind", ["CSV", "JSON"])

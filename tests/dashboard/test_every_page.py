@@ -9,7 +9,7 @@ from tests.dashboard.stage import NODES, Stage
 from tests.dashboard.view import SCHEMES, SIZES
 from tests.node.operating import call_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGES = {
     "overview": "",

@@ -12,7 +12,7 @@ from playwright.async_api import Route
 from tests.dashboard.screen import Screen
 from tests.dashboard.stage import NODES, Stage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 STORE = {
     "severity": "harm",

@@ -11,7 +11,7 @@ from tests.dashboard.conftest import Screens
 from tests.dashboard.past import past
 from tests.dashboard.screen import LOOKS, Look, Screen
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGES = {"overview": "", "node": "/nodes/a", "tools": "/tools", "tool": "/tools/refund", "capacity": "/capacity"}
 CHARTS = ("overview", "node", "tool")

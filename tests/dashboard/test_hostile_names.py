@@ -9,7 +9,7 @@ import pytest
 from tests.dashboard.crowd import HOSTILE, Crowd
 from tests.dashboard.screen import Screen
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGES = (
     "",

@@ -7,7 +7,7 @@ import pytest
 from tests.dashboard.screen import Screen
 from tests.dashboard.stage import Stage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 _FOCUSED = "() => document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || ''"
 _RING = """() => { const style = getComputedStyle(document.activeElement);

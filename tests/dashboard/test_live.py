@@ -11,7 +11,7 @@ from tests.dashboard.line import HIDE, STREAM, Line, comes_to_say, later, parked
 from tests.dashboard.screen import Screen
 from tests.node.operating import TOKEN
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 async def test_a_stream_that_is_refused_is_polled_for_and_taken_when_it_comes(way: Line, page: Screen) -> None:

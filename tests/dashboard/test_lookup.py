@@ -8,7 +8,7 @@ from tests.dashboard.screen import Screen
 from tests.dashboard.stage import NODES, Stage
 from tests.node.operating import call_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 async def look_up(screen: Screen, token: str) -> None:

@@ -17,7 +17,7 @@ from tests.dashboard.conftest import Screens
 from tests.dashboard.player import Player, playground
 from tests.dashboard.screen import LOOKS, Look
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 @pytest.mark.parametrize(("button", "text"), [("Decline", "from decline"), ("Cancel", "from cancel")])

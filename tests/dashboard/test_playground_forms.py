@@ -12,7 +12,7 @@ from tests.dashboard.player import Player
 from tests.dashboard.screen import Screen
 from tests.dashboard.stage import Stage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 _FILLED = """async (forms) => {
   const { begun, fieldsOf, filled } = await import("/dashboard/assets/lib/schema.js");

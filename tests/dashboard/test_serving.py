@@ -17,7 +17,7 @@ from yarl import URL
 from framehold_router.dashboard import ASSETS, File, assets, file_of, policy
 from tests.router.cast import Client, cast_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PLAIN = {"Accept-Encoding": "identity"}
 ADDRESSES = ("", "/", "/leases", "/ring", "/nodes/a", "/calls/0123abcd", "/failovers", "/no/such/page", "/assets")

@@ -11,6 +11,8 @@ import pytest
 from framehold_router.dashboard import ASSETS
 from tests.conformance import node_cache
 
+pytestmark = pytest.mark.browser
+
 _RUN = """
 import {{ readFileSync }} from "node:fs";
 const {{ story }} = await import("{lib}/trail.js");

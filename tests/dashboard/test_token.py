@@ -8,7 +8,7 @@ from tests.dashboard.line import Line, later, says, until
 from tests.dashboard.screen import Screen
 from tests.node.operating import TOKEN
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 _wrong = {"authorization": "Bearer old"}
 

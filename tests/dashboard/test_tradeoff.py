@@ -11,7 +11,7 @@ from tests.dashboard.line import Line, later
 from tests.dashboard.screen import Screen
 from tests.router.cast import RECORDED
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 _ROW = """([table, head]) => {
   const rows = [...document.querySelectorAll(`main [aria-label="${table}"] table tr`)];

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from hashlib import sha512
 
+import pytest
+
 from framehold_router.dashboard import ASSETS
+
+pytestmark = pytest.mark.browser
 
 VENDOR = ASSETS / "vendor"
 LICENCES = (VENDOR / "LICENSES.txt").read_text()

@@ -12,7 +12,7 @@ from playwright.async_api import Route
 from tests.dashboard.line import STREAM, Line, parked, says, until
 from tests.dashboard.screen import Screen
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 def message(name: str, **fields: object) -> bytes:

@@ -23,7 +23,7 @@ from tests.node.nodes import KEY, NodeProcess
 from tests.store.server import RedisServer, Wire
 from tests.wire import Caller
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

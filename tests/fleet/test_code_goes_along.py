@@ -20,7 +20,7 @@ from tests.fleet.shopper import Shopper
 from tests.store.server import RedisServer, running
 from tests.wire import Caller
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 CALLS = 50
 GONE = {"MCPServer": "This call was lost.", "FastMCP": "Unknown tool: 'gone'"}
 """What a client hears of a tool that is gone, and whose code is not kept."""

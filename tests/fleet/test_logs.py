@@ -14,7 +14,7 @@ from tests.fleet.fleet import Fleet, fleet
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 TARGET = "tests/fleet/failing_server.py"
 OF_CALLS = ("my.tool", "mcp.server.mcpserver.server", "framehold.engine.performer", "framehold_router.routing.relay")

@@ -12,7 +12,7 @@ from tests.fleet.fleet import Fleet, fleet
 from tests.store.server import RedisServer
 from tests.wire import Caller, Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 CALLS = 500
 NAMES = [f"guest{number}" for number in range(CALLS)]

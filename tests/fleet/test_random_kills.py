@@ -20,7 +20,7 @@ from tests.node.nodes import NodeProcess, entries
 from tests.store.server import RedisServer
 from tests.wire import Caller, Reply, accepted
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 TARGET = "tests/node/reentrant_server.py"
 NODES, CALLS, KILLS = 3, 40, 5

@@ -17,7 +17,7 @@ from tests.processes import ROOT
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 CALLS = 200
 NAMES = [f"guest{number}" for number in range(CALLS)]

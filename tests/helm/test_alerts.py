@@ -14,6 +14,8 @@ from tests.helm.known import TARGET
 from tests.helm.promql import grouped, promtool, selectors, wrong
 from tests.helm.runbook import ROOT, anchors
 
+pytestmark = pytest.mark.chart
+
 RULES = ROOT / "helm" / "framehold" / "alerts" / "framehold.yaml"
 UNITS = sorted(Path(__file__).parent.glob("*_test.yaml"))
 WANTED = {

@@ -14,6 +14,8 @@ from tests.helm.known import TARGET, families, known
 from tests.helm.promql import grouped, selectors, unread, wrong
 from tests.helm.runbook import ROOT
 
+pytestmark = pytest.mark.chart
+
 BOARDS = sorted((ROOT / "helm" / "framehold" / "dashboards").glob("*.json"))
 SOURCE = {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
 SELECTED = ("namespace", "job", "instance")

@@ -9,6 +9,8 @@ from tests.kube.drills.cluster import FRONT, NAME, NAMESPACE, RELEASE
 from tests.kube.drills.drills import DRILLS
 from tests.kube.drills.fleet import VALUES, changed
 
+pytestmark = pytest.mark.chart
+
 
 def test_the_chart_takes_them_under_the_names_that_drills_know() -> None:
     made = render(VALUES, name=RELEASE, namespace=NAMESPACE)

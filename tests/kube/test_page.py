@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.fleet.ledger import Ledger
 from tests.kube.drills.drills import DRILLS, describe
 from tests.kube.drills.judged import Facts, Wanted, judge, unfinished
 from tests.kube.drills.page import page
+
+pytestmark = pytest.mark.chart
 
 DRILL = "pod deleted"
 

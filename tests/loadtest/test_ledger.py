@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from framehold_loadtest import ledger
 from framehold_loadtest.ledger import UNGUARDED, Effects
 from framehold_loadtest.notes import ENDED, LOST, OPEN, Call
+
+pytestmark = pytest.mark.load
 
 
 def call(name: str, outcome: str = ENDED) -> Call:

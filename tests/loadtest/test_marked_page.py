@@ -7,6 +7,8 @@ import pytest
 from framehold_loadtest import marked_page
 from framehold_loadtest.marked_page import END, begin
 
+pytestmark = pytest.mark.load
+
 TEXT = f"before\n{begin('p', 'a')}\nold\n{END}\nafter\n{begin('p', 'b')}\n{END}\n"
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from framehold_loadtest.stats import Spread, percentile, slope
 
+pytestmark = pytest.mark.load
+
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 50.0), (0.99, 99.0), (1.0, 100.0), (0.0, 1.0)])
 def test_a_percentile_is_a_value_that_was_seen(share: float, value: float) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.conformance import node_cache
 from tests.conformance.child import serving
 
+pytestmark = pytest.mark.npm
+
 SCRIPT = Path(__file__).with_name("three_rounds.mjs")
 RESULT = "Ana: 3 nights in Lisbon, quiet room. The tool was entered 1 time(s)."
 

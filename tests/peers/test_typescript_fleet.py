@@ -12,6 +12,8 @@ import pytest
 from tests.conformance import node_cache
 from tests.conformance.fleet import fleet_serving
 
+pytestmark = pytest.mark.npm
+
 SCRIPT = Path(__file__).with_name("book.mjs")
 BOOKED = "Booked for Ana. Luna, saturday evening: a table for 4 in the garden, by candlelight. See you there!"
 

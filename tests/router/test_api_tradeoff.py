@@ -19,7 +19,7 @@ from framehold_router.api import tradeoff
 from framehold_router.models.tradeoff import TradeoffView
 from tests.router.cast import RECORDED, Cast, Client, cast_of, get
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.load]
 
 MAKE = "run `framehold bench tradeoff --out DIR`, and start this router with FRAMEHOLD_TRADEOFF_REPORT=DIR/report.json"
 

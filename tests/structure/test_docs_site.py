@@ -15,6 +15,8 @@ import pytest
 
 import framehold
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "https://github.com/framehold/framehold/"
 _LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}

@@ -8,8 +8,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.conformance import node_cache
 from tests.processes import ROOT
+
+pytestmark = pytest.mark.npm
 
 PROJECT = ROOT / "tests" / "dashboard" / "tsconfig.json"
 NPM_TIMEOUT = 300.0

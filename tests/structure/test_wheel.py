@@ -191,6 +191,7 @@ def test_an_index_shows_links_that_lead_to_files_of_this_release(
         assert all(target.startswith(raw) for target in targets if target.endswith(".png"))
 
 
+@pytest.mark.release
 def test_an_index_can_show_both(wheels: dict[str, Path]) -> None:
     """What twine finds wrong, an index refuses or shows as plain text."""
     command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, wheels.values())]

@@ -18,7 +18,7 @@ import pytest
 from tests.cli.processes import up
 from tests.processes import ROOT, finished
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.release]
 
 REPOSITORY = "git+https://github.com/framehold/framehold"
 LINES = re.findall(

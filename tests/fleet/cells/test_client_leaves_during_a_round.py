@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial, ended
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 leavers = pytest.mark.parametrize("who", ["client", "router"])
 

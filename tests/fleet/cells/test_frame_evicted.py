@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet, standing
 from tests.fleet.trial import Trial
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 MOST = 4
 

@@ -9,7 +9,7 @@ import pytest
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import Trial
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 

@@ -13,7 +13,7 @@ from tests.fleet.trial import LOST, Trial, again, ended
 from tests.processes import DEADLINE
 from tests.wire import Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 CLAIMS = 5
 """docs/protocol.md, rule 15."""

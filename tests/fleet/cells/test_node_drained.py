@@ -13,7 +13,7 @@ from tests.fleet.faults import DEADLINE, MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial
 from tests.processes import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet, pytest.mark.alone]
 
 
 async def at_one_node(made: FaultyFleet, *calls: Trial) -> str:

@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.faults import MARKED, TTL, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet, pytest.mark.alone]
 
 
 async def test_a_reentrant_call_waits_the_lease_out_and_completes_elsewhere(

@@ -10,7 +10,7 @@ from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial, again, ended
 from tests.wire import Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 
 async def killed_at_its_gate(made: FaultyFleet, call: Trial, router: str) -> Reply | None:

@@ -16,7 +16,7 @@ from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import Trial
 from tests.processes import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 CALLS = 30
 EFFECTS = ["first", "second", "third", "fourth"]

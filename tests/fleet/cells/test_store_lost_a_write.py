@@ -18,7 +18,7 @@ from tests.fleet.trial import Client, Trial, again
 from tests.store.topologies import SentinelTrio
 from tests.wire import Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 

@@ -12,7 +12,7 @@ from tests.fleet.faults import MARKED, UNMARKED, TrialFleet
 from tests.fleet.trial import LOST, Trial
 from tests.store.topologies import ClusterTrio
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 

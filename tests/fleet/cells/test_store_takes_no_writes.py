@@ -16,7 +16,7 @@ from tests.fleet.trial import Trial
 from tests.processes import DEADLINE
 from tests.wire import Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 
 def fill(made: FaultyFleet) -> None:

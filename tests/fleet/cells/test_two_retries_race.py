@@ -11,7 +11,7 @@ from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial, again, ended
 from tests.wire import Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 

@@ -15,7 +15,7 @@ from tests.fleet.day.scenes import SCENES, Scene, nothing
 from tests.fleet.day.stage import SOON, Day
 from tests.fleet.day.voices import Voices
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone, pytest.mark.chart]
 
 WELL = Scene("all is well", nothing, nothing)
 

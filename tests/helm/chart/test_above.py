@@ -11,6 +11,8 @@ import yaml
 
 from tests.helm.chart.render import CHART, VERSION, Rendered, render
 
+pytestmark = pytest.mark.chart
+
 VALUES: dict[str, Any] = {
     "global": {"imageRegistry": "registry.example.com"},
     "booking": {"enabled": True, "node": {"settings": {"leaseTtl": 3}}},

@@ -13,6 +13,8 @@ import pytest
 from framehold_store.config import StoreConfig
 from tests.helm.chart.render import CHART, CI, Rendered, ci, render
 
+pytestmark = pytest.mark.chart
+
 KINDS = {"trial", "production", "gitops", "haproxy", "autoscaled", "openshift", "strict", "load"}
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helm.chart.render import Object, render
 
+pytestmark = pytest.mark.chart
+
 MADE: Object = {
     "apiVersion": "v1",
     "kind": "ConfigMap",

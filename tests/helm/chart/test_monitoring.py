@@ -20,6 +20,8 @@ from tests.helm.chart.render import CHART, Object, Rendered, render
 from tests.helm.known import known
 from tests.helm.promql import promtool
 
+pytestmark = pytest.mark.chart
+
 OF_TARGETS = {"namespace", "service", "pod", "container", "endpoint", "job", "instance"}
 """Labels that the Prometheus operator gives the series of a target."""
 BOARDS = sorted(CHART.glob("dashboards/*.json"))

@@ -11,6 +11,8 @@ from tests.helm.chart.reach import Pod, pods, reaches
 from tests.helm.chart.render import CI, Rendered, ci, render
 from tests.helm.chart.schemas import RELEASES, faults
 
+pytestmark = pytest.mark.chart
+
 MUST = [
     ("router", "node", 8080),
     ("node", "node", 8080),  # relays

@@ -9,6 +9,8 @@ import pytest
 from tests.helm.chart.render import Object, Rendered, ci, render
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
 
+pytestmark = pytest.mark.chart
+
 PARTS = {"node": "StatefulSet", "router": "Deployment", "haproxy": "Deployment", "store": "StatefulSet"}
 RUN_AS = {"runAsNonRoot": True, "runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
 

@@ -10,6 +10,8 @@ import pytest
 from tests.helm.chart.render import CHART, render
 from tests.helm.chart.wrong_values import OUT_OF_RANGE, RIGHT, WRONG, Values, node
 
+pytestmark = pytest.mark.chart
+
 UNNAMED = (
     'objects would be called "1.a-framehold", which no Service may be: a letter first, then small letters, digits and '
     '"-"; give the release another name, or set fullnameOverride'

@@ -14,6 +14,8 @@ from tests.helm.chart.schemas import RELEASES, faults
 from tests.helm.known import known
 from tests.helm.promql import unread
 
+pytestmark = pytest.mark.chart
+
 NODE, ROUTER = "fleet-framehold-node", "fleet-framehold-router"
 
 

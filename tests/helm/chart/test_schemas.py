@@ -9,6 +9,8 @@ import pytest
 from tests.helm.chart.render import CI, ci, render
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
 
+pytestmark = pytest.mark.chart
+
 _EVERYTHING: dict[str, Any] = {
     "ipFamily": "IPv6",
     "commonLabels": {"team": "booking"},

@@ -12,6 +12,8 @@ import pytest
 from tests.helm.chart.cluster import Cluster, cluster
 from tests.helm.chart.render import CHART, CI, ci, render
 
+pytestmark = pytest.mark.chart
+
 OLD, NEW = "a" * 64, "b" * 64
 
 

@@ -12,6 +12,8 @@ from framehold.config import Settings
 from framehold_router.config import FleetSettings, RouterSettings
 from tests.helm.chart.render import CHART
 
+pytestmark = pytest.mark.chart
+
 DECIDED = {
     "store_url",
     "secrets_dir",

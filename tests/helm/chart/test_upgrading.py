@@ -9,6 +9,8 @@ import pytest
 
 from tests.helm.chart.render import CHART, CI, Object, ci, render
 
+pytestmark = pytest.mark.chart
+
 TEXT = (CHART / "UPGRADING.md").read_text(encoding="utf-8")
 FIXED = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")
 """Of a StatefulSet, what an update may not touch (Kubernetes 1.28 to 1.37)."""

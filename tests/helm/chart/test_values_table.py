@@ -16,6 +16,8 @@ import yaml
 from helm.values_table import Row, rows, table
 from tests.helm.chart.render import CHART, CI
 
+pytestmark = pytest.mark.chart
+
 SCRIPT = CHART.parent / "values_table.py"
 VALUES = (CHART / "values.yaml").read_text(encoding="utf-8")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))

@@ -13,6 +13,8 @@ from framehold_router.config import RouterSettings
 from framehold_store.keys import Keys
 from tests.helm.chart.render import CHART, CI, VERSION, Object, Rendered, ci, render
 
+pytestmark = pytest.mark.chart
+
 NODE, ROUTER = ("StatefulSet", "fleet-framehold-node"), ("Deployment", "fleet-framehold-router")
 HAPROXY = ("Deployment", "fleet-framehold-haproxy")
 

@@ -14,6 +14,8 @@ from tests.helm.docs import page, releases
 from tests.helm.kube.cluster import NAME, Cluster
 from tests.helm.kube.rehearsal import Facts, rehearse
 
+pytestmark = pytest.mark.chart
+
 ANSWER = "celsius"
 
 

@@ -19,6 +19,8 @@ from tests.helm.docs import named, page, releases
 from tests.helm.docs.page import Command
 from tests.helm.runbook import ROOT, anchors
 
+pytestmark = pytest.mark.chart
+
 COMMANDS = page.commands()
 HOWS = ("drilled", "rendered", "run", "rehearsed", "not")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")

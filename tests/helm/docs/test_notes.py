@@ -12,6 +12,8 @@ from tests.helm.chart.render import CI, VERSION, ci, render
 from tests.helm.docs import named
 from tests.helm.docs.page import Command, merged
 
+pytestmark = pytest.mark.chart
+
 OWN: dict[str, Any] = {
     "auth": {"existingSecret": "framehold-auth"},
     "store": {"existingSecret": {"name": "framehold-redis"}},

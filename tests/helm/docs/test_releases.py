@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 
 import helm_python
+import pytest
 
 from tests.helm.chart.cluster import Cluster, cluster
 from tests.helm.chart.render import CHART
 from tests.helm.docs import page, releases
 from tests.helm.docs.page import Command
+
+pytestmark = pytest.mark.chart
 
 
 class Followed:

@@ -14,6 +14,8 @@ from tests.helm.haproxy.plane import config, node_name, pod, program
 from tests.node.nodes import KEY
 from tests.processes import ROOT
 
+pytestmark = [pytest.mark.chart, pytest.mark.fleet]
+
 EXAMPLE = (ROOT / "examples/haproxy.cfg").read_text()
 HERE = re.compile(
     r"bind|maxconn|server |log |use_backend|default-server resolvers|path /healthz|path /readyz|/dashboard"

@@ -19,7 +19,7 @@ from tests.processes import until
 from tests.store.server import RedisServer, free_port
 from tests.wire import Caller, Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.chart, pytest.mark.fleet, pytest.mark.alone]
 
 TARGET = "tests/helm/haproxy/served.py"
 TTL = 2.0

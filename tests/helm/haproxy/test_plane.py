@@ -19,7 +19,7 @@ from tests.node.guest import expected
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.chart, pytest.mark.fleet]
 
 NODES = [node_name(ordinal) for ordinal in range(3)]
 BUFFER = 131072

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from time import monotonic
 
+import pytest
+
 from tests.helm.kube.cluster import Cluster
 from tests.helm.kube.rehearsal import Facts, rehearse
 from tests.helm.kube.stand import CLEAN, UNHARMED, Stand, clean, harm, stand
+
+pytestmark = [pytest.mark.chart, pytest.mark.fleet]
 
 MARKED, UNMARKED = 30, 12
 

@@ -17,14 +17,13 @@ import httpx2
 import pytest
 import yaml
 
-from framehold_loadtest.local.listeners import free_ports
 from tests.helm.chart.render import render
 from tests.helm.image import dockerfile
 from tests.processes import ROOT, RUN, Child, environment
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, free_port
 from tests.wire import Caller
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.chart]
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -68,7 +67,7 @@ def moved(text: str, places: dict[str, Place], redis: str) -> str:
 async def fleet(redis: RedisServer, tmp_path: Path) -> AsyncIterator[dict[str, Place]]:
     """All services that are built here, when they are ready."""
     names = [name for name, service in SERVICES.items() if "build" in service]
-    ports = free_ports(2 * len(names))
+    ports = [free_port() for _ in range(2 * len(names))]
     places = {name: Place(*ports[2 * at : 2 * at + 2]) for at, name in enumerate(names)}
     with_ours = {"FRAMEHOLD_NAMESPACE": tmp_path.name}
     async with AsyncExitStack() as stack:

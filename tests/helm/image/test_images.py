@@ -23,6 +23,8 @@ from tests.helm.chart.render import VERSION
 from tests.helm.image import dockerfile, rehearsal, root
 from tests.helm.image.rehearsal import Builder, Image
 
+pytestmark = pytest.mark.chart
+
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples/image"
 TAG = f"framehold/node:{VERSION}"

@@ -16,6 +16,8 @@ from framehold_loadtest.bench.tables import performance
 from framehold_loadtest.peers import __main__ as peers_command
 from framehold_loadtest.peers import tables as peers
 
+pytestmark = pytest.mark.load
+
 RECORDED = Path(__file__).parent / "recorded"
 PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
 FOUND: dict[str, Any] = json.loads((RECORDED / "bench.json").read_text())

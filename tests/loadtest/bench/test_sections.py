@@ -19,6 +19,8 @@ from framehold_loadtest.bench.tables.targets import SINGLE_JUDGED
 from framehold_loadtest.local.listeners import pick_cores, redis_server
 from framehold_loadtest.local.process import NotAvailable
 
+pytestmark = pytest.mark.load
+
 
 def test_each_round_of_a_call_writes_to_the_store_once() -> None:
     """Its first, its last, and those between."""

@@ -13,6 +13,8 @@ import pytest
 from framehold_loadtest.bench.tables import targets
 from framehold_loadtest.bench.tables.targets import TARGETS, Target, standing
 
+pytestmark = pytest.mark.load
+
 RECORDED = Path(__file__).parent / "recorded" / "bench.json"
 ASKED = [
     ("node without a store, CPU, to the SDK", 2.0, 3.0),

@@ -11,6 +11,8 @@ from framehold_loadtest.client import rounds, trip
 from framehold_loadtest.client.patience import Patience
 from framehold_loadtest.client.rounds import Asked, Done, Refused, Reply
 
+pytestmark = pytest.mark.load
+
 JSON, STREAM = "application/json", "text/event-stream; charset=utf-8"
 
 

@@ -7,7 +7,11 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from framehold_loadtest.local.delay import delaying
+
+pytestmark = pytest.mark.load
 
 LATE = 0.1
 TICK = 0.001

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from framehold_loadtest.local import probe
+
+pytestmark = pytest.mark.load
 
 TEXT = """# HELP framehold_parked_frames Calls that wait for answers here.
 # TYPE framehold_parked_frames gauge

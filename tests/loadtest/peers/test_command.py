@@ -13,6 +13,8 @@ import pytest
 from framehold_loadtest.bench.lab.servers import BASELINE
 from framehold_loadtest.peers import __main__ as command
 
+pytestmark = pytest.mark.load
+
 PLAN = {"turns": 1, "lead": 1.0, "warm": 0.0, "seconds": 1.0}
 
 

@@ -18,6 +18,8 @@ from framehold_loadtest.peers.compare import PeersPlan, measure, rows
 from framehold_loadtest.peers.servers import Peer
 from framehold_loadtest.peers.tables import table
 
+pytestmark = pytest.mark.load
+
 CORES = Cores(server=0, load=0)
 PLAN = PeersPlan(turns=2, lead=1.0, warm=0.0, seconds=1.0)
 

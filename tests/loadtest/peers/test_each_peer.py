@@ -15,7 +15,7 @@ from framehold_loadtest.local.listeners import pick_cores
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers import restate, servers
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.load]
 
 PEERS = servers.peers(Path(__file__).parents[3] / ".cache" / "peers")
 SPEAK_MCP = [name for name, peer in PEERS.items() if peer.call is None]

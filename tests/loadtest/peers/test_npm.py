@@ -10,6 +10,8 @@ import pytest
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers import npm
 
+pytestmark = pytest.mark.load
+
 FAILS = "echo 'npm error code ENOTFOUND' >&2\necho 'npm error network no such host' >&2\nexit 1\n"
 
 

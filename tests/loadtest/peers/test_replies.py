@@ -15,7 +15,7 @@ from framehold_loadtest.bench.subjects.weather import QUESTION
 from framehold_loadtest.client.connection import CallError, Connection
 from framehold_loadtest.peers.restate import asked, known
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.load]
 
 CALL = weather.make_call(1)  # "city 1" in "F"
 RIGHT = b'"city 1: 21 F"'

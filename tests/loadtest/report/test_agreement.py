@@ -12,6 +12,8 @@ from framehold_loadtest.report import __main__ as program
 from framehold_loadtest.report.agreement import agreement, confirmed, named
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 
+pytestmark = pytest.mark.load
+
 RECORDED = Path(__file__).parents[1] / "recorded" / "tradeoff.json"
 
 

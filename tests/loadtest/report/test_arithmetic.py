@@ -5,6 +5,8 @@ import pytest
 from framehold_loadtest.report.arithmetic import Band, Recovery, bands, cumulative, growth, ratio, recoveries
 from framehold_loadtest.report.data import Fault
 
+pytestmark = pytest.mark.load
+
 
 def fault(at: float, until: float | None = None) -> Fault:
     return Fault(at=at, what="kill", target="node-1", until=until)

@@ -8,6 +8,8 @@ from pydantic import ValidationError
 
 from framehold_loadtest.report import data
 
+pytestmark = pytest.mark.load
+
 RECORDED = Path(__file__).parents[1] / "recorded"
 
 

@@ -13,6 +13,8 @@ from framehold_loadtest.report.figures import Picture, drawn
 from framehold_loadtest.report.respects import RESPECTS, others
 from framehold_loadtest.report.theme import DPI, WIDTH
 
+pytestmark = pytest.mark.load
+
 RECORDED = Path(__file__).parents[1] / "recorded"
 ROUND_ROBIN = "A, calls per second, round-robin: a 2025-era session lives on one node: round-robin can&#39;t serve it"
 VOID = {"meta", "img", "source", "link"}

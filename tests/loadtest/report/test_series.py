@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from framehold_loadtest.notes import Round
 from framehold_loadtest.report import series
 from framehold_loadtest.report.series import Fault, Sample
+
+pytestmark = pytest.mark.load
 
 
 def test_an_instant_lies_before_during_or_after_faults() -> None:

@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 from framehold_loadtest.report.theme import DASHES, HATCHES, MARKERS, THEMES, Theme, upright
 from framehold_loadtest.tradeoff.options import OPTIONS
 
+pytestmark = pytest.mark.load
+
 Triple = tuple[float, float, float]
 
 # Machado, Oliveira and Fernandes 2009, on linear RGB: what a reader sees, at full strength of the deficiency.

@@ -9,6 +9,8 @@ from framehold_loadtest.report import series_plots, tradeoff_plots
 from framehold_loadtest.report.data import Cell, Measured, Missing, Point, Sweep, Tradeoff
 from framehold_loadtest.report.theme import LIGHT, worn
 
+pytestmark = pytest.mark.load
+
 CONDITIONS = ["steady", "reply lost"]
 
 

@@ -2,10 +2,14 @@
 
 from statistics import median
 
+import pytest
+
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, others, value
 from framehold_loadtest.report.tradeoff_tables import harms, wins
 from framehold_loadtest.report.winners import contest, harm, standing, told_apart
+
+pytestmark = pytest.mark.load
 
 Told = float | str
 

@@ -13,6 +13,8 @@ from framehold_loadtest.scale.costs import Costs
 from framehold_loadtest.scale.model import Load, Membership, Sizes
 from framehold_store.base import POLL
 
+pytestmark = pytest.mark.load
+
 COSTS, SIZES = Costs(), Sizes()
 
 

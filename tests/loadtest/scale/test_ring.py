@@ -13,6 +13,8 @@ from framehold_router.fleet.ring import Ring
 from framehold_router.routing import placement
 from framehold_router.routing.placement import BOUND
 
+pytestmark = pytest.mark.load
+
 COSTS = Costs()
 FREE = 0.0, 0.0, 0.0
 

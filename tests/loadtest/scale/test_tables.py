@@ -10,6 +10,8 @@ from framehold_loadtest.scale import tables
 from framehold_loadtest.scale.costs import Costs
 from framehold_loadtest.scale.model import Sizes
 
+pytestmark = pytest.mark.load
+
 PAGE = Path(__file__).parents[3] / "docs" / "scale.md"
 
 

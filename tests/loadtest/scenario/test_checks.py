@@ -14,6 +14,8 @@ from framehold_loadtest.report.series import Fault, Sample
 from framehold_loadtest.scenario import checks, scenarios
 from framehold_loadtest.scenario.checks import Bounds, Check, Evidence
 
+pytestmark = pytest.mark.load
+
 KILL = Fault(10.0, scenarios.KILL, "n1", 14.0)
 ADDED = Fault(10.0, scenarios.ADD, "n4", 14.0, {"moved": 0.26, "nodes": 4.0})
 PAUSED = Fault(10.0, scenarios.NODE_PAUSE, "n1", 14.0, {"taken": 3.0})

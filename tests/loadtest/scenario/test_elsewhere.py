@@ -20,6 +20,8 @@ from framehold_loadtest.scenario.run import Order, run
 from framehold_loadtest.scenario.scenarios import SOAK, STEADY, THUNDERING
 from framehold_loadtest.scenario.swarm import Crowd
 
+pytestmark = pytest.mark.load
+
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:

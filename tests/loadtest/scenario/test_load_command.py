@@ -13,6 +13,8 @@ from framehold_loadtest import cli
 from framehold_loadtest.scenario.scenarios import SCENARIOS
 from framehold_loadtest.scenario.swarm import Crowd, command
 
+pytestmark = pytest.mark.load
+
 
 def load(*words: str) -> Result:
     app = typer.Typer()

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from framehold_loadtest.scenario import swarm
+
+pytestmark = pytest.mark.load
 
 
 def test_a_run_in_which_no_call_began_fails(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from framehold_loadtest.scenario.run import Order, run
 from framehold_loadtest.scenario.scenarios import DUPLICATES, KILLED, SCENARIOS, SOAK, STEADY, STORE, THUNDERING
 from framehold_loadtest.scenario.swarm import Crowd
 
+pytestmark = [pytest.mark.load, pytest.mark.fleet]
+
 SECONDS = {STEADY.name: 3.0, KILLED.name: 8.0, STORE.name: 14.0}
 """A fault takes its time, and so does what comes of it."""
 AWAKENED = FleetPlan(nodes=2, lease_ttl=1.0, front=ROUND_ROBIN, slow=1.0)

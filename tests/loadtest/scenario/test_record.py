@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from framehold_loadtest import notes
 from framehold_loadtest.ledger import Effects
 from framehold_loadtest.notes import (
@@ -26,6 +28,8 @@ from framehold_loadtest.report.series import Fault
 from framehold_loadtest.scenario import record
 from framehold_loadtest.scenario.checks import Evidence, none_lost
 from framehold_loadtest.scenario.swarm import Crowd, Swarm
+
+pytestmark = pytest.mark.load
 
 HEAD = {"machine": {"machine": "x"}, "commit": "abc", "started": "today", "command": "framehold load kill"}
 ROUNDS = [

@@ -2,8 +2,12 @@
 
 import math
 
+import pytest
+
 from framehold_loadtest.report.series import Sample
 from framehold_loadtest.scenario import samples
+
+pytestmark = pytest.mark.load
 
 
 def test_the_last_sample_is_taken_at_the_end() -> None:

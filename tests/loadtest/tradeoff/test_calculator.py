@@ -11,6 +11,8 @@ from framehold_loadtest.report import data
 from framehold_loadtest.tradeoff import calculator
 from framehold_loadtest.tradeoff.calculator import Case, OfOption
 
+pytestmark = pytest.mark.load
+
 RECORDED = Path(__file__).parents[1] / "recorded" / "tradeoff.json"
 OPTION = OfOption(
     by_rounds={

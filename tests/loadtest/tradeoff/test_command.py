@@ -19,6 +19,8 @@ from framehold_loadtest.tradeoff import compare, meter, pace, series
 from framehold_loadtest.tradeoff.markdown import FIRST, PART, PROGRAM
 from framehold_loadtest.tradeoff.options import OPTIONS
 
+pytestmark = pytest.mark.load
+
 RECORDED = Path(__file__).parents[1] / "recorded"
 MINIATURE = replace(pace.QUICK, turns=1, users=4, thinkers=12, parked=20, steady=0.8, lead=0.8)
 

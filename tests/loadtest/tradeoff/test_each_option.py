@@ -19,6 +19,8 @@ from framehold_loadtest.tradeoff.options import DEFAULT, OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import QUICK, ROUNDS
 from framehold_loadtest.tradeoff.record import Turn
 
+pytestmark = pytest.mark.load
+
 AGAIN = {"H-hold": 0, "H-replay": 2, "E": 2, "E naive": 2, "F": 2, "G": 2, "A": 2}
 """Entries beyond the first of a call with two questions. G's are its steps', not its end's."""
 EFFECTS = {"E naive": {"reserve": 3, "book": 1}}

@@ -7,10 +7,14 @@ import threading
 import time
 from dataclasses import replace
 
+import pytest
+
 from framehold_loadtest.notes import ENDED, UNBORN, Call
 from framehold_loadtest.tradeoff.callers import Aim
 from framehold_loadtest.tradeoff.load import Load
 from framehold_loadtest.tradeoff.pace import QUICK, Shape
+
+pytestmark = pytest.mark.load
 
 SERVED, SPREAD, THINKERS, MANY = 0.1, 0.4, 4, 12
 

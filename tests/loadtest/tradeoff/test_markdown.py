@@ -10,6 +10,8 @@ from framehold_loadtest.marked_page import END, begin
 from framehold_loadtest.report import data
 from framehold_loadtest.tradeoff.markdown import FIRST, PART, PROGRAM, SUMS, check, put
 
+pytestmark = pytest.mark.load
+
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "tests" / "loadtest" / "recorded" / "tradeoff.json"
 

@@ -19,6 +19,8 @@ from framehold_loadtest.tradeoff.pace import FULL
 from framehold_loadtest.tradeoff.record import Cores, Noted, Seen, Turn
 from framehold_router.api.tradeoff import MAX_REPORT_BYTES
 
+pytestmark = pytest.mark.load
+
 STATS = """# Commandstats
 cmdstat_evalsha:calls=70,usec=1,usec_per_call=1.00,rejected_calls=0,failed_calls=0
 cmdstat_hset:calls=500,usec=1,usec_per_call=1.00,rejected_calls=0,failed_calls=0

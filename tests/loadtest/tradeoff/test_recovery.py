@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from framehold_loadtest.tradeoff import recovery
 from framehold_loadtest.tradeoff.record import Turn
+
+pytestmark = pytest.mark.load
 
 
 def turn(begun: float, ended: float, *, refused: int = 0, answered: bool = True, number: int = 2) -> Turn:

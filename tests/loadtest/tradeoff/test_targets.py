@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.tradeoff.targets import standing
+
+pytestmark = pytest.mark.load
 
 Metrics = dict[str, Measured | Missing]
 

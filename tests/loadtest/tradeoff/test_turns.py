@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from framehold_loadtest.report.data import NOT_MEASURED, Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.tradeoff.turns import Turned, merged
+
+pytestmark = pytest.mark.load
 
 
 def turn(cpu: float, lost: tuple[float, float] = (0, 10), busy: str = "") -> Turned:

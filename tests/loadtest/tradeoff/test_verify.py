@@ -16,6 +16,8 @@ from framehold_loadtest.tradeoff.series import VALUES
 from framehold_loadtest.tradeoff.turns import Turned
 from tests.loadtest.tradeoff.test_calculator import OPTION, RECORDED
 
+pytestmark = pytest.mark.load
+
 CASE = Case(users=60, rounds=3, think=1, state=1024, nodes=3)
 
 

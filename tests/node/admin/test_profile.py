@@ -28,7 +28,7 @@ from tests.node.stage import server_of
 from tests.processes import DEADLINE
 from tests.wire import Caller
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 
 MIB = 1 << 20
 LIMIT = 4096 * MIB

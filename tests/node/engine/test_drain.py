@@ -18,7 +18,7 @@ from tests.processes import until
 from tests.store.server import RedisServer
 from tests.wire import Caller, Reply, accepted
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 
 TARGET = "tests/node/draining_server.py"
 

@@ -19,7 +19,7 @@ from framehold_core.ids import prefix
 from tests.node.desk import Card, Desk, desk, question, reason, shielded, turns
 from tests.processes import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
 
 @pytest.fixture

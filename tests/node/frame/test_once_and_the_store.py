@@ -27,7 +27,7 @@ from tests.node.desk import Card, Desk, Talk, desk, question, reason, turns
 from tests.node.stage import Word, said, stage
 from tests.processes import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
 
 # What goes on after the handler

@@ -10,10 +10,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from framehold_loadtest.local.listeners import free_ports
 from tests.node.nodes import FrameholdProcess
 from tests.node.operating import PROOF, SHOWN, TOKEN
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, free_port
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +31,7 @@ class Parts:
 
 @asynccontextmanager
 async def parts(redis: RedisServer, folder: Path) -> AsyncIterator[Parts]:
-    ports = free_ports(2)
+    ports = [free_port(), free_port()]
     usual = {
         "FRAMEHOLD_STORE_URL": redis.url,
         "FRAMEHOLD_NAMESPACE": folder.name,

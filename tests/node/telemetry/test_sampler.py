@@ -17,6 +17,8 @@ from framehold.telemetry.sampler import LINGER, MAX_LOOKS, WINDOW_SECONDS, Look,
 from framehold.telemetry.stacks import PARTS
 from tests.processes import DEADLINE, until
 
+pytestmark = pytest.mark.alone
+
 HERE = __name__
 
 
