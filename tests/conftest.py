@@ -15,6 +15,9 @@ import pytest
 from tests.stages import budget, counted, marks
 from tests.store.server import RedisServer, running
 
+_LACKING = pytest.StashKey[set[str]]()
+"""Tools that are missing, of files that were left out for it."""
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -53,12 +56,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out a file of which the run selects no test, and a folder of such files, whose conftest may need a tool."""
+    """Leave out a file of which the run selects no test, and a folder of such files, whose conftest may need a tool.
+
+    A run that does not choose by marks goes on without the files of a folder whose tool is missing, and says so.
+    """
+    expression = config.getoption("markexpr")
     files = marks.test_files(collection_path)
-    selected = [file for file in files if marks.selects(config.getoption("markexpr"), marks.of_file(file))]
-    if selected == [collection_path] and (tools := marks.missing(collection_path)):
-        raise pytest.UsageError(f"{collection_path.name} needs {', '.join(tools)}; run: make tools")
-    return True if files and not selected else None
+    wanted = [file for file in files if marks.selects(expression, marks.of_file(file))]
+    if not expression:
+        config.stash.setdefault(_LACKING, set()).update(*map(marks.missing, wanted))
+        wanted = [file for file in wanted if not marks.missing(file)]
+    return True if files and not wanted else None
+
+
+def pytest_collect_file(file_path: Path) -> None:
+    """A file that was named, or chosen by marks, is not left out: without its tools, the run ends."""
+    if marks.test_files(file_path) and (tools := marks.missing(file_path)):
+        raise pytest.UsageError(f"{file_path.name} needs {', '.join(tools)}; run: make tools")
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str:
+    """What was left out of the folders that the command names."""
+    lacking = config.stash.get(_LACKING, set()) if any(".py" not in arg for arg in config.args) else ()
+    return f"left out: tests that need {', '.join(sorted(lacking))}; `make tools` installs that" if lacking else ""
 
 
 @pytest.hookimpl(trylast=True)

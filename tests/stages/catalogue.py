@@ -65,6 +65,9 @@ def _module(*words: str) -> Command:
     return (sys.executable, "-m", *words)
 
 
+_NOT_CHART = "nightly or browser"
+
+
 def _parallel(marks: str) -> tuple[Command, ...]:
     # By itself xdist starts files of few tests last, and whole fleets are started by files of few tests.
     return (pytest("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder", "-m", marks),)
@@ -84,7 +87,14 @@ TEST = (
     ),
     Stage("alone", (pytest("-m", f"{ORDINARY} and alone"),)),
     Stage("docs", (pytest("-m", "docs and not nightly"),), ("docs",)),
-    Stage("chart", _parallel("chart and not (nightly or fleet)"), ("chart",)),
+    Stage(
+        "chart",
+        (
+            *_parallel(f"chart and not ({_NOT_CHART} or fleet or alone)"),
+            pytest("-m", f"chart and (fleet or alone) and not ({_NOT_CHART})"),
+        ),
+        ("chart",),
+    ),
     Stage("browser", (pytest("-m", "browser and not nightly"),), ("browser",)),
     Stage("conformance", (pytest("-m", "npm and not nightly"),), ("npm",)),
 )
@@ -102,8 +112,13 @@ _CONFORMANCE = (*SHIPPED, "tests/conformance")
 NIGHTLY = (
     Stage("test", (_module("tests.stages", "test"),), minutes=60),
     Stage("rest", _parallel(f"nightly and not ({TOOLED})"), minutes=20),
-    Stage("browsers", (pytest("-m", "browser and nightly"),), ("browser", "firefox"), minutes=15),
-    Stage("charts", _parallel("chart and nightly"), ("chart",), reads=("helm", "images", "tests/helm", *SHIPPED)),
+    Stage("browsers", (pytest("-m", "browser and nightly"),), ("browser", "firefox", "chart"), minutes=15),
+    Stage(
+        "charts",
+        _parallel("chart and nightly and not browser"),
+        ("chart",),
+        reads=(*SHIPPED, "helm", "images", "tests/helm", "tests/kube"),
+    ),
     Stage(
         "load",
         (

@@ -4,6 +4,7 @@ they were called, so nothing is downloaded."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+COPIED = ("Makefile", "pyproject.toml", "loadtest/pyproject.toml", "tests/dev.lock", "tests/system_packages.sh")
 SYSTEM = ("sh", "make", "touch", "mkdir", "cp")
 """All programs that the recipes and the stand-ins use; none of them is a Python or uv."""
+SERVERS = ("redis-server", "haproxy", "npm", "promtool", "chromium", "firefox")
+"""The programs of the system that stages start. They are stand-ins."""
 PYTHON = """#!/bin/sh
 case "$*" in
   "-c import sys"*) exit "${TOO_OLD:-0}" ;;
@@ -32,19 +36,28 @@ esac
 
 
 class Clone:
-    """A folder with the Makefile, and a PATH with stand-ins for Python and, if wanted, uv."""
+    """A folder with the Makefile, and a PATH with stand-ins for Python, servers and, if wanted, uv."""
 
-    def __init__(self, folder: Path, uv: bool) -> None:
+    def __init__(self, folder: Path, uv: bool, lacks: tuple[str, ...] = ()) -> None:
         self.folder, self._bin = folder / "clone", folder / "bin"
         for name in ("loadtest", "tests"):
             (self.folder / name).mkdir(parents=True)
         self._bin.mkdir()
-        for name in ("Makefile", "pyproject.toml", "loadtest/pyproject.toml", "tests/dev.lock"):
+        for name in (
+            "Makefile",
+            "pyproject.toml",
+            "loadtest/pyproject.toml",
+            "tests/dev.lock",
+            "tests/system_packages.sh",
+        ):
             shutil.copy(ROOT / name, self.folder / name)
         for name in SYSTEM:
             found = shutil.which(name)
             assert found, name
             (self._bin / name).symlink_to(found)
+        for name in SERVERS:
+            if name not in lacks:
+                self._program(name, "#!/bin/sh\n")
         self._program("python3", PYTHON)
         if uv:
             self._program("uv", UV)
@@ -78,7 +91,7 @@ class Clone:
 
 
 PIP = "python -m pip install --quiet --disable-pip-version-check"
-ALL = f"{PIP} -c tests/dev.lock -e .[dev] -e ./loadtest"
+TEST = f"{PIP} -c tests/dev.lock -e .[test]"
 UV_PIP = "uv pip install --quiet --compile-bytecode --python .venv/bin/python"
 
 
@@ -103,34 +116,67 @@ def test_up_installs_what_running_needs_and_says_so(tmp_path: Path, uv: bool, ve
     assert clone.ran() == []
 
 
-def test_checks_install_the_rest_into_the_same_environment(tmp_path: Path) -> None:
+def test_tests_install_the_rest_into_the_same_environment(tmp_path: Path) -> None:
     """Then nothing is left to install for `make up`, until a pyproject.toml changes: each target installs its own."""
     clone = Clone(tmp_path, uv=False)
     clone.make("up")
     clone.ran()
     result = clone.make("format")
-    assert "installing what tests and benchmarks need into .venv (1.1 GB" in result.stdout, result
-    assert clone.ran() == [ALL]
+    assert "installing what test needs into .venv and on this machine (170 MB, once) ..." in result.stdout, result
+    assert clone.ran() == [TEST]
     clone.make("up")
     clone.make("format")
     assert clone.ran() == []
-    clone.edit("loadtest/pyproject.toml")
-    clone.make("up")
-    assert clone.ran() == []
-    clone.make("format")
-    assert clone.ran() == [ALL]
     clone.edit("tests/dev.lock")
+    clone.make("up")
+    assert clone.ran() == []
     clone.make("format")
-    assert clone.ran() == [ALL]
+    assert clone.ran() == [TEST]
     clone.edit("pyproject.toml")
     clone.make("up")
     assert clone.ran() == [f"{PIP} -e ."]
 
 
-def test_checks_alone_are_enough_for_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stage", "installed"),
+    [
+        ("chart", "-e .[chart]"),
+        ("browser", "-e .[browser]"),
+        ("docs", "-e .[docs]"),
+        ("load", "-e . -e ./loadtest[peers]"),
+        ("release", "-e .[release]"),
+    ],
+)
+def test_a_stage_installs_its_tools_alone(tmp_path: Path, stage: str, installed: str) -> None:
+    """Once, with the versions of the lock, and it says before how much that is."""
+    clone = Clone(tmp_path, uv=False)
+    result = clone.make(f".venv/.{stage}")
+    assert re.search(rf"installing what {stage} needs into .venv and on this machine \(\d+ MB, once\)", result.stdout)
+    assert clone.ran() == ["python -m venv .venv", f"{PIP} -c tests/dev.lock {installed}"]
+    clone.make(f".venv/.{stage}")
+    assert clone.ran() == []
+
+
+@pytest.mark.parametrize("stage", ["npm", "firefox"])
+def test_programs_of_the_system_are_no_python_packages(tmp_path: Path, stage: str) -> None:
+    clone = Clone(tmp_path, uv=False)
+    clone.make(f".venv/.{stage}")
+    assert clone.ran() == ["python -m venv .venv"]
+
+
+def test_a_missing_program_of_the_system_is_named(tmp_path: Path) -> None:
+    """Who may not install it gets the one line that does, and no tool of the stage is installed."""
+    clone = Clone(tmp_path, uv=False, lacks=("chromium",))
+    result = clone.make(".venv/.browser")
+    assert result.returncode == 2
+    assert "needed on PATH: chromium; install these with your system's package manager" in result.stderr
+    assert clone.ran() == ["python -m venv .venv"]
+
+
+def test_tests_alone_are_enough_for_up(tmp_path: Path) -> None:
     clone = Clone(tmp_path, uv=False)
     clone.make("format")
-    assert clone.ran() == ["python -m venv .venv", ALL]
+    assert clone.ran() == ["python -m venv .venv", TEST]
     clone.make("up")
     assert clone.ran() == []
 
@@ -138,7 +184,7 @@ def test_checks_alone_are_enough_for_up(tmp_path: Path) -> None:
 def test_the_newest_versions_are_taken_where_no_lock_is_wanted(tmp_path: Path) -> None:
     clone = Clone(tmp_path, uv=False)
     clone.make("format", "LOCK=")
-    assert clone.ran()[-1] == f"{PIP} -e .[dev] -e ./loadtest"
+    assert clone.ran()[-1] == f"{PIP} -e .[test]"
 
 
 def test_what_could_not_be_installed_is_tried_again(tmp_path: Path) -> None:
@@ -165,8 +211,8 @@ def test_a_python_that_is_too_old(tmp_path: Path) -> None:
 
 
 def test_an_environment_of_its_own_folder(tmp_path: Path) -> None:
-    """CI tests on a second Python: `make test VENV=.venv/3.13 PYTHON=...`."""
+    """`make nightly` tests on other Pythons: `make VENV=.venv/3.13 PYTHON=...`."""
     clone = Clone(tmp_path, uv=False)
     clone.make("format", "VENV=.venv/3.13")
-    assert clone.ran() == ["python -m venv .venv/3.13", ALL]
-    assert (clone.folder / ".venv/3.13/.installed").exists() and not (clone.folder / ".venv/.installed").exists()
+    assert clone.ran() == ["python -m venv .venv/3.13", TEST]
+    assert (clone.folder / ".venv/3.13/.test").exists() and not (clone.folder / ".venv/.test").exists()
