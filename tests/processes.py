@@ -14,16 +14,21 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from tests.forks import ForkServer, forks
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = (sys.executable, "-m", "framehold")
 """How the command line is run."""
 DEADLINE = 60.0
 """Seconds after which something that should have happened has not, on a machine with other work too."""
+_FORKS = ForkServer()
 _TAIL = 60
 """Lines of a log that a failure shows."""
 
@@ -51,17 +56,34 @@ def environment(**changed: str) -> dict[str, str]:
 def finished(
     command: Sequence[str], cwd: Path = ROOT, answers: str = "", **settings: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with `answers` on its standard input, and these settings of ours alone."""
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment(**settings),
-        input=answers,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    """Run a command to its end, with `answers` on its standard input, and these settings of ours alone.
+
+    Raises:
+        subprocess.TimeoutExpired: it had not ended in time, and was killed.
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(answers.encode())
+        given.seek(0)
+        child = _started(command, cwd, environment(**settings), (given, out, err))
+        try:
+            code = child.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            raise
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(list(command), code, out.read().decode(), err.read().decode())
+
+
+def _started(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], files: tuple[IO[bytes], IO[bytes], IO[bytes]]
+) -> subprocess.Popen[bytes]:
+    """A new process with these standard files; forked from one that has imported what it needs, where that can be."""
+    if forks(command, env):
+        return _FORKS.start(command, str(cwd), env, files)
+    given, out, err = files
+    return subprocess.Popen(command, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True)
 
 
 def stat(pid: int) -> list[str]:
@@ -107,16 +129,14 @@ class Child:
 
     def launch(self) -> None:
         """Start it, and wait for nothing."""
-        with self._output.open("ab") as output:
-            self._child = subprocess.Popen(
-                self._command,
-                cwd=self._cwd,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if self._announces else output,
-                stderr=output,
-                start_new_session=True,
-            )
+        env = dict(os.environ if self._env is None else self._env)
+        with self._output.open("ab") as output, open(os.devnull, "rb") as nothing, ExitStack() as ours:
+            out, first_line = output, None
+            if self._announces:
+                read, write = os.pipe()
+                first_line, out = os.fdopen(read, "rb"), ours.enter_context(os.fdopen(write, "wb"))
+            self._child = _started(self._command, self._cwd, env, (nothing, out, output))
+            self._child.stdout = first_line
 
     def log(self) -> str:
         """All that it wrote so far."""

@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -22,10 +21,9 @@ import uvicorn
 
 from framehold.http.app import Application
 from framehold_store.keys import Keys
-from tests.processes import DEADLINE, Child, python_path, until
+from tests.processes import DEADLINE, RUN, Child, python_path, until
 
 KEY = secrets.token_hex(32)
-_RUN = "from framehold.cli import main; main()"
 
 
 class _Quiet(uvicorn.Server):
@@ -74,7 +72,7 @@ class FrameholdProcess(Child):
         env = {**os.environ, **python_path(), **usual, **environment}
         # With JSON logs nothing is printed: its log says where it serves.
         self._prints = env.get("FRAMEHOLD_LOG_FORMAT") != "json"
-        super().__init__([sys.executable, "-c", _RUN, *command], log, env=env, announces=self._prints)
+        super().__init__([*RUN, *command], log, env=env, announces=self._prints)
         self.url = ""
         self.took = 0.0
         """Seconds of its last start: a measure of what else the machine does."""
