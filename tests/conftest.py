@@ -69,9 +69,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if files and not wanted else None
 
 
-def pytest_collect_file(file_path: Path) -> None:
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> None:
     """A file that was named, or chosen by marks, is not left out: without its tools, the run ends."""
-    if marks.test_files(file_path) and (tools := marks.missing(file_path)):
+    args = parent.config.args
+    wanted = any(".py" not in arg or file_path.name in arg for arg in args)
+    if wanted and marks.test_files(file_path) and (tools := marks.missing(file_path)):
         raise pytest.UsageError(f"{file_path.name} needs {', '.join(tools)}; run: make tools")
 
 
