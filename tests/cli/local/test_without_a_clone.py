@@ -41,7 +41,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def program(name: str) -> str:
     """The path of a program that was installed beside this Python, or is on PATH."""
     found = shutil.which(name, path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
-    assert found, f"{name} is missing; it is among the packages of framehold[dev]"
+    assert found, f"{name} is missing; run: make tools"
     return found
 
 
