@@ -11,9 +11,11 @@ from tests.fleet.ledger import Ledger
 from tests.kube.drills.judged import EFFECTS, Facts, Wanted, judge
 from tests.kube.drills.users import ENDED, FAILED, MARKED, REPORTED, UNBORN, UNMARKED, User
 
+DEAD = "node-1"
 
-def user(column: str, outcome: str, wait: float = 0.1, why: str = "") -> User:
-    made = User(column, "http://127.0.0.1/mcp")
+
+def user(column: str, outcome: str, wait: float = 0.1, why: str = "", node: str = "node-0") -> User:
+    made = User(column, "http://127.0.0.1/mcp", nodes={node})
     made.outcome, made.why, made.waits = outcome, why, [wait]
     return made
 
@@ -72,6 +74,34 @@ def test_an_effect_that_is_missing_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "ledger").write_text(f"{ended.name} effect key0 1\n")
     found = judge("trial", 1.0, 1, [ended], [], Ledger(tmp_path / "ledger"), Wanted())
     assert found.faults == [f"{EFFECTS - 1} effects of ended calls are missing"]
+
+
+def doubtful(folder: Path, who: User, wanted: Wanted, key: str = "key0") -> Facts:
+    """The verdict on a user whose call ran all its effects but one, which `once` left in doubt."""
+    lines = [f"{who.name} effect key{number} 1" for number in range(1, EFFECTS)] + [f"{who.name} doubt {key} 2"]
+    (folder / "ledger").write_text("".join(f"{line}\n" for line in lines))
+    return judge("trial", 1.0, 1, [who], [], Ledger(folder / "ledger"), wanted)
+
+
+def test_an_effect_in_doubt_is_not_missing_where_the_process_of_its_call_died(tmp_path: Path) -> None:
+    facts = doubtful(tmp_path, user(MARKED, ENDED, node=DEAD), Wanted(died=DEAD))
+    assert (facts.faults, facts.short, facts.doubted, facts.twice) == ([], 0, 1, 0)
+
+
+@pytest.mark.parametrize("died", ["", DEAD])
+def test_a_doubt_of_a_call_whose_process_did_not_die_is_a_fault(tmp_path: Path, died: str) -> None:
+    facts = doubtful(tmp_path, user(MARKED, ENDED), Wanted(died=died))
+    assert facts.faults == ["1 effects were left in doubt though the process of their call did not die"]
+
+
+def test_a_doubt_does_not_stand_for_another_effect_that_is_missing(tmp_path: Path) -> None:
+    facts = doubtful(tmp_path, user(MARKED, ENDED, node=DEAD), Wanted(died=DEAD), "key1")
+    assert facts.faults == ["1 effects of ended calls are missing"]
+
+
+def test_a_doubt_of_a_call_that_nobody_began_is_a_fault(tmp_path: Path) -> None:
+    facts = judged(tmp_path, [user(MARKED, ENDED)], Wanted(died=DEAD), "nobody doubt key0 1")
+    assert facts.faults == ["1 effects were left in doubt though the process of their call did not die"]
 
 
 def test_an_unmarked_handler_that_is_entered_twice_is_a_fault(tmp_path: Path) -> None:

@@ -23,10 +23,12 @@ def facts() -> Facts:
 
 
 def test_each_drill_is_a_row_with_its_description() -> None:
-    found = page({"Kubernetes": "v1.2.3"}, {DRILL: "Deletes a pod."}, [replace(facts(), faults=[])])
+    found = page({"Kubernetes": "v1.2.3"}, {DRILL: "Deletes a pod."}, [replace(facts(), faults=[], doubted=17)])
     assert "| Kubernetes | v1.2.3 |" in found
     assert f"- **{DRILL}**: Deletes a pod." in found
     assert f"| {DRILL} | 0 / 0 | 0.0 | 0 / 0 / 0 |" in found
+    assert "| Effects that ran twice | Effects in doubt | Result |" in found
+    assert "| 0 | 17 | passed |" in found
     assert "failed" not in found
 
 

@@ -138,7 +138,7 @@ async def forced(stage: Stage) -> Wanted:
     await stage.kill(pod)
     await stage.crowd.release()
     await stage.back(pod)
-    return Wanted(wait=LEASE_TTL + GRACE)
+    return Wanted(wait=LEASE_TTL + GRACE, died=pod)
 
 
 async def hung(stage: Stage) -> Wanted:
@@ -150,7 +150,7 @@ async def hung(stage: Stage) -> Wanted:
     await stage.cluster.machine(pod["spec"]["nodeName"], "sh", "-c", stop)
     await stage.crowd.release()
     await stage.begun_again(stage.fullest)
-    return Wanted(wait=LEASE_TTL + CHECKS + GRACE)
+    return Wanted(wait=LEASE_TTL + CHECKS + GRACE, died=stage.fullest)
 
 
 async def upgraded(stage: Stage) -> Wanted:
@@ -247,7 +247,7 @@ async def memory_exhausted(stage: Stage) -> Wanted:
     ended = await stage.begun_again(pod)
     if ended["reason"] != "OOMKilled":
         raise RuntimeError(f"{pod} was not killed for its memory: {ended}")
-    return Wanted(wait=LEASE_TTL + GRACE)
+    return Wanted(wait=LEASE_TTL + GRACE, died=pod)
 
 
 async def keys_rotated(stage: Stage) -> Wanted:
@@ -323,7 +323,7 @@ async def haproxy_rolled(stage: Stage) -> Wanted:
     await stage.kill(stage.fullest)
     await answers
     await stage.back(stage.fullest)
-    return Wanted(wait=LEASE_TTL + GRACE)
+    return Wanted(wait=LEASE_TTL + GRACE, died=stage.fullest)
 
 
 async def policed(stage: Stage) -> Wanted:
@@ -342,7 +342,7 @@ async def policed(stage: Stage) -> Wanted:
         await _tried_by_a_stranger(stage.cluster)
     finally:
         await stage.cluster.kubectl(*STRANGER, "delete", "pod", "stranger", "--grace-period=0", "--force")
-    return Wanted(wait=LEASE_TTL + GRACE)
+    return Wanted(wait=LEASE_TTL + GRACE, died=stage.fullest)
 
 
 async def _tried_by_a_stranger(cluster: Cluster) -> None:
@@ -384,7 +384,7 @@ async def _behind_contour(stage: Stage) -> Wanted:
     await stage.kill(stage.fullest)
     await answers
     await stage.back(stage.fullest)
-    return Wanted(wait=LEASE_TTL + GRACE)
+    return Wanted(wait=LEASE_TTL + GRACE, died=stage.fullest)
 
 
 DRILLS: dict[str, Drill] = {

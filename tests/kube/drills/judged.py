@@ -6,7 +6,6 @@ Law: a drill without evidence has failed. The ledger says what ran; no status an
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -28,6 +27,8 @@ class Wanted:
     """Whether unmarked calls may be lost, if their users get an error that says so."""
     refused: bool = True
     """Whether a first request, which nobody sends again, may come to nothing."""
+    died: str = ""
+    """The pod whose process the drill killed, if it killed one: the effects that ran there may be left in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,11 @@ class Facts:
     entered_again: int
     """Unmarked calls whose handlers were entered twice."""
     short: int
-    """Effects that ended calls lack."""
+    """Effects that ended calls lack: they neither ran nor were left in doubt."""
+    doubted: int
+    """Effects that `once` did not run, because they may have run in a process that died."""
+    undue: int
+    """Those of them whose calls were at no process that the drill killed."""
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -69,7 +74,9 @@ def judge(
 ) -> Facts:
     """The figures, and what is wrong with them."""
     everybody = [*users, *visits]
-    effects = Counter(line.call for line in ledger.lines(what="effect"))
+    settled = ledger.settled()
+    doubted = {(line.call, line.key) for line in ledger.lines(what="doubt")}
+    struck = {user.name for user in everybody if wanted.died in user.nodes}
     unmarked = [user.name for user in everybody if user.column == UNMARKED]
     facts = Facts(
         drill=drill,
@@ -90,7 +97,9 @@ def judge(
         longest_visit=_longest(visits),
         twice=len(ledger.repeated()),
         entered_again=len(ledger.entered_again(unmarked)),
-        short=sum(EFFECTS - effects[user.name] for user in everybody if user.outcome == ENDED),
+        short=sum(EFFECTS - len(settled[user.name]) for user in everybody if user.outcome == ENDED),
+        doubted=len(doubted),
+        undue=sum(call not in struck for call, _ in doubted),
     )
     facts.faults.extend(_faults(facts, wanted))
     return facts
@@ -117,6 +126,7 @@ def _faults(facts: Facts, wanted: Wanted) -> list[str]:
         f"{facts.twice} effects ran twice": facts.twice > 0,
         f"{facts.entered_again} unmarked handlers were entered twice": facts.entered_again > 0,
         f"{facts.short} effects of ended calls are missing": facts.short > 0,
+        f"{facts.undue} effects were left in doubt though the process of their call did not die": facts.undue > 0,
     }
     return [what for what, is_so in checks.items() if is_so]
 

@@ -18,6 +18,10 @@ Service. They are parked at a question while the fault happens, and answer as th
 request again. The client sends a round that was refused (502, 503, 504, a broken connection) again. A ledger of what
 the handlers did says what ran.
 
+An effect is *in doubt* if its node died while it ran: the effect may have happened, so it does not run again, and the
+handler gets an error that says so ([guarantees](guarantees.md#an-effect-whose-node-died-while-it-ran)). Only the drills
+that kill a node may have such effects, and only in calls that this node held.
+
 A pod that is deleted by force is no crash: the kubelet asks its process to end, and kills it two seconds later. A crash
 is what *memory exhausted* is.
 """
@@ -32,6 +36,7 @@ _COLUMNS = (
     "Visits: ended / never began",
     "Longest wait of a visit (s)",
     "Effects that ran twice",
+    "Effects in doubt",
     "Result",
 )
 
@@ -58,6 +63,7 @@ def _row(facts: Facts) -> tuple[str, ...]:
         f"{facts.visits_ended} / {len(facts.visits_unborn)}",
         f"{facts.longest_visit:.1f}",
         str(facts.twice),
+        str(facts.doubted),
         "passed" if facts.passed else "**failed**",
     )
 

@@ -51,6 +51,8 @@ class User:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     node: str = ""
     """Who asked last."""
+    nodes: set[str] = field(default_factory=set)
+    """All who answered a request of the call."""
     waits: list[float] = field(default_factory=list)
     retried: int = 0
     """Rounds that had to be sent more than once."""
@@ -111,7 +113,9 @@ class User:
             self._answered = 0.0
 
     async def _served(self, response: httpx2.Response) -> None:
-        self.node = response.headers.get("framehold-node", self.node)
+        if node := response.headers.get("framehold-node"):
+            self.node = node
+            self.nodes.add(node)
 
     def _retry(self, _: str) -> None:
         self.retried += 1
