@@ -53,6 +53,10 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         {{- include "framehold.selector" . | nindent 8 }}
+    {{- /* A Deployment's new pods start beside the old ones: if these counted, all new ones would go to the machine that had none. */}}
+    {{- if ne .component "node" }}
+    matchLabelKeys: [pod-template-hash]
+    {{- end }}
 {{- else }}
 {{- with .values.topologySpreadConstraints }}
 topologySpreadConstraints:

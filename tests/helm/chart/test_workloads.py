@@ -158,6 +158,17 @@ def test_what_there_are_several_of_is_spread_unless_told_otherwise(text: dict[st
         assert all(_selects(each["labelSelector"]["matchLabels"], own) for each in spread)
 
 
+def test_pods_of_another_revision_count_for_the_spread_of_nodes_alone() -> None:
+    """A Deployment starts new pods beside the old ones: if these counted, all new ones would go to the machine that had
+    none. A StatefulSet deletes a pod before it makes its successor; its pods have no such label."""
+    rendered = render({"haproxy": {"enabled": True}})
+    found = {
+        kind: _pod(rendered, *where)["topologySpreadConstraints"][0].get("matchLabelKeys")
+        for kind, where in (("node", NODE), ("router", ROUTER), ("haproxy", HAPROXY))
+    }
+    assert found == {"node": None, "router": ["pod-template-hash"], "haproxy": ["pod-template-hash"]}
+
+
 @pytest.mark.parametrize("affinity", [{}, {"podAntiAffinity": {}}], ids=["unsaid", "of its own"])
 def test_a_zone_without_another_one_is_preferred_unless_told_otherwise(affinity: dict[str, Any]) -> None:
     """Not by a spread constraint: the scheduler leaves out machines that lack the label of one of them, so that the

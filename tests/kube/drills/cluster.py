@@ -13,6 +13,8 @@ from typing import Any
 
 import helm_python
 
+from tests.kube.drills import spread
+
 SCRIPTS = Path(__file__).resolve().parents[1]
 REPOSITORY = SCRIPTS.parents[1]
 CHART = REPOSITORY / "helm" / "framehold"
@@ -69,10 +71,18 @@ class Cluster:
             self._helm, lambda helm: helm.uninstall(RELEASE, ignore_not_found=True, wait="watcher", timeout=_PATIENCE)
         )
 
-    async def settled(self) -> None:
-        """Wait until all parts of the release are rolled out."""
-        for part in (f"statefulset/{NAME}-node", f"deployment/{NAME}-router"):
+    async def settled(self, *, nodes: bool = False) -> None:
+        """Wait until all parts of the release are rolled out.
+
+        Raises:
+            RuntimeError: routers or HAProxy are not spread over the machines then; or nodes are not, where asked so.
+        """
+        chosen = f"--selector=app.kubernetes.io/instance={RELEASE}"
+        for part in (await self.kubectl("get", "statefulset,deployment", chosen, "--output=name")).split():
             await self.kubectl("rollout", "status", part, f"--timeout={_PATIENCE}s")
+        pods, machines = (await self.get("pods", chosen))["items"], (await self.get("nodes"))["items"]
+        if found := spread.crowded(pods, machines, (*spread.FRONT, spread.NODE) if nodes else spread.FRONT):
+            raise RuntimeError("; ".join(found))
 
     async def until(self, holds: Callable[[], Any], what: str, deadline: float = _PATIENCE) -> None:
         """Ask once a second, until the answer is true."""

@@ -41,6 +41,7 @@ from tests.kube.drills.fleet import (
 from tests.kube.drills.judged import Facts, Wanted, judge, unfinished
 from tests.kube.drills.users import Crowd
 
+ROUTERS, PROXIES = f"deployment/{NAME}-router", f"deployment/{NAME}-haproxy"
 STRANGER = ("--namespace", "default")
 _TRY = """
 import socket, sys
@@ -92,6 +93,11 @@ class Stage:
     async def back(self, pod: str) -> None:
         """Wait until a pod of that name is ready again."""
         await self.cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=300s")
+
+    async def restart(self, part: str) -> None:
+        """Replace all pods of a Deployment, and wait until the new ones are ready."""
+        await self.cluster.kubectl("rollout", "restart", part)
+        await self.cluster.settled()
 
     async def begun_again(self, pod: str) -> dict[str, Any]:
         """Wait until the pod's container was started again and is ready; how the one before ended."""
@@ -158,7 +164,7 @@ async def upgraded(stage: Stage) -> Wanted:
     60 s."""
     answers = asyncio.create_task(stage.crowd.release(60))
     await stage.cluster.install(changed(settings__logLevel="warning", **OTHER_TAG))
-    await stage.cluster.settled()
+    await stage.cluster.settled(nodes=True)
     await answers
     return Wanted(wait=LEASE_TTL + GRACE)
 
@@ -168,7 +174,7 @@ async def source_changed(stage: Stage) -> Wanted:
     are parked go on with the source that they began with. Users answer over 60 s."""
     answers = asyncio.create_task(stage.crowd.release(60))
     await stage.cluster.install(changed(**AFTER))
-    await stage.cluster.settled()
+    await stage.cluster.settled(nodes=True)
     await answers
     return Wanted(wait=LEASE_TTL + GRACE)
 
@@ -177,13 +183,14 @@ async def rolled_back(stage: Stage) -> Wanted:
     """`helm rollback` to the revision before an upgrade, which rolls all pods. Users answer over 60 s."""
     answers = asyncio.create_task(stage.crowd.release(60))
     await stage.cluster.rollback()
-    await stage.cluster.settled()
+    await stage.cluster.settled(nodes=True)
     await answers
     return Wanted(wait=LEASE_TTL + GRACE)
 
 
 async def drained(stage: Stage) -> Wanted:
-    """`kubectl drain` of one of the two machines, with the chart's PodDisruptionBudgets. Users answer over 40 s."""
+    """`kubectl drain` of one of the two machines, with the chart's PodDisruptionBudgets. Users answer over 40 s. Then
+    the machine is back, and `kubectl rollout restart` spreads the routers: Kubernetes moves no pod back by itself."""
     pods = (await stage.cluster.get("pods", "--selector=app.kubernetes.io/component=node"))["items"]
     store = await stage.cluster.get("pod", f"{NAME}-store-0")
     # A single store on the machine that is drained would be another drill.
@@ -197,14 +204,16 @@ async def drained(stage: Stage) -> Wanted:
         await answers
     finally:
         await stage.cluster.kubectl("uncordon", machine)
+        # Also where the drill stops: the next one begins with routers that are spread.
+        await stage.cluster.kubectl("rollout", "restart", ROUTERS)
+    await stage.cluster.settled()
     return Wanted(wait=LEASE_TTL + GRACE)
 
 
 async def routers_rolled(stage: Stage) -> Wanted:
     """`kubectl rollout restart` of the routers. Users answer over 20 s."""
     answers = asyncio.create_task(stage.crowd.release(20))
-    await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-router")
-    await stage.cluster.settled()
+    await stage.restart(ROUTERS)
     await answers
     return Wanted(wait=LEASE_TTL + GRACE, reported=False)
 
@@ -215,7 +224,7 @@ async def scaled(stage: Stage) -> Wanted:
     # Back to what the values say: Helm 4 refuses the next upgrade if kubectl has set another number.
     for count in (5, 2, NODES):
         await stage.cluster.kubectl("scale", f"statefulset/{NAME}-node", f"--replicas={count}")
-        await stage.cluster.settled()
+        await stage.cluster.settled(nodes=count >= NODES)
     await answers
     return Wanted(wait=LEASE_TTL + GRACE)
 
@@ -256,11 +265,11 @@ async def keys_rotated(stage: Stage) -> Wanted:
     answers = asyncio.create_task(stage.crowd.release(100))
     for keys in ([OLD_KEY, NEW_KEY], [NEW_KEY, OLD_KEY]):
         await stage.cluster.install(changed(auth__keys=keys))
-        await stage.cluster.settled()
+        await stage.cluster.settled(nodes=True)
     await answers
     await stage.crowd.ended()
     await stage.cluster.install(changed(auth__keys=[NEW_KEY]))
-    await stage.cluster.settled()
+    await stage.cluster.settled(nodes=True)
     return Wanted(wait=LEASE_TTL + GRACE)
 
 
@@ -306,7 +315,7 @@ async def autoscaled(stage: Stage) -> Wanted:
         return not await grown()
 
     await stage.cluster.until(grown, "the autoscaler added a node")
-    await stage.cluster.settled()
+    await stage.cluster.settled(nodes=True)
     stage.crowd.close()
     await stage.cluster.until(small, "the autoscaler took the nodes away")
     await stage.cluster.settled()
@@ -318,8 +327,7 @@ async def haproxy_rolled(stage: Stage) -> Wanted:
     """HAProxy carries /mcp in place of the routers. `kubectl rollout restart` of it, and then `kubectl delete pod
     --grace-period=0 --force` of the node that holds the most calls. Users answer over 40 s."""
     answers = asyncio.create_task(stage.crowd.release(40))
-    await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-haproxy")
-    await stage.cluster.kubectl("rollout", "status", f"deployment/{NAME}-haproxy", "--timeout=280s")
+    await stage.restart(PROXIES)
     await stage.kill(stage.fullest)
     await answers
     await stage.back(stage.fullest)
@@ -379,8 +387,7 @@ async def _behind_contour(stage: Stage) -> Wanted:
             status = (await http.get(CONTOUR_URL.removesuffix("/mcp") + path)).status_code
             if status != 404:
                 raise RuntimeError(f"what is in front answers {status} on {path}")
-    await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-router")
-    await stage.cluster.settled()
+    await stage.restart(ROUTERS)
     await stage.kill(stage.fullest)
     await answers
     await stage.back(stage.fullest)

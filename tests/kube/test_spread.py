@@ -1,0 +1,81 @@
+"""After a roll the pods of a part are spread over the machines, or the drill has failed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.kube.drills.cluster import Cluster
+from tests.kube.drills.spread import FRONT, crowded
+
+pytestmark = pytest.mark.anyio
+
+
+def pod(part: str, machine: str, *, ends: bool = False) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"labels": {"app.kubernetes.io/component": part}}
+    return {"metadata": metadata | ({"deletionTimestamp": "now"} if ends else {}), "spec": {"nodeName": machine}}
+
+
+def machine(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+MACHINES = [machine("node1"), machine("node2")]
+CROWDED = [pod("router", "node1"), pod("router", "node1"), pod("haproxy", "node2")]
+
+
+def test_a_part_that_one_machine_has_two_more_of_is_crowded() -> None:
+    assert crowded(CROWDED, MACHINES, FRONT) == ["router is not spread: node1 has 2, node2 has 0"]
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        [pod("router", "node1"), pod("router", "node2")],
+        [pod("router", "node1"), pod("router", "node1"), pod("router", "node2")],
+        [pod("router", "node1"), pod("router", "node1", ends=True), pod("router", "node2")],
+        [pod("node", "node1"), pod("node", "node1")],
+        [],
+    ],
+    ids=["one each", "one more", "one that ends", "another part", "none"],
+)
+def test_what_is_as_even_as_it_can_be_is_not_crowded(pods: list[dict[str, Any]]) -> None:
+    assert crowded(pods, MACHINES, FRONT) == []
+
+
+def test_a_machine_that_takes_no_pod_does_not_count() -> None:
+    assert crowded(CROWDED, [machine("node1"), machine("node2", unschedulable=True)], FRONT) == []
+
+
+class Told(Cluster):
+    """A cluster of which kubectl says what a test wants."""
+
+    def __init__(self, pods: list[dict[str, Any]]) -> None:
+        self.asked: list[tuple[str, ...]] = []
+        self._said = {"pods": pods, "nodes": MACHINES}
+
+    async def kubectl(self, *words: str, check: bool = True) -> str:
+        self.asked.append(words)
+        match words:
+            case ("get", "statefulset,deployment", *_):
+                return "statefulset.apps/fleet-node\ndeployment.apps/fleet-router\n"
+            case ("get", kind, *_):
+                return json.dumps({"items": self._said[kind]})
+        return ""
+
+
+async def test_a_release_that_is_rolled_out_but_crowded_stops_the_drill() -> None:
+    cluster = Told(CROWDED)
+    with pytest.raises(RuntimeError, match="router is not spread: node1 has 2, node2 has 0"):
+        await cluster.settled()
+    waited = [words[2] for words in cluster.asked if words[:2] == ("rollout", "status")]
+    assert waited == ["statefulset.apps/fleet-node", "deployment.apps/fleet-router"]
+
+
+async def test_nodes_are_looked_at_where_they_were_rolled() -> None:
+    cluster = Told([pod("node", "node1"), pod("node", "node1")])
+    await cluster.settled()
+    with pytest.raises(RuntimeError, match="node is not spread: node1 has 2, node2 has 0"):
+        await cluster.settled(nodes=True)
