@@ -4,8 +4,7 @@ set -e
 . "$(dirname "$0")/settings.sh"
 [ -d "$RUN" ] || exit 0
 for folder in "$RUN"/*/; do
-  name=$(basename "$folder")
-  [ ! -e "$folder/pid" ] || "$HERE/machine.sh" stop "$name"
+  "$HERE/machine.sh" stop "$(basename "$folder")"
 done
 # Groups are of the kernel, and outlive their processes.
 for controller in $CONTROLLERS; do

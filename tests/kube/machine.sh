@@ -57,7 +57,7 @@ if [ "$action" = begin ]; then
   exec /usr/bin/tini -s -- sleep infinity
 fi
 
-[ "$action" = start ] || [ "$action" = stop ] || [ -e "$folder/pid" ] ||
+[ "$action" = start ] || [ "$action" = stop ] || lives "$folder" ||
   fail "there is no machine $name; make kube starts all"
 first=$(cat "$folder/pid" 2> /dev/null || true)
 
@@ -76,14 +76,16 @@ start)
     sleep 0.1
   done
   echo "$child" > "$folder/pid"
+  started "$child" > "$folder/started"
   ;;
 run) exec nsenter -t "$first" -m -n -p -u -i -r -w -- env -i PATH=/opt/kube/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@" ;;
 near) exec nsenter -t "$first" -n -- "$@" ;;
 stop)
-  [ -n "$first" ] || exit 0
-  kill -9 "$first" 2>/dev/null || true
-  while kill -0 "$first" 2>/dev/null; do sleep 0.1; done
-  rm "$folder/pid"
+  # Where the machine is gone, another process may have the number of its first one.
+  lives "$folder" || exit 0
+  kill -9 "$first"
+  while lives "$folder"; do sleep 0.1; done
+  rm "$folder/pid" "$folder/started"
   ;;
 *) fail "usage: machine.sh start|run|near|stop NAME ..." ;;
 esac

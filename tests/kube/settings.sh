@@ -28,5 +28,12 @@ CONTROLLERS="cpu cpuacct cpuset memory pids blkio devices freezer systemd"
 node_address() { echo "172.30.0.1$1"; }
 node_pods() { echo "10.244.$1.0/24"; }
 
+started() { # PROCESS: when it was started, and in which run of the kernel: no two processes have the same number and time
+  echo "$(cut -d' ' -f22 "/proc/$1/stat") $(cat /proc/sys/kernel/random/boot_id)"
+}
+lives() { # FOLDER: whether the first process of the machine in this folder still runs
+  [ -e "$1/started" ] && [ "$(started "$(cat "$1/pid")" 2> /dev/null)" = "$(cat "$1/started")" ]
+}
+
 say() { echo "kube: $*" >&2; }
 fail() { say "$*"; exit 2; }

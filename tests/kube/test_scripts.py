@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,71 @@ def test_a_folder_with_all_binaries_is_taken_as_it_is(tmp_path: Path) -> None:
 
 def test_the_end_of_a_cluster_that_is_not_there_is_no_error(tmp_path: Path) -> None:
     assert run("down.sh", KUBE_CACHE=str(tmp_path)).returncode == 0
+
+
+@pytest.fixture
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is no machine."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> str:
+    """A folder with what up.sh and down.sh need in order to begin, and no Go. Whoever runs them is root, and no control
+    group of this machine is found."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    (folder / "id").write_text("#!/bin/sh\necho 0\n")
+    (folder / "id").chmod(0o755)
+    for name in ("sh", "dirname", "basename", "cat", "cut", "date", "mkdir", "rm"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    for name in ("find", "unshare", "nsenter", "ip", "openssl"):
+        (folder / name).symlink_to(str(shutil.which("true")))
+    return str(folder)
+
+
+def machine(cache: Path, process: subprocess.Popen[bytes], started: str = "") -> Path:
+    """The folder of a machine `control` whose first process was that one; it was started then, or when it says."""
+    folder = cache / "run" / "control"
+    folder.mkdir(parents=True)
+    (folder / "pid").write_text(f"{process.pid}\n")
+    command = ["sh", "-c", f". {FOLDER}/settings.sh; started {process.pid}"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    (folder / "started").write_text(started or told)
+    return folder
+
+
+def test_a_cluster_that_runs_is_left_alone(tmp_path: Path, commands: str, stranger: subprocess.Popen[bytes]) -> None:
+    folder = machine(tmp_path / "cache", stranger)
+    ended = run("up.sh", PATH=commands, KUBE_CACHE=str(tmp_path / "cache"))
+    assert ended.returncode == 2
+    assert "a cluster is there already; make kube-down ends it" in ended.stderr
+    assert folder.exists()
+
+
+def test_what_a_killed_cluster_left_is_removed(
+    tmp_path: Path, commands: str, stranger: subprocess.Popen[bytes]
+) -> None:
+    """Another process has the number of its machine's first process by now, and goes on."""
+    folder = machine(tmp_path / "cache", stranger, started="long ago\n")
+    ended = run("up.sh", PATH=commands, KUBE_CACHE=str(tmp_path / "cache"))
+    assert "of an earlier cluster nothing runs; removing what it left" in ended.stderr
+    # It went on, and there is no Go.
+    assert (ended.returncode, "there is no Go to build them" in ended.stderr) == (2, True)
+    assert not folder.exists()
+    assert stranger.poll() is None
+
+
+@pytest.mark.parametrize("action", ["run", "near"])
+def test_nothing_is_run_in_a_machine_that_is_gone(
+    tmp_path: Path, action: str, stranger: subprocess.Popen[bytes]
+) -> None:
+    machine(tmp_path, stranger, started="long ago\n")
+    ended = run("machine.sh", action, "control", "true", KUBE_CACHE=str(tmp_path))
+    assert ended.returncode == 2
+    assert "there is no machine control; make kube starts all" in ended.stderr
 
 
 def test_drills_without_a_cluster_say_how_to_start_one(tmp_path: Path) -> None:

@@ -6,7 +6,11 @@ machine=$HERE/machine.sh
 
 [ "$(id -u)" = 0 ] || fail "only root may make namespaces with mounts of their own: sudo make kube"
 for command in unshare nsenter ip openssl; do command -v $command > /dev/null || fail "$command is missing"; done
-[ ! -e "$RUN/control/pid" ] || fail "a cluster is there already; make kube-down ends it"
+for folder in "$RUN"/*/; do ! lives "$folder" || fail "a cluster is there already; make kube-down ends it"; done
+if [ -d "$RUN" ]; then
+  say "of an earlier cluster nothing runs; removing what it left"
+  "$HERE/down.sh"
+fi
 
 since=$(date +%s)
 lap() { say "$1: $(($(date +%s) - since)) s"; since=$(date +%s); }
