@@ -7,7 +7,7 @@ import pytest
 from tests.helm.chart.render import render
 from tests.kube.drills.cluster import FRONT, NAME, NAMESPACE, RELEASE
 from tests.kube.drills.drills import DRILLS
-from tests.kube.drills.fleet import VALUES, changed
+from tests.kube.drills.fleet import HAPROXY, ROLLED, VALUES, changed
 
 pytestmark = pytest.mark.chart
 
@@ -42,3 +42,13 @@ def test_a_change_leaves_the_other_values_and_the_values_themselves() -> None:
     assert made["node"]["replicas"] == 5
     assert made["node"]["image"] == VALUES["node"]["image"]
     assert VALUES["node"]["replicas"] == 3
+
+
+def test_the_roll_behind_haproxy_makes_nodes_and_haproxy_new() -> None:
+    made = [render(changed(**values), name=RELEASE, namespace=NAMESPACE) for values in (HAPROXY, ROLLED)]
+    nodes, haproxies = (
+        [each.one(kind, f"{NAME}-{part}")["spec"]["template"]["metadata"]["annotations"] for each in made]
+        for kind, part in (("StatefulSet", "node"), ("Deployment", "haproxy"))
+    )
+    assert [each.get("rolled") for each in nodes] == [None, "once"]
+    assert haproxies[0]["checksum/config"] != haproxies[1]["checksum/config"]

@@ -10,7 +10,7 @@ import pytest
 from tests.kube.drills.cluster import Cluster
 from tests.kube.drills.spread import FRONT, crowded
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.chart]
 
 
 def pod(part: str, machine: str, *, ends: bool = False) -> dict[str, Any]:
@@ -53,6 +53,7 @@ class Told(Cluster):
     """A cluster of which kubectl says what a test wants."""
 
     def __init__(self, pods: list[dict[str, Any]]) -> None:
+        self.release = "fleet"
         self.asked: list[tuple[str, ...]] = []
         self._said = {"pods": pods, "nodes": MACHINES}
 

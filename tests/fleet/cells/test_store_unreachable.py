@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
+import httpx2
 import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet, standing
@@ -72,11 +73,13 @@ async def test_a_pause_that_ends_soon_is_not_even_noticed(
 async def test_after_the_window_everything_waits_and_then_goes_on(
     made: FaultyFleet, router: str, trial: Callable[..., Trial], column: str
 ) -> None:
-    """No answer is taken, no handler is entered for a call that can't be kept; afterwards the frames are verified."""
+    """No answer is taken, no handler is entered for a call that can't be kept; afterwards the frames are verified. The
+    node is not ready, and alive: nobody should start it again."""
     call, fresh = trial("errand", column), trial("errand", column)
     await call.begin(router)
     with made.redis.paused():
         await made.ready(call.owner, False)
+        assert httpx2.get(f"{made.nodes[call.owner].root}/healthz").status_code == 200
         assert refused(await call.answer(router))
         assert refused(await fresh.begin(router))
         assert made.ledger.effects(call.name) == ["first"] and made.ledger.effects(fresh.name) == []

@@ -78,6 +78,17 @@ def test_what_kubectl_is_asked_for_is_there(number: int) -> None:
     assert named.missing(command, made, secrets) == [], str(command)
 
 
+@pytest.mark.parametrize("number", [at for at, each in enumerate(COMMANDS) if "port-forward" in each.words])
+def test_a_port_that_is_forwarded_leads_to_a_port_of_its_pods(number: int) -> None:
+    made, _ = releases.standing(number)
+    _, _, service, ports = COMMANDS[number].words
+    spec = made.one("Service", service.removeprefix("service/"))["spec"]
+    (port,) = [each for each in spec["ports"] if str(each["port"]) == ports.partition(":")[2]]
+    (pods,) = [each for each in made.of("Deployment") if each["spec"]["selector"]["matchLabels"] == spec["selector"]]
+    (container,) = pods["spec"]["template"]["spec"]["containers"]
+    assert port["targetPort"] in {each["name"] for each in container["ports"]}
+
+
 def test_a_name_that_nobody_made_would_be_seen() -> None:
     made, _ = releases.standing(len(COMMANDS))
     for text, gone in {

@@ -31,16 +31,17 @@ _PATIENCE = 300
 
 
 class Cluster:
-    """The cluster that is up."""
+    """The cluster that is up, and one release in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str = NAMESPACE, release: str = RELEASE) -> None:
+        self.namespace, self.release = namespace, release
         self.config = SHARED / "pki" / "admin.conf"
         if not self.config.exists():
             raise SystemExit("kube: no cluster is up; start one with make kube")
 
     async def kubectl(self, *words: str, check: bool = True) -> str:
-        """What kubectl prints, in the namespace of the drills."""
-        command = [str(SCRIPTS / "kubectl.sh"), "--namespace", NAMESPACE, *words]
+        """What kubectl prints, in the namespace of the release."""
+        command = [str(SCRIPTS / "kubectl.sh"), "--namespace", self.namespace, *words]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
         if check and done.returncode:
             raise RuntimeError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
@@ -63,13 +64,23 @@ class Cluster:
 
     async def rollback(self) -> None:
         """`helm rollback --wait` to the revision before."""
-        await asyncio.to_thread(self._helm, lambda helm: helm.rollback(RELEASE, timeout=_PATIENCE, wait="watcher"))
+        await asyncio.to_thread(self._helm, lambda helm: helm.rollback(self.release, timeout=_PATIENCE, wait="watcher"))
 
     async def uninstall(self) -> None:
         """`helm uninstall --wait`, if there is something."""
         await asyncio.to_thread(
-            self._helm, lambda helm: helm.uninstall(RELEASE, ignore_not_found=True, wait="watcher", timeout=_PATIENCE)
+            self._helm,
+            lambda helm: helm.uninstall(self.release, ignore_not_found=True, wait="watcher", timeout=_PATIENCE),
         )
+
+    async def test(self) -> str:
+        """`helm test`; what its pod printed.
+
+        Raises:
+            HelmError: it failed.
+        """
+        done = await asyncio.to_thread(self._helm, lambda helm: helm.test(self.release, logs=True, timeout=_PATIENCE))
+        return str(done["logs"])
 
     async def settled(self, *, nodes: bool = False) -> None:
         """Wait until all parts of the release are rolled out.
@@ -77,7 +88,7 @@ class Cluster:
         Raises:
             RuntimeError: routers or HAProxy are not spread over the machines then; or nodes are not, where asked so.
         """
-        chosen = f"--selector=app.kubernetes.io/instance={RELEASE}"
+        chosen = f"--selector=app.kubernetes.io/instance={self.release}"
         for part in (await self.kubectl("get", "statefulset,deployment", chosen, "--output=name")).split():
             await self.kubectl("rollout", "status", part, f"--timeout={_PATIENCE}s")
         pods, machines = (await self.get("pods", chosen))["items"], (await self.get("nodes"))["items"]
@@ -93,13 +104,16 @@ class Cluster:
             await asyncio.sleep(1)
 
     def _install(self, values: dict[str, Any]) -> None:
-        with helm_python.Config(kubeconfig_path=str(self.config), namespace=NAMESPACE) as helm:
-            options: dict[str, Any] = {"namespace": NAMESPACE, "wait": "watcher", "timeout": _PATIENCE}
-            if any(release["name"] == RELEASE for release in helm.list(all_states=True)):
-                helm.upgrade(CHART, RELEASE, values, **options)
+        with self._config() as helm:
+            options: dict[str, Any] = {"namespace": self.namespace, "wait": "watcher", "timeout": _PATIENCE}
+            if any(release["name"] == self.release for release in helm.list(all_states=True)):
+                helm.upgrade(CHART, self.release, values, **options)
             else:
-                helm.install(CHART, RELEASE, values, create_namespace=True, **options)
+                helm.install(CHART, self.release, values, create_namespace=True, **options)
 
     def _helm(self, act: Callable[[Any], Any]) -> Any:
-        with helm_python.Config(kubeconfig_path=str(self.config), namespace=NAMESPACE) as helm:
+        with self._config() as helm:
             return act(helm)
+
+    def _config(self) -> helm_python.Config:
+        return helm_python.Config(kubeconfig_path=str(self.config), namespace=self.namespace)

@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 import httpx2
 from helm_python import HelmError
 
+from tests.kube.drills import trial
 from tests.kube.drills.cluster import NAME, Cluster
 from tests.kube.drills.fleet import (
     AFTER,
@@ -32,13 +30,14 @@ from tests.kube.drills.fleet import (
     OLD_KEY,
     OTHER_TAG,
     PERSISTENT,
+    ROLLED,
     STORE_IMAGE,
-    URL,
     bring,
     changed,
     install,
 )
 from tests.kube.drills.judged import Facts, Wanted, judge, unfinished
+from tests.kube.drills.stage import CHECKS, GRACE, Drill, Stage
 from tests.kube.drills.users import Crowd
 
 ROUTERS, PROXIES = f"deployment/{NAME}-router", f"deployment/{NAME}-haproxy"
@@ -66,66 +65,6 @@ for _ in range(60):
 os.wait()
 """
 """Takes the memory of its container. Each of its processes has less than the node, so the kernel kills the node."""
-
-GRACE = 2.0
-"""Seconds that a takeover may take beyond the lease."""
-CHECKS = 2.0
-"""Seconds in which a router's two checks find that a node which keeps its connections open has no lease any more."""
-
-
-@dataclass
-class Stage:
-    """A fleet that is installed, with its users parked. `nodes`: the pod of each user's call."""
-
-    cluster: Cluster
-    crowd: Crowd
-    nodes: list[str]
-
-    @property
-    def fullest(self) -> str:
-        """The pod that holds the most calls."""
-        return max(sorted(set(self.nodes)), key=self.nodes.count)
-
-    async def kill(self, pod: str) -> None:
-        """Delete a pod by force, without a grace period."""
-        await self.cluster.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
-
-    async def back(self, pod: str) -> None:
-        """Wait until a pod of that name is ready again."""
-        await self.cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=300s")
-
-    async def restart(self, part: str) -> None:
-        """Replace all pods of a Deployment, and wait until the new ones are ready."""
-        await self.cluster.kubectl("rollout", "restart", part)
-        await self.cluster.settled()
-
-    async def begun_again(self, pod: str) -> dict[str, Any]:
-        """Wait until the pod's container was started again and is ready; how the one before ended."""
-        found: dict[str, Any] = {}
-
-        async def ready() -> bool:
-            nonlocal found
-            [found] = (await self.cluster.get("pod", pod))["status"]["containerStatuses"]
-            return bool(found["restartCount"] and found["ready"])
-
-        await self.cluster.until(ready, f"{pod} was started again, and is ready")
-        ended: dict[str, Any] = found["lastState"]["terminated"]
-        return ended
-
-
-@dataclass(frozen=True)
-class Drill:
-    """What is done, and to which fleet."""
-
-    act: Callable[[Stage], Awaitable[Wanted]]
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """Values of the chart beside those of `fleet.py`, by path."""
-    apart: bool = False
-    """The fleet is installed for this drill alone: an upgrade can't lead to its values and back."""
-    url: str = URL
-    host: str = ""
-    """What clients ask for, where it is another host than that of `url`."""
-    visitors: int = 8
 
 
 async def deleted(stage: Stage) -> Wanted:
@@ -275,12 +214,14 @@ async def keys_rotated(stage: Stage) -> Wanted:
 
 async def store_killed(stage: Stage) -> Wanted:
     """`kubectl delete pod --grace-period=0 --force` of the store, which keeps nothing on a disk, so that it comes back
-    empty. Users answer over 40 s, from when it was killed."""
-    store = f"{NAME}-store-0"
+    empty. No node and no router is started again meanwhile. Users answer over 40 s, from when it was killed."""
+    store, before = f"{NAME}-store-0", await stage.restarts()
     answers = asyncio.create_task(stage.crowd.release(40))
     await stage.kill(store)
     await stage.back(store)
     await answers
+    if again := await stage.restarts() - before:
+        raise RuntimeError(f"containers of nodes and routers were started again {again} times")
     return Wanted(reported=False)
 
 
@@ -332,6 +273,31 @@ async def haproxy_rolled(stage: Stage) -> Wanted:
     await answers
     await stage.back(stage.fullest)
     return Wanted(wait=LEASE_TTL + GRACE, died=stage.fullest)
+
+
+async def rolled_behind_haproxy(stage: Stage) -> Wanted:
+    """HAProxy carries /mcp in place of the routers. `helm upgrade` to one more node and a changed annotation of nodes,
+    which rolls all nodes and, since its list of nodes is longer, HAProxy. The new node must get calls. Users answer
+    within 20 s, while the first node to go still waits for its unmarked calls."""
+    before = await _addresses(stage.cluster)
+    answers = asyncio.create_task(stage.crowd.release(20))
+    await stage.cluster.install(changed(**ROLLED))
+    await stage.cluster.settled(nodes=True)
+    await answers
+    if stayed := before & await _addresses(stage.cluster):
+        raise RuntimeError(f"not all was replaced: {sorted(stayed)}")
+
+    async def served() -> bool:
+        return any(f"{NAME}-node-{NODES}" in visit.nodes for visit in stage.crowd.visits)
+
+    await stage.cluster.until(served, "a visit at the new node")
+    return Wanted(wait=LEASE_TTL + GRACE, reported=False, refused=False)
+
+
+async def _addresses(cluster: Cluster) -> set[tuple[str, str]]:
+    """The pods of nodes and HAProxy, each by its name and where it is."""
+    words = ("pods", "--selector=app.kubernetes.io/component in (node, haproxy)")
+    return {(pod["metadata"]["name"], pod["status"]["podIP"]) for pod in (await cluster.get(*words))["items"]}
 
 
 async def policed(stage: Stage) -> Wanted:
@@ -395,6 +361,7 @@ async def _behind_contour(stage: Stage) -> Wanted:
 
 
 DRILLS: dict[str, Drill] = {
+    "helm test": Drill(trial.tested),
     "pod deleted": Drill(deleted),
     "pod deleted by force": Drill(forced),
     "node hung": Drill(hung),
@@ -412,6 +379,7 @@ DRILLS: dict[str, Drill] = {
     "uninstalled, installed": Drill(installed_again, PERSISTENT, apart=True, visitors=0),
     "autoscaled": Drill(autoscaled, AUTOSCALED, apart=True),
     "HAProxy": Drill(haproxy_rolled, HAPROXY, apart=True),
+    "HAProxy, nodes rolled": Drill(rolled_behind_haproxy, HAPROXY, apart=True),
     "NetworkPolicies": Drill(policed),
     "Ingress": Drill(behind_ingress, INGRESS, apart=True, url=CONTOUR_URL, host=FRONT_HOST),
     "Gateway": Drill(behind_gateway, GATEWAY, apart=True, url=CONTOUR_URL, host=FRONT_HOST),

@@ -75,6 +75,8 @@ HAPROXY: dict[str, Any] = {
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
     }
 }
+ROLLED: dict[str, Any] = {**HAPROXY, "node__replicas": NODES + 1, "node__podAnnotations": {"rolled": "once"}}
+"""All nodes are made new, and HAProxy too, since its list of nodes is longer."""
 OTHER_TAG: dict[str, Any] = {"node__image__tag": "again", "router__image__tag": "again"}
 BEFORE, AFTER = ({"node__target": f"/ledger/{name}/server.py:mcp"} for name in ("before", "after"))
 FRONT_HOST = "fleet.example"

@@ -92,6 +92,7 @@ async def test_a_node_stays_until_load_balancers_know_that_it_leaves(redis: Redi
         await pair.drains()
         reply = await http.get(f"{pair.first.root}/readyz")
         assert reply.status_code == 503 and "drains" in reply.text
+        assert (await http.get(f"{pair.first.root}/healthz")).status_code == 200
         for asked, status in (("404", 404), ("500", 503), ("", 503)):
             found = await http.get(f"{pair.first.root}/readyz", params={"unready": asked})
             assert found.status_code == status
