@@ -2,7 +2,7 @@
 in place of 1.4 s.
 
 What it forks is a process of its own: it has its own pid, session, environment, folder and open files, and it runs the
-same entry point. Tests of the start itself start Python anew (`processes.anew`).
+same entry point. `framehold up` is not forked, and starts its router and its nodes itself: that is how a start is tested.
 
     1. pytest sends the words, the folder, the environment, and four open files: standard input, output, error, and the
        writing end of a pipe
@@ -114,9 +114,9 @@ class ForkServer:
 
 
 def forks(command: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Whether the server can run it: `python -m framehold ...`, by this Python, with its ordinary settings."""
+    """Whether the server may run it: `python -m framehold ...`, by this Python, with its ordinary settings."""
     odd = {name for name in env if name.startswith("PYTHON")} - _ORDINARY
-    return tuple(command[:3]) == (sys.executable, "-m", "framehold") and not odd
+    return tuple(command[:3]) == (sys.executable, "-m", "framehold") and list(command[3:4]) != ["up"] and not odd
 
 
 def _served(way: socket.socket) -> tuple[list[str], str, dict[str, str], list[int]] | None:

@@ -166,10 +166,12 @@ def test_both_distributions_have_one_version_and_ask_for_it(
 
 
 def test_what_make_installs_asks_no_index_for_the_load_tests() -> None:
-    """`dev` is installed from a clone, where both folders are at hand. `framehold[docs]` is of that clone, too."""
+    """The sets are installed from a clone, where both folders are at hand."""
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert [line for line in project["optional-dependencies"]["dev"] if line.startswith("framehold-")] == []
-    assert "-e '.[dev]' -e ./loadtest" in (ROOT / "Makefile").read_text("utf-8")
+    sets = ("test", "chart", "browser", "docs", "release")
+    lines = [line for name in sets for line in project["optional-dependencies"][name]]
+    assert len(lines) > 20 and [line for line in lines if line.startswith("framehold-")] == []
+    assert "-e './loadtest[peers]'" in (ROOT / "Makefile").read_text("utf-8")
 
 
 def test_an_index_shows_links_that_lead_to_files_of_this_release(
