@@ -2,7 +2,7 @@
 in place of 1.4 s.
 
 What it forks is a process of its own: it has its own pid, session, environment, folder and open files, and it runs the
-same entry point. `framehold up` is not forked, and starts its router and its nodes itself: that is how a start is tested.
+same entry point. `framehold up` is not forked, and starts its router and nodes itself: that is how a start is tested.
 
     1. pytest sends the words, the folder, the environment, and four open files: standard input, output, error, and the
        writing end of a pipe
