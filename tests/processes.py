@@ -64,7 +64,7 @@ def finished(
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(answers.encode())
         given.seek(0)
-        child = _started(command, cwd, environment(**settings), (given, out, err))
+        child = started(command, cwd, environment(**settings), (given, out, err))
         try:
             code = child.wait(DEADLINE)
         except subprocess.TimeoutExpired:
@@ -76,7 +76,7 @@ def finished(
         return subprocess.CompletedProcess(list(command), code, out.read().decode(), err.read().decode())
 
 
-def _started(
+def started(
     command: Sequence[str], cwd: Path, env: Mapping[str, str], files: tuple[IO[bytes], IO[bytes], IO[bytes]]
 ) -> subprocess.Popen[bytes]:
     """A new process with these standard files; forked from one that has imported what it needs, where that can be."""
@@ -135,7 +135,7 @@ class Child:
             if self._announces:
                 read, write = os.pipe()
                 first_line, out = os.fdopen(read, "rb"), ours.enter_context(os.fdopen(write, "wb"))
-            self._child = _started(self._command, self._cwd, env, (nothing, out, output))
+            self._child = started(self._command, self._cwd, env, (nothing, out, output))
             self._child.stdout = first_line
 
     def log(self) -> str:

@@ -12,6 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
+from framehold.cli.client.patient import PATIENCE
 from tests.cli.terminal import Terminal
 from tests.processes import RUN, finished
 
@@ -122,5 +123,8 @@ sys.exit(run(target, words, Server(sys.argv[2]), Options(patience=float(sys.argv
 class Person(Terminal):
     """A person at a terminal. `patience`: seconds for which requests to a server that is away are retried."""
 
-    def __init__(self, url: str, *arguments: str, patience: float = 15.0) -> None:
-        super().__init__([sys.executable, "-c", _CALL, str(patience), url, *arguments], TERM="dumb")
+    def __init__(self, url: str, *arguments: str, patience: float = PATIENCE) -> None:
+        command = [*RUN, "call", "--url", url, *arguments]
+        if patience != PATIENCE:
+            command = [sys.executable, "-c", _CALL, str(patience), url, *arguments]
+        super().__init__(command, TERM="dumb")

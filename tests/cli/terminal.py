@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import subprocess
 from collections.abc import Sequence
 
-from tests.processes import ROOT, environment, stat, until
+from tests.processes import ROOT, environment, started, stat, until
 
 
 class Terminal:
@@ -16,16 +15,9 @@ class Terminal:
     output would vanish with the process."""
 
     def __init__(self, command: Sequence[str], **settings: str) -> None:
-        self._master, self._slave = pty.openpty()
-        self._child = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment(**settings),
-            stdin=self._slave,
-            stdout=self._slave,
-            stderr=self._slave,
-            start_new_session=True,
-        )
+        self._master, slave = pty.openpty()
+        self._slave = os.fdopen(slave, "r+b", buffering=0)
+        self._child = started(command, ROOT, environment(**settings), (self._slave, self._slave, self._slave))
         os.set_blocking(self._master, False)
         self.seen = ""
 
@@ -66,4 +58,4 @@ class Terminal:
         self._child.kill()
         self._child.wait()
         os.close(self._master)
-        os.close(self._slave)
+        self._slave.close()

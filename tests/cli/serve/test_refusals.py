@@ -32,6 +32,33 @@ async def test_a_taken_port() -> None:
     assert "nothing was started; choose another --port" in result.stderr
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file for each mistake."""
+    (tmp_path / "notes.md").write_text("# Notes")
+    (tmp_path / "typo.py").write_text("mpc = MCPServer('x')")
+    (tmp_path / "open.py").write_text("value = 1\nprint(value")
+    (tmp_path / "deep.py").write_text("import below\nbelow.f()")
+    (tmp_path / "below.py").write_text("def f():\n    1 / 0\n")
+    (tmp_path / "library.py").write_text("import json\njson.loads('{')")
+    (tmp_path / "needs.py").write_text("import surely_not_installed")
+    (tmp_path / "leaves.py").write_text("import os\nos._exit(3)")
+    (tmp_path / "quiet.py").write_text("import os\nos._exit(0)")
+    (tmp_path / "nothing.py").write_text("nothing = object()")
+    (tmp_path / "made.py").write_text(
+        "import framehold\nfrom mcp.server import MCPServer\nmcp = MCPServer('m')\napp = framehold.asgi(mcp)"
+    )
+    (tmp_path / "hosts.py").write_text("from starlette.applications import Starlette\napi = Starlette()")
+    (tmp_path / "old.py").write_text("from mcp.server.fastmcp import FastMCP")
+    (tmp_path / "older.py").write_text("from mcp.server import FastMCP")
+    (tmp_path / "argument.py").write_text(
+        "from mcp.server import MCPServer\nmcp = MCPServer('Booking', host='0.0.0.0', port=8000, stateless_http=False)"
+    )
+    (tmp_path / "mark.py").write_text("import framehold\n@framehold.rentrant\nasync def book(): ...")
+    (tmp_path / "wrong.py").write_text("from mcp.server import MCPServer\nmcp = MCPServer('Booking', hosts=[])")
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("target", "says"),
     [
@@ -66,34 +93,29 @@ async def test_a_taken_port() -> None:
         ("mark.py", "no attribute 'rentrant'; did you mean 'reentrant'? (mark.py:2); nothing"),
     ],
 )
-async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
-    """`up` prints the line that a node would print, before anything was started."""
-    (tmp_path / "notes.md").write_text("# Notes")
-    (tmp_path / "typo.py").write_text("mpc = MCPServer('x')")
-    (tmp_path / "open.py").write_text("value = 1\nprint(value")
-    (tmp_path / "deep.py").write_text("import below\nbelow.f()")
-    (tmp_path / "below.py").write_text("def f():\n    1 / 0\n")
-    (tmp_path / "library.py").write_text("import json\njson.loads('{')")
-    (tmp_path / "needs.py").write_text("import surely_not_installed")
-    (tmp_path / "leaves.py").write_text("import os\nos._exit(3)")
-    (tmp_path / "quiet.py").write_text("import os\nos._exit(0)")
-    (tmp_path / "nothing.py").write_text("nothing = object()")
-    (tmp_path / "made.py").write_text(
-        "import framehold\nfrom mcp.server import MCPServer\nmcp = MCPServer('m')\napp = framehold.asgi(mcp)"
-    )
-    (tmp_path / "hosts.py").write_text("from starlette.applications import Starlette\napi = Starlette()")
-    (tmp_path / "old.py").write_text("from mcp.server.fastmcp import FastMCP")
-    (tmp_path / "older.py").write_text("from mcp.server import FastMCP")
-    (tmp_path / "argument.py").write_text(
-        "from mcp.server import MCPServer\nmcp = MCPServer('Booking', host='0.0.0.0', port=8000, stateless_http=False)"
-    )
-    (tmp_path / "mark.py").write_text("import framehold\n@framehold.rentrant\nasync def book(): ...")
-    (tmp_path / "wrong.py").write_text("from mcp.server import MCPServer\nmcp = MCPServer('Booking', hosts=[])")
-    result = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
+def test_a_wrong_target(folder: Path, target: str, says: str) -> None:
+    """The line that a node would print, of what the child of `up` says that imports TARGET."""
+    result = framehold("check", "--", target, cwd=folder)
+    assert "framehold-target" not in result.stdout, result
+    line = str(check.refusal(target, result.returncode, result.stderr.splitlines()))
+    assert says in line and "\n" not in line and "nothing was" in line
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("nowhere.py", "TARGET nowhere.py is not a file"),
+        ("notes.md", "TARGET notes.md is not a Python file"),
+        ("typo.py", "TARGET typo.py can't be imported: NameError: name 'MCPServer' is not defined (typo.py:1)"),
+        ("quiet.py", "TARGET quiet.py can't be imported: it ended the process that imported it"),
+    ],
+)
+def test_up_says_what_is_wrong_with_a_target(folder: Path, target: str, says: str) -> None:
+    """`up` prints that line before anything was started."""
+    result = framehold("up", target, "--port", "0", cwd=folder)
     # To see that there is no such file nothing is imported.
     assert (result.returncode, result.stdout) == (2, "" if " is not a" in says else STARTING), result
-    assert result.stderr.startswith("framehold: ") and result.stderr.count("\n") == 1
-    assert says in result.stderr and "nothing was" in result.stderr
+    assert result.stderr.startswith(f"framehold: {says}; nothing was") and result.stderr.count("\n") == 1
 
 
 UNMARKED = """
