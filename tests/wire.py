@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import httpx2
@@ -88,13 +90,19 @@ class Envelope(NamedTuple):
     headers: dict[str, str]
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates of this machine. To read them takes longer than most tests, so it is done once."""
+    return httpx2.create_ssl_context()
+
+
 class Caller:
     """A client that sends one request at a time as it is told to, and hides nothing of the response."""
 
     def __init__(self, url: str, has: Mapping[str, Any] = EVERYTHING) -> None:
         self.url, self.has = url, has
         self._ids = itertools.count(1)
-        self._http = httpx2.AsyncClient(timeout=DEADLINE, limits=httpx2.Limits(max_connections=300))
+        self._http = httpx2.AsyncClient(verify=_trusted(), timeout=DEADLINE, limits=httpx2.Limits(max_connections=300))
 
     async def __aenter__(self) -> Caller:
         return self

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import itertools
 import json
 import os
 import secrets
@@ -27,22 +25,64 @@ KEY = secrets.token_hex(32)
 
 
 class _Quiet(uvicorn.Server):
-    """A uvicorn that leaves the signals of this process alone."""
+    """A uvicorn that leaves the signals of this process alone, and ends at once.
+
+    Uvicorn looks ten times a second whether it is to end, and then waits a tenth of a second for its connections: that
+    is longer than most tests."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._end = asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._end.wait()
 
-_served = itertools.count(1)
-_FROZEN = 20
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        for _ in range(3):
+            # An idle connection is gone after a turn of the loop or two.
+            await asyncio.sleep(0)
+        if self.server_state.connections or self.server_state.tasks:
+            return await super().shutdown(sockets)
+        for server in self.servers:
+            server.close()
+        await self.lifespan.shutdown()
+
+    def end(self) -> None:
+        """Stop serving."""
+        self.should_exit = True
+        self._end.set()
+
+
+class _Untuned:
+    """An app of ours whose lifespan does not tune the collector for this process, which runs tests as well. A full pass
+    over all that the tests have imported takes longer than most of them."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            return await self._app(scope, receive, send)
+        await receive()
+        async with self._app.lifespan():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
 
 
 @asynccontextmanager
 async def served(app: Any) -> AsyncIterator[str]:
-    """Serve `app` on this loop and yield the URL of its `/mcp`. The collector's settings are put back after."""
-    config = uvicorn.Config(app, http="httptools", lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
-    server, threshold = _Quiet(config), gc.get_threshold()
+    """Serve `app` on this loop and yield the URL of its `/mcp`."""
+    shown = _Untuned(app) if isinstance(app, Application) else app
+    config = uvicorn.Config(shown, http="httptools", lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
+    server = _Quiet(config)
     # Named as TCP: else asyncio leaves Nagle's algorithm on in the sockets that it accepts, 40 ms a request.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
@@ -54,13 +94,8 @@ async def served(app: Any) -> AsyncIterator[str]:
             assert server.started, "the app did not start"
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         finally:
-            server.should_exit = True
+            server.end()
             await serving
-            # A full pass over all that the tests have imported takes longer than most of them: what a node froze is
-            # let go after some.
-            if next(_served) % _FROZEN == 0:
-                gc.unfreeze()
-            gc.set_threshold(*threshold)
 
 
 class FrameholdProcess(Child):

@@ -11,8 +11,9 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 import pytest
@@ -52,10 +53,18 @@ pytestmark = pytest.mark.anyio
 _count = itertools.count()
 
 
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One loop for the file: the tests of spoiled journals share a node."""
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def often() -> Iterator[None]:
     """The pass that finds what is due comes at once, not within a second."""
-    monkeypatch.setattr(runtime, "SWEEP", 0.02)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime, "SWEEP", 0.02)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -123,30 +132,45 @@ def bomb(tmp_path: Path) -> bytes:
     return pickle.dumps(Bomb(tmp_path / "exploded"))
 
 
-async def spoiled(
-    redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, log: Log, *, cover: bool
-) -> tuple[Reply, Reply]:
+class Shared(NamedTuple):
+    """The node of all tests of one spoiled journal, and what its handler did in the present one."""
+
+    site: Site
+    redis: RedisServer
+    namespace: str
+    log: Log
+
+
+@pytest.fixture(scope="module")
+async def node(redis: RedisServer) -> AsyncIterator[Shared]:
+    """A node that drops each frame once it has parked."""
+    log, namespace = Log(), f"spoiled-{os.getpid()}"
+    async with site(redis, namespace, worker(log), rehearse=True, max_round=2) as one:
+        yield Shared(one, redis, namespace, log)
+
+
+async def spoiled(node: Shared, tmp_path: Path, spoil: Spoil, *, cover: bool) -> tuple[Reply, Reply]:
     """Park a call whose frame is dropped then, spoil its journal, answer; then put the journal right and answer again.
     Both replies."""
-    async with site(redis, namespace, worker(log), rehearse=True, max_round=2) as one:
-        _, reply = await one.parked()
-        _, other = await one.parked()
-        log.ran, log.entered, log.after = [], 0, []
-        journal, others = Journal(redis, namespace, reply), Journal(redis, namespace, other)
-        good = journal.read()
-        assert len(good) == 12 and len(others.read()) == 12
-        place = Place(journal.call, good, others.read(), one.runtime.payloads, namespace, bomb(tmp_path))
-        bad = spoil(place)
-        assert bad != good, "nothing was spoiled"
-        journal.write(bad, cover=cover)
-        result = await one.answer(reply)
-        assert log.after == [] and log.ran == [], (result.message, log)
-        assert not (tmp_path / "exploded").exists()
-        assert journal.read() == bad, "what can't be read is left as it is"
-        assert not len(one.runtime.table)
-        journal.write(good, cover=True)
-        again = await one.answer(reply)
-        assert (await one.answer(other)).text == "x x", "another call suffered"
+    one, log = node.site, node.log
+    _, reply = await one.parked()
+    _, other = await one.parked()
+    log.ran, log.entered, log.after = [], 0, []
+    journal, others = (Journal(node.redis, node.namespace, each) for each in (reply, other))
+    good = journal.read()
+    assert len(good) == 12 and len(others.read()) == 12
+    place = Place(journal.call, good, others.read(), one.runtime.payloads, node.namespace, bomb(tmp_path))
+    bad = spoil(place)
+    assert bad != good, "nothing was spoiled"
+    journal.write(bad, cover=cover)
+    result = await one.answer(reply)
+    assert log.after == [] and log.ran == [], (result.message, log)
+    assert not (tmp_path / "exploded").exists()
+    assert journal.read() == bad, "what can't be read is left as it is"
+    assert not len(one.runtime.table)
+    journal.write(good, cover=True)
+    again = await one.answer(reply)
+    assert (await one.answer(other)).text == "x x", "another call suffered"
     return result, again
 
 
@@ -184,15 +208,14 @@ JOURNALS = {**EVERYTHING, **ANSWERS, **TRUNCATED, **MOVED}
 
 @pytest.mark.parametrize("spoil", JOURNALS.values(), ids=JOURNALS.keys())
 async def test_a_journal_that_was_spoiled(
-    redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
+    node: Shared, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By somebody who made its record fit: the handler does not go on, no effect runs, the client is told so and the
     log says why; put right, the call completes and each effect has run once."""
-    log = Log()
-    result, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=True)
+    result, again = await spoiled(node, tmp_path, spoil, cover=True)
     assert named(result), result.message
     assert "can't be continued here: " in caplog.text and "Traceback" not in caplog.text, caplog.text
-    assert again.text == "x x" and log.ran == ["after", "after"]
+    assert again.text == "x x" and node.log.ran == ["after", "after"]
 
 
 CARELESS = {**SHAPES, **ORDERS, **TRUNCATED, **MOVED, **_few(RESULTS), **_few(ANSWERS), **_few(VALUES), **CODECS}
@@ -200,12 +223,11 @@ CARELESS = {**SHAPES, **ORDERS, **TRUNCATED, **MOVED, **_few(RESULTS), **_few(AN
 
 @pytest.mark.parametrize("spoil", CARELESS.values(), ids=CARELESS.keys())
 async def test_a_journal_that_its_record_does_not_name(
-    redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
+    node: Shared, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Altered, and the record not: no handler is entered at all. One of another length is no journal of this call: the
     store has lost it, and its client is told so."""
-    log = Log()
-    result, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=False)
+    result, again = await spoiled(node, tmp_path, spoil, cover=False)
     if not named(result):
         assert result.result["isError"] and "the store of this node has no trace of it" in result.text
     else:
@@ -373,10 +395,11 @@ ALLOWED = {
 """These are sealed by this fleet for their places: they may be tried, and fail."""
 
 
-def _sources() -> Iterator[tuple[str, ast.Module]]:
-    for room in ("core/framehold_core", "store/framehold_store", "router/framehold_router", "node/framehold"):
-        for path in sorted((ROOT / room).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+@cache
+def _sources() -> dict[str, ast.Module]:
+    rooms = ("core/framehold_core", "store/framehold_store", "router/framehold_router", "node/framehold")
+    paths = [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
 
 
 _LOADERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "jsonpickle", "yaml"}
@@ -388,7 +411,7 @@ def test_only_two_functions_unpickle() -> None:
     """In core, store, router and node nothing else imports a library that makes objects of bytes, or runs a text: one
     unpickles values, one kept code."""
     found: list[str] = []
-    for path, tree in _sources():
+    for path, tree in _sources().items():
         for node in ast.walk(tree):
             names: list[str] = []
             if isinstance(node, ast.Import):
@@ -412,7 +435,7 @@ def test_only_two_functions_unpickle() -> None:
 def test_that_function_is_the_one_that_loads() -> None:
     """In that file bytes are loaded at one place, `_load`; from outside only `Values.unpack` leads there, and what
     calls that opens a seal first (`Payloads.packed`), or has just packed the value itself."""
-    trees = dict(_sources())
+    trees = _sources()
     loads = [
         (function.name, node.func.value.id, node.func.attr)
         for function in ast.walk(trees[VALUES_PY])
@@ -453,7 +476,7 @@ def test_that_function_is_the_one_that_loads() -> None:
 
 def test_kept_code_is_loaded_where_its_seal_was_verified() -> None:
     """Only `codes.read` loads it, only the keeper calls that, and in that function the line before opens the seal."""
-    trees = dict(_sources())
+    trees = _sources()
     readers = {
         (path, function.name, [name.id for name in ast.walk(function) if isinstance(name, ast.Name)].count("read"))
         for path, tree in trees.items()
