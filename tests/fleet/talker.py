@@ -36,8 +36,9 @@ async def talk(ctx: Context) -> str:
 
 @mcp.tool()
 async def linger(ctx: Context) -> str:
-    """Ask, then run until somebody leaves."""
+    """Ask, say so, then run until somebody leaves."""
     await ctx.elicit("Which word?", Word)
+    await ctx.report_progress(1, 2, "lingers")
     _note("lingers")
     try:
         await asyncio.Event().wait()

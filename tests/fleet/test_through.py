@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -23,9 +22,16 @@ pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 TALKER = "tests/fleet/talker.py"
 
 
-@pytest.fixture
-async def talkers(redis: RedisServer, tmp_path: Path) -> AsyncIterator[Fleet]:
-    async with fleet(tmp_path, redis, "node-1", "node-2", "node-3", target=TALKER) as made:
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def talkers(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+    """Three nodes behind a router, for all these tests."""
+    folder = tmp_path_factory.mktemp("talkers")
+    async with fleet(folder, redis, "node-1", "node-2", "node-3", target=TALKER) as made:
         await made.add_router()
         yield made
 
@@ -54,24 +60,26 @@ async def test_each_event_comes_at_once(talkers: Fleet) -> None:
             "requestState": asked.token,
             "inputResponses": asked.accept(word="w"),
         }
-        envelope = caller.envelope("tools/call", params)
+        ended = talkers.entries()["ended"]
+        envelope = caller.envelope("tools/call", params, meta={"progressToken": "p"})
         async with httpx2.AsyncClient(timeout=40) as http, asyncio.timeout(40):
             request = http.stream("POST", caller.url, json=envelope.body, headers=envelope.headers)
             async with request as response:
-                # The handler says nothing: what comes first is the ping after 15 s of silence.
-                assert await anext(response.aiter_raw()) == b": ping\r\n\r\n"
-    await until(lambda: "ended" in talkers.entries(), "the end of the round that was left")
+                assert b"notifications/progress" in await anext(response.aiter_raw())
+                assert talkers.entries()["ended"] == ended
+    await until(lambda: talkers.entries()["ended"] > ended, "the end of the round that was left")
 
 
 async def test_leaving_cancels_the_round_at_its_node(talkers: Fleet) -> None:
     """Closing the response stream is the protocol's cancellation; the call is lost, as its next retry is told."""
     async with Caller(talkers.routers[0].url) as caller:
+        before = talkers.entries()
         asked = await caller.call("linger")
         waiting = asyncio.create_task(caller.retry("linger", asked.token, asked.accept(word="w")))
-        await until(lambda: "lingers" in talkers.entries(), "the round to run")
+        await until(lambda: talkers.entries()["lingers"] > before["lingers"], "the round to run")
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        await until(lambda: "ended" in talkers.entries(), "its cancellation")
+        await until(lambda: talkers.entries()["ended"] > before["ended"], "its cancellation")
         result = await caller.retry("linger", asked.token, asked.accept(word="w"))
     assert result.result["isError"] and "entered once" in result.text
 
@@ -117,28 +125,6 @@ async def test_a_session_of_2025_is_elicited_over_its_stream(talkers: Fleet) -> 
     assert {session: served for session, served in nodes.items() if session.split(".")[1] not in served} == {}
 
 
-async def test_a_lost_session_is_404(talkers: Fleet) -> None:
-    """The client is told to begin anew as soon as the node's lease has run out; until then, to try again: the node may
-    only be out of reach."""
-    initialize = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
-    }
-    accept = {"accept": "application/json, text/event-stream"}
-    async with httpx2.AsyncClient(headers=accept) as http:
-        url = talkers.routers[0].url
-        begun = await http.post(url, json=initialize)
-        session = begun.headers["mcp-session-id"]
-        node = session.split(".")[1]
-        talkers.nodes.pop(node).kill()
-        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-        async with asyncio.timeout(10):
-            while (result := await http.post(url, json=ping, headers={"mcp-session-id": session})).status_code != 404:
-                assert result.status_code == 503 and int(result.headers["retry-after"]) >= 1, result.text
-
-
 async def test_large_bodies(talkers: Fleet) -> None:
     """70 KiB and more pass; beyond FRAMEHOLD_MAX_BODY it is 413 from the router, and no node is asked."""
     async with Caller(talkers.routers[0].url) as caller:
@@ -160,3 +146,26 @@ async def test_rounds_with_large_answers_stick(talkers: Fleet) -> None:
             reply = await caller.retry("talk", reply.token, reply.accept(word="w" * 200_000))
             assert (reply.headers["framehold-node"], reply.headers["framehold-route"]) == (node, "ring")
     assert len(reply.text) == 400_001
+
+
+# Last, as it kills a node of the fleet.
+async def test_a_lost_session_is_404(talkers: Fleet) -> None:
+    """The client is told to begin anew as soon as the node's lease has run out; until then, to try again: the node may
+    only be out of reach."""
+    initialize = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    accept = {"accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(headers=accept) as http:
+        url = talkers.routers[0].url
+        begun = await http.post(url, json=initialize)
+        session = begun.headers["mcp-session-id"]
+        node = session.split(".")[1]
+        talkers.nodes.pop(node).kill()
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        async with asyncio.timeout(10):
+            while (result := await http.post(url, json=ping, headers={"mcp-session-id": session})).status_code != 404:
+                assert result.status_code == 503 and int(result.headers["retry-after"]) >= 1, result.text
