@@ -148,6 +148,8 @@ def run_twice_for_no_reason(ledger: Ledger, call: str) -> list[str]:
     return late
 
 
+# In `make test` the test above kills at random, and tests/fleet/cells does in each state of a call.
+@pytest.mark.nightly
 async def test_no_key_has_two_arguments_and_a_doubt_is_where_a_process_died(
     redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

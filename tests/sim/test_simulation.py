@@ -92,6 +92,7 @@ def test_a_rule_taken_away_turns_the_simulation_red(name: str) -> None:
     assert find(name) is not None
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MASKED)
 def test_a_masked_mutation_stays_green_and_says_why(name: str) -> None:
     """What another rule makes up for is written down with its reason; if it turns red, it belongs to RED."""
