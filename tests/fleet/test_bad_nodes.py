@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -101,116 +100,132 @@ async def garbled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     await writer.drain()
 
 
-async def test_no_live_node(redis: RedisServer, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def empty(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+    """A router without a node, which waits a second for an answer."""
+    async with fleet(tmp_path_factory.mktemp("empty"), redis) as made:
+        await made.add_router(upstream_timeout="1")
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def pair(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+    """Two nodes behind a router."""
+    async with fleet(tmp_path_factory.mktemp("pair"), redis, "node-1", "node-2") as made:
+        await made.add_router()
+        yield made
+
+
+async def test_no_live_node(empty: Fleet) -> None:
     """503 with Retry-After at once, as a JSON-RPC error with the request's id; the router is not ready."""
-    async with fleet(tmp_path, redis) as made:
-        router = await made.add_router()
-        async with Caller(router.url) as caller, asyncio.timeout(5):
-            result = await caller.call("never", request_id="mine")
-        async with httpx2.AsyncClient() as http:
-            ready = await http.get(f"{router.root}/readyz")
-            assert (await http.get(f"{router.root}/healthz")).status_code == 200
+    [router] = empty.routers
+    async with Caller(router.url) as caller, asyncio.timeout(5):
+        result = await caller.call("never", request_id="mine")
+    async with httpx2.AsyncClient() as http:
+        ready = await http.get(f"{router.root}/readyz")
+        assert (await http.get(f"{router.root}/healthz")).status_code == 200
     assert (result.status, result.code, result.message["id"]) == (503, -32603, "mine")
     assert int(result.headers["retry-after"]) >= 1
     assert ready.status_code == 503 and "no live node" in ready.text
 
 
-async def test_an_address_where_nobody_listens(redis: RedisServer, tmp_path: Path) -> None:
+async def test_an_address_where_nobody_listens(redis: RedisServer, pair: Fleet) -> None:
     """Nothing was sent, so another node gets the request, under a new call id: no client notices."""
-    async with fleet(tmp_path, redis, "node-1", "node-2") as made:
-        router = await made.add_router()
-        async with ghost(redis, made, "http://127.0.0.1:1"), Caller(router.url) as caller:
-            names = [f"guest{number}" for number in range(60)]
-            result = await asyncio.gather(*(caller.call("one", arguments={"name": name}) for name in names))
-            assert {reply.status for reply in result} == {200}
-            done = await asyncio.gather(
-                *(
-                    caller.retry("one", reply.token, reply.accept(word="w"), arguments={"name": name})
-                    for name, reply in zip(names, result, strict=True)
-                )
+    async with ghost(redis, pair, "http://127.0.0.1:1"), Caller(pair.routers[0].url) as caller:
+        names = [f"unheard{number}" for number in range(60)]
+        result = await asyncio.gather(*(caller.call("one", arguments={"name": name}) for name in names))
+        assert {reply.status for reply in result} == {200}
+        done = await asyncio.gather(
+            *(
+                caller.retry("one", reply.token, reply.accept(word="w"), arguments={"name": name})
+                for name, reply in zip(names, result, strict=True)
             )
-        assert [reply.text for reply in done] == [f"{name}: w" for name in names]
-        assert made.entries() == dict.fromkeys(names, 1)
+        )
+    assert [reply.text for reply in done] == [f"{name}: w" for name in names]
+    entered = pair.entries()
+    assert {name: entered[name] for name in names} == dict.fromkeys(names, 1)
 
 
-async def test_an_address_that_is_none(redis: RedisServer, tmp_path: Path) -> None:
+async def test_an_address_that_is_none(redis: RedisServer, pair: Fleet) -> None:
     """That node is on no ring; the others serve."""
-    async with fleet(tmp_path, redis, "node-1") as made:
-        router = await made.add_router()
-        for address in ("", "not a url", "ftp://127.0.0.1:21", "http://127.0.0.1:0", "http://[::1"):
-            async with ghost(redis, made, address, ringed=False), Caller(router.url) as caller:
-                result = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(10)))
-            assert {reply.headers["framehold-node"] for reply in result} == {"node-1"}
-        assert router.log().count("nothing is sent to node 'ghost'") == 5
+    [router] = pair.routers
+    for address in ("", "not a url", "ftp://127.0.0.1:21", "http://127.0.0.1:0", "http://[::1"):
+        async with ghost(redis, pair, address, ringed=False), Caller(router.url) as caller:
+            result = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(10)))
+        assert {reply.status for reply in result} == {200}
+        assert {reply.headers["framehold-node"] for reply in result} <= pair.nodes.keys()
+    assert router.log().count("nothing is sent to node 'ghost'") == 5
 
 
-async def test_a_node_with_other_keys(redis: RedisServer, tmp_path: Path) -> None:
+async def test_a_node_with_other_keys(pair: Fleet) -> None:
     """It shares the store and the name of the fleet, and is not believed: the router says so, and serves by the
     others."""
-    async with fleet(tmp_path, redis, "node-1") as made:
-        environment = {"FRAMEHOLD_NODE_ID": "node-2", "FRAMEHOLD_KEYS": "k" * 32}
-        stranger = NodeProcess(made.target, tmp_path / "node-2.log", **{**made.common, **environment})
-        try:
-            await stranger.start()
-            router = await made.add_router()
-            async with Caller(router.url) as caller:
-                result = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(20)))
-            assert {reply.headers["framehold-node"] for reply in result} == {"node-1"}
-            states = {node["node_id"]: node["state"] for node in await router.nodes()}
-            assert states == {"node-1": "live", "node-2": "other keys"}
-            assert "one of this fleet's keys" in router.log()
-        finally:
-            stranger.stop()
+    [router] = pair.routers
+    environment = {"FRAMEHOLD_NODE_ID": "stranger", "FRAMEHOLD_KEYS": "k" * 32}
+    stranger = NodeProcess(pair.target, pair.folder / "stranger.log", **{**pair.common, **environment})
+    try:
+        await stranger.start()
+        async with asyncio.timeout(10):
+            while "stranger" not in (states := {node["node_id"]: node["state"] for node in await router.nodes()}):
+                continue
+        async with Caller(router.url) as caller:
+            result = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(20)))
+        assert {reply.headers["framehold-node"] for reply in result} <= pair.nodes.keys()
+        assert states == {**dict.fromkeys(pair.nodes, "live"), "stranger": "other keys"}
+        assert "one of this fleet's keys" in router.log()
+    finally:
+        stranger.stop()
 
 
-async def test_nodes_that_take_requests_and_do_not_answer(redis: RedisServer, tmp_path: Path) -> None:
+async def test_nodes_that_take_requests_and_do_not_answer(redis: RedisServer, empty: Fleet) -> None:
     """Whether they ran the request is not known: it is told so within the time limit, and sent to no other node."""
-    async with fleet(tmp_path, redis) as made:
-        router = await made.add_router(upstream_timeout="1")
-        for script, status in ((silent, 504), (hanging_up, 502), (garbled, 502)):
-            async with acting(script) as address, ghost(redis, made, address), Caller(router.url) as caller:
-                async with asyncio.timeout(6):
-                    result = await caller.call("never", arguments={"name": "n"})
-            assert (result.status, result.code) == (status, -32603), result.message
-            assert "not known" in result.text
+    for script, status in ((silent, 504), (hanging_up, 502), (garbled, 502)):
+        async with acting(script) as address, ghost(redis, empty, address), Caller(empty.routers[0].url) as caller:
+            async with asyncio.timeout(6):
+                result = await caller.call("never", arguments={"name": "n"})
+        assert (result.status, result.code) == (status, -32603), result.message
+        assert "not known" in result.text
 
 
-async def test_a_node_that_dies_within_its_response(redis: RedisServer, tmp_path: Path) -> None:
+async def test_a_node_that_dies_within_its_response(redis: RedisServer, empty: Fleet) -> None:
     """The client sees that the response is not whole."""
-    async with fleet(tmp_path, redis) as made, acting(dying) as address:
-        router = await made.add_router()
-        async with ghost(redis, made, address), Caller(router.url) as caller:
-            with pytest.raises((httpx2.RemoteProtocolError, httpx2.ReadError)):
-                await caller.call("never", arguments={"name": "n"})
+    async with acting(dying) as address, ghost(redis, empty, address), Caller(empty.routers[0].url) as caller:
+        with pytest.raises((httpx2.RemoteProtocolError, httpx2.ReadError)):
+            await caller.call("never", arguments={"name": "n"})
 
 
-async def test_a_relay_that_would_loop(redis: RedisServer, tmp_path: Path) -> None:
+async def test_a_relay_that_would_loop(redis: RedisServer, empty: Fleet) -> None:
     """A node that says that it is reached at the router: 508 at once, and the log says what to look at."""
-    async with fleet(tmp_path, redis) as made:
-        router = await made.add_router()
-        async with ghost(redis, made, router.root), Caller(router.url) as caller, asyncio.timeout(5):
-            result = await caller.call("never", arguments={"name": "n"})
-        assert result.status == 508
-        assert "FRAMEHOLD_ADVERTISE_URL" in result.text
-        assert "FRAMEHOLD_ADVERTISE_URL" in router.log()
+    [router] = empty.routers
+    async with ghost(redis, empty, router.root), Caller(router.url) as caller, asyncio.timeout(5):
+        result = await caller.call("never", arguments={"name": "n"})
+    assert result.status == 508
+    assert "FRAMEHOLD_ADVERTISE_URL" in result.text
+    assert "FRAMEHOLD_ADVERTISE_URL" in router.log()
 
 
-async def test_two_routers_with_different_views(redis: RedisServer, tmp_path: Path) -> None:
+# Last, as it adds a node to the fleet.
+async def test_two_routers_with_different_views(redis: RedisServer, pair: Fleet) -> None:
     """One has lost the store and doesn't know the third node: what it sends to another is relayed there."""
-    async with Wire(redis.port) as wire, fleet(tmp_path, redis, "node-1", "node-2") as made:
-        old = await made.add_router(store_url=f"redis://127.0.0.1:{wire.port}")
-        made.routers.remove(old)
+    [new] = pair.routers
+    async with Wire(redis.port) as wire:
+        old = await pair.add_router(store_url=f"redis://127.0.0.1:{wire.port}")
+        pair.routers.remove(old)
         try:
             await wire.__aexit__()
-            await made.add_nodes("node-3")
-            new = await made.add_router()
-            await _talks_through(new.url, old.url, made)
+            await pair.add_nodes("node-3")
+            await _talks_through(new.url, old.url, pair)
         finally:
             old.stop()
 
 
 async def _talks_through(new: str, old: str, made: Fleet) -> None:
-    names = [f"guest{number}" for number in range(60)]
+    names = [f"viewed{number}" for number in range(60)]
     async with Caller(new) as at_new, Caller(old) as at_old:
         response = [await at_new.call("three", arguments={"name": name}) for name in names]
         homes = [reply.headers["framehold-node"] for reply in response]
@@ -225,4 +240,5 @@ async def _talks_through(new: str, old: str, made: Fleet) -> None:
             # It never hears of node-3, so it can't learn to send there: those are relayed each time.
             assert relayed == homes.count("node-3"), (turn, relayed)
     assert [reply.text for reply in response] == [f"{name}: w w w" for name in names]
-    assert made.entries() == dict.fromkeys(names, 1)
+    entered = made.entries()
+    assert {name: entered[name] for name in names} == dict.fromkeys(names, 1)
