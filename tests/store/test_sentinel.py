@@ -91,14 +91,16 @@ class Frame:
 
 
 async def through(store: RedisStore, work: Callable[[], Any]) -> list[Frame]:
-    """Twenty frames commit without a pause while `work` is done in a thread, and two seconds longer."""
+    """Twenty frames commit without a pause while `work` is done in a thread, and each fifty times behind it."""
     frames, stop = [Frame(store) for _ in range(20)], asyncio.Event()
     async with asyncio.timeout(30.0), asyncio.TaskGroup() as group:
         for frame in frames:
             group.create_task(frame.live(stop))
         await asyncio.sleep(0.3)
         await asyncio.to_thread(work)
-        await asyncio.sleep(2.0)
+        enough = [len(frame.entries) + 50 for frame in frames]
+        while any(len(frame.entries) < count for frame, count in zip(frames, enough, strict=True)):
+            await asyncio.sleep(0.02)
         stop.set()
     for frame in frames:
         await frame.commit()
@@ -225,13 +227,13 @@ async def test_a_master_that_hangs_is_left(trio: SentinelTrio) -> None:
     await store.close()
 
 
-async def test_a_sentinel_that_hangs_is_passed_over(trio: SentinelTrio) -> None:
+async def test_a_sentinel_that_hangs_is_passed_over(sentinels: SentinelTrio) -> None:
     """There is time to ask the others."""
-    trio.sentinels[0].pause()
-    store = RedisStore(StoreConfig(trio.url))
+    sentinels.sentinels[0].pause()
+    store = RedisStore(StoreConfig(sentinels.url))
     assert (await store.run(Story().ask)).verdict is Verdict.OK
     await store.close()
-    trio.sentinels[0].resume()
+    sentinels.sentinels[0].resume()
 
 
 async def test_no_sentinel_is_forgotten(sentinels: SentinelTrio) -> None:
