@@ -31,14 +31,21 @@ KEYS = Keys("default")
 
 @pytest.fixture
 def trio() -> Iterator[ClusterTrio]:
-    """A cluster that the test may change."""
+    """A cluster of which the test may kill a server."""
+    with running(ClusterTrio()) as built:
+        yield built
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[ClusterTrio]:
+    """A cluster of which a test may move slots and pause servers, if it leaves all of them running and no slot torn."""
     with running(ClusterTrio()) as built:
         yield built
 
 
 @pytest.fixture
-async def store(trio: ClusterTrio) -> AsyncIterator[RedisStore]:
-    built = RedisStore(StoreConfig(trio.url, op_timeout=5.0, poll=60.0))
+async def store(lasting: ClusterTrio) -> AsyncIterator[RedisStore]:
+    built = RedisStore(StoreConfig(lasting.url, op_timeout=5.0, poll=60.0))
     yield built
     await built.close()
 
@@ -105,21 +112,21 @@ async def test_a_call_has_one_slot_and_calls_have_many() -> None:
     assert len(slots) > 50
 
 
-async def test_one_server_of_the_url_is_enough(trio: ClusterTrio) -> None:
+async def test_one_server_of_the_url_is_enough(lasting: ClusterTrio) -> None:
     """It says who the others are; a host that is down is passed over."""
-    port = trio.servers[1].port
+    port = lasting.servers[1].port
     store = RedisStore(StoreConfig(f"redis+cluster://127.0.0.1:1,127.0.0.1:{port}", op_timeout=5.0))
     replies = await asyncio.gather(*(store.run(Story().ask) for _ in range(50)))
     assert {reply.verdict for reply in replies} == {Verdict.OK}
     await store.close()
 
 
-async def test_closing_cuts_a_reading_of_the_map_off_and_leaves_no_connection(trio: ClusterTrio) -> None:
+async def test_closing_cuts_a_reading_of_the_map_off_and_leaves_no_connection(lasting: ClusterTrio) -> None:
     """Whichever step it had come to: nobody else knows of its connection."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         for turns in range(40):
-            slots = SlotMap(StoreConfig(trio.url, op_timeout=5.0), lambda: None)
+            slots = SlotMap(StoreConfig(lasting.url, op_timeout=5.0), lambda: None)
             slots.refresh()
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -128,7 +135,7 @@ async def test_closing_cuts_a_reading_of_the_map_off_and_leaves_no_connection(tr
     assert [str(warning.message) for warning in warned if warning.category is ResourceWarning] == []
 
 
-async def test_a_slot_moved_under_load(store: RedisStore, trio: ClusterTrio) -> None:
+async def test_a_slot_moved_under_load(store: RedisStore, lasting: ClusterTrio) -> None:
     """Requests of each call stay in order while its keys are on either side, and on both; calls that begin in between
     wait for the end."""
     first = CallId(secrets.token_hex(16))
@@ -136,34 +143,34 @@ async def test_a_slot_moved_under_load(store: RedisStore, trio: ClusterTrio) -> 
     for writer in old:
         writer.write(1)
     await asyncio.gather(*(writer.replies[0] for writer in old))
-    key, to = record(first), (await asyncio.to_thread(trio.owner, record(first)) + 1) % 3
-    source = await while_writing(old, lambda: trio.begin_move(key, to))
+    key, to = record(first), (await asyncio.to_thread(lasting.owner, record(first)) + 1) % 3
+    source = await while_writing(old, lambda: lasting.begin_move(key, to))
     new = [Writer(store, call) for call in calls_beside(first, 5)]
     # One key at a time: for a moment a call's record is there and its journal here.
-    await while_writing([*old, *new], lambda: trio.carry_keys(key, source, to, 1))
-    await while_writing([*old, *new], lambda: trio.end_move(key, source, to))
-    assert await asyncio.to_thread(trio.owner, key) == to
+    await while_writing([*old, *new], lambda: lasting.carry_keys(key, source, to, 1))
+    await while_writing([*old, *new], lambda: lasting.end_move(key, source, to))
+    assert await asyncio.to_thread(lasting.owner, key) == to
     for writer in [*old, *new]:
         writer.write(1)
         await writer.check()
 
 
-async def test_a_slot_that_moves_to_and_fro(store: RedisStore, trio: ClusterTrio) -> None:
+async def test_a_slot_that_moves_to_and_fro(store: RedisStore, lasting: ClusterTrio) -> None:
     """Each redirection finds the place, however old the map is."""
     first = CallId(secrets.token_hex(16))
     writers = [Writer(store, call) for call in [first, *calls_beside(first, 3)]]
     for _ in range(4):
-        await while_writing(writers, lambda: trio.move_slot(record(first)))
+        await while_writing(writers, lambda: lasting.move_slot(record(first)))
     for writer in writers:
         await writer.check()
 
 
-async def test_a_slot_that_stays_torn_fails_in_time(trio: ClusterTrio) -> None:
+async def test_a_slot_that_stays_torn_fails_in_time(lasting: ClusterTrio) -> None:
     """The error says that nothing was applied; requests behind it fail too; afterwards they succeed."""
-    store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
+    store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5))
     call = CallId(secrets.token_hex(16))
-    key, to = record(call), (trio.owner(record(call)) + 1) % 3
-    source = trio.begin_move(key, to)
+    key, to = record(call), (lasting.owner(record(call)) + 1) % 3
+    source = lasting.begin_move(key, to)
     writer = Writer(store, call)
     writer.write(3)
     async with asyncio.timeout(2.0):
@@ -171,7 +178,7 @@ async def test_a_slot_that_stays_torn_fails_in_time(trio: ClusterTrio) -> None:
     assert isinstance(first, StoreUnavailable)
     assert re.search(r"commit was not (applied|sent); it is safe to try again", str(first))
     assert all(isinstance(outcome, StoreUnavailable) for outcome in behind)
-    trio.end_move(key, source, to)
+    lasting.end_move(key, source, to)
     again = Writer(store, call)
     again.write(3)
     await again.check()
@@ -224,20 +231,20 @@ async def test_what_waits_for_a_dead_primary_goes_to_its_replica(trio: ClusterTr
     await store.close()
 
 
-async def test_one_primary_down_stops_its_own_calls_only(trio: ClusterTrio) -> None:
+async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -> None:
     """Requests to other servers succeed; those to it fail in time, and succeed when it is back."""
-    store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
+    store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5))
     await asyncio.gather(*(store.run(Story().ask) for _ in range(30)))
-    trio.servers[0].pause()
     stories = {False: [], True: []}
     while min(map(len, stories.values())) < 10:
         story = Story()
-        stories[key_slot(story.call.encode()) < 16384 // 3].append(story)
+        stories[lasting.owner(record(story.call)) == 0].append(story)
+    lasting.servers[0].pause()
     replies = await asyncio.gather(*(store.run(story.ask) for story in stories[False]))
     assert {reply.verdict for reply in replies} == {Verdict.OK}
     dead = await asyncio.gather(*(store.run(story.ask) for story in stories[True]), return_exceptions=True)
     assert all(isinstance(error, StoreUnavailable) for error in dead)
-    trio.servers[0].resume()
+    lasting.servers[0].resume()
     for story in stories[True]:
         assert (await until_answered(lambda story=story: store.run(story.ask))).verdict in (Verdict.OK, Verdict.ALREADY)
     await store.close()
@@ -281,12 +288,13 @@ async def all_hear(stores: list[RedisStore], reply: list["asyncio.Queue[bytes]"]
                 return
 
 
-async def test_closing_answers_what_is_left(trio: ClusterTrio) -> None:
+async def test_closing_answers_what_is_left(lasting: ClusterTrio) -> None:
     """Also what waits behind another request of its call, or for a slot to settle."""
-    store = RedisStore(StoreConfig(trio.url, op_timeout=60.0))
+    store = RedisStore(StoreConfig(lasting.url, op_timeout=60.0))
     call = CallId(secrets.token_hex(16))
-    trio.begin_move(record(call), (trio.owner(record(call)) + 1) % 3)
-    trio.servers[2].pause()
+    key, to = record(call), (lasting.owner(record(call)) + 1) % 3
+    source = lasting.begin_move(key, to)
+    lasting.servers[2].pause()
     writers = [Writer(store, call), *(Writer(store, Story().call) for _ in range(20))]
     for writer in writers:
         writer.write(5)
@@ -300,20 +308,22 @@ async def test_closing_answers_what_is_left(trio: ClusterTrio) -> None:
             )
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.run(Story().ask)
-    trio.servers[2].resume()
+    lasting.servers[2].resume()
+    lasting.carry_keys(key, source, to)
+    lasting.end_move(key, source, to)
 
 
-async def test_what_waits_for_another_request_of_its_call_is_bounded(trio: ClusterTrio) -> None:
+async def test_what_waits_for_another_request_of_its_call_is_bounded(lasting: ClusterTrio) -> None:
     """Beyond the limit a request fails at once, and the error names the limit."""
-    store = RedisStore(StoreConfig(trio.url, op_timeout=0.5, max_queue=3))
-    for server in trio.servers:
+    store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5, max_queue=3))
+    for server in lasting.servers:
         server.pause()
     writer = Writer(store, CallId(secrets.token_hex(16)))
     writer.write(5)
     outcome = writer.replies[4].result()
     assert "max_queue" in str(outcome)
     assert "was not sent" in str(outcome)
-    for server in trio.servers:
+    for server in lasting.servers:
         server.resume()
     await store.close()
 
