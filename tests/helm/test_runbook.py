@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -37,9 +38,15 @@ def commands() -> Iterator[str]:
     yield from (found.strip() for found in _COMMAND.findall(PAGE.read_text()))
 
 
+@cache
+def program() -> Any:
+    """`framehold` with all its commands. Making it takes a third of a second."""
+    return typer.main.get_command(app)
+
+
 def wrong(command: str) -> str:
     """What is wrong with a command line; empty where nothing is."""
-    found: Any = typer.main.get_command(app)
+    found = program()
     words = command.split()
     while words and (below := getattr(found, "commands", None)) is not None:
         name = words.pop(0)
