@@ -106,10 +106,8 @@ class ForkServer:
             self._way.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _MAX)
             with theirs:
                 command = [sys.executable, __file__, str(theirs.fileno())]
-                usual = {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-                self._server = subprocess.Popen(
-                    command, env={**os.environ, **usual}, pass_fds=[theirs.fileno()], start_new_session=True
-                )
+                env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+                self._server = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()], start_new_session=True)
         return self._way
 
 
@@ -172,8 +170,7 @@ def _become(cwd: str, env: dict[str, str], handed: list[int], base: list[str]) -
 def main() -> None:
     """Serve, and in each child run what it is to be."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    inherited = {entry for entry in os.environ["PYTHONPATH"].split(os.pathsep) if entry}
-    base = [entry for entry in sys.path[1:] if entry not in inherited]
+    base = sys.path[1:]
     for name in _PRELOADED:
         importlib.import_module(name)
     gc.collect()
