@@ -40,10 +40,8 @@ async def test_a_child_has_its_own_folder_environment_and_session(tmp_path: Path
     (tmp_path / "own.py").write_text(OWN)
     other = finished([*RUN, "node", "own", "--port", "0"], cwd=tmp_path, FRAMEHOLD_KEYS=KEY)
     assert other.returncode == 2 and "KeyError: 'OWN'" in other.stderr
-    log = tmp_path / "log"
-    child = Child(
-        [*RUN, "node", "own", "--port", "0"], log, env={"OWN": "named", "PATH": "/usr/bin:/bin"}, cwd=tmp_path
-    )
+    env = {"OWN": "named", "FRAMEHOLD_KEYS": KEY, "PATH": "/usr/bin:/bin"}
+    child = Child([*RUN, "node", "own", "--port", "0"], tmp_path / "log", env=env, cwd=tmp_path)
     child.launch()
     try:
         await child.until(lambda: " serves " in child.log(), "its start")
