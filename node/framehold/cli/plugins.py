@@ -8,6 +8,7 @@ of the load tests is not installed, its commands say how to install it.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 
@@ -20,11 +21,16 @@ from .show import visible
 GROUP = "framehold.commands"
 _LOAD_TESTS = "load"
 """The name of the entry point that framehold-loadtest registers."""
+_HAVE_THEM = weakref.WeakSet[typer.Typer]()
 _ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 def add(app: typer.Typer, found: Iterable[EntryPoint] | None = None) -> None:
-    """Add the commands of the entry points `found`; by default, of all installed ones."""
+    """Add the commands of the entry points `found`; by default, of all installed ones. A second call for an app adds
+    nothing."""
+    if app in _HAVE_THEM:
+        return
+    _HAVE_THEM.add(app)
     points = list(entry_points(group=GROUP) if found is None else found)
     if all(point.name != _LOAD_TESTS for point in points):
         for command in ("load", "bench"):
