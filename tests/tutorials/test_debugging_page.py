@@ -13,7 +13,7 @@ from tests.cli.terminal import Terminal
 from tests.tutorials.page import blocks
 from tests.tutorials.test_first_server import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 
 KEY = "00112233445566778899aabbccddeeff" * 2
 

@@ -20,9 +20,13 @@ from pathlib import Path
 
 import pytest
 
+import framehold
+from framehold.cli.serve import target
 from tests.cli.terminal import Terminal
+from tests.node.nodes import served
 from tests.processes import DEADLINE, ROOT, Child, environment
 from tests.tutorials.page import Block, blocks
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 
@@ -181,6 +185,27 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         reading.stops()
 
 
+@pytest.mark.parametrize("place", [0, 1], ids=["as it is written first", "with the marks"])
+async def test_the_server_of_the_page_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+    """Each of its two versions asks what the page shows, and charges once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, "server", sys)  # so that it is taken out again
+    path = tmp_path / "server.py"
+    path.write_text([block.text for block in blocks(PAGE) if block.title == "server.py"][place])
+    app = framehold.asgi(target.found(str(path)))
+    async with served(app) as url, Caller(url) as caller:
+        arguments = {"item": "tea"}
+        first = await caller.call("order", arguments=arguments)
+        second = await caller.retry("order", first.token, first.accept(sure=True), arguments=arguments)
+        last = await caller.retry("order", second.token, second.accept(street="Elm"), arguments=arguments)
+    assert first.messages == ["Order tea?"]
+    assert second.messages == ["Thank you, paid for tea. Where shall I bring it?"]
+    assert last.text == "paid for tea; it comes to Elm."
+    assert (tmp_path / "charges.txt").read_text() == "tea\n"
+
+
+@pytest.mark.nightly
 async def test_a_reader_sees_what_the_page_shows(reader: Reader) -> None:
     """From the first file to the last test, in order. The killed call of the unmarked tool is lost; that of the marked
     tool goes on at another process, and its effect ran once."""
@@ -191,6 +216,7 @@ async def test_a_reader_sees_what_the_page_shows(reader: Reader) -> None:
     assert len(reader.fleets) == 2
 
 
+@pytest.mark.nightly
 async def test_the_test_of_the_page_finds_the_mistake(reader: Reader) -> None:
     """As the page says: without `once` its test fails."""
     files = {block.title: block.text for block in blocks(PAGE) if block.title}
@@ -214,6 +240,7 @@ def packages_without_framehold(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_the_install_commands(tmp_path: Path) -> None:
     """They install what is committed in this repository, and the command runs from the new environment."""
     [block] = INSTALL

@@ -15,7 +15,7 @@ from tests.tutorials.over_http import over_http
 from tests.tutorials.person import Person, folders, model, said
 from tests.tutorials.programs import form_question, gathered, own_codec, url_question
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 
 FULL = {"day": form_question.FULL, "bicycles": 2}
 plainly = {"plain SDK, 2025": (lambda server: server.streamable_http_app(), "legacy")}

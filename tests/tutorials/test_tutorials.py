@@ -23,7 +23,7 @@ from tests.tutorials.cases import CASES, Case, accept, tool
 from tests.tutorials.over_http import over_http
 from tests.tutorials.person import Person, folders, model
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 VERSIONS = {"2025": "2025-11-25", "2026": "2026-07-28"}

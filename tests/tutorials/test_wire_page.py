@@ -14,7 +14,7 @@ from tests.cli.processes import up
 from tests.processes import DEADLINE, environment
 from tests.tutorials.page import blocks
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 
 PAGE = "wire.md"
 ADDRESS = "http://127.0.0.1:8080/mcp"
