@@ -128,15 +128,6 @@ async def test_the_hint_names_a_node_to_kill(fleet: Up) -> None:
     assert hint + fate in fleet.said
 
 
-async def test_a_server_without_tools(tmp_path: Path) -> None:
-    """Without tools there is no hint to kill a node during a call."""
-    (tmp_path / "bare.py").write_text("from mcp.server import MCPServer\nmcp = MCPServer('bare')")
-    async with up(tmp_path, str(tmp_path / "bare.py"), "--port", "0", "--nodes", "1") as running:
-        text = await running.hears("Ctrl-C stops everything.")
-        assert "It shows no tools." in text and "kill -9" not in text and "1 node, a router" in text
-        assert await running.end() == 0
-
-
 async def test_a_store_of_ones_own_keeps_open_calls(tmp_path: Path) -> None:
     """The table and the last line say so."""
     redis = RedisServer()
@@ -243,9 +234,11 @@ async def test_ctrl_c_during_the_start(tmp_path: Path) -> None:
 
 
 async def test_a_killed_supervisor_leaves_no_process(tmp_path: Path) -> None:
-    """The redis-server ends too."""
-    async with up(tmp_path, "--port", "0", "--nodes", "1") as running:
-        await running.hears("Ctrl-C stops everything.")
+    """The redis-server ends too. Its server has no tools: there is no hint to kill a node during a call."""
+    (tmp_path / "bare.py").write_text("from mcp.server import MCPServer\nmcp = MCPServer('bare')")
+    async with up(tmp_path, str(tmp_path / "bare.py"), "--port", "0", "--nodes", "1") as running:
+        text = await running.hears("Ctrl-C stops everything.")
+        assert "It shows no tools." in text and "kill -9" not in text and "1 node, a router" in text
         assert len(running.seen) >= 3
         running.send_signal(signal.SIGKILL)
         await running.nothing_left()
