@@ -15,7 +15,9 @@ from tests.fleet.day.scenes import SCENES, Scene, nothing
 from tests.fleet.day.stage import SOON, Day
 from tests.fleet.day.voices import Voices
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone, pytest.mark.chart]
+# `make test` holds each voice by itself: tests/cli/operate/test_status.py, tests/router/test_attention.py,
+# tests/dashboard/test_first_glance.py, tests/router/test_metrics.py and tests/helm/test_alerts.py.
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone, pytest.mark.chart, pytest.mark.nightly]
 
 WELL = Scene("all is well", nothing, nothing)
 
