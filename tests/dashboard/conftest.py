@@ -78,8 +78,11 @@ def screens(browser: Browser) -> Screens:
 
 
 @pytest.fixture
-def views(browser: Browser, foxes: Mapping[str, Firefox]) -> Views:
-    """Opens pages in either browser: `async with views("firefox", "dark", root) as view`."""
+def views(browser: Browser, request: pytest.FixtureRequest) -> Views:
+    """Opens pages in either browser: `async with views("firefox", "dark", root) as view`. Firefox is started for tests
+    that are marked with it."""
+    wanted = request.node.get_closest_marker("firefox") is not None
+    foxes: Mapping[str, Firefox] = request.getfixturevalue("foxes") if wanted else {}
 
     def opened(name: str, scheme: str, root: str) -> AbstractAsyncContextManager[View]:
         return screen(browser, root, Look(scheme)) if name == "chromium" else foxes[scheme].view(root)

@@ -148,6 +148,8 @@ async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: st
     assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
 
 
+# It waits for four looks of the page; the test above has the focus in a row that stays.
+@pytest.mark.nightly
 async def test_the_focus_is_given_back_to_a_row_that_was_drawn_anew(at_fleet: Screen, fleet: Stage) -> None:
     """Its node was silent while the dialog was open, so the row was gone for one look."""
     call, _ = await fleet.parked_at(NODES[2])

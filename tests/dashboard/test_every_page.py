@@ -36,9 +36,16 @@ def address(fleet: Stage, page: str) -> str:
     return PAGES[page].format(call=call_of(fleet.calls[0][1].token))
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+WINDOWS = (
+    ("chromium", "light"),
+    pytest.param("chromium", "dark", marks=pytest.mark.nightly),
+    *(pytest.param("firefox", scheme, marks=(pytest.mark.firefox, pytest.mark.nightly)) for scheme in SCHEMES),
+)
+"""Browsers and colour schemes. A page that is well in the first of them seldom is not in the others."""
+
+
+@pytest.mark.parametrize(("browser_name", "scheme"), WINDOWS)
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("browser_name", ("chromium", "firefox"))
 async def test_it_loads(fleet: Stage, views: Views, browser_name: str, page: str, scheme: str) -> None:
     """Without an error; in a window of each size nothing is wider than its place, and axe finds nothing serious."""
     async with views(browser_name, scheme, fleet.root) as view:

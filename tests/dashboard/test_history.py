@@ -34,7 +34,9 @@ async def at_past(screens: Screens, root: str) -> AsyncIterator[Screen]:
         yield opened
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=str)
+@pytest.mark.parametrize(
+    "look", [LOOKS[0], *(pytest.param(look, marks=pytest.mark.nightly) for look in LOOKS[1:])], ids=str
+)
 @pytest.mark.parametrize("page", PAGES)
 async def test_each_page_loads_and_can_be_used_by_all(root: str, screens: Screens, page: str, look: Look) -> None:
     async with screens(root, look) as screen:

@@ -21,6 +21,8 @@ PAGES = (
     f"/nodes/{quote(HOSTILE[0], safe='')}",
     "/nodes/one",
 )
+NAMES = [HOSTILE[0], *(pytest.param(name, marks=pytest.mark.nightly) for name in HOSTILE[1:])]
+"""All of them are on the pages above in each `make test`; one by one, most are asked for at night."""
 _TEXT = "() => document.body.textContent"
 _MADE = """() => document.querySelectorAll(
   "main script, main iframe, main object, main svg[onload], main [onerror], main img[src=x]").length"""
@@ -48,7 +50,7 @@ async def test_names_are_shown_as_text(at_crowd: Screen, path: str) -> None:
     await harmless(at_crowd)
 
 
-@pytest.mark.parametrize("tool", HOSTILE)
+@pytest.mark.parametrize("tool", NAMES)
 async def test_a_tool_of_any_name_is_found(at_crowd: Screen, many: Crowd, tool: str) -> None:
     """By its name in the address, and each row shows it in full to those who point at it."""
     await at_crowd.open(f"/leases?tool={quote(tool)}")
@@ -58,7 +60,7 @@ async def test_a_tool_of_any_name_is_found(at_crowd: Screen, many: Crowd, tool: 
     await harmless(at_crowd)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", NAMES)
 async def test_a_link_with_any_name_leads_to_a_page(at_crowd: Screen, name: str) -> None:
     """Whoever sends an operator a link names nodes and calls at will: the page shows the name, and says what it has."""
     at_crowd.expects("404 GET", "502 GET")

@@ -331,7 +331,11 @@ async def test_by_keyboard_alone(player: Player) -> None:
     assert await page.get_by_label("water").is_checked()
 
 
-@pytest.mark.parametrize("look", [*LOOKS, Look("light", 700, 900)], ids=str)
+@pytest.mark.parametrize(
+    "look",
+    [LOOKS[0], *(pytest.param(look, marks=pytest.mark.nightly) for look in (*LOOKS[1:], Look("light", 700, 900)))],
+    ids=str,
+)
 async def test_it_fits_and_axe_finds_nothing(played: Up, screens: Screens, look: Look) -> None:
     """With arguments, with a form that has all kinds of fields, with faults in it, and at the end; in each scheme."""
     async with screens(played.url, look) as screen:

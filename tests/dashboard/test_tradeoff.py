@@ -73,6 +73,7 @@ async def test_each_condition_has_a_table_of_all_options(way: Line, page: Screen
     assert "NaN" not in await page.shown() and "undefined" not in await page.shown()
 
 
+@pytest.mark.nightly
 async def test_parts_make_one_number_and_are_told_beside_it(way: Line, page: Screen) -> None:
     """The slowest round, all bytes, the largest token, all processes; in the unit of the report."""
     rounds = {
@@ -120,6 +121,7 @@ async def test_what_was_not_measured_says_so_and_why(way: Line, page: Screen) ->
     assert await page.findings() == []
 
 
+@pytest.mark.nightly
 async def test_an_option_is_cleared_only_where_it_was_looked_at(way: Line, page: Screen) -> None:
     """It harms wherever it harms once; without harm, and not looked at everywhere, nobody knows."""
     lost = {"lost_share": share(1200, 2400), "repeated_share": share(1, 400)}
@@ -175,6 +177,7 @@ async def test_a_report_that_is_broken_is_named_as_that(way: Line, page: Screen)
     await page.sees("This could not be shown", "What is shown is the report that was read last", "Calls per second")
 
 
+@pytest.mark.nightly
 async def test_the_report_is_saved_as_a_table(way: Line, page: Screen) -> None:
     """A row for each metric of each cell."""
     await shown(page, way, cell("E", "steady", seconds_to_recover={"missing": "nothing fails"}))

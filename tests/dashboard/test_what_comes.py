@@ -80,7 +80,16 @@ async def test_a_flood_of_events_is_drawn_as_it_comes_and_not_kept(way: Line, pa
     assert kept == 200
 
 
-@pytest.mark.parametrize("path", ["", "/ring", "/nodes", "/nodes/harbour", "/leases", "/failovers", "/tradeoff"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "/leases"),
+        *(
+            pytest.param(path, marks=pytest.mark.nightly)
+            for path in ("/ring", "/nodes", "/nodes/harbour", "/failovers", "/tradeoff")
+        ),
+    ],
+)
 async def test_a_router_of_an_older_release_is_shown_as_far_as_it_says(way: Line, page: Screen, path: str) -> None:
     """Behind one balancer: the page came from a router that was upgraded, the answers come from one that wasn't."""
     way.older, way.stream = True, "refused"

@@ -23,7 +23,8 @@ from tests.helm.chart.render import VERSION
 from tests.helm.image import dockerfile, rehearsal, root
 from tests.helm.image.rehearsal import Builder, Image
 
-pytestmark = pytest.mark.chart
+# A commit seldom breaks an image; tests/helm/image has what is in its folders, and how `make kube` builds it.
+pytestmark = [pytest.mark.chart, pytest.mark.nightly]
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples/image"
