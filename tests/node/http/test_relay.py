@@ -24,7 +24,7 @@ from framehold_core.ids import is_call_id
 from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
-from tests.processes import until
+from tests.processes import DEADLINE, until
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
@@ -93,6 +93,24 @@ async def fleet(redis: RedisServer, namespace: str, *names: str, **settings: Any
 async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, Site]]:
     async with fleet(redis, tmp_path.name, "a", "b", route_headers=True) as sites:
         yield sites["a"], sites["b"]
+
+
+async def say_address(site: Site, address: str, to: Site) -> None:
+    """Have a node's lease say that it is reached there, until another one knows. Neither waits for its next time."""
+    heartbeat, peers = site.app.attached.runtime.heartbeat, to.app.attached.runtime.peers
+    heartbeat.address = address
+    heartbeat.announce(heartbeat.state)
+    peers.mint()
+    node = heartbeat.lease.node
+    async with asyncio.timeout(DEADLINE):
+        while _url(peers, node) != address:
+            await peers._membership.refresh()
+            await asyncio.sleep(0.01)
+
+
+def _url(peers: Any, node: str) -> str | None:
+    member = peers._membership.fleet.members.get(node)
+    return None if member is None else member.url
 
 
 async def test_a_retry_finds_its_frame_through_any_node(pair: tuple[Site, Site]) -> None:
@@ -164,24 +182,15 @@ async def test_an_owner_that_is_out_of_reach(redis: RedisServer, tmp_path: Any) 
         async with Caller(a.url) as at_a, Caller(b.url) as at_b:
             asked = await at_a.call("ask")
             answers = asked.accept(word="aye")
-            heartbeat = a.app.attached.runtime.heartbeat
-            where, heartbeat.address = heartbeat.address, "http://127.0.0.1:1"
-            peers = b.app.attached.runtime.peers
-            peers.mint()
-            await until(lambda: _url(peers, "a") == "http://127.0.0.1:1", "the wrong address to spread")
+            where = a.app.attached.runtime.heartbeat.address
+            await say_address(a, "http://127.0.0.1:1", b)
             async with asyncio.timeout(6):
                 result = await at_b.retry("ask", asked.token, answers)
             assert (result.status, result.code) == (503, -32603)
             assert int(result.headers["retry-after"]) >= 1
             assert "can't be reached" in result.text
-            heartbeat.address = where
-            await until(lambda: _url(peers, "a") == where, "the right address to spread")
+            await say_address(a, where, b)
             assert (await at_b.retry("ask", asked.token, answers)).text == "aye at a"
-
-
-def _url(peers: Any, node: str) -> str | None:
-    member = peers._membership.fleet.members.get(node)
-    return None if member is None else member.url
 
 
 async def test_a_router_names_the_call(pair: tuple[Site, Site]) -> None:
@@ -307,6 +316,7 @@ async def test_a_session_outlives_a_lapse(redis: RedisServer, tmp_path: Any) -> 
         before = heartbeat.lease.incarnation
         with redis.client() as client:
             client.delete(f"fh:{tmp_path.name}:node:a")
+        heartbeat.announce(heartbeat.state)
         await until(lambda: heartbeat.lease.incarnation != before and heartbeat.lease.beat, "the new incarnation")
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
         for site in sites.values():

@@ -21,12 +21,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
+from framehold.http import outages
 from framehold.http.outages import TRIES
 from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
-from tests.node.http.test_relay import ACCEPT, INITIALIZE, SECRET_HEADER, Site, _url, fleet
+from tests.node.http.test_relay import ACCEPT, INITIALIZE, SECRET_HEADER, Site, fleet, say_address
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
-from tests.processes import until
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
@@ -39,15 +39,6 @@ LOUD = {"io.modelcontextprotocol/logLevel": "debug"}
 async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, Site]]:
     async with fleet(redis, tmp_path.name, "a", "b") as sites:
         yield sites["a"], sites["b"]
-
-
-async def say_address(site: Site, address: str, to: Site) -> None:
-    """Have a node's lease say that it is reached there, until another one knows."""
-    heartbeat, peers = site.app.attached.runtime.heartbeat, to.app.attached.runtime.peers
-    heartbeat.address = address
-    peers.mint()
-    node = heartbeat.lease.node
-    await until(lambda: _url(peers, node) == address, "the address to spread")
 
 
 @asynccontextmanager
@@ -86,8 +77,11 @@ ODD = ["", "nonsense", "http://a..b:1", f"http://{'x' * 70}.b:1", "ftp://127.0.0
 
 
 @pytest.mark.parametrize("address", ODD)
-async def test_an_address_that_is_none(pair: tuple[Site, Site], address: str, caplog: pytest.LogCaptureFixture) -> None:
-    """503 when a dead owner's lease would have run out, nothing consumed, and one line in the log, not one a try."""
+async def test_an_address_that_is_none(
+    pair: tuple[Site, Site], address: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503 when the owner was waited for, nothing consumed, and one line in the log, not one a try."""
+    monkeypatch.setattr(outages, "PATIENCE", 1.0)
     a, b = pair
     where = a.app.attached.runtime.heartbeat.address
     async with Caller(a.url) as at_a, Caller(b.url) as at_b:
@@ -202,6 +196,8 @@ async def test_a_session_while_the_store_is_away(tmp_path: Any) -> None:
             result = await http.post(sites["b"].url, json=PING, headers=session)
             assert (result.status_code, result.headers["retry-after"]) == (503, "1")
             assert (await http.post(sites["a"].url, json=PING, headers=session)).status_code == 200
+            # Without a store the nodes would take their drain's time to end.
+            store.start()
     finally:
         store.remove()
 
@@ -305,7 +301,9 @@ async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp
     assert [event["params"]["data"] for event in done.events] == ["seen by b", "seen by a"]
 
 
-async def test_a_wait_is_one_request_to_a_middleware(redis: RedisServer, tmp_path: Any) -> None:
+async def test_a_wait_is_one_request_to_a_middleware(
+    redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An author's middleware counts a retry once where it arrives and once where it is served, however long its owner
     is out of reach."""
     counted: list[str] = []
@@ -317,18 +315,18 @@ async def test_a_wait_is_one_request_to_a_middleware(redis: RedisServer, tmp_pat
 
         return _server(name, count)
 
+    monkeypatch.setattr(outages, "PATIENCE", 1.0)
     apps: list[Any] = []
     made = built(redis, tmp_path.name, counting, lambda _, app: apps.append(app) or app)
     async with made as urls, Caller(urls["a"]) as at_a, Caller(urls["b"]) as at_b:
         asked = await at_a.call("one")
         counted.clear()
-        heartbeat, peers = apps[0].attached.runtime.heartbeat, apps[1].attached.runtime.peers
-        where, heartbeat.address = heartbeat.address, "http://127.0.0.1:1"
-        peers.mint()
-        await until(lambda: _url(peers, "a") == "http://127.0.0.1:1", "the wrong address to spread")
+        a, b = (Site(app, urls[name]) for name, app in zip("ab", apps, strict=True))
+        where = apps[0].attached.runtime.heartbeat.address
+        await say_address(a, "http://127.0.0.1:1", b)
         result = await at_b.retry("one", asked.token, asked.accept(word="x"))
         assert (result.status, counted) == (503, ["b"])
-        heartbeat.address = where
+        await say_address(a, where, b)
         done = await at_b.retry("one", asked.token, asked.accept(word="x"))
         assert done.text == "done at a"
         assert counted[-1] == "a"
