@@ -20,7 +20,7 @@ from mcp.types import (
 from tests.processes import DEADLINE
 
 VERSION = "2026-07-28"
-EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+EVERYTHING: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 """All that a client can be asked."""
 
 
@@ -104,7 +104,7 @@ class Caller:
         self._ids = itertools.count(1)
         self._http = httpx2.AsyncClient(verify=_trusted(), timeout=DEADLINE, limits=httpx2.Limits(max_connections=300))
 
-    async def __aenter__(self) -> Caller:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

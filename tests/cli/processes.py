@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.processes import RUN, Child, alive, descendants, environment, until
 
@@ -19,7 +20,7 @@ class Up(Child):
         env = environment(TMPDIR=str(folder), XDG_RUNTIME_DIR=str(folder), **settings)
         super().__init__([*run, "up", *arguments], folder / "up.log", env=env)
         self.seen: set[int] = set()
-        self.beside = {"XDG_RUNTIME_DIR": str(folder)}
+        self.beside: dict[str, Any] = {"XDG_RUNTIME_DIR": str(folder)}
         """In the environment of who runs commands beside it, as the same user."""
 
     @property

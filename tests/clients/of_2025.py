@@ -21,7 +21,7 @@ async def _directly(_: str, effect: Callable[..., Awaitable[None]], *arguments: 
     await effect(*arguments)
 
 
-booking.framehold = SimpleNamespace(once=_directly)
+vars(booking)["framehold"] = SimpleNamespace(once=_directly)
 _inner = booking.mcp.streamable_http_app()
 _KNOWN = {version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS}
 

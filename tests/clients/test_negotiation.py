@@ -70,7 +70,7 @@ async def book(url: str, mode: str) -> tuple[str, Wire]:
     """Book a table; the protocol version that the client settled for, and what went over the wire."""
     asked: list[str] = []
 
-    async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
         assert isinstance(params, ElicitRequestFormParams)
         asked.append(params.message)
         return ElicitResult(
@@ -78,7 +78,7 @@ async def book(url: str, mode: str) -> tuple[str, Wire]:
         )
 
     wire = Wire()
-    hooks = {"request": [wire.request], "response": [wire.response]}
+    hooks: dict[str, list[Any]] = {"request": [wire.request], "response": [wire.response]}
     async with httpx2.AsyncClient(event_hooks=hooks, timeout=30) as http:
         transport = streamable_http_client(url, http_client=http)
         async with Client(transport, mode=mode, elicitation_callback=answer) as client:

@@ -8,6 +8,7 @@ import base64
 import json
 import logging
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
@@ -76,11 +77,12 @@ def test_a_codec_that_is_not_known_is_named() -> None:
 @pytest.mark.parametrize("tag", [token_claims.OURS, token_claims.REPLAY, token_claims.MARKED])
 def test_claims_of_the_next_version_are_none_of_this_release(tag: str) -> None:
     """Their token is refused as any that can't be read: -32602."""
-    reads = {
+    readers: dict[str, Callable[[str], object]] = {
         token_claims.OURS: token_claims.read,
         token_claims.REPLAY: token_claims.carried,
         token_claims.MARKED: token_claims.marked,
-    }[tag]
+    }
+    reads = readers[tag]
     for state in _states(tag):
         assert reads(state) is not None
         assert reads(f"{tag}[{token_claims.VERSION + 1}{state[3:]}") is None

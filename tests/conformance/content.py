@@ -217,7 +217,7 @@ def _prompts(mcp: MCPServer[Any]) -> None:
         image = ImageContent(type="image", data=PIXEL, mime_type="image/png")
         return [UserMessage(image), UserMessage("Look at the above.")]
 
-    @mcp.completion()
+    @mcp.completion()  # type: ignore[no-untyped-call, untyped-decorator]  # the SDK has no types here
     async def complete(
         ref: PromptReference | ResourceTemplateReference,
         argument: CompletionArgument,

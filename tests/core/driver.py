@@ -60,6 +60,10 @@ class Shelf:
     def __init__(self) -> None:
         self.stored: Stored | None = None
 
+    def lose(self) -> None:
+        """The store went back to before the call's first write."""
+        self.stored = None
+
 
 def answer(key: str, text: str = "yes") -> Answer:
     """A client's answer to the ask `key`."""
@@ -90,6 +94,10 @@ class Node:
         self._packed: tuple[Write, writes.Packed] | None = None
         self._arrivals = 0
         self._seals = 0
+
+    def phase(self) -> Phase:
+        """Where the call is. A type checker takes the attribute `call.phase` for what the last assert found there."""
+        return self.call.phase
 
     # ---- what happens to a call
 
@@ -137,10 +145,10 @@ class Node:
         self.feed(Retry(waiter, token.round, token.epoch, token.round_history, node, answers, self.lease))
         return waiter
 
-    def leave(self, waiter: Waiter) -> tuple[Effect, ...]:
+    def leave(self, waiter: int) -> tuple[Effect, ...]:
         """The request behind `waiter` disconnects."""
         self.waits.discard(waiter)
-        return self.feed(Left(waiter))
+        return self.feed(Left(Waiter(waiter)))
 
     def asks(self, *keys: str) -> tuple[Effect, ...]:
         """The handler waits for these answers."""
@@ -273,7 +281,7 @@ def reach(phase: Phase) -> Node:
             node.lapse()
             node.retry(answer("a"))
     elif phase is Phase.HEALING:
-        node.shelf.stored = None
+        node.shelf.lose()
         node.asks("b")
         node.commit()
     elif phase is Phase.STRANDED:

@@ -64,7 +64,8 @@ def test_an_event_without_a_row_is_a_bug_of_the_shell_and_changes_nothing() -> N
 def test_a_row_that_leads_where_it_may_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     node = reach(Phase.PARKED)
     row = TABLE[Phase.PARKED, Evict]
-    monkeypatch.setitem(TABLE, (Phase.PARKED, Evict), Row(row.move, (Phase.PARKED,)))
+    place: tuple[Phase, type[Any]] = Phase.PARKED, Evict
+    monkeypatch.setitem(TABLE, place, Row(row.move, (Phase.PARKED,)))
     with pytest.raises(ProtocolError, match="Evict led from PARKED to IDLE"):
         node.feed(Evict())
 

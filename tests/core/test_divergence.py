@@ -73,7 +73,12 @@ def test_nothing_stands_where_no_words_are_known() -> None:
 def test_the_words_of_an_entry_are_asked_for_only_when_something_is_to_be_said() -> None:
     """They are sealed: opening them costs, and may fail where nobody needs them."""
     opened: list[int] = []
-    cursor = Cursor(ASKED, lambda item: str(opened.append(item.n)))
+
+    def told_of(item: Entry) -> str:
+        opened.append(item.n)
+        return ""
+
+    cursor = Cursor(ASKED, told_of)
     cursor.ask("units", "fp-units", MAIN, "Which units?")
     cursor.finish()
     assert opened == []

@@ -24,8 +24,9 @@ from framehold_core.effects import (
 )
 from framehold_core.events import Acked, Drain, Finished, Recheck, StoreBack, WriteRefused
 from framehold_core.journal import Kind, decode_all
-from framehold_core.recovery import MAX_TRIES, UNKEPT
+from framehold_core.recovery import UNKEPT
 from framehold_core.requests import RecordState, Verdict
+from framehold_core.takeover import MAX_TRIES
 from framehold_core.writes import once_digest
 from tests.core.driver import Node, answer, parked, reach, resumed, running
 
@@ -41,7 +42,7 @@ def ops(effects: tuple[Effect, ...]) -> list[Op]:
 def test_a_live_frame_heals_a_record_that_is_missing(act: object) -> None:
     """Rule 7: the whole journal again, one epoch on, then the write that found it out."""
     node = resumed()
-    node.shelf.stored = None
+    node.shelf.lose()
     act(node)  # type: ignore[operator]  # one of the three above
     blocked = node.call.outbox.in_flight
     assert ops(node.commit()) == [Op.HEAL]
@@ -69,18 +70,19 @@ def test_a_live_frame_heals_a_record_that_lost_its_last_round() -> None:
 def test_healing_stands_in_for_verification() -> None:
     """A lapse and a store that went back at once: one raise of the epoch is enough."""
     node = parked()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.lapse()
     node.retry(answer("a"))
     assert ops(node.commit()) == [Op.HEAL]
     node.retry(answer("a"))
     assert node.commit() == (Deliver((answer("a"),)),)
-    assert node.call.incarnation == node.shelf.stored.record.incarnation == "n1-i2"  # type: ignore[union-attr]  # a missing one fails
+    assert node.shelf.stored is not None
+    assert node.call.incarnation == node.shelf.stored.record.incarnation == "n1-i2"
 
 
 def test_an_intent_of_a_parked_call_heals_and_stays_parked() -> None:
     node = parked()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.intends()
     node.commit()
     node.commit()
@@ -92,7 +94,7 @@ def test_a_result_heals_too() -> None:
     node = parked()
     node.intends()
     node.commit()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.results()
     node.flush()
     node.commit()
@@ -137,7 +139,7 @@ def test_a_heal_without_a_store_is_stranded_and_goes_on_later() -> None:
     assert node.call.phase is Phase.STRANDED and isinstance(node.heard[2], Refusal)
     assert ops(node.feed(StoreBack())) == [Op.HEAL]
     node.commit_all()
-    assert node.call.phase is Phase.PARKED
+    assert node.phase() is Phase.PARKED
 
 
 def test_the_frame_survives_whoever_waited_while_its_questions_heal() -> None:
@@ -149,7 +151,7 @@ def test_the_frame_survives_whoever_waited_while_its_questions_heal() -> None:
 
 def test_a_running_handler_runs_on_after_a_heal_that_everybody_left() -> None:
     node = resumed()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.intends()
     node.commit()
     node.leave(2)
@@ -159,7 +161,7 @@ def test_a_running_handler_runs_on_after_a_heal_that_everybody_left() -> None:
 
 def test_a_handler_that_ends_while_its_intent_is_healed_answers() -> None:
     node = resumed()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.intends()
     node.commit()
     node.feed(Finished("42"))
@@ -171,7 +173,7 @@ def test_a_healed_result_does_not_hide_the_end_of_the_round() -> None:
     node = resumed()
     node.intends()
     node.commit()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.results()
     node.asks("b")
     node.commit_all()
@@ -181,7 +183,7 @@ def test_a_healed_result_does_not_hide_the_end_of_the_round() -> None:
 def healed_with_two_requests() -> Node:
     """An intent was healed; request 2 had waited for the round, request 3 came meanwhile."""
     node = resumed()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.intends()
     node.commit()
     node.retry(answer("a"))
@@ -209,7 +211,7 @@ def test_a_held_request_hears_an_ungated_outcome_too() -> None:
 
 def test_answers_wait_for_a_heal_that_is_stranded() -> None:
     node = parked()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.intends()
     node.commit()
     node.store_down()
@@ -252,7 +254,7 @@ def test_round_1_that_can_be_neither_healed_nor_kept_goes() -> None:
     node.results()
     node.flush()
     node.commit()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.asks("a")
     node.commit()
     node.store_down()
@@ -263,7 +265,7 @@ def test_answers_that_no_write_has_carried_are_not_healed() -> None:
     """Rule 2: they go with the write that found the store behind, which has their entries. A digest without them would
     be taken for an answered round that nobody can replay."""
     node = resumed()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.intends()
     node.commit()
     node.commit()
@@ -284,10 +286,10 @@ def recheck(node: Node) -> tuple[Effect, ...]:
 def test_a_release_that_finds_the_store_behind_heals_it_first() -> None:
     """Rule 7: the frame is the only whole copy. It goes when the record stands again."""
     node = parked()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.feed(Drain())
     assert ops(node.commit()) == [Op.HEAL] and node.call.phase is Phase.HEALING
-    assert ops(node.commit()) == [Op.RELEASE] and node.call.phase is Phase.RELEASING
+    assert ops(node.commit()) == [Op.RELEASE] and node.phase() is Phase.RELEASING
     assert node.commit() == (Cancel("released"), Forget())
     given = node.shelf.stored
     assert given is not None and (given.record.state, given.record.round) == (RecordState.RELEASED, 1)
@@ -296,7 +298,7 @@ def test_a_release_that_finds_the_store_behind_heals_it_first() -> None:
 
 def test_a_retry_that_comes_while_a_release_heals_is_decided_from_the_record() -> None:
     node = parked()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.feed(Drain())
     node.commit()
     node.retry(answer("a"))
@@ -308,7 +310,7 @@ def test_a_retry_that_comes_while_a_release_heals_is_decided_from_the_record() -
 
 def test_a_release_whose_heal_finds_no_store_waits_for_it() -> None:
     node = parked()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.feed(Drain())
     node.commit()
     node.store_down()
@@ -328,11 +330,11 @@ def test_a_release_is_sent_again_when_the_record_moved_while_it_was_healed() -> 
 def test_a_check_heals_a_parked_frame_at_once() -> None:
     """Rule 7: not at its next round. The call waits for its client all the while."""
     node = parked()
-    node.shelf.stored = None
+    node.shelf.lose()
     assert ops(recheck(node)) == [Op.VERIFY] and node.call.phase is Phase.PARKED
     assert ops(node.commit()) == [Op.HEAL]
     assert node.commit() == ()
-    assert node.call.phase is Phase.PARKED and node.call.outbox.in_flight is None
+    assert node.phase() is Phase.PARKED and node.call.outbox.in_flight is None
     healed = node.shelf.stored
     assert healed is not None and (healed.record.round, healed.record.epoch) == (1, node.call.epoch)
 
@@ -355,7 +357,7 @@ def test_a_check_goes_behind_the_write_in_flight() -> None:
     node.intends()
     assert recheck(node) == ()
     node.submit()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.feed(Acked(1, 3, node.call.history, True))
     assert [write.op for write in (node.call.outbox.in_flight,) if write] == [Op.VERIFY]
 
@@ -371,7 +373,7 @@ def test_a_check_is_made_once() -> None:
 def test_a_frame_that_heals_already_needs_no_check() -> None:
     """The write behind the heal finds out whether the store went back again."""
     node = parked()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.intends()
     node.commit()
     before = node.call

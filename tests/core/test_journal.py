@@ -74,7 +74,7 @@ def test_a_damaged_entry_is_refused_or_reads_at_its_own_position(place: int, byt
         item = decode(RAW[:place] + byte + RAW[place + 1 :], 3)
     except JournalError:
         return
-    assert item.n == 3 and isinstance(item.kind, Kind) and isinstance(item.value, bytes)
+    assert (item.n, type(item.kind), type(item.value)) == (3, Kind, bytes)
 
 
 DAMAGED = {

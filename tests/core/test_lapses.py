@@ -77,7 +77,7 @@ def test_questions_are_asked_again_only_by_who_may_own_the_call() -> None:
     assert node.heard[shut] == Refusal(Reason.UNAVAILABLE, 2) and node.call.phase is Phase.PARKED
     lapsed(node)
     late = node.retry(answer("a"), token=token)
-    assert node.call.phase is Phase.VERIFYING and late not in node.heard
+    assert node.phase() is Phase.VERIFYING and late not in node.heard
     node.commit()
     assert isinstance(asked := node.heard[late], Questions) and asked.epoch == 2
 
@@ -209,7 +209,7 @@ def test_what_the_handler_does_meanwhile_lines_up_behind_the_verification() -> N
     node = lapsed(resumed())
     assert node.asks("b") == () and node.call.phase is Phase.PARKING
     node.commit_all()
-    assert node.call.phase is Phase.PARKED and node.call.epoch == 2 and node.token is not None
+    assert node.phase() is Phase.PARKED and node.call.epoch == 2 and node.token is not None
     assert node.token.epoch == 2
 
 
@@ -343,7 +343,7 @@ def test_whoever_is_held_is_decided_under_the_lease_as_it_is_now(phase: Phase) -
 
 def test_a_heal_serves_as_the_verification() -> None:
     node = resumed()
-    node.shelf.stored = None
+    node.shelf.lose()
     node.lapse()
     node.renew()
     assert ops(node.commit()) == [Op.HEAL]
@@ -357,14 +357,14 @@ def test_a_withheld_effect_goes_after_the_heal() -> None:
     reply = node.submit()
     lapsed(node)
     node.hear(*reply)
-    node.shelf.stored = None
+    node.shelf.lose()
     node.commit()
     assert node.commit() == (Go(K),)
 
 
 def test_a_handler_that_ends_during_the_heal_is_heard_after_it() -> None:
     node = resumed()
-    node.shelf.stored = None
+    node.shelf.lose()
     lapsed(node)
     node.commit()
     node.feed(Finished("42"))

@@ -67,7 +67,7 @@ def test_answers_are_delivered_round_by_round() -> None:
         assert cursor.ready() == ()
     assert not cursor.live
     ask(cursor, "c")
-    assert cursor.live and cursor.ready() == ()
+    assert [cursor.live, cursor.ready()] == [True, ()]
 
 
 def test_a_round_is_delivered_when_all_of_its_asks_were_asked_again() -> None:
@@ -120,7 +120,7 @@ def test_a_call_that_only_had_prefilled_answers_is_live_after_them() -> None:
     cursor = Tape().asks(0, "name").answers(0, "name").cursor()
     assert not cursor.live
     assert cursor.ask("name", "fp-name", MAIN) is not None
-    assert cursor.live and cursor.ready() == ()
+    assert [cursor.live, cursor.ready()] == [True, ()]
 
 
 def test_a_key_that_is_asked_in_two_rounds_is_delivered_in_each() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from framehold_core.call import Phase
@@ -70,7 +72,7 @@ def test_no_question_leaves_before_its_commit_is_acknowledged() -> None:
     assert isinstance(write, Write) and write.op is Op.PARK
     assert node.call.phase is Phase.PARKING and not node.heard
     node.commit()
-    assert node.call.phase is Phase.PARKED
+    assert node.phase() is Phase.PARKED
     assert node.heard[1] == Questions(1, 1, 1, node.call.history, TOKEN_TTL)
 
 
@@ -112,7 +114,8 @@ def test_a_round_costs_one_write_and_a_call_of_two_rounds_two() -> None:
 
 def test_answers_go_ahead_of_what_the_resumed_round_writes() -> None:
     """Rule 2 of docs/protocol.md, for each kind of write that may be a round's first."""
-    for act in (lambda n: n.asks("b"), lambda n: n.intends(), lambda n: n.finishes()):
+    acts: list[Callable[[Node], object]] = [lambda n: n.asks("b"), lambda n: n.intends(), lambda n: n.finishes()]
+    for act in acts:
         node = resumed()
         act(node)
         assert node.call.outbox.in_flight is not None and node.call.outbox.in_flight.answered is not None

@@ -8,6 +8,7 @@ from framehold_core.call import Phase
 from framehold_core.effects import Cancel, Forget, Op, Outcome, Respond, Write
 from framehold_core.ending import CANCELLED
 from framehold_core.events import Stop, StoreBack
+from framehold_core.ids import Waiter
 from framehold_core.requests import RecordState
 from tests.core.driver import answer, elsewhere, parked, rebuild, resumed, running
 
@@ -49,7 +50,7 @@ def test_whoever_waits_for_the_round_of_a_stopped_call_hears_its_end() -> None:
 def test_a_stopped_call_that_never_wrote_anything_ends_without_the_store() -> None:
     node = running()
     outcome = Outcome("cancelled by hand")
-    assert node.feed(Stop("cancelled by hand")) == (Respond(1, outcome), Forget(CANCELLED))
+    assert node.feed(Stop("cancelled by hand")) == (Respond(Waiter(1), outcome), Forget(CANCELLED))
     assert node.shelf.stored is None
 
 

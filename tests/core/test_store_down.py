@@ -51,7 +51,7 @@ def test_a_failed_park_keeps_its_frame_and_the_same_retry_joins_it() -> None:
     node.retry(answer("a"))
     assert ops(node.effects) == [Op.PARK]
     node.commit()
-    assert isinstance(node.heard[3], Questions) and node.call.phase is Phase.PARKED
+    assert isinstance(node.heard[3], Questions) and node.phase() is Phase.PARKED
 
 
 def test_a_parked_round_lasts_no_longer_for_a_write_that_failed() -> None:

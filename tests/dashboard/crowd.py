@@ -93,7 +93,8 @@ class Listed:
         else:
             start = 0 if after is None else bisect.bisect_right(rows, after, key=place)
             page, more = rows[start : start + query.limit], start + query.limit < len(rows)
-        following = paging.encode(query.sort, page[-1]) if more else None
+        last: Any = page[-1] if more else None
+        following = paging.encode(query.sort, last) if more else None
         body = {"items": [row.view() for row in page], "total": len(rows), "next": following}
         return web.Response(text=json.dumps(body), content_type="application/json")
 
@@ -180,7 +181,10 @@ async def crowd(calls: int = CALLS) -> AsyncIterator[Crowd]:
         cast = Cast(stack)
         rows = {name: rows_of(name, calls // len(NODES), rng) for name in NODES}
         for name, held in rows.items():
-            more = {"GET /admin/leases": Listed(held).answer, "GET /admin/calls": partial(ended, name, ended_of(held))}
+            more: dict[str, Any] = {
+                "GET /admin/leases": Listed(held).answer,
+                "GET /admin/calls": partial(ended, name, ended_of(held)),
+            }
             await log_of(cast, name)
             counts = {"parked": len(held), "rss": 2**29, "memory_limit": 2**30, "tools": TOOLS, "boot": f"b-{name}"}
             await cast.node(name, saying(said(name, **counts)), more, boot=f"b-{name}")

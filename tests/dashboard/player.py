@@ -60,7 +60,7 @@ class Player:
     async def kill(self) -> str:
         """Kill the node that holds the call, and return its name."""
         button = self.page.locator(".now button.danger")
-        node = (await button.inner_text()).removeprefix("Kill ")
+        node: str = (await button.inner_text()).removeprefix("Kill ")
         await button.click()
         await self.page.get_by_role("dialog").get_by_role("button", name="Kill").click()
         await self.screen.sees(f"You killed {node}")
@@ -69,7 +69,7 @@ class Player:
     async def ended(self, how: str = "The call has ended", within: float = 15.0) -> str:
         """Wait for the end of the call; all that is said of it."""
         await self.page.locator(".now h2").get_by_text(how, exact=True).wait_for(timeout=within * 1000)
-        return await self.page.locator(".now").inner_text()
+        return str(await self.page.locator(".now").inner_text())
 
     async def rounds(self) -> list[str]:
         """The lines of all steps of the call."""

@@ -72,7 +72,8 @@ async def holds(name: str, measure: Callable[[], Awaitable[list[float]]]) -> Non
 
 
 def click(screen: Screen, role: str, name: str) -> Act:
-    return screen.page.get_by_role(role, name=name, exact=True).first.click  # type: ignore[arg-type]
+    act: Act = screen.page.get_by_role(role, name=name, exact=True).first.click
+    return act
 
 
 async def test_all_are_counted_and_a_page_is_drawn(at_crowd: Screen) -> None:

@@ -20,11 +20,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
+from framehold.cli.local.ports import free as free_port
 from framehold_router.fleet.trust import Trust
 from tests.node.guest import echo
 from tests.node.nodes import KEY, FrameholdProcess, NodeProcess, entries
 from tests.processes import DEADLINE, Child
-from tests.store.server import RedisServer, free_port
+from tests.store.server import RedisServer
 
 TARGET = "tests/node/three_rounds.py"
 SECRET = Trust([KEY.encode()]).header[1].decode()

@@ -11,6 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -47,7 +48,7 @@ class Herd:
     async def start(self, number: int) -> None:
         """Start a node, under the name that it had before."""
         named = {f"FRAMEHOLD_{name}": value for name, value in self.settings.items()}
-        child = NodeProcess(self._target, self._folder / f"n{number}.log", FRAMEHOLD_NODE_ID=f"n{number}", **named)
+        child = NodeProcess(self._target, self._folder / f"n{number}.log", 0, FRAMEHOLD_NODE_ID=f"n{number}", **named)
         await child.start()
         self.alive[number] = child
 
@@ -107,7 +108,7 @@ async def converse(herd: Herd, call: int, tool: str, hears: Callable[[str], None
         assert asked.setdefault(turn, text) == text, "a question is the same, however often it is asked"
         answers, token = {key: accepted(word=turn) for key in reply.asked}, reply.token
         again = {"name": tool, "arguments": arguments, "requestState": token, "inputResponses": answers}
-        reply = await herd.send(lambda caller, again=again: caller.send("tools/call", again))
+        reply = await herd.send(partial(Caller.send, method="tools/call", params=again))
     return None if reply is None else reply.text
 
 

@@ -96,14 +96,14 @@ async def test_a_session_of_2025_is_elicited_over_its_stream(talkers: Fleet) -> 
     async def one(number: int) -> str:
         from mcp.client.streamable_http import streamable_http_client
 
-        async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
             return ElicitResult(action="accept", content={"word": f"{number}"})
 
         async def log(params: LoggingMessageNotificationParams) -> None:
             lines.append(params.data)
 
-        async def progress(*text: Any) -> None:
-            steps.append(text[-1])
+        async def progress(progress: float, total: float | None, message: str | None) -> None:
+            steps.append(message)
 
         lines: list[Any] = []
         steps: list[Any] = []

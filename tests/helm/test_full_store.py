@@ -32,5 +32,5 @@ async def test_a_full_store_refuses_rounds_and_loses_none(redis: RedisServer) ->
             assert refused(await one.answer(second, "b"))
             assert (await one.caller.call("silent")).text == "silence", "what never asks needs no store"
             client.config_set("maxmemory", "0")
-        done = await asyncio.gather(one.complete(first, "a"), one.complete(second, "b"))
+        done = [*await asyncio.gather(one.complete(first, "a"), one.complete(second, "b"))]
         assert done == ["a is done", "b is done"] and sorted(one.entered) == ["a", "b"]

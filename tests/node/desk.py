@@ -74,7 +74,7 @@ class Talk:
 
     principal: str | None = None
     lifetime: float | None = None
-    tool = code = ""
+    tool = code = definition = ""
     enters_kept = False
     asks = None
 
@@ -86,7 +86,8 @@ class Talk:
         reentrant: bool = False,
         strategy: str = "hold",
     ) -> None:
-        self._script, self.prefilled = script, dict(prefilled or {})
+        self._script = script
+        self.prefilled: Mapping[str, Any] = dict(prefilled or {})
         self.reentrant, self.strategy, self.given = reentrant, strategy, b""
 
     async def enter(self, frame: Frame, given: bytes) -> None:

@@ -41,8 +41,8 @@ async def hosted(
     server: FastMCP[Any] | Application, has: Mapping[str, Any] = EVERYTHING, **settings: Any
 ) -> AsyncIterator[Hosted]:
     """Serve `server` on a node with these settings, or an app as it is."""
-    made = isinstance(server, Application)
-    app = server if made else framehold.asgi(server, Settings(node_id="hosted", **settings))
+
+    app = server if isinstance(server, Application) else framehold.asgi(server, Settings(node_id="hosted", **settings))
     async with served(app) as url, Hosted(url, has) as caller:
         caller.runtime = app.attached.runtime
         yield caller

@@ -154,7 +154,7 @@ class NodeProcess(FrameholdProcess):
 async def node(target: str, folder: Path, **environment: str) -> AsyncIterator[NodeProcess]:
     """A running node; its settings are `FRAMEHOLD_*` names without the prefix, in lower case."""
     named = {f"FRAMEHOLD_{name.upper()}": value for name, value in environment.items()}
-    child = NodeProcess(target, folder / "node.log", **named)
+    child = NodeProcess(target, folder / "node.log", 0, **named)
     try:
         await child.start()
         yield child
@@ -178,7 +178,7 @@ class Heir(NodeProcess):
         self._store_url, self._key = store_url, Keys(folder.name).node(name)
         settings = {"STORE_URL": store_url, "NAMESPACE": folder.name, "NODE_ID": name, "LEASE_TTL": "60"}
         named = {f"FRAMEHOLD_{setting}": value for setting, value in settings.items()}
-        super().__init__(target, folder / "node.log", **named, FRAMEHOLD_LOG_LEVEL="info")
+        super().__init__(target, folder / "node.log", 0, **named, FRAMEHOLD_LOG_LEVEL="info")
 
     def kill(self) -> None:
         """End it at once, and its lease with it."""

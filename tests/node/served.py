@@ -140,7 +140,7 @@ async def send(url: str, request: Wire) -> Said:
         data = await asyncio.wait_for(reader.read(), DEADLINE)
     finally:
         writer.close()
-    response = http.client.HTTPResponse(_Read(data), method=request.method)  # type: ignore[arg-type] - reads only
+    response = http.client.HTTPResponse(_Read(data), method=request.method)  # type: ignore[arg-type]  # it only reads
     response.begin()
     return Said(response.status, response.headers, response.read())
 

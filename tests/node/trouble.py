@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -52,8 +53,7 @@ class Node:
     async def complete(self, reply: Reply, name: str) -> str:
         """Answer all rounds, each as often as the server asks to come again."""
         while reply.result["resultType"] == "input_required":
-            token = reply
-            reply = await insist(lambda token=token: self.answer(token, name))
+            reply = await insist(partial(self.answer, reply, name))
         return reply.text
 
     def record(self, reply: Reply) -> dict[str, str]:

@@ -43,7 +43,7 @@ class Option:
         """One call of a client of `era`, whose user says `answer` to each question."""
         result, place = Told(), f"place {next(_numbers)}"
 
-        async def elicit(_: Any, params: Any) -> ElicitResult:
+        async def elicit(context: Any, params: Any) -> ElicitResult:
             assert not isinstance(params, ElicitRequestURLParams)
             form = params.requested_schema
             result.asked.append((params.message, {name: form[name] for name in ("properties", "required")}))
@@ -96,5 +96,5 @@ async def retried(at: Option, place: str, asked: InputRequiredResult, tool: str 
     return said(found) if isinstance(found, CallToolResult) else "asked again"
 
 
-async def _never(_: Any, params: Any) -> ElicitResult:
+async def _never(context: Any, params: Any) -> ElicitResult:
     raise AssertionError("this client answers by hand")

@@ -80,7 +80,7 @@ NO_STREAM = {"stateless": {"stateless_http": True}, "one JSON": {"json_response"
 ASKING = ("a", "c", "d", "g", "h")
 
 
-@pytest.fixture(scope="module", params=NO_STREAM.values(), ids=NO_STREAM)
+@pytest.fixture(scope="module", params=[*NO_STREAM.values()], ids=[*NO_STREAM])
 def streamless(request: pytest.FixtureRequest) -> Iterator[dict[str, Option]]:
     """Some of them on transports that can't carry a request to a client of 2025."""
     with ExitStack() as stack:

@@ -87,7 +87,8 @@ class Cast:
 
         app = web.Application()
         for place, handler in {"GET /admin/node": answer, **(more or {})}.items():
-            app.router.add_route(*place.split(" "), noted(handler))
+            method, path = place.split(" ")
+            app.router.add_route(method, path, noted(handler))
         server = await self._stack.enter_async_context(TestServer(app, host="127.0.0.1"))
         self.members.append(member(name, f"http://127.0.0.1:{server.port}", **other))
 

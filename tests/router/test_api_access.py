@@ -117,16 +117,16 @@ async def test_a_script_that_asks_for_itself_is_not_offered_basic(doors: Doors, 
     """A browser would ask its user for a password behind the page's back. Its header lets nobody in."""
     for text in ("XMLHttpRequest", "anything", ""):
         for shown in ("", WRONG["wrong bearer"]):
-            status, challenges = await doors.knock(way, shown, **{"x-requested-with": text})
+            status, challenges = await doors.knock(way, shown, True, **{"x-requested-with": text})
             assert (status == 401) is (LISTED[way] is not Need.OPEN)
             assert challenges == ([] if LISTED[way] is Need.OPEN else ['Bearer realm="framehold"'])
-    status, _ = await doors.knock(way, RIGHT["bearer"], **{"X-Requested-With": "x"})
+    status, _ = await doors.knock(way, RIGHT["bearer"], True, **{"X-Requested-With": "x"})
     assert status not in (401, 403)
 
 
 async def access(client: Client, shown: str) -> tuple[bool, bool]:
     """Whether a token is set, and whether this is it."""
-    body = await get(client, f"{BASE}access", **({"Authorization": shown} if shown else {}))
+    body = await get(client, f"{BASE}access", 200, **({"Authorization": shown} if shown else {}))
     assert set(body) == {"token_set", "token_right", "credential", "playground"}
     return body["token_set"], body["token_right"]
 

@@ -36,7 +36,7 @@ LOOP = {
     "hot": [{"where": "weather.book:12", "share": 1.0}],
 }
 PROFILE = {"node_id": "a", "memory": MEMORY, "tools": TOOLS, "loop": LOOP, "sessions": 3}
-NOTHING = {"memory": None, "tools": [], "loop": None, "sessions": None}
+NOTHING: dict[str, Any] = {"memory": None, "tools": [], "loop": None, "sessions": None}
 PATH = "GET /admin/profile"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from base64 import urlsafe_b64encode
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_all_pages_together_are_all_calls_in_order(sort: Sort, descending: bool,
     latest = {}
     for call in calls:
         for epoch, node in enumerate(draw.sample(range(3), draw.choice([1, 1, 1, 2, 3])), 1):
-            values = {name: draw.choice([None, 1, 2, 3.5]) for name in ("began", "expires")}
+            values: dict[str, Any] = {name: draw.choice([None, 1, 2, 3.5]) for name in ("began", "expires")}
             item = lease(call, str(node), epoch=epoch, journal_bytes=draw.choice([None, 5]), **values)
             nodes[node].append(item)
             latest[call] = item

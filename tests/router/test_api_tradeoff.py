@@ -193,7 +193,7 @@ async def test_the_loop_goes_on_while_a_disk_hangs(cast: Cast, file: Path, monke
         return look(path, *more, **other)
 
     file.write_text(json.dumps(small()))
-    monkeypatch.setattr(tradeoff.os, "stat", hang)
+    monkeypatch.setattr(os, "stat", hang)
     client = await cast.client()
     asking = [asyncio.ensure_future(told(client)) for _ in range(20)]
     try:

@@ -202,7 +202,7 @@ async def test_a_write_that_fails_is_tried_again_and_said(monkeypatch: pytest.Mo
         writer.write(f"{number}", LogEntry(event=event(number)))
     assert not await writer.flush() and isinstance(writer.trouble, StoreFull)
     store.trouble = None
-    assert await writer.flush() and writer.trouble is None
+    assert [await writer.flush(), writer.trouble] == [True, None]
     entries = [LogEntry.model_validate_json(item.entry) for item in await store.events()]
     assert [item.event.id for item in entries if item.event is not None] == [event(n).id for n in range(3, 8)]
 

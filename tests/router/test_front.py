@@ -341,7 +341,7 @@ async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
 async def test_a_client_that_does_not_read_is_given_up() -> None:
     async with node(endless) as upstream, router(upstream.address, client_timeout=0.2) as it:
         client = await it.client(receive_buffer=4096)
-        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport that reads
         client.send(GET)
         await upstream.closed.get()
         assert not it.front.connections
@@ -435,10 +435,10 @@ async def test_a_handler_that_raises_costs_its_own_connection_only() -> None:
     async with node(echo) as upstream, router(upstream.address) as it:
         other = await it.client()
         assert (await other.ask(post(b"one"))).body == b"one"
-        placer, it.placer.place = it.placer.place, None  # type: ignore[method-assign, assignment]
+        placer, it.placer.place = it.placer.place, None  # type: ignore[assignment]  # so that it raises
         client = await it.client()
         client.send(post())
         with pytest.raises(ConnectionResetError):
             await client.rest()
-        it.placer.place = placer  # type: ignore[method-assign]
+        it.placer.place = placer
         assert (await other.ask(post(b"two"))).body == b"two"

@@ -8,13 +8,14 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 from itertools import count
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router import app
+from framehold_router.fleet.membership import Membership
 from framehold_router.fleet.session_ids import wrap
 from framehold_router.routing import counted_relay
 from framehold_router.telemetry import tool_labels
@@ -157,7 +158,8 @@ async def test_a_round_that_goes_to_a_second_node_is_counted_once(it: Stand) -> 
     await it.until(series("nodes", state="live"), 2)
     await it.ask(call(token=RETRY))
     assert first.wire is not None and second.wire is not None
-    owner = max((first, second), key=lambda actor: any(b"POST" in reply.first for reply in actor.wire.requests))
+    wires = {first: first.wire, second: second.wire}
+    owner = max(wires, key=lambda actor: any(b"POST" in reply.first for reply in wires[actor].requests))
     owner.answer = closing(b"")
     async with it.moves(REQUESTS, "framehold_router_route", "framehold_upstream", "framehold_affinity") as moved:
         assert (await it.ask(call(token=RETRY))).status == 200
@@ -354,7 +356,7 @@ async def test_a_node_that_answers_nonsense_is_asked_again(
     monkeypatch.setattr(tool_labels, "PERIOD", 0.01)
     asked = 0
 
-    async def broken() -> list[SimpleNamespace]:
+    async def broken() -> list[Any]:
         nonlocal asked
         asked += 1
         if asked == 1:
@@ -362,7 +364,7 @@ async def test_a_node_that_answers_nonsense_is_asked_again(
         return [SimpleNamespace(tools=("a",))]
 
     result: asyncio.Queue[set[str]] = asyncio.Queue()
-    membership = app.Membership(it.store, TRUST)
+    membership = Membership(it.store, TRUST)
     task = asyncio.create_task(tool_labels.follow(membership, broken, result.put_nowait))
     assert await result.get() == {"a"}
     task.cancel()

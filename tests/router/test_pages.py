@@ -297,7 +297,7 @@ async def test_errors_are_json_in_the_api_and_a_sentence_elsewhere(cast: Cast) -
 async def test_a_bug_in_a_page_says_nothing_of_itself(cast: Cast, caplog: pytest.LogCaptureFixture) -> None:
     """The log has it."""
     client = await cast.client()
-    cast.members.append(member("a", "http://a:1")._replace(stats="broken"))  # type: ignore[arg-type]
+    cast.members.append(member("a", "http://a:1")._replace(stats="broken"))  # type: ignore[arg-type]  # that is the point
     cast.members[0] = cast.members[0]._replace(address=None)
     body = await get(client, "/api/v1/nodes", 500)
     assert body == {"error": "a bug in this page; the router's log has more"}
@@ -306,7 +306,7 @@ async def test_a_bug_in_a_page_says_nothing_of_itself(cast: Cast, caplog: pytest
 
 async def test_a_bug_does_not_tell_a_calls_id(cast: Cast, caplog: pytest.LogCaptureFixture) -> None:
     """Logs have no more of one than its first letters."""
-    cast.store.run = None  # type: ignore[assignment,method-assign]
+    cast.store.run = None  # type: ignore[assignment]  # so that it raises
     await get(await cast.client(), f"/api/v1/leases/{'0123abcd' * 4}", 500)
     assert "a bug in /api/v1/leases/{call_id}" in caplog.text and "0123abcd" * 2 not in caplog.text
 

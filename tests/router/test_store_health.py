@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import pytest
 
 from framehold_core.errors import StoreFull, StoreUnavailable
@@ -66,7 +68,7 @@ async def test_the_store_is_asked_once_for_many_looks(store: Scale) -> None:
 async def test_a_write_that_was_refused_says_what_memory_may_not(store: Scale) -> None:
     """The user may have no right to ask for it. Another trouble of a write says nothing while reads are answered."""
     for trouble, state in ((StoreFull("no room"), FULL), (StoreUnavailable("odd"), ANSWERS), (None, ANSWERS)):
-        assert (await StoreHealth(store, lambda: False, lambda trouble=trouble: trouble).look()).state == state
+        assert (await StoreHealth(store, lambda: False, repeat(trouble).__next__).look()).state == state
 
 
 async def test_a_store_that_does_not_answer_is_silent(store: Scale) -> None:

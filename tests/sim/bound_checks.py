@@ -85,7 +85,7 @@ class BoundWatch:
     def i8_refused(self, what: Asked) -> None:
         """A client is told that its token is no good: then it isn't."""
         token = what.token
-        mine = token in self._minted and token is not None and token.user == what.user
+        mine = token is not None and token in self._minted and token.user == what.user
         if token is not None and mine and self._world.now < token.expires:
             self._fail("I7 no-loss", f"a good token of {what.call} is refused")
         self._world.counts["said invalid"] += 1

@@ -11,6 +11,7 @@ from framehold_core.call import Call, Move, Phase, drop_and_forget, questions, s
 from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Respond, Run, Write
 from framehold_core.ending import COMPLETED
 from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Retry, Stop
+from framehold_core.ids import Incarnation, NodeId
 from framehold_core.journal import Kind
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import (
@@ -91,7 +92,8 @@ def result_of_anybody(stored: Stored | None, request: Result, now: float) -> rec
     """A result counts, whoever has the call by now."""
     if stored is not None:
         seen = stored.record
-        mine = request.fence._replace(owner=seen.owner, incarnation=seen.incarnation, epoch=seen.epoch)
+        owner, incarnation = NodeId(seen.owner), Incarnation(seen.incarnation)
+        mine = request.fence._replace(owner=owner, incarnation=incarnation, epoch=seen.epoch)
         request = request._replace(fence=mine)
     return _RIGHT_RESULT(stored, request, now)
 

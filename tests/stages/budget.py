@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 
@@ -40,7 +40,7 @@ def room(file: str, rooms: Mapping[str, float]) -> str:
 
 def over(seconds: Mapping[str, float], rooms: Mapping[str, float]) -> list[str]:
     """A line for each room whose tests took longer than its minutes; `seconds` by file."""
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
     for file, took in seconds.items():
         spent[room(file, rooms)] += took
     return [

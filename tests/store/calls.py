@@ -80,7 +80,7 @@ class Story:
             "incarnation": "inc-9",
             "boot": "boot-9",
         }
-        return Claim(self.call, seen, evidence, NodeId(owner), **(fields | other))  # type: ignore[arg-type]
+        return Claim(self.call, seen, evidence, NodeId(owner), **(fields | other))  # type: ignore[arg-type]  # fields of a claim
 
     def heals(self, seen: Seen | None, claim: Fence, *entries: bytes) -> Heal:
         learned = (answers(1), answers(2, "no", ()))

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from redis.exceptions import NoScriptError
 
+from framehold.cli.local.ports import free as free_port
 from framehold_core.errors import StoreUnavailable
-from framehold_core.requests import Commit, Reply, Request, Verdict
+from framehold_core.ids import CallId
+from framehold_core.requests import Commit, Intent, Reply, Request, Verdict
 from framehold_store import StoreConfig
 from framehold_store.batch import BATCH, Item, Lane
 from framehold_store.redis import RedisStore
 from tests.store.calls import E0, HEAD, Story, batch, fence
-from tests.store.server import RedisServer, Wire, free_port, running
+from tests.store.server import RedisServer, Wire, running
 
 pytestmark = pytest.mark.anyio
 
@@ -403,12 +405,11 @@ WRITES = [
 async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: RedisServer, name: str) -> None:
     """At the instant that the record names, which every write moves."""
     story = Story()
-    before: list[Request] = {"ask": [], "first_intent": [], "heal": [], "result": [story.ask, story.intent]}.get(
-        name, [story.ask]
-    )
-    for step in before:
-        await store.run(step._replace(ttl=60.0))  # type: ignore[union-attr]
-    made = {"lost": story.claim._replace(reentrant=False), "heal": story.heals(None, fence(1, 1), E0)}
+    before: dict[str, list[Commit | Intent]] = {"ask": [], "first_intent": [], "heal": []}
+    before["result"] = [story.ask, story.intent]
+    for step in before.get(name, [story.ask]):
+        await store.run(step._replace(ttl=60.0))
+    made: dict[str, Any] = {"lost": story.claim._replace(reentrant=False), "heal": story.heals(None, fence(1, 1), E0)}
     request = made.get(name) or getattr(story, name)
     assert (await store.run(request._replace(ttl=900.0))).verdict in (Verdict.OK, Verdict.LOST)
     with server.client() as admin:
@@ -429,7 +430,7 @@ async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
 async def test_what_is_no_call_id_never_becomes_a_key(store: RedisStore) -> None:
     """Whatever asks for it."""
     with pytest.raises(StoreUnavailable, match="not a call id"):
-        await store.run(Story().ask._replace(call="a}b*"))  # type: ignore[arg-type]
+        await store.run(Story().ask._replace(call=CallId("a}b*")))
 
 
 class ScriptedPipe:
@@ -466,12 +467,17 @@ class ScriptedLink:
 async def test_nothing_overtakes_a_request_that_lacked_its_script() -> None:
     """Its call's later requests in the batch are sent again behind it; those of other calls keep their replies."""
     pipe = ScriptedPipe([1, NoScriptError(), b"behind", 1], [1, 1])
-    lane = Lane(ScriptedLink(pipe), 5.0, 100)  # type: ignore[arg-type]
+    lane = Lane(ScriptedLink(pipe), 5.0, 100)  # type: ignore[arg-type]  # as much of a link as a lane uses
     result: list[tuple[str, object]] = []
     done = asyncio.get_running_loop().create_future()
 
     def settle(name: str) -> Any:
-        return lambda raw: (result.append((name, raw)), done.set_result(None) if len(result) == 4 else None)
+        def settled(raw: object) -> None:
+            result.append((name, raw))
+            if len(result) == 4:
+                done.set_result(None)
+
+        return settled
 
     for name, key in (("a1", "a"), ("b1", "b"), ("b2", "b"), ("c1", "c")):
         lane.submit(Item(name.encode(), key, "commit", settle(name)))
@@ -491,7 +497,7 @@ async def test_a_bug_in_the_lane_leaves_the_event_loop_to_others(caplog: pytest.
             tries += 1
             raise TypeError("a bug")
 
-    lane = Lane(Broken(ScriptedPipe()), 0.3, 100)  # type: ignore[arg-type]
+    lane = Lane(Broken(ScriptedPipe()), 0.3, 100)  # type: ignore[arg-type]  # as much of a link as a lane uses
     settled = asyncio.get_running_loop().create_future()
     async with asyncio.timeout(10):
         lane.submit(Item(b"", "key", "commit", settled.set_result))

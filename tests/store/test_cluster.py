@@ -6,6 +6,7 @@ import re
 import secrets
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -56,7 +57,8 @@ def record(call: str) -> str:
 
 def calls_beside(call: str, count: int) -> list[CallId]:
     """Calls whose keys are in the slot of `call`."""
-    slot, found = key_slot(call.encode()), []
+    slot = key_slot(call.encode())
+    found: list[CallId] = []
     while len(found) < count:
         if key_slot((other := secrets.token_hex(16)).encode()) == slot:
             found.append(CallId(other))
@@ -246,7 +248,7 @@ async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -
     assert all(isinstance(error, StoreUnavailable) for error in dead)
     lasting.servers[0].resume()
     for story in stories[True]:
-        assert (await until_answered(lambda story=story: store.run(story.ask))).verdict in (Verdict.OK, Verdict.ALREADY)
+        assert (await until_answered(partial(store.run, story.ask))).verdict in (Verdict.OK, Verdict.ALREADY)
     await store.close()
 
 

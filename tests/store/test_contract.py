@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from framehold_core.ids import Boot, Incarnation
 from framehold_core.requests import (
     Answered,
     Claim,
@@ -101,6 +102,7 @@ def lost(s: Story) -> list[Request]:
 OK, ALREADY, FENCED, BEHIND = Verdict.OK, Verdict.ALREADY, Verdict.FENCED, Verdict.BEHIND
 CONFLICT, CHANGED, LOST = Verdict.CONFLICT, Verdict.CHANGED, Verdict.LOST
 OPEN = Seen(1, "node-1", "inc-1")
+INC_3, INC_8 = Incarnation("inc-3"), Incarnation("inc-8")
 
 
 def fenced(name: str) -> list[Case]:
@@ -110,8 +112,9 @@ def fenced(name: str) -> list[Case]:
 
     def change(**fields: object) -> Callable[[Story], Request]:
         def changed(s: Story) -> Request:
-            request = getattr(s, name)
-            return request._replace(fence=request.fence._replace(**fields))
+            own = getattr(s, name)
+            request: Request = own._replace(fence=own.fence._replace(**fields))
+            return request
 
         return changed
 
@@ -146,8 +149,9 @@ def carries(name: str, done: Done, position: int = 3) -> Callable[[Story], Reque
     """The story's request `name` with a result, where `position` entries stand."""
 
     def changed(s: Story) -> Request:
-        request = getattr(s, name)._replace(fence=fence(1, position), results=(done,), answered=None)
-        return request._replace(key="another") if name == "intent" else request
+        more = {"key": "another"} if name == "intent" else {}
+        request: Request = getattr(s, name)._replace(fence=fence(1, position), results=(done,), answered=None, **more)
+        return request
 
     return changed
 
@@ -258,7 +262,7 @@ CASES: list[Case] = [
     ),
     # verify
     Case("sent again", verified, lambda s: s.verify, ALREADY),
-    Case("sent again under another name", verified, lambda s: s.verify._replace(incarnation="inc-3"), FENCED),
+    Case("sent again under another name", verified, lambda s: s.verify._replace(incarnation=INC_3), FENCED),
     Case("sent again at another position", verified, lambda s: s.verify._replace(fence=fence(1, 2)), FENCED),
     Case("sent again at an earlier position", verified, lambda s: s.verify._replace(fence=fence(1, 0)), FENCED),
     # release
@@ -274,8 +278,13 @@ CASES: list[Case] = [
     Case("released, says one who is wrong", parked, lambda s: s.claim._replace(evidence=Evidence.RELEASED), CHANGED),
     Case("gone, but it was released", released, lambda s: s.take._replace(evidence=Evidence.GONE), CHANGED),
     Case("sent again", claimed, lambda s: s.claim, ALREADY),
-    Case("sent again by another process", claimed, lambda s: s.claim._replace(boot="boot-8"), CHANGED),
-    Case("sent again under another incarnation", claimed, lambda s: s.claim._replace(incarnation="inc-8"), CHANGED),
+    Case("sent again by another process", claimed, lambda s: s.claim._replace(boot=Boot("boot-8")), CHANGED),
+    Case(
+        "sent again under another incarnation",
+        claimed,
+        lambda s: s.claim._replace(incarnation=INC_8),
+        CHANGED,
+    ),
     Case("another was first", claimed, lambda s: s.claims(OPEN, Evidence.GONE, "node-3"), CHANGED),
     Case("another epoch was read", parked, lambda s: s.claims(Seen(2, "node-1", "inc-1"), Evidence.GONE), CHANGED),
     Case("another owner was read", parked, lambda s: s.claims(Seen(1, "node-3", "inc-1"), Evidence.GONE), CHANGED),
@@ -343,7 +352,7 @@ async def test_a_script_grants_and_refuses(store: Store, case: Case) -> None:
     if reply.verdict is not OK and (reply.verdict is not LOST or case.name == "lost already"):
         assert after == before
         if reply.stored is not None:
-            assert reply.stored.record == before.stored.record
+            assert before.stored is not None and reply.stored.record == before.stored.record
             assert reply.epoch == before.epoch
 
 
@@ -569,7 +578,7 @@ async def test_submit_tells_once(store: Store) -> None:
     result: list[Verdict] = []
     last = asyncio.get_running_loop().create_future()
     for request in (story.ask, story.intent, story.result):
-        store.submit(request, lambda reply: result.append(reply.verdict))  # type: ignore[union-attr]
+        store.submit(request, lambda reply: result.append(reply.verdict))  # type: ignore[union-attr]  # a reply, no error
     store.submit(story.read, last.set_result)
     assert (await last).stored.record.position == 4
     assert result == [OK, OK, OK]

@@ -53,7 +53,7 @@ async def test_a_local_fleet_shares_a_server(local: LocalServer) -> None:
 
 def test_replies_leave_at_once() -> None:
     """Accepted sockets have TCP_NODELAY: without it a batch takes 40 ms."""
-    with _Server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.server_address[:2]):
+    with _Server(("127.0.0.1", 0)) as listening, socket.create_connection(("127.0.0.1", listening.server_address[1])):
         accepted, _ = listening.get_request()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -46,7 +46,7 @@ async def wire(server: RedisServer) -> AsyncIterator[Wire]:
 @pytest.fixture
 async def connection(wire: Wire) -> AsyncIterator[Connection]:
     pool = open_pool(StoreConfig(f"redis://127.0.0.1:{wire.port}"))
-    yield await pool.get_connection()  # type: ignore[no-untyped-call]
+    yield await pool.get_connection()  # type: ignore[no-untyped-call]  # redis-py does not annotate it
     await pool.aclose()
 
 

@@ -194,9 +194,9 @@ async def test_the_feed_and_the_listener_follow_to_the_new_master(store: RedisSt
             await other.publish(b"there")
             await asyncio.sleep(0.1)
         # The subscription's own wake-ups are behind us once the feed is silent.
-        waiting = asyncio.ensure_future(anext(feed))  # type: ignore[arg-type]
+        waiting = asyncio.ensure_future(anext(feed))
         while (await asyncio.wait((waiting,), timeout=0.5))[0]:
-            waiting = asyncio.ensure_future(anext(feed))  # type: ignore[arg-type]
+            waiting = asyncio.ensure_future(anext(feed))
         assert await other.register(node("node-1"), 60.0) is Renewal.RENEWED
         await waiting
     await other.close()

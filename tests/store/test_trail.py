@@ -3,7 +3,7 @@
 import pytest
 
 from framehold_core.ids import Incarnation
-from framehold_core.requests import Evidence, Request, Seen, Verdict
+from framehold_core.requests import Commit, Evidence, Finish, Request, Seen, Verdict
 from framehold_core.trail import KEPT, Moved, Step
 from framehold_store import Store
 from framehold_store.codec import _read_trail
@@ -23,7 +23,7 @@ async def trail(store: Store, story: Story, *requests: Request) -> list[Step]:
     return [step._replace(at=0.0) for step in reply.stored.record.trail]
 
 
-def begun(story: Story) -> tuple[Request, Request]:
+def begun(story: Story) -> tuple[Commit, Commit]:
     """Two rounds on one node."""
     return story.ask._replace(ran=0.25), story.ask_again._replace(ran=90.5)
 
@@ -130,7 +130,8 @@ async def test_a_write_that_is_sent_again_leaves_one_step(store: Store) -> None:
     story = Story()
     asked, again = begun(story)
     ended = story.finish._replace(fence=fence(2, 2), answered=None)
-    for request in (asked, again, ended):
+    requests: tuple[Commit | Finish, ...] = (asked, again, ended)
+    for request in requests:
         assert (await store.run(request)).verdict is Verdict.OK
         steps = await trail(store, story)
         assert (await store.run(request._replace(ran=7.0))).verdict is Verdict.ALREADY

@@ -210,7 +210,7 @@ def test_what_can_not_be_loaded_is_found_at_once(error: BaseException, late: boo
 def test_connections_and_locks_are_refused() -> None:
     """By type, with what to do."""
     with socket.socket() as connection:
-        for value in (connection, threading.Lock(), (x for x in ()), sys._getframe()):
+        for value in (connection, threading.Lock(), (x for x in "xy"), sys._getframe()):
             with pytest.raises(errors.ResultNotKept, match=f"{type(value).__name__}, was not kept.*plain data"):
                 ON.pack(value)
 
@@ -350,7 +350,7 @@ def test_only_the_class_of_the_table_itself() -> None:
     """Not one of the same name, not an heir, none that has more to it."""
     shadow = types.new_class("KeyError", (Exception,))
     more = ValueError("x")
-    more.code = 5  # type: ignore[attr-defined]
+    more.code = 5  # type: ignore[attr-defined]  # that is the point
     for error in (Impostor("x"), shadow("x"), more, ValueError((1,)), ValueError(float("nan")), errors.InDoubt(b"x")):
         assert OFF.pack_error(error).codec == "raised"
     for data in (b'{"class":"SystemExit","args":[],"with":{},"notes":[]}', b'{"class":"Popen"}', b"[]", b'"eval"'):
@@ -396,7 +396,7 @@ def test_what_led_to_an_error_is_dropped() -> None:
 
     def run() -> None:
         try:
-            {}["k"]
+            raise KeyError("k")
         except KeyError as error:
             wrong = Declined(code=1, hint="x")
             wrong.add_note("seen")
@@ -442,7 +442,7 @@ class Moved:
 
 class Sour:
     def __setstate__(self, state: object) -> None:
-        raise self.error  # type: ignore[attr-defined]
+        raise self.error  # type: ignore[attr-defined]  # each test sets it
 
     def __getstate__(self) -> object:
         return 1
@@ -503,7 +503,7 @@ def test_pickles_that_are_off_are_not_loaded(monkeypatch: pytest.MonkeyPatch) ->
     packed = [ON.pack((1,)), ON.pack_error(ToolError("x")), ON.pack_error(Declined(code=1, hint="x"))]
     assert {item.codec for item in packed} == {"pickle", "raised-pickle"}
     loaded: list[bytes] = []
-    monkeypatch.setattr(values.pickle, "loads", loaded.append)
+    monkeypatch.setattr(pickle, "loads", loaded.append)
     for item in packed:
         with pytest.raises(errors.ValueUnreadable, match="FRAMEHOLD_PICKLE is off"):
             OFF.unpack(*item)

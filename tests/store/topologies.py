@@ -9,13 +9,15 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import redis
 
+from framehold.cli.local.ports import free as free_port
 from tests.processes import Child
-from tests.store.server import RedisServer, free_port, tls_client, tls_settings, wait_for
+from tests.store.server import RedisServer, tls_client, tls_settings, wait_for
 
 SLOTS = 16384
 
@@ -60,9 +62,7 @@ class SentinelTrio:
             sentinel.start(self.service, first.port, second.port, others)
         wait_for(lambda: replicates(second), "the replica has its first copy")
         for sentinel in self.sentinels:
-            wait_for(
-                lambda sentinel=sentinel: sentinel.ready(self.service), "a sentinel sees the others and the replica"
-            )
+            wait_for(partial(sentinel.ready, self.service), "a sentinel sees the others and the replica")
 
     def kill_master(self) -> RedisServer:
         """SIGKILL the master and return at once. Gives the server: `start` brings it back, as a replica after a
@@ -107,7 +107,8 @@ class SentinelTrio:
                 client.config_set("masterauth", "")
 
     def remove(self) -> None:
-        for child in (*self.sentinels, *self.servers):
+        children: tuple[Sentinel | RedisServer, ...] = (*self.sentinels, *self.servers)
+        for child in children:
             child.remove()
 
 
@@ -184,7 +185,7 @@ def role(server: RedisServer) -> str:
 def replicates(server: RedisServer) -> bool:
     """Whether it is a replica that hears its master."""
     with server.client() as client:
-        return client.info("replication").get("master_link_status") == "up"
+        return bool(client.info("replication").get("master_link_status") == "up")
 
 
 class ClusterTrio:
@@ -209,8 +210,10 @@ class ClusterTrio:
             lines.append("vars currentEpoch 3 lastVoteEpoch 0")
             (server.folder / "nodes.conf").write_text("\n".join(lines) + "\n")
             server.start()
-        for server in self.servers:
-            wait_for(lambda server=server: cluster_info(server)["cluster_state"] == "ok", "the cluster is whole")
+        wait_for(
+            lambda: all(cluster_info(server)["cluster_state"] == "ok" for server in self.servers),
+            "the cluster is whole",
+        )
 
     def _line(self, number: int, own: int) -> str:
         place = f"127.0.0.1:{self.servers[number].port}@{self._buses[number]}"
@@ -275,8 +278,10 @@ class ClusterTrio:
             wait_for(lambda: cluster_info(replica)["cluster_known_nodes"] == "4", "the replica knows the cluster")
             wait_for(lambda: client.execute_command("CLUSTER REPLICATE", self._names[of]), "it knows its primary")
         wait_for(lambda: replicates(replica), "the replica has its first copy")
-        for server in self.servers:
-            wait_for(lambda server=server: cluster_info(server)["cluster_known_nodes"] == "4", "all know the replica")
+        wait_for(
+            lambda: all(cluster_info(server)["cluster_known_nodes"] == "4" for server in self.servers),
+            "all know the replica",
+        )
         # Names travel by gossip, slots only in a server's own messages. A replica takes over the slots that it knows.
         wait_for(lambda: cluster_info(replica)["cluster_slots_assigned"] == str(SLOTS), "the replica knows all slots")
         return replica

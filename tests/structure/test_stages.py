@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, combinations
@@ -101,7 +102,7 @@ def test_marks_are_read_from_a_file(text: str, always: set[str], sometimes: set[
     """Those of all its tests, and those that some of them have."""
     path = tmp_path / "test_it.py"
     path.write_text(text)
-    assert marks.of_file(path) == (always, sometimes)
+    assert marks.of_file(path) == (frozenset(always), frozenset(sometimes))
 
 
 def test_a_file_is_left_out_only_if_none_of_its_tests_is_selected() -> None:
@@ -142,7 +143,7 @@ def stage(name: str, text: str, **more: object) -> Stage:
 def played(monkeypatch: pytest.MonkeyPatch, words: Sequence[str], *stages: Stage) -> int:
     monkeypatch.setattr(command, "TEST", stages)
     monkeypatch.setattr(command, "NIGHTLY", stages)
-    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr("sys.argv", ["stages", *words])
     return command.main()
 

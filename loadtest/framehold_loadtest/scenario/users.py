@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-import gevent  # type: ignore[import-untyped]
+import gevent
 from locust import FastHttpUser, task
 
 from framehold_loadtest.client import rounds, trip

@@ -35,7 +35,7 @@ def words(line: str) -> list[str]:
 
 def test_a_shell_reads_what_was_meant() -> None:
     """Quotes, dollar signs, line ends and non-ASCII letters arrive unchanged, in both commands."""
-    nasty = tool(**{f"a{number}": {"type": "string", "default": text} for number, text in enumerate(NASTY)})
+    nasty = tool("t", **{f"a{number}": {"type": "string", "default": text} for number, text in enumerate(NASTY)})
     arguments = {f"a{number}": text for number, text in enumerate(NASTY)}
     called = words(paste.call(nasty, "http://127.0.0.1:8080/mcp"))
     assert samples.parsed(called[called.index("t") + 1 :], "t", nasty.input_schema) == arguments

@@ -7,6 +7,7 @@ import socket
 import stat
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,8 @@ from framehold.cli.client.local_fleets import LocalFleet
 URL = "http://127.0.0.1:8080"
 
 
-def fleet(token: str, port: int = 8080, **other: str) -> LocalFleet:
-    return LocalFleet(port=port, admin_token=token, **other)  # type: ignore[arg-type] - texts only
+def fleet(token: str, port: int = 8080, **other: Any) -> LocalFleet:
+    return LocalFleet(port=port, admin_token=token, **other)
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,12 @@ from framehold.cli.checks import environment, store_health
 from framehold.cli.checks.findings import Finding
 from framehold.cli.checks.store_health import ServerFacts
 from framehold.cli.diagnose import doctor, fleet_health
+from framehold.cli.local.ports import free as free_port
 from framehold_store import StoreConfig
 from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold
 from tests.node.nodes import KEY
-from tests.store.server import RedisServer, free_port, running
+from tests.store.server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
 
@@ -249,7 +250,7 @@ def test_what_may_be_wrong_with_a_fleet(
 ) -> None:
     router.say(what, text)
     code, found = checked(operator)
-    finding = Finding(**found[check])  # type: ignore[arg-type]
+    finding = Finding(**found[check])  # type: ignore[arg-type]  # texts only
     assert_is(finding, verdict)
     assert says in finding.says and code == int(verdict == "fail")
 

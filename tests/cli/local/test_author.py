@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,7 +193,7 @@ async def test_a_journal_is_for_those_who_have_the_keys(fleet: Up, tmp_path: Pat
         call = (await caller.call("book", arguments={"hotel": "Luna"})).token.split(".")[1]
     file = next(Path(fleet.beside["XDG_RUNTIME_DIR"]).glob("framehold-*.json"))
     store = json.loads(file.read_text())["store_url"]
-    stranger = {"XDG_RUNTIME_DIR": str(tmp_path), "FRAMEHOLD_ADMIN_TOKEN": fleet.token}
+    stranger: dict[str, Any] = {"XDG_RUNTIME_DIR": str(tmp_path), "FRAMEHOLD_ADMIN_TOKEN": fleet.token}
     here = ("journal", call, "--url", fleet.url)
     for words, settings, why in (
         (("journal", call, "--url", "http://10.0.0.1:1"), {}, "http://10.0.0.1:1 is on another machine; "),

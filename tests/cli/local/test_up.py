@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -56,7 +57,7 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
 
 def shell(command: str, answers: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a pasted command line in a shell."""
-    return finished(["sh", "-c", command], answers=answers, **settings)
+    return finished(["sh", "-c", command], ROOT, answers, **settings)
 
 
 def parked(running: Up) -> int:
@@ -67,7 +68,7 @@ def parked(running: Up) -> int:
 
 
 def framehold(*arguments: str, cwd: Path = ROOT, **settings: str) -> subprocess.CompletedProcess[str]:
-    return finished([*RUN, *arguments], cwd, **settings)
+    return finished([*RUN, *arguments], cwd, "", **settings)
 
 
 async def test_the_table(fleet: Up) -> None:
@@ -163,7 +164,7 @@ async def test_the_admin_token_is_needed_and_found(fleet: Up, tmp_path: Path) ->
     assert json.loads(file.read_text())["admin_token"] == fleet.token and file.stat().st_mode & 0o777 == 0o600
     where = ("status", "--url", fleet.url)
     assert (await asyncio.to_thread(framehold, *where, **fleet.beside)).returncode == 0
-    stranger = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    stranger: dict[str, Any] = {"XDG_RUNTIME_DIR": str(tmp_path)}
     result = await asyncio.to_thread(framehold, *where, **stranger)
     assert (
         result.returncode == 3 and "401: " in result.stderr and "give --token or FRAMEHOLD_ADMIN_TOKEN" in result.stderr

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,7 +214,8 @@ def test_a_router_needs_keys_and_a_store() -> None:
     """Each missing setting gives one line."""
     result = framehold("router", "--store", "redis://127.0.0.1:1")
     assert result.returncode == 2 and "FRAMEHOLD_KEYS is missing" in result.stderr and result.stderr.count("\n") == 1
-    for store in ({}, {"FRAMEHOLD_STORE_URL": "embedded://"}):
+    stores: tuple[dict[str, Any], ...] = ({}, {"FRAMEHOLD_STORE_URL": "embedded://"})
+    for store in stores:
         result = framehold("router", FRAMEHOLD_KEYS="k" * 32, **store)
         assert result.returncode == 2 and "FRAMEHOLD_STORE_URL" in result.stderr and result.stderr.count("\n") == 1
 

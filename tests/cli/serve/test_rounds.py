@@ -52,7 +52,8 @@ def server(began: asyncio.Event) -> MCPServer:
     @mcp.tool()
     async def waits(ctx: Context) -> str:
         began.set()
-        return await asyncio.Event().wait() and ""
+        await asyncio.Event().wait()
+        return ""
 
     @mcp.resource("shop://hours")
     async def hours() -> str:

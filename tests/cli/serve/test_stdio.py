@@ -152,7 +152,7 @@ async def piped(
         await child.wait()
 
 
-async def booked(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+async def booked(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
     """The answers of a guest."""
     assert isinstance(params, ElicitRequestFormParams)
     answers: dict[str, dict[str, str | int | float | bool | list[str] | None]] = {
@@ -194,7 +194,7 @@ async def ask(ctx: Context) -> str:
 async def test_a_fastmcp_server_is_served_over_stdio_too(mode: str, tmp_path: Path) -> None:
     """TARGET may be any server that the other commands accept."""
 
-    async def echo(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def echo(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
 
     (tmp_path / "fast.py").write_text(FASTMCP)
@@ -241,7 +241,7 @@ async def test_a_client_that_goes_without_a_word_leaves_nothing(tmp_path: Path) 
         await child.working()
         child.stdin.close()
         # Its transport has no public name.
-        child.child._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+        child.child._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]  # asyncio's own
         assert child.child.stderr is not None
         result = (await child.child.stderr.read()).decode()
         assert await asyncio.wait_for(child.child.wait(), DEADLINE) == 0, result
@@ -315,7 +315,7 @@ async def test_with_a_store_the_next_process_carries_the_call_on(end: str, redis
     kill it must retry until the lease has run out. Each process has a name of its own, so the second process starts
     while the first still runs."""
     settings = {"STORE_URL": redis.url, "KEYS": KEY, "NAMESPACE": tmp_path.name}
-    named = {f"FRAMEHOLD_{name}": value for name, value in settings.items()}
+    named: dict[str, Any] = {f"FRAMEHOLD_{name}": value for name, value in settings.items()}
     async with (
         piped(tmp_path, **named, FRAMEHOLD_LEASE_TTL="2") as first,
         piped(tmp_path, **named, FRAMEHOLD_LEASE_TTL="60") as second,

@@ -6,6 +6,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -132,7 +133,7 @@ async def test_all_nodes_are_restarted_one_by_one_under_load(made: FaultyFleet, 
             before = len(done)
             made.drain(name)
             await made.left(name)
-            await until(lambda before=before: len(done) > before + 8, "calls that end")
+            await until(partial(lambda wanted: len(done) > wanted, before + 8), "calls that end")
         over.set()
 
     async with asyncio.TaskGroup() as group:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ async def test_at_one_node_the_same_answers_join_and_others_conflict(
 @pytest.mark.parametrize("text", [{}, {"word": "other"}], ids=["same answers", "other answers"])
 @both
 async def test_at_the_old_and_the_new_owner_one_answer_counts(
-    made: FaultyFleet, trial: Callable[..., Trial], column: str, text: dict[str, str]
+    made: FaultyFleet, trial: Callable[..., Trial], column: str, text: dict[str, Any]
 ) -> None:
     """The old owner wakes with a retry in its socket just when another node claims the call: whoever is first, all
     hear the same, or that other answers stand."""
@@ -70,7 +71,7 @@ def _told(reply: Reply) -> str:
     return str(reply.messages if "inputRequests" in reply.result else reply.text)
 
 
-async def _settled(made: FaultyFleet, call: Trial, text: dict[str, str]) -> None:
+async def _settled(made: FaultyFleet, call: Trial, text: dict[str, Any]) -> None:
     """The call ends with one of the answers, or as lost, and with each effect once."""
     urls = [node.url for node in made.nodes.values()]
     reply = await call.insist(*urls)

@@ -78,7 +78,7 @@ def _input(scene: Scene) -> Iterator[dict[str, Any]]:
     before, during, after = (_series(look) for look in scene[:3])
     lasted = scene.during.at - scene.before.at
     for name in sorted(before.keys() | during.keys() | after.keys()):
-        values = (look.get(name) for look in (before, during, after))
+        values = before.get(name), during.get(name), after.get(name)
         if name.partition("{")[0].endswith(_COUNTERS):
             written = _counter(*values, lasted if scene.lasts else None)
         else:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser
 
+from framehold.cli.local.ports import free as free_port
 from tests.dashboard.screen import Screen, screen
 from tests.fleet.day import metrics
 from tests.fleet.day.metrics import NODE, ROUTER, Scrape, Target
@@ -18,7 +19,7 @@ from tests.fleet.day.traffic import Traffic
 from tests.fleet.day.voices import Problem, Voices, ask, command, voices
 from tests.fleet.fleet import Fleet, RouterProcess
 from tests.node.operating import TOKEN
-from tests.store.server import RedisServer, free_port
+from tests.store.server import RedisServer
 from tests.wire import Reply
 
 NODES = ("harbour", "lagoon", "meadow")

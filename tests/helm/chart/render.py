@@ -39,13 +39,14 @@ class Rendered:
         return found[0]
 
 
-class _EachOnce(yaml.CSafeLoader):
+class _EachOnce(yaml.CSafeLoader):  # type: ignore[misc]  # PyYAML ships no types
     """YAML in which a map may not say a key twice: each reader of it would choose another one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         assert len(keys) == len(set(keys)), f"a map says a key twice: {keys}{node.start_mark}"
-        return super().construct_mapping(node, deep)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
 
 
 def render(

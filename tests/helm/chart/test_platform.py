@@ -101,7 +101,7 @@ def test_one_node_is_changed_before_the_others() -> None:
 
 @pytest.mark.parametrize("part", ["router", "haproxy"])
 def test_a_deployment_surges_unless_it_is_told_otherwise(part: str, usual: Rendered) -> None:
-    values = {"haproxy": {"enabled": True}}
+    values: dict[str, Any] = {"haproxy": {"enabled": True}}
     values[part] = {**values.get(part, {}), "updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}
     assert workload(usual, part)["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     assert workload(render(values), part)["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
@@ -252,7 +252,7 @@ def test_secrets_are_files_where_platforms_want_that() -> None:
 
 
 def test_ways_out_are_limited_to_the_fleet_the_store_and_what_is_listed() -> None:
-    rules = {
+    rules: dict[str, list[dict[str, Any]]] = {
         "store": [{"to": [{"ipBlock": {"cidr": "10.20.0.0/24"}}], "ports": [{"protocol": "TCP", "port": 6379}]}],
         "node": [{"to": [{"ipBlock": {"cidr": "10.30.0.0/24"}}]}],
     }

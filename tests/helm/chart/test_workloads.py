@@ -127,8 +127,8 @@ def test_a_new_version_of_the_chart_alone_replaces_no_pod(tmp_path: Path) -> Non
     newer = shutil.copytree(CHART, tmp_path / "framehold")
     about = newer / "Chart.yaml"
     about.write_text(about.read_text().replace(f"ersion: {VERSION}", "ersion: 7.8.9"))
-    text = {"auth": {"existingSecret": "own"}, "node": {"image": {"repository": "acme/weather", "tag": "1"}}}
-    values = {**text, "node": {**text["node"], "target": "server.py"}}
+    image = {"repository": "acme/weather", "tag": "1"}
+    values = {"auth": {"existingSecret": "own"}, "node": {"image": image, "target": "server.py"}}
     now, then = render(values), render(values, chart=newer)
     assert then.one(*NODE)["metadata"]["labels"]["helm.sh/chart"] == "framehold-7.8.9"
     labels = [

@@ -10,7 +10,7 @@ KEY = "k" * 32
 SECRET = {"existingSecret": "mine"}
 SENTINELS = "rediss+sentinel://a:26379,b:26379"
 MONITOR = {"serviceMonitor": {"enabled": True}}
-SCRAPED = {"scrapeFrom": [{"namespaceSelector": {}}]}
+SCRAPED: dict[str, Any] = {"scrapeFrom": [{"namespaceSelector": {}}]}
 
 
 def node(**values: Any) -> Values:

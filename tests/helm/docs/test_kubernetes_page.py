@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pytest
 import typer
 
-from framehold.cli import app
+from framehold.cli.commands import app
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
 from tests.helm.docs import named, page, releases
 from tests.helm.docs.page import Command

@@ -17,10 +17,10 @@ from typing import Any
 
 import httpx2
 
+from framehold.cli.local.ports import free as free_port
 from tests.helm.chart.render import render
 from tests.node.nodes import KEY
 from tests.processes import Child, until
-from tests.store.server import free_port
 
 FULL = "fleet-framehold"
 _FOLDERS = ("/run/framehold", "/usr/local/etc/haproxy")

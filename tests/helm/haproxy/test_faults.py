@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
+from framehold.cli.local.ports import free as free_port
 from tests.fleet.fleet import Fleet
 from tests.helm.haproxy.plane import HAProxy, node_name, planes
 from tests.node.nodes import entries
 from tests.processes import until
-from tests.store.server import RedisServer, free_port
+from tests.store.server import RedisServer
 from tests.wire import Caller, Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart, pytest.mark.fleet, pytest.mark.alone]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.helm.image import context, dockerfile, root
+from tests.helm.image.root import Network
 
 BASE = "python:3.11-slim-bookworm"
 _PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -38,7 +39,7 @@ class Image:
     """The command that says whether a container is well; empty if there is none."""
 
     def start(
-        self, network: root.Network, words: Sequence[str] = (), env: Mapping[str, str] | None = None
+        self, network: Network, words: Sequence[str] = (), env: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
         """A container of it: its root read-only, as its user, with `words` in place of its CMD."""
         uid, _, gid = self.user.partition(":")

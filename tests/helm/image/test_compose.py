@@ -17,10 +17,11 @@ import httpx2
 import pytest
 import yaml
 
+from framehold.cli.local.ports import free as free_port
 from tests.helm.chart.render import render
 from tests.helm.image import dockerfile
 from tests.processes import ROOT, RUN, Child, environment
-from tests.store.server import RedisServer, free_port
+from tests.store.server import RedisServer
 from tests.wire import Caller
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart]

@@ -309,8 +309,7 @@ class Lines:
 
     def __exit__(self, *_: object) -> None:
         self._child.terminate()
-        text, _ = self._child.communicate(timeout=GRACE)
-        self.heard += text.splitlines()
+        self.heard += self._child.communicate(timeout=GRACE)[0].splitlines()
 
 
 def test_the_first_process_reaps_what_others_leave(node: Image, network: root.Network) -> None:

@@ -64,7 +64,7 @@ def test_a_write_is_compared_with_redis_pys_pipeline_of_the_same_turn() -> None:
     together, pipeline = [turn(100, 0.2), turn(50, 0.2)], [turn(200, 0.8), turn(100, 0.8)]
     found = written({"together": together, "pipeline": pipeline, "alone": [turn(10, 0.1), turn(10, 0.3)]})
     assert found.ratios == pytest.approx([0.5, 0.5])
-    assert (found.cpu_per_write, found.lone_cpu_per_write) == (pytest.approx(0.4 / 150), pytest.approx(0.02))
+    assert (found.cpu_per_write, found.lone_cpu_per_write) == pytest.approx((0.4 / 150, 0.02))
 
 
 def test_one_call_at_a_time_is_measured_at_every_server_and_through_the_router() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from framehold_loadtest.bench.lab.servers import BASELINE
+from framehold_loadtest.bench.sections import relays
 from framehold_loadtest.peers import __main__ as command
+from framehold_loadtest.peers import compare
 
 pytestmark = pytest.mark.load
 
@@ -31,10 +33,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the measurements are to return by name; then what they were asked for."""
     result: dict[str, Any] = {"calls": section({}, {}), "relays": {"not_available": {}}, "asked": []}
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(command.relays, "measure", lambda *_: result["asked"].append("relays") or result["relays"])
-    monkeypatch.setattr(
-        command.compare, "measure", lambda plan, peers, cores: result["asked"].extend(peers) or result["calls"]
-    )
+    monkeypatch.setattr(relays, "measure", lambda *_: result["asked"].append("relays") or result["relays"])
+    monkeypatch.setattr(compare, "measure", lambda plan, peers, cores: result["asked"].extend(peers) or result["calls"])
     return result
 
 

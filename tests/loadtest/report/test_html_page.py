@@ -127,7 +127,7 @@ def test_a_scenario_that_failed_says_so_first() -> None:
 
 def undrawn() -> list[Picture]:
     """A picture without looks for each figure of either page, for a test that reads only its texts."""
-    names = ("load", "recovery", "resumes", "affinity", "parked", "effects", "memory")
+    names: tuple[str, ...] = ("load", "recovery", "resumes", "affinity", "parked", "effects", "memory")
     names += ("overview", "latency", "sizes", "cpu", "throughput", "faults")
     names += tuple(f"series-{name}" for name in ("think-time", "rounds", "state", "nodes", "store", "stickiness"))
     return [Picture(name, name, "", {}, ("not drawn",)) for name in names]

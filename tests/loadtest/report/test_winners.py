@@ -44,7 +44,7 @@ def test_measured_values_within_the_noise_share_the_win() -> None:
 
 def test_a_difference_is_named_only_where_no_turn_lies_among_those_of_the_other() -> None:
     """Medians far apart tell nothing if one turn of the worse is better than one of the better; nor do two turns."""
-    one, other = [100, 110, 120, 130, 140], [135, 150, 160, 170, 180]
+    one, other = [100.0, 110, 120, 130, 140], [135.0, 150, 160, 170, 180]
     assert apart(one, other) is False
     assert apart(one, [141, *other[1:]]) is True
     assert apart(one[:2], other[1:3]) is False

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_defaults_that_the_sums_rest_on_are_those_of_the_code() -> None:
     assert orphan_scan.PORTION / orphan_scan.STEP == model.WALK
 
 
-BENCH = {
+BENCH: dict[str, Any] = {
     "calls": {"rows": [{"server": "sdk", "cpu_per_call": 1e-3}, {"server": "framehold redis", "cpu_per_call": 7e-4}]},
     "frames": {"rows": [{"frames": 10, "rss_bytes": 9}, {"frames": 1000, "rss_bytes": 8_192_000}]},
     "router": {"relays": {"rows": [{"relay": "framehold router", "cpu_per_request": {"middle": 5e-5}}]}},

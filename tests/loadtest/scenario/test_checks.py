@@ -38,7 +38,7 @@ def sample(at: float, rss: int = 100, slow: float = 0.0) -> Sample:
 
 def seen(*rounds: Round, **more: Any) -> Evidence:
     notes = Notes(list(rounds), more.pop("calls", [ended()]), more.pop("duplicates", []), 0.0, 60.0)
-    usual = {"effects": Effects(2, 2, 0, 0), "bounds": Bounds(lease_ttl=5.0)}
+    usual: dict[str, Any] = {"effects": Effects(2, 2, 0, 0), "bounds": Bounds(lease_ttl=5.0)}
     return Evidence(notes, **(usual | more))
 
 

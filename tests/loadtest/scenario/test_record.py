@@ -75,7 +75,8 @@ def test_a_report_counts_calls_and_times_from_the_beginning_of_its_run() -> None
 
 
 def test_notes_are_read_back_as_they_were_written() -> None:
-    written = [notes.mark("began", 1.0), *map(notes.line, [*ROUNDS, *CALLS, *seen().notes.duplicates])]
+    noted: list[Round | Call | Duplicate] = [*ROUNDS, *CALLS, *seen().notes.duplicates]
+    written = [notes.mark("began", 1.0), *map(notes.line, noted)]
     read = Notes()
     read.take([*written, notes.mark("ended", 2.0)])
     assert read == Notes(ROUNDS, CALLS, seen().notes.duplicates, 1.0, 2.0)

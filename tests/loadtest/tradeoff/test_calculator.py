@@ -53,7 +53,7 @@ def test_a_load_costs_what_its_calls_and_its_waiting_calls_cost() -> None:
 def test_cores_are_by_the_load_and_beyond_the_limit_by_the_call(rate: int, cores: float) -> None:
     """`rate` calls per second: of twice as many users, who think 1 s at each of two questions."""
     found = calculator.cost(Case(users=2 * rate, rounds=3, think=1), OPTION)
-    assert (found.calls, found.cores) == (rate, pytest.approx(cores))
+    assert found.calls == rate and found.cores == pytest.approx(cores)
 
 
 def test_more_rounds_are_more_requests_and_their_other_work_does_not_depend_on_the_load() -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 import typer
@@ -17,7 +18,7 @@ from framehold_loadtest.marked_page import END, begin
 from framehold_loadtest.report import data
 from framehold_loadtest.tradeoff import compare, meter, pace, series
 from framehold_loadtest.tradeoff.markdown import FIRST, PART, PROGRAM
-from framehold_loadtest.tradeoff.options import OPTIONS
+from framehold_loadtest.tradeoff.options import DEFAULT, OPTIONS
 
 pytestmark = pytest.mark.load
 
@@ -77,11 +78,11 @@ def test_without_what_it_needs_it_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_an_option_that_cannot_be_served_says_why_in_each_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object) -> NoReturn:
         raise NotAvailable("install haproxy")
 
     monkeypatch.setitem(OPTIONS, "E", replace(OPTIONS["E"], make=refuse))
-    monkeypatch.setattr(compare, "DEFAULT", replace(compare.DEFAULT, make=refuse))
+    monkeypatch.setattr(compare, "DEFAULT", replace(DEFAULT, make=refuse))
     order = compare.Order(tmp_path, MINIATURE, ["E"], ["steady", "store pause"])
     found = compare.compare(order, print)
     for cell in found.cells:
@@ -168,7 +169,7 @@ def test_three_options_under_two_conditions_leave_a_report_and_a_page(
     assert ran.exit_code == 0, ran.output
     found = data.read(tmp_path / "out" / "report.json")
     assert isinstance(found, data.Tradeoff)
-    seen = {(cell.option, cell.condition, name): getattr(one, "value", None)
+    seen: dict[tuple[str, str, str], Any] = {(cell.option, cell.condition, name): getattr(one, "value", None)
             for cell in found.cells for name, one in cell.metrics.items()}  # fmt: skip
     for condition in ("steady", "node killed"):
         assert seen["H-hold", condition, "duplicate_effects"] == seen["H-hold", condition, "calls_lost"] == 0

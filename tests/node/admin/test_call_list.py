@@ -52,7 +52,7 @@ async def deliberate() -> str:
 
 def plain() -> str:
     """Not async: the SDK calls it."""
-    return str({}["secret"])
+    raise KeyError("secret")
 
 
 async def refused() -> str:

@@ -201,10 +201,10 @@ async def test_a_retry_that_comes_while_the_end_is_written_hears_it(nodes: tuple
     a, _ = nodes
     held = await a.caller.call("marked")
     submit, sent = a.runtime.store.submit, list[tuple[Request, Done]]()
-    a.runtime.store.submit = lambda request, done: sent.append((request, done))  # type: ignore[method-assign]
+    a.runtime.store.submit = lambda request, done: sent.append((request, done))
     cancelling = asyncio.create_task(a.operator.cancel(call_of(held.token)))
     await until(lambda: sent, "the write")
-    a.runtime.store.submit = submit  # type: ignore[method-assign]
+    a.runtime.store.submit = submit
     retrying = asyncio.create_task(a.caller.retry("marked", held.token, held.accept(word="x")))
     slot = a.runtime.table.get(CallId(call_of(held.token)))
     assert slot is not None
@@ -223,12 +223,12 @@ async def test_an_end_that_the_store_does_not_answer_is_said_to_be_written_later
     a, _ = nodes
     held = await a.caller.call("marked")
     submit, sent = a.runtime.store.submit, list[tuple[Request, Done]]()
-    a.runtime.store.submit = lambda request, done: sent.append((request, done))  # type: ignore[method-assign]
+    a.runtime.store.submit = lambda request, done: sent.append((request, done))
     answer = await a.operator.cancel(call_of(held.token))
     assert answer.status == 200 and "its end is written when the store answers again, unless" in answer.text
     (event,) = (await a.happened())["events"]
     assert event["kind"] == "cancelled" and "until its end is written another node may carry it on" in event["text"]
-    a.runtime.store.submit = submit  # type: ignore[method-assign]
+    a.runtime.store.submit = submit
     submit(*sent[0])
     reply = await a.caller.retry("marked", held.token, held.accept(word="x"))
     assert reply.text.startswith(TOLD)

@@ -243,7 +243,7 @@ async def test_pages_put_together_are_all_calls_in_order(sort: Sort, descending:
 @pytest.mark.parametrize("sort", [Sort.CALL, Sort.BEGAN])
 async def test_no_call_that_stays_is_missed_or_told_twice_while_others_come_and_go(sort: Sort) -> None:
     async with stage(marked, admin_token=TOKEN) as at, Operator(at.url) as operator:
-        it = Desk(at.runtime, None)  # type: ignore[arg-type]
+        it = Desk(at.runtime, None)  # type: ignore[arg-type]  # it needs no store
         stay = {item.call for item in await parked(it, 2000)}
         come_and_go = [item.call for item in await parked(it, 300)]
         found: list[str] = []

@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
-from mcp_types import ElicitResult
+from mcp_types import ElicitResult, TextContent
 
 import framehold
 from framehold.sdk.marks import marks_of
@@ -21,15 +21,15 @@ from tests.node.stage import Stage, Word, said, stage
 pytestmark = pytest.mark.anyio
 
 
-async def _yes(_: Any, asked: Any) -> ElicitResult:
-    return ElicitResult(action="accept", content={"word": f"<{asked.message}>"})
+async def _yes(context: Any, params: Any) -> ElicitResult:
+    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
 
 
 async def hears(client: Stage, mode: str, tool: str, **arguments: Any) -> str:
     """What the official client of one era is told."""
     async with Client(client.url, mode=mode, elicitation_callback=_yes) as official:
         result = await official.call_tool(tool, arguments)
-    return " ".join(block.text for block in result.content)
+    return " ".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 @pytest.mark.parametrize(("mode", "era"), [("auto", "modern"), ("legacy", "legacy")])
@@ -185,7 +185,7 @@ def test_by_era_refuses_two_that_take_different_parameters(legacy: Callable[...,
 
 def test_by_era_takes_functions() -> None:
     with pytest.raises(TypeError, match="by_era: legacy must be a function, not str"):
-        framehold.by_era(legacy="old", modern=new)  # type: ignore[arg-type]
+        framehold.by_era(legacy="old", modern=new)  # type: ignore[arg-type]  # that is the point
 
 
 class _Callable:
@@ -226,8 +226,8 @@ def test_by_era_of_a_low_level_server_reads_its_context() -> None:
     both = framehold.by_era(legacy=one, modern=other)
     for version, reply in (("2026-07-28", "new"), ("2025-06-18", "old")):
         session: Any = None
-        ctx = ServerRequestContext(
-            session=session, lifespan_context=None, protocol_version=version, method="tools/call"
+        ctx: ServerRequestContext[dict[str, Any], Any] = ServerRequestContext(
+            session=session, lifespan_context={}, protocol_version=version, method="tools/call"
         )
         assert both(ctx, None) == reply
 

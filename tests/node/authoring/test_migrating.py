@@ -31,7 +31,7 @@ async def told(block: int, mode: Any, action: Any = "accept") -> tuple[list[str]
     """What a client of an era is asked by the program's tool, and told by it."""
     asked: list[str] = []
 
-    async def answer(_: Any, params: Any) -> ElicitResult:
+    async def answer(context: Any, params: Any) -> ElicitResult:
         asked.append(params.message)
         wanted = params.requested_schema["properties"]
         text = {name: YES[name] for name in wanted}

@@ -74,7 +74,7 @@ def test_each_kind_of_response_says_which_it_is() -> None:
         "gone": ("cancel", None),
         "sly": ("decline", None),
     }
-    assert found["model"] == type(found["model"])(SAID) and found["folders"] == type(found["folders"])([])
+    assert found["model"] == readers.Sampled(SAID) and found["folders"] == readers.Roots([])
 
 
 def test_answers_that_nobody_parsed_are_not_taken_for_missing() -> None:

@@ -96,7 +96,7 @@ async def test_duplicates_of_the_last_retry_do_not_run_the_end_again(settings: d
     async with stage(travel.built.build(), **settings) as caller:
         first = await caller.call("travel", arguments={"person": "Ada"})
         second = await caller.retry("travel", first.token, first.accept(word="Bath"), arguments={"person": "Ada"})
-        last = [second.token, second.accept(word="May")]
+        last = second.token, second.accept(word="May")
         together = await asyncio.gather(*(caller.retry("travel", *last, arguments={"person": "Ada"}) for _ in range(4)))
         late = await caller.retry("travel", *last, arguments={"person": "Ada"})
         assert {reply.text for reply in (*together, late)} == {"Ada Bath May-May 2"}
@@ -222,7 +222,7 @@ async def test_all_kinds_of_question_leave_together() -> None:
     @built.step
     async def everything(ctx: Context) -> list[str] | InputRequiredResult:
         keys = ("form", "model", "folders", "page")
-        kinds = [framehold.input_response(ctx, key).kind for key in keys]
+        kinds: list[str] = [framehold.input_response(ctx, key).kind for key in keys]
         if "missing" not in kinds:
             return kinds
         return InputRequiredResult(
@@ -298,7 +298,7 @@ def _end_that(asks_by: str) -> tuple[framehold.ToolBuilder, list[BaseException]]
     built, result = framehold.ToolBuilder("rash"), list[BaseException]()
 
     @built.end
-    async def act(ctx: Context):  # type: ignore[no-untyped-def]
+    async def act(ctx: Context):  # type: ignore[no-untyped-def]  # that is the point
         if asks_by == "returning":
             return asking(word="Now?")
         try:
@@ -407,7 +407,7 @@ async def misspelt(location: str, unit: str) -> str:
     return ""
 
 
-def _made(*steps: Callable[..., Any], ends: Any = (end,)) -> Callable[[], object]:
+def _made(*steps: Any, ends: Any = (end,)) -> Callable[[], object]:
     def make() -> object:
         built = builder()
         for step in steps:

@@ -195,8 +195,8 @@ async def test_at_the_deadline_whoever_waits_is_told_and_may_try_again_elsewhere
         assert (cut.status, cut.code) == (503, -32603) and cut.headers["retry-after"]
         assert "what the store has of this call; send the same request again" in cut.text
         await until(lambda: not first.alive, "the node's end")
-        result = "1 parked calls that only this process can carry on are lost when it ends, 1 rounds that run are cut"
-        assert result in first.log()
+        said = "1 parked calls that only this process can carry on are lost when it ends, 1 rounds that run are cut"
+        assert said in first.log()
         (tmp_path / "Ivy").touch()
         again = await answered(other, "slow", "Ivy", reply)
         assert again.messages == ["Ivy two?"]

@@ -19,6 +19,7 @@ from mcp.server.mcpserver import Context
 import framehold
 from framehold.config import Settings
 from framehold.engine import eviction, memory, runtime
+from framehold.engine.replies import Parked
 from framehold.engine.runtime import Runtime
 from framehold.frame.frame import Frame
 from framehold_core import events as ev
@@ -74,7 +75,8 @@ class Room(Stage):
     @property
     def frames(self) -> list[str]:
         """Whose frames are here."""
-        return sorted(slot.handler._raw["arguments"]["name"] for slot in self.runtime.table if slot.frame)
+        handlers: list[Any] = [slot.handler for slot in self.runtime.table if slot.frame]
+        return sorted(handler._raw["arguments"]["name"] for handler in handlers)
 
 
 def register(server: MCPServer[Any], room: Room) -> None:
@@ -162,7 +164,7 @@ async def test_whoever_was_resumed_last_goes_last() -> None:
         a = await client.answer("marked", "a", a)
         again = await client.retry("marked", b.token, {}, arguments={"name": "b"})
         assert again.asked == b.asked
-        order = []
+        order: list[str] = []
         for name in ("d", "e", "f"):
             before = set(client.frames)
             await client.parked("marked", name)
@@ -292,11 +294,12 @@ async def test_a_burst_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, capl
 async def test_a_call_that_met_a_bug_is_not_in_line() -> None:
     """Whatever way a call goes, nothing of it stays."""
     async with desk(max_parked=1) as at:
-        asked = await at.runtime.start(Talk(waiting, reentrant=True), Card())
-        slot = at.runtime.table.get(asked.call)
-        assert slot is not None and at.runtime.table.has_evictable
+        asked, table = await at.runtime.start(Talk(waiting, reentrant=True), Card()), at.runtime.table
+        assert isinstance(asked, Parked)
+        slot = table.get(asked.call)
+        assert slot is not None and table.has_evictable
         at.runtime.feed(slot, ev.Start(Waiter(0)))
-        assert at.counts["broken"] == 1 and not at.runtime.table.has_evictable and at.runtime.table.frames == 0
+        assert (at.counts["broken"], table.has_evictable, table.frames) == (1, False, 0)
 
 
 # The end of a frame
@@ -326,6 +329,7 @@ async def test_an_evicted_frame_is_silenced_and_leaves_nothing_behind(caplog: py
 
     async with desk(max_parked=1) as at:
         asked = await at.runtime.start(Talk(handler, reentrant=True), Card())
+        assert isinstance(asked, Parked)
         asks += [ask.answer for ask in at.frame(asked).pending.values()]
         await at.runtime.start(Talk(waiting, reentrant=True), Card())
         await until(lambda: seen == ["mine", "silenced"], "the end")

@@ -45,7 +45,7 @@ class SlowReads:
 
     def __init__(self, at: Desk) -> None:
         self.reading, self.over, self.read = asyncio.Event(), asyncio.Event(), at.store.run
-        at.store.run = self._slowly  # type: ignore[method-assign]
+        at.store.run = self._slowly
 
     async def _slowly(self, request: Request) -> Reply:
         self.reading.set()
@@ -91,7 +91,7 @@ async def test_a_lookup_that_is_cut_off_gives_its_place_back() -> None:
             await asyncio.Event().wait()
             raise AssertionError("nobody sets it")
 
-        at.store.run = never  # type: ignore[method-assign]
+        at.store.run = never
         at.runtime.draining.begun = True
         coming = asyncio.create_task(retry(at, call))
         await asyncio.sleep(0)
@@ -191,7 +191,7 @@ class Silence:
     def __init__(self, at: Desk) -> None:
         self.writes, self.over, self.refused = 0, False, asyncio.Event()
         self._submit = at.store.submit
-        at.store.submit = self.submit  # type: ignore[method-assign]
+        at.store.submit = self.submit
 
     def submit(self, request: Request, done: Done) -> None:
         self.writes += 1

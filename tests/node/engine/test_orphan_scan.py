@@ -55,7 +55,7 @@ async def test_what_no_client_can_come_back_for_is_not_marked() -> None:
     await told(store, Story().ask, Story().first_intent)
     await joined(store, "a", "boot-a")
     for now, orphaned in ((0.0, 1), (TTL - 61.0, 1), (TTL - 60.0, 0)):
-        looking = OrphanScan(store, Alone("a"), outlives=60.0, pace=(0.0, PAUSE), clock=lambda now=now: now)  # type: ignore[misc]
+        looking = OrphanScan(store, Alone("a"), outlives=60.0, pace=(0.0, PAUSE), clock=lambda now=now: now)  # type: ignore[misc]  # mypy does not infer a lambda with a default
         marked = await looking.walk()
         assert (marked.looked, marked.orphaned) == (2, orphaned)
 
@@ -129,7 +129,7 @@ async def test_a_walk_that_meets_a_bug_is_not_the_last(caplog: pytest.LogCapture
             raise RuntimeError("a bug")
         return await walk(looking)
 
-    looking.walk = stumbles  # type: ignore[method-assign]
+    looking.walk = stumbles
     running = asyncio.create_task(looking.run())
     async with asyncio.timeout(5):
         while not looking.marked.orphaned:

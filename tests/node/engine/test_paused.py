@@ -102,12 +102,12 @@ async def test_clients_of_2025_are_told_too(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     await pause(a, "noted")
 
-    async def never(*_: Any) -> Any:
+    async def never(context: Any, params: Any) -> Any:
         raise AssertionError("a paused tool asks nothing")
 
     async with Client(a.caller.url, mode="legacy", elicitation_callback=never) as old:
         result = await old.call_tool("noted", {})
-        assert result.is_error and "Nothing was started" in result.content[0].text  # type: ignore[union-attr]
+        assert result.is_error and "Nothing was started" in result.content[0].text  # type: ignore[union-attr]  # a text
     assert ENTERED == []
 
 

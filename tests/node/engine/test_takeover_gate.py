@@ -23,7 +23,7 @@ def call(phase: Phase = Phase.LOOKING) -> Any:
     """As much of a slot as the gate sees; told apart by identity, as slots are."""
 
     class Seen(SimpleNamespace):
-        __hash__ = object.__hash__
+        __hash__ = object.__hash__  # type: ignore[assignment]  # a SimpleNamespace has none
         __eq__ = object.__eq__
 
     return Seen(call=SimpleNamespace(phase=phase))

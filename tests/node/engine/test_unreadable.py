@@ -327,7 +327,7 @@ class Unpickled:
             self.seen.append(bytes(data))
             return loads(data, *args, **kwargs)
 
-        class Hearing(plain):  # type: ignore[misc, valid-type]
+        class Hearing(plain):  # type: ignore[misc, valid-type]  # its base is a variable
             def __init__(inner, file: Any, *args: Any, **kwargs: Any) -> None:
                 data = file.read()
                 self.seen.append(bytes(data))

@@ -32,13 +32,13 @@ async def test_nested_gathers_leave_in_one_round(at: Desk) -> None:
     """Branches need a few turns of the loop to come to their asks: the round waits for all of them."""
 
     async def pair(frame: Frame, *names: str) -> list[str]:
-        return await asyncio.gather(*(frame.ask(question(name)) for name in names))
+        return [*await asyncio.gather(*(frame.ask(question(name)) for name in names))]
 
     async def handler(frame: Frame) -> str:
         async with asyncio.TaskGroup() as group:
             single = group.create_task(frame.ask(question("e")))
             pairs = await asyncio.gather(pair(frame, "a", "b"), pair(frame, "c", "d"))
-        return "".join(map("".join, pairs)) + single.result()
+        return "".join(map("".join, pairs)) + str(single.result())
 
     asked = await at.parked(handler)
     assert sorted(texts(asked)) == ["a", "b", "c", "d", "e"]

@@ -99,7 +99,7 @@ async def test_what_a_handler_sets_is_seen_by_the_request_that_carries_its_round
     second = asyncio.create_task(sends("two"))
     await turns(3)
     go_on.set()
-    assert await asyncio.gather(first, second) == ["one/mine", "two/as it was"]
+    assert [*await asyncio.gather(first, second)] == ["one/mine", "two/as it was"]
 
 
 # Ends

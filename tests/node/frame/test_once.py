@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -51,7 +52,7 @@ async def test_what_is_no_function_or_no_key() -> None:
         coroutine = effects.held()
         for key, fn in (("k", coroutine), ("k", 17), ("", effects.note), (3, effects.note), (None, effects.note)):
             with pytest.raises(TypeError) as told_:
-                await framehold.once(key, fn)  # type: ignore[arg-type]
+                await framehold.once(key, fn)  # type: ignore[arg-type]  # that is the point
             reply.append(str(told_.value))
         coroutine.close()
         return "fine"
@@ -75,7 +76,7 @@ async def test_an_effect_may_neither_ask_nor_use_once(settings: dict[str, Any]) 
     @framehold.reentrant
     async def nosy(ctx: Context) -> str:
         async def asks(how: str) -> str:
-            ways = {
+            ways: dict[str, Callable[[], Any]] = {
                 "elicit": lambda: ctx.elicit("below?", Word),
                 "ask": lambda: framehold.ask("below", "below?", Word),
                 "once": lambda: framehold.once("below", lambda: reply.append("ran below")),
@@ -109,7 +110,7 @@ async def test_once_on_another_event_loop(settings: dict[str, Any]) -> None:
             return await failure(use())
 
         for use in (lambda: framehold.once("k", effects.note), lambda: framehold.ask("a", "A?", Word)):
-            error = await asyncio.to_thread(lambda use=use: asyncio.run(there(use)))
+            error = await asyncio.to_thread(asyncio.run, there(use))
             assert isinstance(error, AskError) and "another event loop" in str(error), error
         return said(await ctx.elicit("here?", Word))
 
@@ -254,7 +255,7 @@ async def test_whatever_can_be_called_is_an_effect(settings: dict[str, Any]) -> 
         async def __call__(self, what: str) -> list[str]:
             return await effects.held(what)
 
-    kinds = {
+    kinds: dict[str, Callable[..., Any]] = {
         "method": effects.note,
         "coroutine method": effects.held,
         "lambda": lambda what: [*effects.note(what)],

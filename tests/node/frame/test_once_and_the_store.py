@@ -67,7 +67,8 @@ async def test_a_side_task_that_outlives_its_handler() -> None:
 
 async def test_a_side_task_of_a_frame_that_was_dropped() -> None:
     """The frame was dropped when its call was parked; its side task learns nothing more, and nothing runs twice."""
-    effects, tasks = Effects(), []
+    effects = Effects()
+    tasks: list[asyncio.Task[None]] = []
     reply: list[BaseException] = []
 
     @framehold.reentrant
@@ -99,7 +100,7 @@ def using(script: Any) -> Any:
     """A desk's script that may use `framehold.once` and its like."""
 
     async def entered(frame: Frame) -> object:
-        present_call.current.set(Present(None, None, frame))  # type: ignore[arg-type]
+        present_call.current.set(Present(None, None, frame))  # type: ignore[arg-type]  # nothing else of them is read
         return await script(frame)
 
     return entered
@@ -112,7 +113,7 @@ class Slow:
         self._submit = at.store.submit
         self._kept: list[tuple[Request, Done]] = []
         self.slow = False
-        at.store.submit = self._hold  # type: ignore[method-assign]
+        at.store.submit = self._hold
 
     def _hold(self, request: Request, done: Done) -> None:
         if self.slow:
@@ -279,7 +280,7 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
             if not getattr(request, "results", ()):
                 slow._submit(request, done)
 
-        at.store.submit = no_results  # type: ignore[method-assign]
+        at.store.submit = no_results
         retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()))
         await until(lambda: effects.ran, "the effect")
         await turns(10)
@@ -287,7 +288,7 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
         at.runtime._performer.forget(slot, None)  # type: ignore[arg-type]  # as if the process had died here
         retry.cancel()
         await turns(10)
-        at.store.submit = slow._submit  # type: ignore[method-assign]
+        at.store.submit = slow._submit
         told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
         assert reason(told_) is Reason.DIVERGED
         await turns(10)

@@ -11,7 +11,7 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.engine import runtime
-from framehold.engine.table import Slot
+from framehold.engine.slot import Slot
 from tests.node.acting import SOON, Effects, each_way, told
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until

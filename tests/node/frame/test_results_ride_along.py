@@ -32,7 +32,7 @@ def holding_back_results(client: Stage) -> list[partial[None]]:
         else:
             submit(request, done)
 
-    store.submit = hold  # type: ignore[method-assign]
+    store.submit = hold
     return held
 
 

@@ -434,10 +434,11 @@ async def test_routes_of_the_authors_own_still_answer() -> None:
 
 async def test_hosts_and_origins_are_checked_as_fastmcp_checks_them() -> None:
     """On a loopback address foreign names are refused, also for what our entry serves; settings allow more."""
-    for settings, host, status in (
+    cases: tuple[tuple[dict[str, Any], str, int], ...] = (
         ({}, "evil.example", 421),
         ({"allowed_hosts": ("good.example",)}, "good.example", 200),
-    ):
+    )
+    for settings, host, status in cases:
         async with hosted(marked(), **settings) as caller:
             envelope = caller.envelope("tools/call", {"name": "twice", "arguments": {}}, headers={"host": host})
             assert await httpx_post(caller.url, envelope.body, envelope.headers) == status

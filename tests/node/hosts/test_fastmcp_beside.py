@@ -48,7 +48,8 @@ async def test_a_saga_of_fastmcps_hears_answers_and_failures_in_one_round(settin
     @framehold.reentrant
     async def both(ctx: Context) -> str:
         """Ask twice at once, then once more."""
-        result = await asyncio.gather(ctx.elicit("a?", str), ctx.elicit("b?", str), return_exceptions=True)
+        two = await asyncio.gather(ctx.elicit("a?", str), ctx.elicit("b?", str), return_exceptions=True)
+        result: list[Any] = [*two]
         try:
             await ctx.elicit("c?", str)
         except MCPError as error:

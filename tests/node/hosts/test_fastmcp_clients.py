@@ -45,7 +45,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 
 
-async def official(_: Any, params: ElicitRequestParams) -> ElicitResult:
+async def official(context: Any, params: ElicitRequestParams) -> ElicitResult:
     return ElicitResult(action="accept", content=ANSWERS[params.message])
 
 

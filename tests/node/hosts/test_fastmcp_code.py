@@ -342,7 +342,7 @@ class Gone(Hosted):
                 raise kept
             return kept
 
-        self.runtime.kept_code = kept_code  # type: ignore[method-assign]
+        self.runtime.kept_code = kept_code
         return reply
 
     async def ends(self, reply: Reply) -> Reply:
@@ -445,8 +445,8 @@ async def test_a_store_that_does_not_answer_refuses_no_call_whose_tool_is_gone()
 @framehold.reentrant
 async def shop(ctx: Context) -> str:
     """Ask three times."""
-    words = [(await ctx.elicit(f"{number}?", str)).data for number in (1, 2, 3)]  # type: ignore[union-attr]
-    return " ".join(words)
+    words: list[Any] = [await ctx.elicit(f"{number}?", str) for number in (1, 2, 3)]
+    return " ".join(word.data for word in words)
 
 
 @pytest.mark.parametrize("strategy", ["hold", "replay"])
@@ -461,8 +461,8 @@ async def test_a_node_of_the_next_release_finishes_a_call(
         new.tool(framehold.reentrant(other), name="shop")
     reply, ended = None, {"name": "shop"}
     for node, server, answers in (("old", old, ["a"]), ("new", new, ["b", "c"])):
-        settings = {"store_url": redis.url, "namespace": tmp_path.name, "keys": "k" * 32, "drain_timeout": 0}
-        app = framehold.asgi(server, Settings(node_id=node, strategy=strategy, **settings))  # type: ignore[arg-type]
+        settings: dict[str, Any] = {"store_url": redis.url, "namespace": tmp_path.name, "keys": "k" * 32}
+        app = framehold.asgi(server, Settings(node_id=node, strategy=strategy, drain_timeout=0, **settings))
         async with served(app) as url, Hosted(url) as caller:
             reply = reply or await caller.send("tools/call", ended)
             for answer in answers:

@@ -36,13 +36,13 @@ def back() -> FastMCP[Any]:
     async def book(city: str, ctx: Context) -> str:
         """Ask for a room, then for a yes."""
         room = await ctx.elicit(f"Which room in {city}?", str)
-        sure = await ctx.elicit(f"{room.data}?", bool)  # type: ignore[union-attr]
-        return f"{city} {room.data} {sure.data}"  # type: ignore[union-attr]
+        sure = await ctx.elicit(f"{room.data}?", bool)  # type: ignore[union-attr]  # the user accepts
+        return f"{city} {room.data} {sure.data}"  # type: ignore[union-attr]  # the user accepts
 
     return server
 
 
-async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
     return ElicitResult(action="accept", content={"value": True if params.message == "suite?" else "suite"})
 
 

@@ -32,6 +32,7 @@ from fastmcp.server.transforms.visibility import Visibility
 from fastmcp.tools.base import ToolResult
 from mcp.server import Server
 from mcp.server.request_state import RequestStateBoundary
+from pydantic import BaseModel
 
 import framehold.hosts.fastmcp
 from framehold.hosts import fastmcp_code, fastmcp_results
@@ -64,7 +65,8 @@ def test_a_server_holds_a_low_level_server_with_its_middleware_outside_the_bound
     """The one that binds the request first, then what opens states; and it leads back to its FastMCP server."""
     server: FastMCP[Any] = FastMCP("seams")
     inner = server._mcp_server
-    assert isinstance(inner, Server) and inner.fastmcp is server, CHANGED + "FastMCP._mcp_server"
+    assert isinstance(inner, Server), CHANGED + "FastMCP._mcp_server"
+    assert inner.fastmcp is server, CHANGED + "FastMCP._mcp_server"
     kinds = [type(item) for item in inner.middleware]
     assert kinds.index(FastMCPServerMiddleware) < kinds.index(RequestStateBoundary), CHANGED + "the middleware's order"
 
@@ -108,14 +110,15 @@ def test_a_component_is_made_again_of_its_function_and_these_values() -> None:
     """And keeps each of them under the name by which it was given."""
     for kind, found in fastmcp_code._KINDS.items():
         assert {*found.fields, "meta"} <= {*names(found.make)}, CHANGED + kind.__name__
-        assert {*found.fields, "meta", "auth"} <= {*kind.model_fields}, CHANGED + kind.__name__  # type: ignore[attr-defined]
+        assert issubclass(kind, BaseModel), CHANGED + kind.__name__
+        assert {*found.fields, "meta", "auth"} <= {*kind.model_fields}, CHANGED + kind.__name__
 
 
 def test_a_context_refuses_by_one_method_and_asks_through_its_session() -> None:
     assert names(Context._is_modern_protocol) == [], CHANGED + "Context._is_modern_protocol"
     source = inspect.getsource(inspect.unwrap(Context.elicit))
     assert "if self._is_modern_protocol():" in source and "await self.session.elicit(" in source, CHANGED + "elicit"
-    assert "return self.request_context.session" in inspect.getsource(Context.session.fget)  # type: ignore[attr-defined]
+    assert "return self.request_context.session" in inspect.getsource(vars(Context)["session"].fget)
 
 
 def test_the_present_request_is_in_two_variables() -> None:
@@ -126,7 +129,7 @@ def test_the_present_request_is_in_two_variables() -> None:
     read = {name for name, value in vars(Bound).items() if isinstance(value, property)}
     assert fields == read | {"_srctx"}, CHANGED + "FastMCPRequestContext"
     assert "_srctx=ctx" in inspect.getsource(dependencies.bind_request_context)
-    present = Bound(SimpleNamespace(session=object()))  # type: ignore[arg-type]
+    present = Bound(SimpleNamespace(session=object()))  # type: ignore[arg-type]  # no more of a request is read
     before = dependencies.fastmcp_request_ctx.set(present)
     try:
         assert Context(FastMCP("seams")).request_context is present, CHANGED + "Context.request_context"
@@ -157,9 +160,9 @@ async def test_what_is_mounted_says_what_it_stands_for() -> None:
     resource = await server.get_resource("a://in/b")
     template = await server.get_resource_template("a://in/z/c")
     assert isinstance(template, mounted.FastMCPProviderResourceTemplate)
-    for found, uri in ((resource, "a://b"), (await template.create_resource("a://in/z/c", {"x": "z"}), "a://z/c")):
-        assert isinstance(found, mounted.FastMCPProviderResource)
-        assert (found._server, found._original_uri) == (child, uri), CHANGED + "what is mounted"
+    for shown, uri in ((resource, "a://b"), (await template.create_resource("a://in/z/c", {"x": "z"}), "a://z/c")):
+        assert isinstance(shown, mounted.FastMCPProviderResource)
+        assert (shown._server, shown._original_uri) == (child, uri), CHANGED + "what is mounted"
 
 
 async def _tool(ctx: Context) -> str:
@@ -215,7 +218,8 @@ async def test_components_are_walked_under_the_names_that_they_are_served_by() -
 @pytest.mark.parametrize("stored", [False, True], ids=["live", "stored"])
 async def test_results_survive_being_kept(result: Any, stored: bool) -> None:
     """As the protocol's, in memory or in a tombstone, and back: what the client is sent is the same."""
-    method = {ToolResult: "tools/call", PromptResult: "prompts/get", ResourceResult: "resources/read"}[type(result)]
+    kinds: dict[type, str] = {ToolResult: "tools/call", PromptResult: "prompts/get", ResourceResult: "resources/read"}
+    method = kinds[type(result)]
     kind = fastmcp_results.KINDS[method]
     assert kind.field == ("uri" if method == "resources/read" else "name")
 

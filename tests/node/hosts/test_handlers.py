@@ -263,7 +263,7 @@ async def _concrete() -> str:
     return ""
 
 
-UNMARKED = ('tool "unmarked"', 'tool "brief"', 'tool "partial"', 'tool "object"', 'prompt "talk"')
+UNMARKED: tuple[str, ...] = ('tool "unmarked"', 'tool "brief"', 'tool "partial"', 'tool "object"', 'prompt "talk"')
 UNMARKED += ('resource "u://one"', 'resource "u://kept"', 'resource "u://{a}"')
 
 

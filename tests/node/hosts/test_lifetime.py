@@ -24,7 +24,7 @@ from framehold.engine.peers import Peers
 from framehold.hosts.attached import Attached
 from framehold.hosts.lifetime import Lifetime
 from framehold_core.errors import ConfigError
-from framehold_core.ids import CallId, NodeId
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.trust import Trust
@@ -59,7 +59,7 @@ def settings(redis: RedisServer | None = None, folder: Path | None = None, node:
     return Settings(node_id=node, store_url=redis.url, keys=(KEY,), namespace=folder.name, lease_ttl=60.0, **more)
 
 
-async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
     return ElicitResult(action="accept", content={"word": "hello"})
 
 
@@ -86,11 +86,9 @@ async def parks(server: MCPServer[Any]) -> InputRequiredResult:
 async def goes_on(server: MCPServer[Any], parked: InputRequiredResult) -> str:
     """Answer a parked call over another connection."""
     (key,) = parked.input_requests or {}
-    answers = {key: ElicitResult(action="accept", content={"word": "hello"})}
+    answers: dict[str, Any] = {key: ElicitResult(action="accept", content={"word": "hello"})}
     async with Client(server, elicitation_callback=answer) as client:
-        return text(
-            await client.call_tool("ask", {}, input_responses=answers, request_state=parked.request_state)  # type: ignore[arg-type]
-        )
+        return text(await client.call_tool("ask", {}, input_responses=answers, request_state=parked.request_state))
 
 
 @pytest.mark.parametrize("loops", ["one loop", "loop after loop"])
@@ -287,7 +285,7 @@ async def test_a_server_that_another_one_uses(redis: RedisServer, tmp_path: Path
     async def relay(ctx: Context) -> str:
         """Have the inner server ask this call's user."""
 
-        async def through(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        async def through(context: Any, params: ElicitRequestParams) -> ElicitResult:
             return ElicitResult(action="accept", content={"word": said(await ctx.elicit("Inner?", Word))})
 
         async with Client(inner, elicitation_callback=through) as client:
@@ -318,10 +316,11 @@ async def test_a_name_too_long_for_a_number_is_refused(redis: RedisServer, tmp_p
 def test_no_node_of_the_same_process_inherits_a_call() -> None:
     """It has the same address, and ends with this one."""
     peers, trust = Peers("api-1", Trust(()), MemoryStore(lambda: 0.0)), Trust(())
+    incarnation, boot = Incarnation("i"), Boot("b")
     assert peers._membership is not None
     for members, heir in (({"api-1": 1, "api-1_2": 1}, None), ({"api-1": 1, "api-1_2": 1, "api-2": 2}, "api-2")):
         records = (
-            NodeRecord(NodeId(name), "i", "b", 1, f"http://127.0.0.1:{port}", "live", "", "", 1.0)  # type: ignore[arg-type]
+            NodeRecord(NodeId(name), incarnation, boot, 1, f"http://127.0.0.1:{port}", "live", "", "", 1.0)
             for name, port in members.items()
         )
         peers._membership.fleet = Fleet.of(Member.of(record, trust) for record in records)

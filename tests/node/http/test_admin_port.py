@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from framehold.cli.local.ports import free as free_port
 from tests.node.nodes import FrameholdProcess
 from tests.node.operating import PROOF, SHOWN, TOKEN
-from tests.store.server import RedisServer, free_port
+from tests.store.server import RedisServer
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio

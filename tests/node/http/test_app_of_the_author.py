@@ -173,7 +173,7 @@ def fastmcp_server() -> Any:
     @server.tool
     async def tell(ctx: FastMCPContext) -> str:
         """Tell the ids of this session."""
-        request = ctx.request_context.request  # type: ignore[union-attr]
+        request = ctx.request_context.request  # type: ignore[union-attr]  # over HTTP there is one
         assert request is not None
         return f"<{request.headers['mcp-session-id']} {ctx.session_id}>"
 

@@ -14,7 +14,13 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from framehold.http import classify
 
 _META = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {}}
-_METAS = (_META, {**_META, CLIENT_INFO_META_KEY: None}, {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION}, None, [])
+_METAS: tuple[Any, ...] = (
+    _META,
+    {**_META, CLIENT_INFO_META_KEY: None},
+    {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION},
+    None,
+    [],
+)
 _VERSIONS = (LATEST_MODERN_VERSION, "2025-11-25", None, 20260728, [LATEST_MODERN_VERSION])
 _NAMES = ("echo", "grüße", "日本", "=?base64?ZWNobw==?=", "=?", "", None, 5)
 _METHODS = ("tools/call", "resources/read", "tools/callSaga")

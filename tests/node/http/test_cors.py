@@ -148,7 +148,10 @@ async def test_of_two_origins_the_first_counts_everywhere() -> None:
 
 async def test_origins_that_are_set() -> None:
     """FRAMEHOLD_ALLOWED_ORIGINS says which, instead of the local ones; a dot in it is a dot."""
-    settings = {"allowed_origins": (ELSEWHERE, "https://*.example.com"), "allowed_hosts": ("127.0.0.1:*",)}
+    settings: dict[str, Any] = {
+        "allowed_origins": (ELSEWHERE, "https://*.example.com"),
+        "allowed_hosts": ("127.0.0.1:*",),
+    }
     async with edge(compared=False, **settings) as client:
         assert about(await send(client.url, preflight(ELSEWHERE)))["access-control-allow-origin"] == ELSEWHERE
         for origin in (INSPECTOR, ELSEWHERE.replace(".", "x"), f"{ELSEWHERE}.evil.com", "https://evil.example.com"):

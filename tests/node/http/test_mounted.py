@@ -110,13 +110,13 @@ async def completes(caller: Caller, name: str = "weather") -> None:
 async def of_2025(url: str, name: str = "weather") -> None:
     """The same with the official client of 2025, whose session is one stream."""
 
-    async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"word": params.message[0]})
 
-    async def progress(*outcome: Any) -> None:
-        steps.append(outcome[-1])
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(message)
 
-    steps: list[str] = []
+    steps: list[str | None] = []
     async with Client(url, mode="legacy", elicitation_callback=answer) as client:
         result = await client.call_tool("ask", {}, progress_callback=progress)
     (block,) = result.content

@@ -18,13 +18,14 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 from pydantic import AnyUrl
 
+from framehold.cli.local.ports import free as free_port
 from framehold_router.fleet.trust import Trust
 from tests.fleet.fleet import Fleet, RouterProcess
 from tests.node.nodes import KEY, FrameholdProcess
 from tests.node.oauth_server import SCOPE, Records
 from tests.node.served import Wire, send, wire
 from tests.processes import DEADLINE
-from tests.store.server import RedisServer, free_port
+from tests.store.server import RedisServer
 from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
@@ -202,7 +203,7 @@ class Wallet:
         self.visited.append(f"{response.status_code} {response.request.url.path}")
 
 
-async def elicited(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+async def elicited(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
     assert params.message.startswith("ann, ")
     return ElicitResult(action="accept", content={"word": "x"})
 

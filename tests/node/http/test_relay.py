@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -245,11 +246,11 @@ async def test_ids_are_minted_for_the_ring(redis: RedisServer, tmp_path: Any) ->
             membership = peers._membership
             assert membership is not None
             peers.mint()
-            await until(lambda members=membership: len(members.fleet.members) == 3, "all to know all")
+            await until(partial(lambda one: len(one.fleet.members) == 3, membership), "all to know all")
             assert {membership.fleet.ring.owner(peers.mint()) for _ in range(50)} == {name}
 
 
-async def _yes(_: Any, __: ElicitRequestParams) -> ElicitResult:
+async def _yes(context: Any, params: ElicitRequestParams) -> ElicitResult:
     return ElicitResult(action="accept", content={"word": "aye"})
 
 

@@ -317,7 +317,12 @@ async def test_a_wait_is_one_request_to_a_middleware(
 
     monkeypatch.setattr(outages, "PATIENCE", 1.0)
     apps: list[Any] = []
-    made = built(redis, tmp_path.name, counting, lambda _, app: apps.append(app) or app)
+
+    def noted(_: str, app: ASGIApp) -> ASGIApp:
+        apps.append(app)
+        return app
+
+    made = built(redis, tmp_path.name, counting, noted)
     async with made as urls, Caller(urls["a"]) as at_a, Caller(urls["b"]) as at_b:
         asked = await at_a.call("one")
         counted.clear()

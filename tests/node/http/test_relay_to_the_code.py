@@ -14,6 +14,7 @@ import pytest
 
 import framehold
 from framehold.config import Settings
+from framehold.engine.heartbeat import Heartbeat
 from framehold.http.app import Application
 from framehold_core.lease import MAX_CODES, code_names
 from framehold_router.fleet.membership import LIVE
@@ -118,10 +119,10 @@ async def test_a_lease_names_the_codes_of_the_marked_handlers(redis: RedisServer
     halves = Halves(redis, tmp_path)
     async with halves.node("a", text):
         attached = halves.apps["a"].attached
-        assert attached.runtime.heartbeat.codes == attached.handlers.code("tools/call", {"name": "ask"})[:8]
-        assert await attached.runtime.heartbeat._store.nodes() and attached.handlers.code(
-            "tools/call", {"name": "once"}
-        )
+        heartbeat = attached.runtime.heartbeat
+        assert isinstance(heartbeat, Heartbeat)
+        assert heartbeat.codes == attached.handlers.code("tools/call", {"name": "ask"})[:8]
+        assert await heartbeat._store.nodes() and attached.handlers.code("tools/call", {"name": "once"})
 
 
 def test_a_lease_names_a_bounded_number_of_codes() -> None:

@@ -64,7 +64,7 @@ async def test_a_stream_that_ends_without_a_reply_says_that_it_may_come_again(mo
 
     async with stage(ask) as client:
         reply = await client.call("ask")
-        sent = {"answers": reply.accept(word="x"), "token": reply.token}
+        sent: dict[str, Any] = {"answers": reply.accept(word="x"), "token": reply.token}
         with monkeypatch.context() as away:
             down = StoreUnavailable("the store is away")
             away.setattr(client.runtime.store, "submit", lambda request, done: done(down))
@@ -131,7 +131,7 @@ async def test_the_handler_sees_what_the_present_rounds_client_can_do() -> None:
 
     async with stage(look, has={"elicitation": {}}) as client:
         reply = await client.call("look")
-        more = {"elicitation": {}, "sampling": {}}
+        more: dict[str, Any] = {"elicitation": {}, "sampling": {}}
         reply = await client.retry("look", reply.token, reply.accept(word="x"), has=more)
         reply = await client.retry("look", reply.token, reply.accept(word="x"))
         assert (await client.retry("look", reply.token, reply.accept(word="x"))).text == "seen"

@@ -69,14 +69,16 @@ def test_any_other_result_is_the_sdks_to_dump() -> None:
     """Whatever has a field more, or another type, than plain texts have."""
     image = types.ImageContent(type="image", data="", mime_type="image/png")
     spoilt = text("x")
-    spoilt.text = 5  # type: ignore[assignment]
+    spoilt.text = 5  # type: ignore[assignment]  # that is the point
 
     renamed = text("x")
-    renamed.type = "markdown"  # type: ignore[assignment]
+    renamed.type = "markdown"  # type: ignore[assignment]  # that is the point
 
     class Own(types.CallToolResult):
         pass
 
+    textless: Any = types.TextContent.model_construct
+    unchecked: Any = types.CallToolResult.model_construct
     others: list[Any] = [
         types.CallToolResult(content=[text("x"), image]),
         types.CallToolResult(content=[text("x", annotations=types.Annotations(priority=1))]),
@@ -85,10 +87,10 @@ def test_any_other_result_is_the_sdks_to_dump() -> None:
         types.CallToolResult(content=[text("x")], result_type="custom"),
         types.CallToolResult(content=[spoilt]),
         types.CallToolResult(content=[renamed]),
-        types.CallToolResult(content=[types.TextContent.model_construct(type="text")]),
-        types.CallToolResult.model_construct(is_error=False),
-        types.CallToolResult.model_construct(content=None, is_error=False),
-        types.CallToolResult.model_construct(content=(text(output) for output in "xy"), is_error=False),
+        types.CallToolResult(content=[textless(type="text")]),
+        unchecked(is_error=False),
+        unchecked(content=None, is_error=False),
+        unchecked(content=(text(output) for output in "xy"), is_error=False),
         Own(content=[text("x")]),
         {"content": [{"type": "text", "text": "x"}]},
         None,

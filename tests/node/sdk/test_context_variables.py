@@ -63,7 +63,7 @@ async def called(tool: Callable[..., Awaitable[str]], **settings: Any) -> tuple[
     framehold.attach(server, Settings(node_id="audit", **settings))
     async with Client(server, mode="2026-07-28", elicitation_callback=_word) as client:
         result = await client.call_tool("work", {})
-    return audit, result.content[0].text  # type: ignore[union-attr]
+    return audit, result.content[0].text  # type: ignore[union-attr]  # a text
 
 
 async def alone(tool: Callable[..., Awaitable[str]], mode: Any) -> Audit:

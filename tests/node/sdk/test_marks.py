@@ -194,11 +194,11 @@ def test_a_proxy_that_wraps_for_ever_is_given_up() -> None:
             lambda: framehold.options(plain),
             r"@framehold.options is written with parentheses, as @framehold.options\(ttl=60\)",
         ),
-        (lambda: framehold.reentrant("book"), "goes on a function, not on an object of type str"),  # type: ignore[type-var]
-        (lambda: framehold.reentrant(None), "not on an object of type NoneType"),  # type: ignore[type-var]
+        (lambda: framehold.reentrant("book"), "goes on a function, not on an object of type str"),  # type: ignore[type-var]  # that is the point
+        (lambda: framehold.reentrant(None), "not on an object of type NoneType"),  # type: ignore[type-var]  # that is the point
         (lambda: framehold.reentrant(Desk), "not on the class Desk"),
         (lambda: framehold.reentrant(len), "can't mark the built-in len, which takes no attributes"),
-        (lambda: framehold.options(ttl=1)(property(plain)), "not on an object of type property"),  # type: ignore[type-var]
+        (lambda: framehold.options(ttl=1)(property(plain)), "not on an object of type property"),  # type: ignore[type-var]  # that is the point
     ],
 )
 def test_what_cannot_be_marked(wrong: Callable[[], object], says: str) -> None:

@@ -217,7 +217,7 @@ async def test_a_state_goes_to_its_own_tool_alone() -> None:
 async def test_the_official_client_of_each_era(mode: str, tool: str, says: str) -> None:
     """Both kinds of tool, on both wires."""
 
-    async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
 
     server: MCPServer[Any] = MCPServer("both")

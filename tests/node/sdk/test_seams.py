@@ -181,7 +181,7 @@ def test_a_codec_gets_the_claims_as_json() -> None:
 
 def test_a_session_holds_its_connection() -> None:
     connection = Connection.from_envelope("2026-07-28", {"name": "n", "version": "1"}, {})
-    session = ServerSession(None, connection)  # type: ignore[arg-type] - nothing is sent
+    session = ServerSession(None, connection)  # type: ignore[arg-type]  # nothing is sent
     assert getattr(session, "_connection", None) is connection, CHANGED + "ServerSession._connection"
     assert vars(session).get("_request_outbound", 0) is None, CHANGED + "ServerSession._request_outbound"
     other = copy.copy(connection)
@@ -200,7 +200,7 @@ def test_a_connection_that_makes_its_parts_later_has_all_of_them() -> None:
     """And lets go of what no frame needs, a copy of it excepted, which shares them."""
     known = Connection.from_envelope("2026-07-28", {"name": "n", "version": "1"}, {})
     ours = Identity(known)
-    assert not ours.used and {*vars(ours)} == {*vars(known)} - {"initialized", "state", "exit_stack"}
+    assert (ours.used, {*vars(ours)}) == (False, {*vars(known)} - {"initialized", "state", "exit_stack"})
     other = copy.copy(ours)
     assert {name for name in vars(known) if not hasattr(ours, name)} == set(), CHANGED + "Connection"
     assert ours.used and other.exit_stack is ours.exit_stack and other.state is ours.state is not known.state
@@ -212,8 +212,9 @@ def test_the_manager_keeps_its_sessions_by_id() -> None:
     server = MCPServer("seams")
     app = server.streamable_http_app(streamable_http_path=serving.PATH)
     (route,) = [route for route in app.routes if isinstance(route, Route) and route.path == serving.PATH]
-    manager = route.endpoint.session_manager
-    found = getattr(getattr(server, "_lowlevel_server", None), "session_manager", None)
+    endpoint: Any = route.endpoint
+    manager = endpoint.session_manager
+    found: Any = getattr(getattr(server, "_lowlevel_server", None), "session_manager", None)
     assert found is manager, CHANGED + "StreamableHTTPASGIApp.session_manager"
     assert getattr(found, "_server_instances", None) == {}, CHANGED + "StreamableHTTPSessionManager._server_instances"
     assert manager._has_started is False, CHANGED + "StreamableHTTPSessionManager._has_started"
@@ -264,7 +265,7 @@ def test_the_header_check_can_be_called() -> None:
 
 def test_schemas_are_rendered_through_the_module() -> None:
     """`elicit_with_validation` looks the function up in its module at each call: another may stand in for it."""
-    original = form_schemas.render_elicitation_schema
+    original = vars(form_schemas)["render_elicitation_schema"]
     assert names(original) == ["schema"] == names(form_schemas.rendered), CHANGED + "render_elicitation_schema"
     called = elicitation.elicit_with_validation.__code__.co_names
     assert "render_elicitation_schema" in called, CHANGED + "elicit_with_validation"
@@ -291,7 +292,8 @@ def test_a_server_is_wrapped_by_public_means() -> None:
     server: Server[Any] = Server("seams")
     assert names(server.get_request_handler) == ["method"]
     assert names(server.add_request_handler)[:3] == ["method", "params_type", "handler"]
-    assert callable(server.lifespan) and server.get_tool_input_schema is None
+    assert callable(server.lifespan)
+    assert server.get_tool_input_schema is None
     assert dict(server.server_info_stamp)["name"] == "seams"
 
 

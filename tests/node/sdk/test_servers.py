@@ -253,7 +253,7 @@ async def test_a_lifespan_that_fails_is_told_to_every_request() -> None:
     scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
     for _ in range(2):
         with pytest.raises(RuntimeError, match="no database"):
-            await asyncio.wait_for(app(dict(scope), None, None), 5)  # type: ignore[arg-type] - neither is reached
+            await asyncio.wait_for(app(dict(scope), None, None), 5)  # type: ignore[arg-type]  # neither is reached
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ async def structured(row: int) -> Seat:
 
 
 async def ill_structured(row: int) -> Seat:
-    return "no seat"  # type: ignore[return-value]
+    return "no seat"  # type: ignore[return-value]  # that is the point
 
 
 async def foreseen(what: str) -> str:
@@ -146,8 +146,9 @@ def _handler(server: MCPServer[Any]) -> Any:
 
 
 async def _played(enter: Any, params: CallToolRequestParams) -> Any:
+    session: Any = None
     ctx: Any = ServerRequestContext(
-        session=None, lifespan_context={}, protocol_version="2026-07-28", method="tools/call", params={}
+        session=session, lifespan_context={}, protocol_version="2026-07-28", method="tools/call", params={}
     )
     try:
         return await enter(ctx, params)

@@ -27,13 +27,13 @@ def pay(name: str) -> None:
 
 @framehold.reentrant
 async def forgets(ctx: Context) -> str:
-    framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]
+    framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]  # that is the point
     return "paid"
 
 
 @framehold.reentrant
 async def forgets_and_asks(ctx: Context) -> str:
-    framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]
+    framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]  # that is the point
     try:
         word = said(await ctx.elicit("Well?", Word))
         await framehold.once("ship", pay, "b")
@@ -114,7 +114,7 @@ async def test_a_tool_that_is_not_async(caplog: pytest.LogCaptureFixture) -> Non
     """Its thread goes on, but its result does not count."""
 
     def threaded(ctx: Context) -> str:
-        framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]
+        framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]  # that is the point
         return "paid"
 
     async with stage(threaded) as caller:
@@ -128,7 +128,7 @@ async def test_a_prompt(caplog: pytest.LogCaptureFixture) -> None:
 
         @caller.server.prompt()
         async def poem(ctx: Context) -> str:
-            framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]
+            framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]  # that is the point
             return "a poem"
 
         assert (await caller.send("prompts/get", {"name": "poem"})).code == -32603

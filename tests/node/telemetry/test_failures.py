@@ -18,7 +18,7 @@ from framehold.telemetry.failures import failure_of
 HERE = "tests.node.telemetry.test_failures"
 
 
-def raised(fail: Callable[[], Any]) -> BaseException:
+def raised(fail: Callable[[], Any]) -> Exception:
     try:
         fail()
     except Exception as error:
@@ -50,7 +50,7 @@ def cause() -> None:
 
 
 def group() -> None:
-    raise ExceptionGroup("several", [raised(divide)])  # type: ignore[list-item]
+    raise ExceptionGroup("several", [raised(divide)])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,8 @@ def sdk(source: str, **names: Any) -> Callable[[], Any]:
     """A function of a module of the SDK's."""
     scope = {"__name__": "mcp.server.mcpserver.tools.base", **names}
     exec(compile(source, "/srv/site-packages/mcp/server/mcpserver/tools/base.py", "exec"), scope)
-    return scope["run"]  # type: ignore[no-any-return]
+    run: Callable[[], Any] = scope["run"]
+    return run
 
 
 WRAPS = """
@@ -144,6 +145,6 @@ def test_the_thread_that_calls_an_installed_server_is_not_the_server() -> None:
     wrapped = raised(sdk(WRAPS, fail=lambda: thread(shop), kind=ToolError))
     # Without the lambda, which is no installed code.
     assert wrapped.__cause__ is not None and wrapped.__cause__.__traceback__ is not None
-    wrapped.__cause__.__traceback__ = wrapped.__cause__.__traceback__.tb_next.tb_next  # type: ignore[union-attr]
+    wrapped.__cause__.__traceback__ = wrapped.__cause__.__traceback__.tb_next.tb_next  # type: ignore[union-attr]  # two of them
     wrapped.__traceback__ = None
     assert failure_of(wrapped) == ("KeyError", "shop.desk:refund:2")

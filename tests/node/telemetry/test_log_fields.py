@@ -230,9 +230,9 @@ async def test_a_line_of_the_engine_names_the_span_of_the_round(caplog: pytest.L
     with traces() as seen, caplog.at_level(logging.INFO):
         async with stage(fails, keys=(KEY,)) as client:
             submit = client.runtime.store.submit
-            client.runtime.store.submit = lambda request, done: done(StoreUnavailable("away"))  # type: ignore[method-assign]
+            client.runtime.store.submit = lambda request, done: done(StoreUnavailable("away"))
             await client.call("fails")
-            client.runtime.store.submit = submit  # type: ignore[method-assign]
+            client.runtime.store.submit = submit
         (span,) = seen.named("tools/call fails")
     line = next(vars(item) for item in caplog.records if "did not answer" in item.getMessage())
     assert (int(line["trace_id"], 16), int(line["span_id"], 16)) == at(span)
@@ -310,7 +310,7 @@ async def test_work_that_is_shared_names_no_call() -> None:
     before = logged_call.set(NamedCall(CallId("a" * 32)))
     try:
         await Outages(looks, looks).wait("http://127.0.0.1:1", _never, float("inf"))
-        lane = Lane(Link(), 1.0, 10)  # type: ignore[arg-type]
+        lane = Lane(Link(), 1.0, 10)  # type: ignore[arg-type]  # as much of a link as a lane uses
         lane.submit(Item(b"", "key", "a request", lambda raw: None))
         await connecting.wait()
         await lane.close()

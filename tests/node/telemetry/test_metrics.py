@@ -14,6 +14,7 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
+from framehold.doors.pauses import Pauses
 from framehold.engine import eviction, memory
 from framehold.engine.orphan_scan import Marked
 from framehold.engine.runtime import Runtime
@@ -166,6 +167,7 @@ async def test_a_paused_tool_is_shown_with_who_paused_it() -> None:
     """A name that the server does not advertise is `other`: operators may pause any name."""
     async with stage(one) as client:
         pauses = client.runtime.door.pauses
+        assert isinstance(pauses, Pauses)
 
         async def shown() -> set[str]:
             found = (await scraped(client)).samples

@@ -97,7 +97,8 @@ def test_a_call_with_questions_effects_and_values(rehearse: Rehearse) -> None:
 
     server = serving(order)
     result = rehearse(server, "order", {"item": "tea"}, answers=[YES, {"word": "fine"}])
-    assert result.text.startswith("fine ") and result.error is None and result.result.is_error is False
+    assert result.text.startswith("fine ") and result.error is None
+    assert isinstance(result.result, CallToolResult) and result.result.is_error is False
     assert result.questions[0].startswith("Order tea as ") and [len(asked) for asked in result.rounds] == [1, 1]
     assert result.effects == ["audit", "charge"] and result.ways == ("hold", "replay", "rebuild")
     assert ran == ["audit tea", "tea"]
@@ -123,7 +124,7 @@ def test_each_kind_of_answer(rehearse: Rehearse) -> None:
         return {"word": f"<{asked.message}>"}
 
     roots = ListRootsResult(roots=[Root(uri=FileUrl("file:///x"))])
-    script = [Word(word="m"), "decline", "cancel", echoed, {}, "sampled", roots]
+    script: list[Any] = [Word(word="m"), "decline", "cancel", echoed, {}, "sampled", roots]
     result = rehearse(serving(everything), "everything", answers=script)
     assert result.text == "m decline cancel <d> accept sampled file:///x"
     assert result.questions == ["a", "b", "c", "d", "go", "Say a word.", ""]
@@ -202,7 +203,7 @@ def test_a_handler_that_parks_by_hand(rehearse: Rehearse) -> None:
 
     @framehold.reentrant
     async def by_hand(ctx: Context) -> str | InputRequiredResult:
-        done = await framehold.once("begin", asyncio.sleep, 0, "begun")
+        done = await framehold.once("begin", later, "begun")
         number, given = framehold.uuid4("number"), (ctx.input_responses or {}).get("q")
         if isinstance(given, ElicitResult) and given.content:
             return f"{done} {number} {given.content['word']} {framehold.idempotency_key('k')}"
@@ -617,6 +618,11 @@ def test_an_effect_that_runs_twice_in_another_way(rehearse: Rehearse, monkeypatc
 # ---- what the handler may not do
 
 
+async def later(what: str) -> str:
+    await asyncio.sleep(0)
+    return what
+
+
 async def fine() -> str:
     return "fine"
 
@@ -639,12 +645,12 @@ async def two_questions_alike(ctx: Context) -> None:
 
 
 async def a_value(ctx: Context) -> None:
-    await framehold.once("pay", "paid")  # type: ignore[call-overload]
+    await framehold.once("pay", "paid")  # type: ignore[call-overload]  # that is the point
 
 
 async def a_coroutine(ctx: Context) -> None:
     # Closed by once, so that no warning says that it was never awaited: that would be an error here.
-    await framehold.once("pay", fine())  # type: ignore[call-overload]
+    await framehold.once("pay", fine())  # type: ignore[call-overload]  # that is the point
 
 
 async def no_key(ctx: Context) -> None:
@@ -656,7 +662,7 @@ async def outside_of_the_call(ctx: Context) -> None:
 
 
 async def never_awaited(ctx: Context) -> None:
-    framehold.once("pay", fine)  # type: ignore[unused-coroutine]
+    framehold.once("pay", fine)  # type: ignore[unused-coroutine]  # that is the point
 
 
 def _without_a_call() -> contextvars.Context:
@@ -726,7 +732,7 @@ async def test_rehearsals_that_overlap() -> None:
         await ctx.elicit("Well?", Word)
         await framehold.once("pay", ran.append, name)
         if name == "b":
-            framehold.once("pay", fine)  # type: ignore[unused-coroutine]
+            framehold.once("pay", fine)  # type: ignore[unused-coroutine]  # that is the point
         return name
 
     with warnings.catch_warnings():
@@ -746,7 +752,7 @@ def test_misuse_in_another_way(rehearse: Rehearse) -> None:
     async def late(ctx: Context) -> str:
         entered.append(1)
         if len(entered) > 1:
-            await framehold.once("pay", "paid")  # type: ignore[call-overload]
+            await framehold.once("pay", "paid")  # type: ignore[call-overload]  # that is the point
         return "fine"
 
     @framehold.reentrant
@@ -770,7 +776,7 @@ def test_what_is_no_misuse(rehearse: Rehearse) -> None:
     @framehold.reentrant
     async def breaks(ctx: Context) -> str:
         await ctx.elicit("Well?", Word)
-        return str({}["nothing"])
+        raise KeyError("nothing")
 
     @framehold.reentrant
     async def other(ctx: Context) -> str:
@@ -890,7 +896,8 @@ def test_handlers_that_are_not_there(rehearse: Rehearse) -> None:
         return name
 
     server.add_resource(TextResource(uri="text://one", name="one", text="One."))
-    for kind, names in {"tool": "'two'", "prompt": "'poem'", "resource": "'text://one', 'note://{name}'"}.items():
+    there: dict[Any, str] = {"tool": "'two'", "prompt": "'poem'", "resource": "'text://one', 'note://{name}'"}
+    for kind, names in there.items():
         with pytest.raises(ValueError) as failure:
             rehearse(server, "towed://", kind=kind, assume_reentrant=True)
         assert str(failure.value) == f"there is no {kind} 'towed://' here; nothing was run; there are {names}"
@@ -1032,7 +1039,7 @@ def test_a_handler_that_asks_and_then_parks_by_hand(learn: str, way: Any, rehear
 
     @framehold.reentrant
     async def mixed(ctx: Context) -> str | InputRequiredResult:
-        number = framehold.uuid4() if learn == "value" else await framehold.once("pay", asyncio.sleep, 0, "paid")
+        number = framehold.uuid4() if learn == "value" else await framehold.once("pay", later, "paid")
         if ctx.request_state is None:
             await ctx.elicit("First?", Word)
             return InputRequiredResult(request_state="asked")

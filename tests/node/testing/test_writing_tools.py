@@ -48,7 +48,7 @@ def shop(code: str) -> tuple[dict[str, Any], list[str]]:
 def block(text: str) -> str:
     """The block that has this text."""
     (found,) = (code for code in BLOCKS if text in code)
-    return found
+    return str(found)
 
 
 def marked(code: str) -> str:

@@ -244,7 +244,7 @@ async def test_what_outlives_its_call_asks_on_the_other_stream() -> None:
 
 
 async def _listening(caller: Stage, left: asyncio.Event, tasks: list[asyncio.Task[str]]) -> list[str]:
-    async def folders(_: Any) -> ListRootsResult:
+    async def folders(context: Any) -> ListRootsResult:
         return ListRootsResult.model_validate(ANSWERS["roots/list"])
 
     async with Client(caller.url, mode="legacy", list_roots_callback=folders) as old:

@@ -54,7 +54,7 @@ def word(ctx: Context, key: str) -> str | None:
     return str(answer.content["word"]) if isinstance(answer, ElicitResult) and answer.content else None
 
 
-async def repeats(_: ClientRequestContext, params: Any) -> ElicitResult:
+async def repeats(context: ClientRequestContext, params: Any) -> ElicitResult:
     """The user types the question in again."""
     return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
 

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import Context
-from mcp_types import ElicitResult
+from mcp_types import ElicitResult, TextContent
 
 import framehold
 from framehold_core.errors import (
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.anyio
 # 2025
 
 
-async def _yes(_: Any, asked: Any) -> ElicitResult:
-    return ElicitResult(action="accept", content={"word": f"<{asked.message}>"})
+async def _yes(context: Any, params: Any) -> ElicitResult:
+    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
 
 
 async def legacy(client: Stage, tool: str) -> Any:
@@ -39,7 +39,7 @@ async def legacy(client: Stage, tool: str) -> Any:
         transport = streamable_http_client(client.url, http_client=http)
         async with Client(transport, mode="legacy", elicitation_callback=_yes) as old:
             result = await old.call_tool(tool, {})
-    return " ".join(block.text for block in result.content)
+    return " ".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 async def test_a_client_of_2025_is_served_alike() -> None:

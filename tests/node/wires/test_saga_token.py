@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
-import mcp.server.request_state as boundary
 import mcp_types as types
 import pytest
 from mcp.server import MCPServer
@@ -88,8 +88,8 @@ async def test_an_expired_token(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage(ask, token_ttl=600) as wire:
         client = SagaClient(wire)
         first = await client.call("ask")
-        now = boundary.time.time()
-        monkeypatch.setattr(boundary.time, "time", lambda: now + 601)
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 601)
         assert verdict(await client.resume(first)) == INVALID
 
 
@@ -119,7 +119,8 @@ async def test_malformed_steps_consume_nothing() -> None:
         for name, (wrong, why) in MALFORMED.items():
             reply = await client.raw(sagaToken=token(first), completedSteps=wrong)
             assert (reply.status, reply.code) == (400, -32602) and reply.text.startswith(why), name
-        for answer in ({"action": "perhaps"}, {"roots": []}, {"error": {"code": 1, "message": "forged"}}):
+        forged: tuple[Any, ...] = ({"action": "perhaps"}, {"roots": []}, {"error": {"code": 1, "message": "forged"}})
+        for answer in forged:
             reply = await client.raw(sagaToken=token(first), completedSteps=[done(step, answer)])
             assert (reply.status, reply.code) == (400, -32602) and "is malformed" in reply.text
         assert verdict(await client.raw(completedSteps=[]))[:2] == (400, -32602)

@@ -41,7 +41,7 @@ def front_apps() -> None:
             placed.put_in_front(app, self, _unchecked(), lambda: False)
         return app
 
-    FastMCP.http_app = http_app  # type: ignore[method-assign]
+    FastMCP.http_app = http_app  # type: ignore[method-assign]  # Framehold in between
 
 
 def _unchecked() -> TransportSecuritySettings:

@@ -52,7 +52,7 @@ def front_apps() -> None:
         _front(self, app, chosen.arguments)
         return app
 
-    Server.streamable_http_app = streamable_http_app  # type: ignore[method-assign]
+    Server.streamable_http_app = streamable_http_app  # type: ignore[method-assign]  # Framehold in between
 
 
 def _front(server: Server[Any], app: Starlette, options: dict[str, Any]) -> None:

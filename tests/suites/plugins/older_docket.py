@@ -7,7 +7,7 @@ so it isn't handed on. A test that switches it on fails.
 import inspect
 from typing import Any
 
-from docket import Worker  # type: ignore[import-not-found]
+from docket import Worker
 
 OPTION = "parent_task_spans"
 construct = Worker.__init__

@@ -12,4 +12,4 @@ def fail(message: str = "", pytrace: bool = True) -> None:
     raise AssertionError(message)
 
 
-_pytest.raises.fail = fail  # type: ignore[assignment, attr-defined]
+_pytest.raises.fail = fail  # type: ignore[assignment, attr-defined]  # a name of pytest's own

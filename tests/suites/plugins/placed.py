@@ -53,7 +53,7 @@ def remember_authors() -> None:
         construct(self, *args, **kwargs)
         _authors[self._lowlevel_server] = weakref.ref(self)
 
-    MCPServer.__init__ = remembering  # type: ignore[method-assign]
+    MCPServer.__init__ = remembering  # type: ignore[method-assign]  # Framehold in between
 
 
 def author_of(server: Any) -> Any:
@@ -95,7 +95,7 @@ def put_in_front(
     application = Application(attach(server), inner, security, author_of(server))
     kind: Any = type(app)
 
-    class Fronted(kind):  # type: ignore[misc]
+    class Fronted(kind):  # type: ignore[misc]  # its base is a variable
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
             await application(scope, receive, send)
 
