@@ -167,7 +167,7 @@ async def test_a_node_with_other_keys(pair: Fleet) -> None:
     others."""
     [router] = pair.routers
     environment = {"FRAMEHOLD_NODE_ID": "stranger", "FRAMEHOLD_KEYS": "k" * 32}
-    stranger = NodeProcess(pair.target, pair.folder / "stranger.log", **{**pair.common, **environment})
+    stranger = NodeProcess(pair.target, pair.folder / "stranger.log", 0, **{**pair.common, **environment})
     try:
         await stranger.start()
         async with asyncio.timeout(10):

@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_a_long_run_that_never_saw_something_fails_and_names_it(
     schedules: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Everything that makes a schedule interesting happens in a long run. A short one may miss it."""
-    seen = Counter({name: 1 for name in INTERESTING if name != "heals"}, schedules=schedules)
+    seen = Counter({**{name: 1 for name in INTERESTING if name != "heals"}, "schedules": schedules})
     played: list[int] = []
 
     def run(first: int, runs: int, _: str | None = None) -> tuple[Counter[str], int | None]:
@@ -70,9 +71,9 @@ def test_a_run_with_minutes_plays_until_they_are_over(
     def run(first: int, runs: int, _: str | None = None) -> tuple[Counter[str], int | None]:
         played.append(first)
         clock.now += 50
-        return Counter(dict.fromkeys(INTERESTING, 1), schedules=runs), None
+        return Counter({**dict.fromkeys(INTERESTING, 1), "schedules": runs}), None
 
-    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=lambda: clock.now)
+    clock: Any = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=lambda: clock.now)
     monkeypatch.setattr(report, "time", clock)
     monkeypatch.setattr(report, "run", run)
     assert main(7, 0, None, minutes=2) == 0

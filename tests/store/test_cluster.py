@@ -237,7 +237,7 @@ async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -
     """Requests to other servers succeed; those to it fail in time, and succeed when it is back."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5))
     await asyncio.gather(*(store.run(Story().ask) for _ in range(30)))
-    stories = {False: [], True: []}
+    stories: dict[bool, list[Story]] = {False: [], True: []}
     while min(map(len, stories.values())) < 10:
         story = Story()
         stories[lasting.owner(record(story.call)) == 0].append(story)

@@ -103,9 +103,11 @@ async def say_address(site: Site, address: str, to: Site) -> None:
     heartbeat.announce(heartbeat.state)
     peers.mint()
     node = heartbeat.lease.node
+    membership = peers._membership
+    assert membership is not None, "it has a store"
     async with asyncio.timeout(DEADLINE):
         while _url(peers, node) != address:
-            await peers._membership.refresh()
+            await membership.refresh()
             await asyncio.sleep(0.01)
 
 
