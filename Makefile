@@ -81,7 +81,8 @@ check: $(VENV)/.test  ## format, lint, types, import rules, and whether every te
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@# It looks for packages as Python does, and loadtest/ need not be installed.
+	PYTHONPATH=loadtest $(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/structure/test_source_rules.py tests/structure/test_law.py
 	@# A test module that can't be imported fails here, in seconds, and not after all the others have run.
 	@collected=$$($(BIN)/python -m pytest -qq --collect-only -m "not (browser or chart or docs or load or npm or release)") || { echo "$$collected" | tail -n 40; exit 1; }
