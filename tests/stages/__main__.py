@@ -26,6 +26,8 @@ from tests.stages.kept import Result
 from tests.stages.lanes import run
 
 _VENV = Path(sys.prefix)
+_REPORT = ROOT / ".cache" / "tests.json"
+"""What the last `make test` did: tests, failures, and the seconds of each file."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -62,7 +64,7 @@ def _interrupted(number: int, _: object) -> None:
 
 
 def _test(stages: Sequence[Stage]) -> int:
-    """Run stages until one fails. Where a report is wanted, write what all of them did."""
+    """Run stages until one fails. Keep what all of them did, for who called this or reads it later."""
     results: list[Result] = []
     total = Counted()
     for stage in stages:
@@ -72,8 +74,10 @@ def _test(stages: Sequence[Stage]) -> int:
         if not result.passed:
             break
     _print(results)
-    if report := os.environ.get("TESTS_REPORT"):
-        counted.write(Path(report), total)
+    rooms = budget.minutes()
+    spent = sorted(budget.spent(total.seconds, rooms).items(), key=lambda room: -room[1])
+    print("minutes of tests:", ", ".join(f"{name} {took:.1f} of {rooms.get(name, 0):g}" for name, took in spent))
+    counted.write(Path(os.environ.get("TESTS_REPORT") or _REPORT), total)
     return int(not all(result.passed for result in results))
 
 

@@ -38,15 +38,20 @@ def room(file: str, rooms: Mapping[str, float]) -> str:
     return max(holding, key=len, default="rest")
 
 
+def spent(seconds: Mapping[str, float], rooms: Mapping[str, float]) -> dict[str, float]:
+    """The minutes that the tests of each room took; `seconds` by file."""
+    minutes: defaultdict[str, float] = defaultdict(float)
+    for file, took in seconds.items():
+        minutes[room(file, rooms)] += took / 60
+    return minutes
+
+
 def over(seconds: Mapping[str, float], rooms: Mapping[str, float]) -> list[str]:
     """A line for each room whose tests took longer than its minutes; `seconds` by file."""
-    spent: defaultdict[str, float] = defaultdict(float)
-    for file, took in seconds.items():
-        spent[room(file, rooms)] += took
     return [
-        f"{name} took {took / 60:.1f} minutes of {rooms.get(name, 0):g}"
-        for name, took in sorted(spent.items())
-        if took / 60 > rooms.get(name, 0)
+        f"{name} took {took:.1f} minutes of {rooms.get(name, 0):g}"
+        for name, took in sorted(spent(seconds, rooms).items())
+        if took > rooms.get(name, 0)
     ]
 
 

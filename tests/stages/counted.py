@@ -36,6 +36,7 @@ def of_reports(stats: dict[str, list[Any]]) -> Counted:
 
 def write(path: Path, counted: Counted) -> None:
     """Keep it for the process that started pytest."""
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(vars(counted)), encoding="utf-8")
 
 
