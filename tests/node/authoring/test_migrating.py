@@ -7,24 +7,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
+from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ElicitResult, TextContent
 
 from tests.node.nodes import served
+from tests.tutorials.person import Person
 
 pytestmark = pytest.mark.anyio
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "migrating.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-SSE_ERA, REENTRANT, RESOLVE, FASTMCP = range(4)
+EXCEPT, SSE_ERA, REENTRANT, RESOLVE, FASTMCP = range(5)
 YES = {"sure": True, "reason": "it was old", "value": True}
 
 
-def app(block: int) -> Any:
-    """The app of a program of the page, which is a module of its own."""
+CHANGE = "app = framehold.asgi(mcp)\n"
+"""The line of a program without which it is one of the SDK alone."""
+
+
+def program(block: int, *, changed: bool = True) -> dict[str, Any]:
+    """The names of a program of the page, which is a module of its own, with or without CHANGE."""
+    assert BLOCKS[block].endswith(CHANGE)
+    source = BLOCKS[block] if changed else BLOCKS[block].removesuffix(CHANGE)
     names: dict[str, Any] = {"__name__": f"migrating_{block}"}
-    exec(compile(BLOCKS[block], f"{PAGE}:{block}", "exec", dont_inherit=True), names)
-    return names["app"]
+    exec(compile(source, f"{PAGE}:{block}", "exec", dont_inherit=True), names)
+    return names
 
 
 async def told(block: int, mode: Any, action: Any = "accept") -> tuple[list[str], str]:
@@ -37,7 +45,7 @@ async def told(block: int, mode: Any, action: Any = "accept") -> tuple[list[str]
         text = {name: YES[name] for name in wanted}
         return ElicitResult(action=action, content=text if action == "accept" else None)
 
-    async with served(app(block)) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
+    async with served(program(block)["app"]) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
         result = await client.call_tool("delete", {"name": "poem"})
     (text,) = result.content
     assert isinstance(text, TextContent)
@@ -58,6 +66,56 @@ async def test_a_resolver_and_an_await_in_one_tool(mode: str) -> None:
     assert await told(RESOLVE, mode) == (["Delete poem?", "For the record: why?"], "poem was deleted: it was old.")
 
 
+UNCONFIRMED = "poem was deleted. Nobody was asked."
+CONFIRMED = "poem was deleted."
+
+
+@pytest.mark.parametrize(
+    ("changed", "mode", "asks", "shown"),
+    [
+        (False, "auto", True, UNCONFIRMED),
+        (False, "auto", False, UNCONFIRMED),
+        (False, "legacy", True, CONFIRMED),
+        (False, "legacy", False, UNCONFIRMED),
+        (True, "auto", True, CONFIRMED),
+        (True, "auto", False, -32021),
+        (True, "legacy", True, CONFIRMED),
+        (True, "legacy", False, UNCONFIRMED),
+    ],
+)
+async def test_who_goes_on_unconfirmed(changed: bool, mode: Any, asks: bool, shown: str | int) -> None:
+    """The page's table of a tool that takes each error for "the client can't ask". On 2026-07-28 the SDK's own app
+    raises it for a client that can; Framehold asks that one, and lets the tool catch nothing for one that can't."""
+    names = program(EXCEPT, changed=changed)
+    owner = Person([ElicitResult(action="accept", content={"sure": True})])
+    app = names["app"] if changed else names["mcp"].streamable_http_app()
+    answer = owner.elicit if asks else None
+    async with served(app) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
+        try:
+            found: Any = (await client.call_tool("delete", {"name": "poem"})).content[0]
+            assert found.text == shown
+        except MCPError as error:
+            assert error.error.code == shown
+    assert owner.asked == (["Delete poem?"] if shown == CONFIRMED else [])
+
+
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_tool_can_see_whether_its_client_asks(mode: Any, asks: bool) -> None:
+    """What the page advises instead of the `except`."""
+    names = program(EXCEPT)
+    mcp: MCPServer[Any] = names["mcp"]
+
+    @mcp.tool()
+    async def may_ask(ctx: Context) -> bool:
+        return ctx.client_capabilities is not None and ctx.client_capabilities.elicitation is not None
+
+    answer = Person([]).elicit if asks else None
+    async with served(names["app"]) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
+        result = await client.call_tool("may_ask", {})
+    assert result.structured_content == {"result": asks}
+
+
 def test_every_program_of_the_page_is_run() -> None:
     """A program that is added is noticed."""
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
