@@ -26,16 +26,20 @@ class Terminal:
         counts."""
 
         def there() -> bool:
-            ended, unread = self._child.poll() is not None, True
-            try:
-                self.seen += os.read(self._master, 65536).decode()
-            except OSError:
-                unread = False
+            ended, unread = self._child.poll() is not None, self.reads()
             found = text in (self.seen.rpartition(after)[2] if after else self.seen)
             assert found or unread or not ended, f"the child ended without {text!r}: {self.seen!r}"
             return found
 
         await until(there, f"{text!r} in what it shows")
+
+    def reads(self) -> bool:
+        """Add what it shows now to `seen`; whether that was anything."""
+        try:
+            self.seen += os.read(self._master, 65536).decode()
+        except OSError:
+            return False
+        return True
 
     def types(self, text: str) -> None:
         os.write(self._master, text.encode())

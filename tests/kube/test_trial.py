@@ -26,7 +26,7 @@ def test_it_installs_what_the_page_says_with_images_of_the_cluster() -> None:
 def test_the_pod_of_helm_test_calls_the_tool_of_the_page() -> None:
     (pod,) = releases.rendered(trial.upgraded()).of("Pod")
     (container,) = pod["spec"]["containers"]
-    assert container["command"][-2:] == ["weather", "location=Oslo"]
+    assert container["command"][-2:] == ["order", "item=tea"]
     assert {"name": "ANSWERS", "value": f"{trial.ANSWER}\n"} in container["env"]
 
 

@@ -190,7 +190,8 @@ def test_an_index_shows_links_that_lead_to_files_of_this_release(
         own = [target.removeprefix(page).removeprefix(raw) for target in targets if target.startswith((page, raw))]
         assert len(own) >= least
         assert [name for name in own if not (ROOT / name.partition("#")[0]).exists()] == []
-        assert all(target.startswith(raw) for target in targets if target.endswith(".png"))
+        pictures = [name for name in own if name.endswith((".png", ".svg"))]
+        assert [name for name in pictures if raw + name not in targets] == []
 
 
 @pytest.mark.release

@@ -1,6 +1,6 @@
-"""The README's lines for a first try without a clone, on the wheel that is built from this tree.
+"""The lines of docs/install.md for a first try without a clone, on the wheel that is built from this tree.
 
-They ask an index for what the wheel depends on; the wheel itself is named by its path, where the README names the
+They ask an index for what the wheel depends on; the wheel itself is named by its path, where the page names the
 repository."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.release]
 
 REPOSITORY = "git+https://github.com/framehold/framehold"
 LINES = re.findall(
-    rf"(?m)^(uvx|pipx) (.*){re.escape(REPOSITORY)} framehold up\b", (ROOT / "README.md").read_text("utf-8")
+    rf"(?m)^(uvx|pipx) (.*){re.escape(REPOSITORY)} framehold up\b", (ROOT / "docs" / "install.md").read_text("utf-8")
 )
 INSTALLED = 300.0
 """Seconds in which some sixty packages are installed and compiled, on a machine with other work too."""
@@ -45,8 +45,11 @@ def program(name: str) -> str:
     return found
 
 
-def test_the_readme_has_both_lines() -> None:
+def test_the_page_has_both_lines_and_the_readme_the_first() -> None:
     assert [line[0] for line in LINES] == ["uvx", "pipx"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    commands = [f"uvx --from {REPOSITORY} framehold {words}" for words in ("up server.py", "call order item=tea")]
+    assert "\n".join(["```sh", *commands, "```"]) in readme
 
 
 @pytest.mark.parametrize(("tool", "options"), LINES, ids=[line[0] for line in LINES])

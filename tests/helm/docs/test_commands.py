@@ -19,7 +19,7 @@ from tests.store.server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart]
 
-ANSWER, TOKEN = "celsius", "the-admin-token-of-this-fleet"
+ANSWER, TOKEN = "Elm", "the-admin-token-of-this-fleet"
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,10 @@ def test_what_is_typed_in_a_routers_pod_reaches_that_router(tmp_path: Path, monk
 
 async def test_the_call_of_the_trial_gets_its_answer(served: NodeProcess) -> None:
     (call,) = {command.words for command in page.commands() if command.words[:2] == ("framehold", "call")}
-    assert call == ("framehold", "call", "weather", "location=Oslo")
+    assert call == ("framehold", "call", "order", "item=tea")
     command = [sys.executable, "-m", "framehold", "call", "--url", served.url, *call[2:]]
     ended = finished(command, answers=f"{ANSWER}\n")
-    assert (ended.returncode, f"Oslo: {ANSWER}" in ended.stdout) == (0, True), ended
+    assert (ended.returncode, f"tea goes to {ANSWER}" in ended.stdout) == (0, True), ended
 
 
 async def test_a_node_takes_at_its_start_what_the_page_says(served: NodeProcess) -> None:

@@ -16,7 +16,7 @@ from tests.kube.drills.judged import Wanted
 from tests.kube.drills.stage import GRACE, Stage
 
 PODS = {"node": 3, "router": 2, "store": 1}
-ANSWER = "celsius"
+ANSWER = "Elm"
 _ROUTER = f"deployment/{page.RELEASE}-router"
 _SELF = """
 import json, re
@@ -91,7 +91,7 @@ async def _followed(trial: Cluster) -> None:
     await trial.install(upgraded())
     await trial.settled()
     said = await trial.test()
-    _wants(f"Oslo: {ANSWER}" in said and "proved: " in said, f"helm test proved nothing: {said}")
+    _wants(f"tea goes to {ANSWER}" in said and "proved: " in said, f"helm test proved nothing: {said}")
     await trial.install(page.merged(upgraded(), {"test": {"tool": "nap"}}))
     said = await _failed(trial)
     _wants("there is no tool 'nap'" in said, f"helm test did not say that there is no such tool: {said}")
@@ -131,7 +131,7 @@ async def _commands(trial: Cluster) -> None:
         words = ("exec", _ROUTER, "--", "sh", "-c", f"echo {ANSWER} | {command}")
         said[command] = await trial.kubectl(*words)
     [call] = [command for command in said if command.startswith("framehold call")]
-    _wants(f"Oslo: {ANSWER}" in said[call], f"{call} printed {said[call]}")
+    _wants(f"tea goes to {ANSWER}" in said[call], f"{call} printed {said[call]}")
     nodes = {f"{page.RELEASE}-node-{number}" for number in range(PODS["node"])}
     _wants(nodes <= set(said["framehold nodes"].split()), f"framehold nodes printed {said['framehold nodes']}")
 

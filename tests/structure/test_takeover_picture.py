@@ -1,0 +1,77 @@
+"""The README's moving picture shows the run that is recorded beside it, of the server that the README has."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.takeover_picture import END, LOOP, PICTURE, RECORDING, Recording, drawn, lines
+from tests.tutorials.page import ROOT, blocks
+
+RUN: Recording = json.loads(RECORDING.read_text("utf-8"))
+
+
+def draw(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the script."""
+    command = [sys.executable, "-m", "docs.takeover_picture", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_picture_is_that_of_the_recording() -> None:
+    checked = draw("--check")
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_recorded_server_is_the_present_one_of_the_readme() -> None:
+    """Whoever changes the program records another run."""
+    assert RUN["server"] == next(block.text for block in blocks("../README.md") if block.language == "python")
+
+
+def test_a_picture_that_drifted_is_noticed_and_drawn_anew(tmp_path: Path) -> None:
+    recording, picture = tmp_path / RECORDING.name, tmp_path / PICTURE.name
+    shutil.copy(RECORDING, recording)
+    picture.write_text(PICTURE.read_text("utf-8").replace("reserved: tea", "reserved: coffee"), "utf-8")
+    checked = draw("--check", recording)
+    assert checked.returncode == 1 and "run it with --write" in checked.stderr
+    assert draw("--write", recording).returncode == 0
+    assert picture.read_text("utf-8") == PICTURE.read_text("utf-8")
+
+
+def test_the_run_is_the_one_that_the_sentences_tell() -> None:
+    """Another process carries the call on, the effect runs once, and the end is shown long enough to be read."""
+    assert RUN["asked"] != RUN["took"]
+    assert "".join(text for _, _, text in RUN["shown"]).count("reserved: tea") == 1
+    with pytest.raises(ValueError, match="never shows"):
+        drawn({**RUN, "shown": [row for row in RUN["shown"] if "takeover" not in row[2]]})
+    with pytest.raises(ValueError, match="too long"):
+        drawn({**RUN, "shown": [*RUN["shown"], (LOOP - END + 0.1, "fleet", "late")]})
+
+
+def test_a_line_is_broken_where_the_terminal_breaks_it() -> None:
+    """Styles last until they are taken back, across lines and pieces."""
+    shown = [(0.0, "call", "\x1b[1m" + "a" * 103), (1.5, "call", "bcd\r\n"), (2.0, "call", "\x1b[0me\n\n")]
+    rows = lines({**RUN, "shown": shown}, "call")
+    assert ["".join(piece.text for piece in row) for row in rows] == ["a" * 103 + "b", "cd", "e"]
+    assert [[(piece.at, piece.style) for piece in row] for row in rows] == [
+        [(0.0, "bold"), (1.5, "bold")],
+        [(1.5, "bold")],
+        [(2.0, "")],
+    ]
+
+
+def test_it_can_be_shown_anywhere() -> None:
+    """An image may run no script and load nothing; without animations it shows the end of the run."""
+    text = PICTURE.read_text("utf-8")
+    assert len(text) < 60_000
+    assert not re.search(r"<script|<image|<foreignObject|@import|url\(|href=", text)
+    assert re.findall(r"https?://[^\s\"<]+", re.sub(r"http://127\.0\.0\.1:\d+\S*", "", text)) == [
+        "http://www.w3.org/2000/svg"
+    ]
+    assert "prefers-reduced-motion:reduce" in text and "visibility:hidden" in re.sub(r"to\{[^}]*\}", "", text)
+    assert not re.search(r"<t(?:ext|span)[^>]*visibility", text)
