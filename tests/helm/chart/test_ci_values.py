@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import re
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from framehold_store.config import StoreConfig
 from tests.helm.chart.render import CHART, CI, Rendered, ci, render
+from tests.processes import ROOT
 
 pytestmark = pytest.mark.chart
 
@@ -84,7 +84,7 @@ def test_a_load_test_calls_the_fleet_that_it_is_installed_with() -> None:
         rendered.one("Job", "locust-worker")["spec"]["parallelism"]
     )
     node = rendered.one("StatefulSet", "fleet-framehold-node")["spec"]["template"]["spec"]["containers"][0]
-    assert importlib.util.find_spec(node["command"][-1])
+    assert (ROOT / "loadtest" / node["command"][-1].replace(".", "/")).with_suffix(".py").exists()
 
 
 @pytest.mark.parametrize("kind", ["production", "gitops"])
