@@ -123,6 +123,7 @@ def test_nothing_is_run_in_a_machine_that_is_gone(
     assert "there is no machine control; make kube starts all" in ended.stderr
 
 
+@pytest.mark.chart
 def test_drills_without_a_cluster_say_how_to_start_one(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "tests.kube.drills", "pod deleted"],
