@@ -16,7 +16,7 @@ from framehold.telemetry.recent_calls import MAX_CALLS
 from tests.dashboard.crowd import CALLS, NODES, Crowd
 from tests.dashboard.screen import Screen
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone, pytest.mark.nightly]
 
 LIMIT = 300.0
 """Milliseconds."""
