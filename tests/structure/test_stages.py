@@ -11,6 +11,7 @@ from itertools import chain, combinations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.processes import ROOT
 from tests.stages import __main__ as command
@@ -135,6 +136,21 @@ def test_lanes_run_at_the_same_time_and_all_of_them_count(tmp_path: Path) -> Non
     assert (tmp_path / "came").read_text() == "from a lane\n"
     assert not run([("true",), ("false",)], tmp_path, 30)
     assert not run([("sleep", "60")], tmp_path, 0.2)
+
+
+def test_workflows_do_what_can_be_done_by_hand() -> None:
+    """Each push is checked by `.ci/run`, which is `make test`; each night runs `make nightly`."""
+    folder = ROOT / ".github" / "workflows"
+    ci, nightly = (yaml.safe_load((folder / f"{name}.yml").read_text("utf-8")) for name in ("ci", "nightly"))
+    # YAML reads a bare `on` as true.
+    assert set(ci[True]) == {"push", "pull_request"} and set(nightly[True]) == {"schedule", "workflow_dispatch"}
+    steps = [*ci["jobs"]["test"]["steps"], *nightly["jobs"]["nightly"]["steps"]]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert [command.partition('PATH=$PATH" ')[2].partition(" STAGE")[0] for command in commands] == [
+        ".ci/run",
+        '"XDG_CACHE_HOME=$PWD/nightly-results" make nightly',
+    ]
+    assert "make test" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def stage(name: str, text: str, **more: object) -> Stage:
