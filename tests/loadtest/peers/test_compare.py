@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from framehold_loadtest.bench.generators.calls import Measured
+from framehold_loadtest.bench.lab import servers as lab
 from framehold_loadtest.bench.lab.servers import BASELINE, DEFAULT, Target, Window
 from framehold_loadtest.local.listeners import Cores, Listener
 from framehold_loadtest.local.process import NotAvailable
@@ -88,7 +89,7 @@ def driven(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise NotAvailable("no call completed")
         return run(100 * target.child.pid, server=0.5)
 
-    monkeypatch.setattr(servers, "load", load)
+    monkeypatch.setattr(lab, "load", load)
     return order
 
 
