@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from tests.stages.marks import TOOLS
 
-WORKERS = os.environ.get("WORKERS", "2")
-"""Parallel workers of pytest."""
+WORKERS = os.environ.get("WORKERS", "3")
+"""Parallel workers of pytest: with two, two cores stood idle for a third of the time, since many tests wait."""
 TOOLED = " or ".join(sorted(TOOLS))
 ORDINARY = f"not (nightly or {TOOLED})"
 """Tests that need no tool, and that a commit can break."""
