@@ -9,6 +9,7 @@ same entry point. `framehold up` is not forked, and starts its router and nodes 
     2. the server forks, answers with the pid, and keeps the pipe
     3. the child takes the three files as its own, and runs
     4. when the child has ended, the server writes its status into the pipe
+    5. when pytest has read that and closes its end, the server lets the kernel forget the child
 
 The server ends with the process that started it: its socket is closed then.
 """
@@ -31,7 +32,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 _PRELOADED = ("framehold.http.app", "framehold_router.app", "framehold.cli.commands", "uvicorn", "uvloop", "mcp.client")
 _KNOW_THE_START = ("framehold.version", "framehold.engine.runtime")
@@ -135,14 +136,43 @@ def _served(way: socket.socket) -> tuple[list[str], str, dict[str, str], list[in
                     for each in handed:
                         os.close(each)
                     way.send(str(pid).encode())
+                elif key.data is not None:
+                    _ended(selector, key)
                 else:
-                    pid, status = key.data
-                    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                    with contextlib.suppress(BrokenPipeError):
-                        os.write(status, str(code).encode())
-                    selector.unregister(key.fileobj)
-                    os.close(status)
-                    os.close(key.fd)
+                    _forgotten(selector, key)
+
+
+def _ended(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    """Say how a child ended. It stays a zombie: so nobody else gets its pid before the status was read."""
+    pid, status = key.data
+    result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert result is not None
+    code = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+    selector.unregister(key.fileobj)
+    os.close(key.fd)
+    with contextlib.suppress(BrokenPipeError):
+        os.write(status, str(code).encode())
+    # Its reading end is closed when the status was read: epoll tells that of a writing end, too.
+    selector.register(_Pipe(status, pid), selectors.EVENT_READ)
+
+
+def _forgotten(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    """Let the kernel forget a child whose status was read."""
+    pipe = selector.unregister(key.fileobj).fileobj
+    assert isinstance(pipe, _Pipe)
+    os.close(pipe.status)
+    os.waitpid(pipe.pid, 0)
+
+
+class _Pipe(NamedTuple):
+    """The writing end of a pipe, and the child whose status it has."""
+
+    status: int
+    pid: int
+
+    def fileno(self) -> int:
+        """What the selector waits for."""
+        return self.status
 
 
 def _become(cwd: str, env: dict[str, str], handed: list[int], base: list[str]) -> None:

@@ -58,6 +58,8 @@ async def test_how_a_child_ended_is_known(tmp_path: Path, how: signal.Signals) -
     await child.start()
     assert child.alive and child.code is None
     child.send_signal(how)
+    await until(lambda: stat(child.pid)[:1] == ["Z"], "its end")
+    child.send_signal(signal.SIGCONT)  # its pid is its own until somebody has asked how it ended
     assert await child.ends() == -how
     await until(lambda: not stat(child.pid), "nothing of it is left")
     child.stop()
