@@ -4,7 +4,7 @@
 the stages that need large tools come last. `make nightly` runs the same, and all that `make test` leaves out.
 
 In `make test`, tests that may run beside any other are in parallel workers first. Then come three lanes at the same
-time: two wait most of the time, and one has a core for itself. Tests that compare seconds with a promised figure are
+time: the first one waits most of the time, and two workers share it. Tests that compare seconds with a promised figure are
 alone.
 """
 
@@ -79,7 +79,7 @@ TEST = (
     Stage(
         "lanes",
         (
-            pytest("-m", f"{ORDINARY} and fleet and not alone"),
+            pytest("-n", "2", "--dist", "loadfile", "-m", f"{ORDINARY} and fleet and not alone"),
             pytest("-m", f"{ORDINARY} and serial and not alone"),
             _module("tests.sim", "--runs", "5000", "--seed", _DAY),
         ),
