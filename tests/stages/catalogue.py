@@ -4,8 +4,8 @@
 the stages that need large tools come last. `make nightly` runs the same, and all that `make test` leaves out.
 
 In `make test`, tests that may run beside any other are in parallel workers first. Then come three lanes at the same
-time: the first one waits most of the time, and two workers share it. Tests that compare seconds with a promised figure are
-alone.
+time: the first one waits most of the time, and two workers share it. Tests that compare seconds with a promised figure
+are alone.
 """
 
 from __future__ import annotations
