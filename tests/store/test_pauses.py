@@ -71,6 +71,15 @@ async def test_an_end_counts_for_ten_minutes(store: Store, monkeypatch: pytest.M
         assert await store.died("book", f"boot-{number}", 3, "why") == (None, False)
 
 
+async def test_an_end_counts_for_as_many_seconds_as_are_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for so many milliseconds. The store's clock is its own, so this takes real time."""
+    monkeypatch.setattr("framehold_core.pauses.WINDOW", 60.0)
+    monkeypatch.setattr("framehold_store.pauses.WINDOW", 60.0)
+    assert await store.died("book", "boot-1", 3, "why") == (None, False)
+    await anyio.sleep(0.1)
+    assert (await store.died("book", "boot-2", 3, "why"))[1]
+
+
 @pytest.mark.parametrize("garbage", ["{", "[1]", "null", '[1,"x",2,3]', "[[]]"])
 async def test_a_pause_that_can_not_be_read_stands(shared_server: RedisServer, namespace: str, garbage: str) -> None:
     """A tool that was paused must not run because somebody wrote garbage. Ends that can't be read are forgotten."""
