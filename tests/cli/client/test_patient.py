@@ -123,6 +123,17 @@ async def test_what_may_have_been_sent_is_not(act: type[Exception]) -> None:
     assert client.trouble.endswith("; whether it ran is not known")
 
 
+@pytest.mark.parametrize("act", [httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError, httpx2.ReadTimeout])
+async def test_what_may_have_been_sent_is_not_where_the_server_answered_before(act: type[Exception]) -> None:
+    """That it is known to be there makes no difference: the call may have begun."""
+    server = Server(httpx2.Response(200, json={}), act)
+    async with server.client() as client:
+        await client.post("http://x/mcp", json=FIRST)
+        with pytest.raises(act):
+            await client.post("http://x/mcp", json=FIRST)
+    assert server.asked == 2
+
+
 async def test_a_first_round_that_was_answered_is_not_tried_again() -> None:
     """A 502 is no reason for a retry: the request may have run."""
     server = Server(httpx2.Response(502), httpx2.Response(200))
