@@ -84,6 +84,26 @@ async def test_a_question_that_is_given_up_while_parked_leaves_room_for_the_next
     assert await at.retry(reply, dict.fromkeys(reply.questions, "in time")) == Ended("in time")
 
 
+async def test_a_question_takes_the_place_of_one_that_is_given_up_in_the_same_turn(at: Desk) -> None:
+    """Under the same key. What the one that was given up leaves behind is its own, so the new question is asked."""
+    moved_on = asyncio.Event()
+
+    async def handler(frame: Frame) -> str:
+        first = asyncio.ensure_future(frame.ask(question("first"), "same"))
+        await moved_on.wait()
+        first.cancel()
+        return str(await frame.ask(question("second"), "same"))
+
+    asked = await at.parked(handler)
+    moved_on.set()
+    await until(lambda: [ask.question.wire["asks"] for ask in at.frame(asked).pending.values()] == ["second"], "an ask")
+    await turns(SETTLE)
+    assert [ask.question.wire["asks"] for ask in at.frame(asked).pending.values()] == ["second"]
+    reply = await asyncio.wait_for(at.retry(asked, dict.fromkeys(asked.questions, "too late")), 5)
+    assert texts(reply) == ["second"]
+    assert await at.retry(reply, dict.fromkeys(reply.questions, "in time")) == Ended("in time")
+
+
 async def test_a_round_that_is_sent_again_asks_what_it_asked(at: Desk) -> None:
     """The store was away, and meanwhile the handler stopped waiting for one of the two questions."""
     give_up = asyncio.Event()
