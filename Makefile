@@ -65,7 +65,7 @@ $(SETS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml loadtest/pyproject.toml $(LOCK)
 up: $(RUNS)  ## a router and three nodes that serve TARGET (without one, an example); ARGS="--port 9000"
 	@exec $(BIN)/framehold up $(ARGS) $(TARGET)
 
-test: $(VENV)/.test  ## what a commit can break, in 15 minutes; ARGS="-k name" narrows it, STAGE=browser runs one stage
+test: $(VENV)/.test  ## what a commit can break, in 20 minutes; ARGS="-k name" narrows it, STAGE=browser runs one stage
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/python -m tests.stages test $(NAMED)
 else
@@ -121,7 +121,7 @@ kube: $(VENV)/.chart  ## a real Kubernetes on this machine, for root on Linux; K
 kube-down:  ## the end of that cluster, and of all that it wrote
 	@tests/kube/down.sh
 
-kube-test: $(VENV)/.chart  ## drills on that cluster, and their page in docs; ARGS="'pod deleted' --users 50" carries out one
+kube-test: $(VENV)/.test $(VENV)/.chart  ## drills on that cluster, and their page in docs; ARGS="'pod deleted' --users 50" carries out one
 ifeq ($(strip $(ARGS)),)
 	@tests/kube/machine.sh near control $(abspath $(BIN))/python -m tests.kube.drills --report
 else
@@ -131,5 +131,5 @@ endif
 version: $(VENV)/.release  ## write VERSION into all files that state it, and open its section of CHANGELOG.md
 	@$(BIN)/python -m release version "$(VERSION)"
 
-release: $(VENV)/.release  ## build what is committed, check it, list its parts (SBOM) and tag it; nothing is published
+release: $(VENV)/.test $(VENV)/.release  ## build what is committed, check it, list its parts (SBOM) and tag it; nothing is published
 	@$(BIN)/python -m release make

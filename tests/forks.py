@@ -32,7 +32,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 _PRELOADED = ("framehold.http.app", "framehold_router.app", "framehold.cli.commands", "uvicorn", "uvloop", "mcp.client")
 _KNOW_THE_START = ("framehold.version", "framehold.engine.runtime")
@@ -136,10 +136,13 @@ def _served(way: socket.socket) -> tuple[list[str], str, dict[str, str], list[in
                     for each in handed:
                         os.close(each)
                     way.send(str(pid).encode())
-                elif key.data is not None:
+                elif isinstance(key.data, tuple):
                     _ended(selector, key)
                 else:
-                    _forgotten(selector, key)
+                    # Its status was read: let the kernel forget the child.
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    os.waitpid(key.data, 0)
 
 
 def _ended(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
@@ -153,26 +156,7 @@ def _ended(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None
     with contextlib.suppress(BrokenPipeError):
         os.write(status, str(code).encode())
     # Its reading end is closed when the status was read: epoll tells that of a writing end, too.
-    selector.register(_Pipe(status, pid), selectors.EVENT_READ)
-
-
-def _forgotten(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
-    """Let the kernel forget a child whose status was read."""
-    pipe = selector.unregister(key.fileobj).fileobj
-    assert isinstance(pipe, _Pipe)
-    os.close(pipe.status)
-    os.waitpid(pipe.pid, 0)
-
-
-class _Pipe(NamedTuple):
-    """The writing end of a pipe, and the child whose status it has."""
-
-    status: int
-    pid: int
-
-    def fileno(self) -> int:
-        """What the selector waits for."""
-        return self.status
+    selector.register(status, selectors.EVENT_READ, pid)
 
 
 def _become(cwd: str, env: dict[str, str], handed: list[int], base: list[str]) -> None:

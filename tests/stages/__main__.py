@@ -7,6 +7,7 @@ has passed since what it reads has changed. Exit codes: 0 all stages passed; 1 n
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import shlex
 import shutil
@@ -96,7 +97,7 @@ def _nightly(stages: Sequence[Stage], hours: float, named: bool) -> int:
         if stage.name == "test" and result.passed:
             budget.write(did.seconds)
             if slow := budget.over(did.seconds, budget.minutes()):
-                result = Result(**{**vars(result), "outcome": "; ".join(slow)})
+                result = dataclasses.replace(result, outcome="; ".join(slow))
         kept.keep(result, file)
         shown.append(result)
     if named:

@@ -56,9 +56,9 @@ class Stage:
         return [tuple(word.replace("{minutes}", f"{minutes:g}") for word in lane) for lane in self.lanes]
 
 
-def pytest(*words: str, python: str = sys.executable) -> Command:
+def pytest(*words: str) -> Command:
     """A run of pytest."""
-    return (python, "-m", "pytest", "-q", *words)
+    return (sys.executable, "-m", "pytest", "-q", *words)
 
 
 def _module(*words: str) -> Command:
