@@ -141,7 +141,7 @@ NIGHTLY = (
     ),
     Stage(
         "kube",
-        (("sh", "-ec", "trap 'make kube-down' EXIT; make kube; make kube-test"),),
+        (("sh", "-ec", "make kube-down; trap 'make kube-down' EXIT; make kube; make kube-test"),),
         ("chart",),
         minutes=60,
         reads=(*SHIPPED, "helm", "images", "tests/kube"),

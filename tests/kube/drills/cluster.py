@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import helm_python
+from helm_python import HelmError
 
 from tests.kube.drills import spread
 
@@ -74,13 +75,13 @@ class Cluster:
         )
 
     async def test(self) -> str:
-        """`helm test`; what its pod printed.
-
-        Raises:
-            HelmError: it failed.
-        """
-        done = await asyncio.to_thread(self._helm, lambda helm: helm.test(self.release, logs=True, timeout=_PATIENCE))
-        return str(done["logs"])
+        """`helm test`; what its pod printed, below a line that says whether it passed."""
+        try:
+            await asyncio.to_thread(self._helm, lambda helm: helm.test(self.release, timeout=_PATIENCE))
+            end = "it passed"
+        except HelmError as error:
+            end = f"it failed: {error}"
+        return f"{end}\n{await self.kubectl('logs', f'{self.release}-test')}"
 
     async def settled(self, *, nodes: bool = False) -> None:
         """Wait until all parts of the release are rolled out.

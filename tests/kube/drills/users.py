@@ -182,9 +182,12 @@ class Crowd:
 
     async def sent_home(self) -> None:
         """End the calls that are still open, of a drill that stopped."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.close()
+        # A client may lose a cancellation that comes while a task group of its own ends.
+        while open_ones := [task for task in self._tasks if not task.done()]:
+            for task in open_ones:
+                task.cancel()
+            await asyncio.wait(open_ones, timeout=1)
 
     async def _visit(self) -> None:
         while not self._over.is_set():
