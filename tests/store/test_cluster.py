@@ -327,6 +327,12 @@ async def test_what_waits_for_another_request_of_its_call_is_bounded(lasting: Cl
     assert "was not sent" in str(outcome)
     for server in lasting.servers:
         server.resume()
+    await asyncio.wait(writer.replies)
+    again = Writer(store, CallId(secrets.token_hex(16)))
+    again.write(4)
+    assert not any("max_queue" in str(outcome) for outcome in await asyncio.gather(*again.replies)), (
+        "room is given back"
+    )
     await store.close()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.helm.chart.render import render
@@ -25,9 +28,32 @@ def test_what_is_called(values: dict[str, object], calls: str) -> None:
     """The example's tool where it is served, one's own where it is named; under replay no record can prove it."""
     (pod,) = render(values).of("Pod")
     _, _, script, *words = pod["spec"]["containers"][0]["command"]
-    assert script.startswith("framehold status --url http://fleet-framehold-router || test $? -eq 2\n")
+    assert "framehold status --url http://fleet-framehold-router ||" in script
     assert ("framehold call" in script) == bool(calls)
     assert " ".join([script.partition(' "$@"')[0], *words[1:]]).endswith(calls)
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "looks"),
+    [([0], 0, 1), ([2], 0, 1), ([1, 1, 0], 0, 3), ([1, 2], 0, 2), ([1] * 40, 1, 30)],
+    ids=["whole", "a warning", "a late policy", "late, then a warning", "out of reach"],
+)
+def test_it_waits_for_the_router(tmp_path: Path, ends: list[int], code: int, looks: int) -> None:
+    """A new pod's connections may be refused for a moment. A fleet whose users are harmed fails it, after half a minute
+    of looks."""
+    (pod,) = render(OWN).of("Pod")
+    log, left = tmp_path / "log", tmp_path / "left"
+    left.write_text("".join(f"{end}\n" for end in ends))
+    programs = {
+        "framehold": f'echo "$@" >> {log}; end=$(head -n 1 {left}); sed -i 1d {left}; exit $end',
+        "sleep": "exit 0",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    command = pod["spec"]["containers"][0]["command"]
+    done = subprocess.run(command, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False, timeout=30)
+    assert (done.returncode, len(log.read_text().splitlines())) == (code, looks)
 
 
 def test_answers_arrive_as_they_were_written() -> None:

@@ -34,7 +34,7 @@ async def told(store: MemoryStore, *requests: Any) -> None:
 
 
 async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
-    """Its node is gone, or is another process of that name. What was released, is done, or runs, is no orphan."""
+    """Its node is gone. What was released, is done, or runs, is no orphan."""
     store = MemoryStore(lambda: 0.0)
     orphan, unmarked, parked, released, done = Story(), Story(PLAIN), Story(), Story(), Story()
     await told(store, orphan.ask, unmarked.ask, parked.ask, parked.claims(Seen(1, "node-1", "inc-1"), Evidence.GONE))
@@ -47,6 +47,14 @@ async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
     assert [await store.run(story.read) for story in (orphan, unmarked)] == before
     await joined(store, "node-1", "boot-1")
     assert (await look(store, "node-1").walk()).orphaned == 0
+
+
+@pytest.mark.parametrize(("boot", "orphaned"), [("boot-1", 0), ("boot-2", 1)])
+async def test_a_process_that_began_again_under_its_name_is_another_one(boot: str, orphaned: int) -> None:
+    store = MemoryStore(lambda: 0.0)
+    await told(store, Story().ask)
+    await joined(store, "node-1", boot)
+    assert (await look(store, "node-1").walk()).orphaned == orphaned
 
 
 async def test_what_no_client_can_come_back_for_is_not_marked() -> None:

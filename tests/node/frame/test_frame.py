@@ -179,6 +179,20 @@ async def test_an_answer_that_came_with_round_one_is_taken_and_journaled(at: Des
     assert await at.retry(asked, {"later": "then"}) == Ended("before now then")
 
 
+async def test_an_answer_that_came_with_round_one_counts_once(at: Desk) -> None:
+    """A handler that asks again under the same key, since the answer will not do, asks the client."""
+
+    async def handler(frame: Frame) -> str:
+        answers = [await frame.ask(question("age"), "age")]
+        while answers[-1] == "minus one" and len(answers) < 5:
+            answers.append(await frame.ask(question("age"), "age"))
+        return " ".join(answers)
+
+    asked = await at.start(handler, {"age": "minus one"})
+    assert [*asked.questions] == ["age"], asked
+    assert await at.retry(asked, dict.fromkeys(asked.questions, "forty")) == Ended("minus one forty")
+
+
 async def test_a_malformed_answer_consumes_nothing(at: Desk) -> None:
     """Not even the good one beside it; the same token serves again."""
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp import Client
@@ -166,6 +166,49 @@ def test_what_stays_ends_with_the_event_loop(
     if not shared:
         assert asyncio.run(completes(server)) == "hello"
         assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+class _SlowToClose:
+    """A runtime without calls."""
+
+    table = ()
+
+    def __init__(self) -> None:
+        self.opened = self.closed = 0
+        self.may_close = asyncio.Event()
+
+    async def open(self) -> None:
+        self.opened += 1
+
+    async def close(self) -> None:
+        self.closed += 1
+        await self.may_close.wait()
+
+
+async def test_a_connection_that_is_cancelled_while_another_one_closes_closes_nothing() -> None:
+    """The last connection closes the runtime slowly. One that waits for that is cancelled, and a third one comes."""
+    runtime, leaves = _SlowToClose(), [asyncio.Event(), asyncio.Event()]
+    lifetime = Lifetime(cast(Any, runtime), lambda: None)
+
+    async def connection(leave: asyncio.Event) -> None:
+        async with lifetime.use(stays=False):
+            await leave.wait()
+
+    first = asyncio.create_task(connection(leaves[0]))
+    await until(lambda: runtime.opened, "the first connection")
+    leaves[0].set()
+    await until(lambda: runtime.closed, "its end")
+    cancelled = asyncio.create_task(connection(leaves[1]))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.sleep(0)
+    third = asyncio.create_task(connection(leaves[1]))
+    runtime.may_close.set()
+    await until(lambda: runtime.opened == 2, "the third connection")
+    assert runtime.closed == 1 and lifetime.is_open
+    leaves[1].set()
+    await asyncio.wait([first, cancelled, third])
+    assert runtime.closed == 2 and not lifetime.is_open
 
 
 def _is_closed(attached: Attached) -> bool:

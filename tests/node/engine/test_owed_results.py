@@ -1,0 +1,38 @@
+"""Results that calls owe to the store: each is written when it is due, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from framehold.engine.owed_results import OwedResults
+from framehold.engine.slot import Slot
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+
+class _Call:
+    owed = ("a result",)
+
+
+class _Slot:
+    call = _Call()
+
+
+async def test_a_result_that_is_not_due_with_the_first_one_is_written_too() -> None:
+    """Also if nothing else happens on the node."""
+    first, second = cast(Slot, _Slot()), cast(Slot, _Slot())
+    written: list[Slot] = []
+
+    def write(slot: Slot, event: Any) -> None:
+        written.append(slot)
+
+    results = OwedResults(0.02, write)
+    results.add(first)
+    await asyncio.sleep(0.005)  # the second one is due that much later
+    results.add(second)
+    await until(lambda: len(written) == 2, "both writes")
+    assert written == [first, second]
