@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from tests.kube.drills.cluster import CACHE, Cluster
-from tests.kube.drills.drills import DRILLS, carry_out, describe
+from tests.kube.drills.drills import DRILLS, LOGS, carry_out, describe
 from tests.kube.drills.fleet import DRAIN, LEASE_TTL, NODES, ROUTERS
 from tests.kube.drills.judged import Facts, as_json
 from tests.kube.drills.page import page
@@ -49,6 +49,8 @@ async def run(names: list[str], users: int, *, report: bool) -> int:
         found.append(facts)
         print(json.dumps(as_json(facts), indent=1), flush=True)
         print(f"{name}: {'passed' if facts.passed else '; '.join(facts.faults)}", file=sys.stderr, flush=True)
+        if not facts.passed:
+            print(f"{name}: what its pods logged is in {LOGS / name}", file=sys.stderr, flush=True)
         with (CACHE / "drills.jsonl").open("a") as file:
             file.write(json.dumps(as_json(facts)) + "\n")
     if report:

@@ -53,6 +53,17 @@ class Cluster:
         found: dict[str, Any] = json.loads(await self.kubectl("get", *words, "--output", "json"))
         return found
 
+    async def keep_logs(self, folder: Path) -> None:
+        """Write what the containers of the namespace logged, also those before their last restart, to a file each."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for pod in (await self.get("pods"))["items"]:
+            name = pod["metadata"]["name"]
+            restarts = sum(container["restartCount"] for container in pod["status"].get("containerStatuses", ()))
+            for kind, words in (("before", ("--previous",)), ("now", ())):
+                if restarts or kind == "now":
+                    text = await self.kubectl("logs", name, "--all-containers", "--timestamps", *words, check=False)
+                    (folder / f"{name}.{kind}.log").write_text(text)
+
     async def machine(self, name: str, *command: str) -> str:
         """Run a command in one of the cluster's machines."""
         words = [str(SCRIPTS / "machine.sh"), "run", name, *command]

@@ -13,7 +13,7 @@ import httpx2
 from helm_python import HelmError
 
 from tests.kube.drills import trial
-from tests.kube.drills.cluster import NAME, Cluster
+from tests.kube.drills.cluster import CACHE, NAME, Cluster
 from tests.kube.drills.fleet import (
     AFTER,
     AUTOSCALED,
@@ -42,6 +42,8 @@ from tests.kube.drills.users import Crowd
 
 ROUTERS, PROXIES = f"deployment/{NAME}-router", f"deployment/{NAME}-haproxy"
 STRANGER = ("--namespace", "default")
+LOGS = CACHE / "logs"
+"""What the containers logged in a drill that failed, by its name."""
 _TRY = """
 import socket, sys
 for address in sys.argv[1:]:
@@ -398,13 +400,21 @@ async def carry_out(name: str, cluster: Cluster, users: int) -> Facts:
     try:
         if drill.apart:
             await cluster.uninstall()
-        return await _carried_out(name, cluster, crowd)
-    except (RuntimeError, subprocess.CalledProcessError, httpx2.HTTPError, HelmError) as error:
-        return unfinished(name, f"the drill stopped: {error}")
+        facts = await _tried(name, cluster, crowd)
+        if not facts.passed:
+            await cluster.keep_logs(LOGS / name)
+        return facts
     finally:
         await crowd.sent_home()
         if drill.apart:
             await cluster.uninstall()
+
+
+async def _tried(name: str, cluster: Cluster, crowd: Crowd) -> Facts:
+    try:
+        return await _carried_out(name, cluster, crowd)
+    except (RuntimeError, subprocess.CalledProcessError, httpx2.HTTPError, HelmError) as error:
+        return unfinished(name, f"the drill stopped: {error}")
 
 
 async def _carried_out(name: str, cluster: Cluster, crowd: Crowd) -> Facts:

@@ -88,7 +88,11 @@ def judge(
             for column in (MARKED, UNMARKED)
         },
         reported=sum(user.outcome == REPORTED for user in users),
-        failed=[f"{user.name}: {user.why}" for user in everybody if user.outcome == FAILED],
+        failed=[
+            f"{user.name}, asked last by {user.node}, after {len(user.waits)} answers: {user.why}"
+            for user in everybody
+            if user.outcome == FAILED
+        ],
         longest={column: _longest([user for user in users if user.column == column]) for column in (MARKED, UNMARKED)},
         retried=sum(user.retried for user in everybody),
         visits=len(visits),
