@@ -398,8 +398,6 @@ async def carry_out(name: str, cluster: Cluster, users: int) -> Facts:
     drill = DRILLS[name]
     crowd = Crowd(drill.url, users - users // 2, users // 2, drill.visitors, drill.host)
     try:
-        if drill.apart:
-            await cluster.uninstall()
         facts = await _tried(name, cluster, crowd)
         if not facts.passed:
             await cluster.keep_logs(LOGS / name)
@@ -419,6 +417,8 @@ async def _tried(name: str, cluster: Cluster, crowd: Crowd) -> Facts:
 
 async def _carried_out(name: str, cluster: Cluster, crowd: Crowd) -> Facts:
     drill = DRILLS[name]
+    if drill.apart:
+        await cluster.uninstall()
     ledger = await install(cluster, **drill.values)
     stage = Stage(cluster, crowd, await crowd.park())
     began = time.monotonic()
