@@ -25,7 +25,7 @@ def sdk_app(
     if settings.allowed_hosts or settings.allowed_origins:
         security = TransportSecuritySettings(
             enable_dns_rebinding_protection=True,
-            allowed_hosts=list(settings.allowed_hosts),
+            allowed_hosts=list(settings.allowed_hosts) or local_only().allowed_hosts,
             allowed_origins=list(settings.allowed_origins),
         )
     app = server.streamable_http_app(

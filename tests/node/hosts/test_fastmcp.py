@@ -437,6 +437,7 @@ async def test_hosts_and_origins_are_checked_as_fastmcp_checks_them() -> None:
     cases: tuple[tuple[dict[str, Any], str, int], ...] = (
         ({}, "evil.example", 421),
         ({"allowed_hosts": ("good.example",)}, "good.example", 200),
+        ({"allowed_origins": ("https://good.example",)}, "127.0.0.1", 200),
     )
     for settings, host, status in cases:
         async with hosted(marked(), **settings) as caller:

@@ -20,7 +20,7 @@ async def one() -> str:
     [
         ({}, local_only().allowed_hosts, local_only().allowed_origins),
         ({"allowed_hosts": ("a.example",)}, ["a.example"], []),
-        ({"allowed_origins": ("https://b.example",)}, [], ["https://b.example"]),
+        ({"allowed_origins": ("https://b.example",)}, local_only().allowed_hosts, ["https://b.example"]),
         (
             {"allowed_hosts": ("a.example",), "allowed_origins": ("https://b.example",)},
             ["a.example"],
@@ -30,7 +30,7 @@ async def one() -> str:
     ids=["neither", "hosts alone", "origins alone", "both"],
 )
 def test_each_setting_counts(given: dict[str, Any], hosts: list[str], origins: list[str]) -> None:
-    """Also without the other one."""
+    """Also without the other one: hosts that no setting names are local ones."""
     _, security = sdk_app(server_of("named", one), Settings(**given), "/mcp")
     assert (security.allowed_hosts, security.allowed_origins) == (hosts, origins)
     assert security.enable_dns_rebinding_protection
