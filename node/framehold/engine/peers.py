@@ -114,12 +114,16 @@ class Peers:
         return any(member.url == address and member.node != self.node for member in members)
 
     async def vanished(self, address: str) -> None:
-        """Wait until a lease names this address, and then until none does any more."""
+        """Wait until no lease names this address any more."""
         membership = self._membership
         assert membership is not None, "without a store there is nobody to pass anything on to"
         # Shielded: a cancelled waiter must not cancel the task that all of them share.
         await asyncio.shield(self._follow(membership))
-        await membership.wait(lambda fleet: _names(fleet, address))
+        if not _names(membership.fleet, address):
+            # Its node has joined or gone since this view. While the store doesn't answer, nobody knows which.
+            await membership.refresh()
+            if membership.stale:
+                await membership.wait(lambda fleet: _names(fleet, address))
         await membership.wait(lambda fleet: not _names(fleet, address))
 
 
