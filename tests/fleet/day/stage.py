@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -19,13 +20,19 @@ from tests.fleet.day.traffic import Traffic
 from tests.fleet.day.voices import Problem, Voices, ask, command, voices
 from tests.fleet.fleet import Fleet, RouterProcess
 from tests.node.operating import TOKEN
+from tests.processes import RUN
 from tests.store.server import RedisServer
 from tests.wire import Reply
 
 NODES = ("harbour", "lagoon", "meadow")
 TARGET = "tests/fleet/day/office.py"
 _SETTINGS = {"lease_ttl": "3", "drain_timeout": "10", "admin_token": TOKEN}
-_LATER = "import time; clock = time.time; time.time = lambda: clock() + 3700; "
+_LATER = """
+import runpy, time
+clock = time.time
+time.time = lambda: clock() + 3700
+runpy.run_module("framehold", run_name="__main__", alter_sys=True)
+"""
 SOON = 30.0
 """Seconds after which something that should have happened has not."""
 
@@ -43,8 +50,7 @@ class LaterRouter(RouterProcess):
 
     def __init__(self, log: Path, **environment: str) -> None:
         super().__init__(log, **environment)
-        python, option, program, *command = self._command
-        self._command = [python, option, _LATER + program, *command]
+        self._command = [sys.executable, "-c", _LATER, *self._command[len(RUN) :]]
 
 
 class Day:
