@@ -28,7 +28,7 @@ def test_what_is_called(values: dict[str, object], calls: str) -> None:
     """The example's tool where it is served, one's own where it is named; under replay no record can prove it."""
     (pod,) = render(values).of("Pod")
     _, _, script, *words = pod["spec"]["containers"][0]["command"]
-    assert "framehold status --url http://fleet-framehold-router ||" in script
+    assert "until framehold status --url http://fleet-framehold-router || test $? -eq 2; do\n" in script
     assert ("framehold call" in script) == bool(calls)
     assert " ".join([script.partition(' "$@"')[0], *words[1:]]).endswith(calls)
 
