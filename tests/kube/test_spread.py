@@ -49,34 +49,55 @@ def test_a_machine_that_takes_no_pod_does_not_count() -> None:
     assert crowded(CROWDED, [machine("node1"), machine("node2", unschedulable=True)], FRONT) == []
 
 
+NODES = [pod("node", "node1"), pod("node", "node2")]
+ROUTERS = [pod("router", "node1"), pod("router", "node2")]
+
+
+def made(kind: str, part: str, replicas: int) -> dict[str, Any]:
+    metadata = {"name": f"fleet-{part}", "labels": {"app.kubernetes.io/component": part}}
+    return {"kind": kind, "metadata": metadata, "spec": {"replicas": replicas}}
+
+
 class Told(Cluster):
     """A cluster of which kubectl says what a test wants."""
 
-    def __init__(self, pods: list[dict[str, Any]]) -> None:
+    def __init__(self, *pods: list[dict[str, Any]]) -> None:
+        """`pods`: what is said of them each time that it asks; the last is said from then on."""
         self.release = "fleet"
         self.asked: list[tuple[str, ...]] = []
-        self._said = {"pods": pods, "nodes": MACHINES}
+        self._pods = list(pods)
 
     async def kubectl(self, *words: str, check: bool = True) -> str:
         self.asked.append(words)
         match words:
             case ("get", "statefulset,deployment", *_):
-                return "statefulset.apps/fleet-node\ndeployment.apps/fleet-router\n"
-            case ("get", kind, *_):
-                return json.dumps({"items": self._said[kind]})
+                return json.dumps({"items": [made("StatefulSet", "node", 2), made("Deployment", "router", 2)]})
+            case ("get", "pods", *_):
+                pods = self._pods.pop(0) if len(self._pods) > 1 else self._pods[0]
+                return json.dumps({"items": pods})
+            case ("get", "nodes", *_):
+                return json.dumps({"items": MACHINES})
         return ""
 
 
 async def test_a_release_that_is_rolled_out_but_crowded_stops_the_drill() -> None:
-    cluster = Told(CROWDED)
+    cluster = Told([pod("router", "node1"), pod("router", "node1"), *NODES])
     with pytest.raises(RuntimeError, match="router is not spread: node1 has 2, node2 has 0"):
         await cluster.settled()
     waited = [words[2] for words in cluster.asked if words[:2] == ("rollout", "status")]
-    assert waited == ["statefulset.apps/fleet-node", "deployment.apps/fleet-router"]
+    assert waited == ["StatefulSet/fleet-node", "Deployment/fleet-router"]
 
 
 async def test_nodes_are_looked_at_where_they_were_rolled() -> None:
-    cluster = Told([pod("node", "node1"), pod("node", "node1")])
+    cluster = Told([pod("node", "node1"), pod("node", "node1"), *ROUTERS])
     await cluster.settled()
     with pytest.raises(RuntimeError, match="node is not spread: node1 has 2, node2 has 0"):
         await cluster.settled(nodes=True)
+
+
+async def test_a_pod_that_still_ends_is_waited_for() -> None:
+    """Its stateful set counts it as ready, and makes the one of its name afterwards."""
+    ending = [pod("node", "node1"), pod("node", "node2", ends=True), *ROUTERS]
+    cluster = Told(ending, [*NODES, *ROUTERS])
+    await cluster.settled(nodes=True)
+    assert [words[:2] for words in cluster.asked].count(("get", "pods")) == 3

@@ -101,8 +101,18 @@ class Cluster:
             RuntimeError: routers or HAProxy are not spread over the machines then; or nodes are not, where asked so.
         """
         chosen = f"--selector=app.kubernetes.io/instance={self.release}"
-        for part in (await self.kubectl("get", "statefulset,deployment", chosen, "--output=name")).split():
-            await self.kubectl("rollout", "status", part, f"--timeout={_PATIENCE}s")
+        sets = (await self.get("statefulset,deployment", chosen))["items"]
+        for item in sets:
+            name = f"{item['kind']}/{item['metadata']['name']}"
+            await self.kubectl("rollout", "status", name, f"--timeout={_PATIENCE}s")
+
+        async def complete() -> bool:
+            """Whether no pod is missing: a stateful set with a pod that still ends counts that one, and makes no other
+            of its name yet."""
+            pods = (await self.get("pods", chosen))["items"]
+            return all(spread.living(pods, part) == replicas for part, replicas in map(spread.wanted, sets))
+
+        await self.until(complete, "all pods of the release")
         pods, machines = (await self.get("pods", chosen))["items"], (await self.get("nodes"))["items"]
         if found := spread.crowded(pods, machines, (*spread.FRONT, spread.NODE) if nodes else spread.FRONT):
             raise RuntimeError("; ".join(found))

@@ -28,6 +28,16 @@ def crowded(pods: Sequence[Object], machines: Sequence[Object], parts: Collectio
     return found
 
 
+def living(pods: Sequence[Object], part: str) -> int:
+    """How many pods a part has, without those that end."""
+    return sum(_is_of(pod, part) for pod in pods)
+
+
+def wanted(controller: Object) -> tuple[str, int]:
+    """The part of a StatefulSet or a Deployment, and how many pods it shall have."""
+    return controller["metadata"]["labels"]["app.kubernetes.io/component"], controller["spec"]["replicas"]
+
+
 def _is_of(pod: Object, part: str) -> bool:
     metadata = pod["metadata"]
     return "deletionTimestamp" not in metadata and metadata["labels"]["app.kubernetes.io/component"] == part
