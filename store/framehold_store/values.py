@@ -11,24 +11,20 @@ pickles, and a pickle can run any code when it is loaded; the seal proves that t
     raised-pickle   a pickle of an exception                                     the exception
     raised          JSON: the name of the class, and the text of the exception   `EffectFailed`
 
-The cause, context and traceback of an exception are dropped; its notes are kept. A pickle names classes by reference,
-also classes of `__main__`, so that `isinstance`, `except` and an enum's `is` hold on any node. Only an object that has
-no importable name (a class inside a function, a lambda) is written out by cloudpickle.
+The cause, context and traceback of an exception are dropped; its notes are kept. `pickles` says what a pickle has.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import FunctionType
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from framehold_core import errors
+
+from . import pickles
+from .named import Known
 
 MAX_DEPTH = 100  # nested containers in JSON: a value written near the top of the stack may be read deep down it
 MAX_TEXT = 2000  # characters of an exception's text that `raised` keeps
@@ -78,23 +74,14 @@ class _TooLarge(Exception):
         super().__init__(f"it takes {size} bytes, FRAMEHOLD_MAX_VALUE allows {limit}; return less or raise the setting")
 
 
-class _WithoutConstructor(pickle.Pickler):
-    """Pickles exceptions whose constructor needs other arguments than `args`: loading them does not call it."""
-
-    def reducer_override(self, item: Any) -> Any:
-        kind: Any = type(item)
-        if kind.__reduce__ in (BaseException.__reduce__, OSError.__reduce__) and type(kind.__init__) is FunctionType:
-            return _made, (kind, item.args, dict(vars(item)))
-        return NotImplemented
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
     """Packs and unpacks results. `pickle`: whether pickles are allowed (`FRAMEHOLD_PICKLE`). `limit`: bytes that one
-    value may take (`FRAMEHOLD_MAX_VALUE`)."""
+    value may take (`FRAMEHOLD_MAX_VALUE`). `known`: what the names in pickles mean (see `pickles`)."""
 
     pickle: bool
     limit: int
+    known: Known = field(default_factory=dict)
 
     def pack(self, value: Any) -> Packed:
         """The stored form of the value that an effect returned. The caller continues with the value that `unpack` reads
@@ -114,6 +101,10 @@ class Values:
             why = str(error) if isinstance(error, _TooLarge) else f"it can't be read ({_named(error)}); {plain}"
         if self.pickle:
             data, failure = _tried(self._pickled, value)
+            if failure is not None and not isinstance(failure, _TooLarge):
+                # It may hold an exception.
+                data, again = _tried(self._unconstructed, value)
+                failure = again and failure
             if failure is None:
                 return Packed("pickle", data)
             plain = f"({_named(failure)}); return plain data from the effect, e.g. an id in place of a connection"
@@ -124,10 +115,10 @@ class Values:
     def pack_error(self, error: Exception) -> Packed:
         """The stored form of the exception that an effect raised: the exception itself if it reads back equal, else its
         class name and text. Never raises."""
-        ways = (("raised-own", self._own), ("raised-pickle", self._pickled), ("raised-pickle", _without_constructor))
-        for codec, write in ways if self.pickle else ways[:1]:
+        pickled = (("raised-pickle", self._pickled), ("raised-pickle", self._unconstructed))
+        for codec, write in (("raised-own", self._own), *(pickled if self.pickle else ())):
             data, _ = _tried(write, error)
-            again, _ = _tried(_READ[codec], data)
+            again, _ = _tried(self._read, codec, data)
             if _tried(_same, error, again)[0] and len(data) <= self.limit:
                 return Packed(codec, data)
         return Packed("raised", _encode({"kind": _name(type(error)), "text": _text(error)[:MAX_TEXT]}))
@@ -140,12 +131,12 @@ class Values:
                 raised anything.
         """
         failure = None
-        if codec not in _READ:
+        if codec not in _PLAIN and codec not in _PICKLES:
             why = "no codec of this release; let a node of the newer release that wrote it take the call"
-        elif _READ[codec] is _load and not self.pickle:
+        elif codec in _PICKLES and not self.pickle:
             why = "FRAMEHOLD_PICKLE is off on this node; give all nodes one setting, or let another take the call"
         else:
-            found, failure = _tried(_READ[codec], data)
+            found, failure = _tried(self._read, codec, data)
             if codec.startswith("raised") and failure is None:
                 found, failure = _tried(_fresh, found)
             if failure is None:
@@ -163,17 +154,20 @@ class Values:
         form = {"class": type(error).__name__, "args": list(reduced[1]), "with": keywords, "notes": notes}
         return b"" if _unplain(form, self.limit) else _encode(form)
 
-    def _pickled(self, value: Any) -> bytes:
-        """A pickle of `value`: with references if all of it has importable names, else by cloudpickle. It is loaded
-        once as a check. Raises _TooLarge, and whatever the code of its classes raises."""
-        try:
-            data = pickle.dumps(value, 5)
-        except Exception:
-            data = cloudpickle.dumps(value, 5)
+    def _pickled(self, value: Any, constructs: bool = True) -> bytes:
+        """A pickle of `value`. It is loaded once as a check. Raises _TooLarge, and whatever the code of its classes
+        raises."""
+        data = pickles.dumps(value, self.known, constructs=constructs)
         if len(data) > self.limit:
             raise _TooLarge(len(data), self.limit)
-        _load(data)
+        pickles.loads(data, self.known)
         return data
+
+    def _unconstructed(self, value: Any) -> bytes:
+        return self._pickled(value, constructs=False)
+
+    def _read(self, codec: str, data: bytes) -> Any:
+        return pickles.loads(data, self.known) if codec in _PICKLES else _PLAIN[codec](data)
 
 
 def _tried(run: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
@@ -185,11 +179,6 @@ def _tried(run: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException
         raise
     except BaseException as error:
         return None, error
-
-
-def _load(data: bytes) -> Any:
-    """Unpickle `data`; no other function does. This fleet sealed the bytes, and the caller has verified the seal."""
-    return pickle.loads(data)
 
 
 def _unplain(value: Any, limit: int) -> str:
@@ -253,28 +242,8 @@ def _read_by_name(data: bytes) -> Exception:
     return errors.EffectFailed(f"{what} again; look at `kind`, or raise one made of plain values", kind=form["kind"])
 
 
-_READ: dict[str, Callable[[bytes], Any]] = {
-    "json": _parse,
-    "pickle": _load,
-    "raised-own": _read_own,
-    "raised-pickle": _load,
-    "raised": _read_by_name,
-}
-
-
-def _without_constructor(error: Exception) -> bytes:
-    file = io.BytesIO()
-    _WithoutConstructor(file, 5).dump(error)
-    return file.getvalue()
-
-
-def _made(kind: Any, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """Build an exception without its constructor. Stored pickles refer to this function, so it must keep its name and
-    its module."""
-    error = kind.__new__(kind, *arguments)
-    BaseException.__setattr__(error, "args", arguments)
-    vars(error).update(attributes)
-    return error
+_PLAIN: dict[str, Callable[[bytes], Any]] = {"json": _parse, "raised-own": _read_own, "raised": _read_by_name}
+_PICKLES = frozenset({"pickle", "raised-pickle"})
 
 
 def _same(one: Any, other: Any) -> bool:

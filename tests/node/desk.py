@@ -7,13 +7,13 @@ import contextvars
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 
 from framehold import clock
 from framehold.app import assemble
-from framehold.code.codes import NotKept, NotLoaded, Registered
+from framehold.code.codes import Kept, NotKept, NotLoaded
 from framehold.config import Settings
 from framehold.engine.replies import Answer, Ended, Parked
 from framehold.engine.runtime import Runtime
@@ -76,6 +76,7 @@ class Talk:
     lifetime: float | None = None
     tool = code = definition = ""
     enters_kept = False
+    known: ClassVar[dict[Any, Any]] = {}
     asks = None
 
     def __init__(
@@ -114,7 +115,7 @@ class Talk:
     def written(self) -> bytes:
         raise NotKept("a script of a test has no code")
 
-    def enter_kept(self, digest: str, kept: Registered, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
         raise NotLoaded("a script of a test has no code")
 
     def dump(self, outcome: object) -> bytes:

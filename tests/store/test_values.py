@@ -26,8 +26,9 @@ from mcp import MCPError
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ValidationError
 
+from framehold.code import loading
 from framehold_core import errors
-from framehold_store import values
+from framehold_store import pickles, values
 from framehold_store.values import MAX_DEPTH, MAX_TEXT, Outcome, Packed, Values
 
 ON, OFF = Values(pickle=True, limit=1 << 20), Values(pickle=False, limit=1 << 20)
@@ -124,14 +125,21 @@ def test_what_json_would_change_is_a_pickle(value: Any) -> None:
         assert part in str(caught.value)
 
 
-def test_functions_and_local_classes_are_pickled_whole() -> None:
-    """What no name leads to."""
+def test_a_function_without_a_name_is_pickled_whole() -> None:
+    assert there_and_back(lambda: 7)() == 7
+
+
+def test_a_class_that_no_name_leads_to_is_refused() -> None:
+    """Who replays the call could only make another class of it, and `isinstance` would be false there."""
 
     class Local:
-        x = 3
+        pass
 
-    assert there_and_back(lambda: 7)() == 7
-    assert there_and_back(Local()).x == 3
+    for value in (Local(), [Local], {Local(): 1}):
+        with pytest.raises(errors.ResultNotKept, match=r"no name leads to the class .*Local.*top of a module"):
+            ON.pack(value)
+    error = type("Lost", (Exception,), {"__module__": __name__})("text")
+    assert ON.pack_error(error).codec == "raised"
 
 
 def nested(depth: int) -> Any:
@@ -470,7 +478,7 @@ def test_a_class_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ON.unpack(*packed)
 
 
-@given(st.sampled_from([*values._READ, "zstd", ""]), st.binary(max_size=30))
+@given(st.sampled_from([*values._PLAIN, *values._PICKLES, "zstd", ""]), st.binary(max_size=30))
 def test_rubbish_is_unreadable(codec: str, data: bytes) -> None:
     """Or, by chance, a value; nothing else. (No pickle: random ones are harmless only almost surely.)"""
     try:
@@ -525,19 +533,19 @@ def test_a_codec_of_a_newer_release_is_named() -> None:
 LOADERS = ("load", "loads", "Unpickler")
 
 
-def test_one_function_unpickles() -> None:
-    """Whose docstring says that its bytes were sealed; and no other file of the packages unpickles."""
+def test_two_classes_unpickle() -> None:
+    """The modules of both say that the bytes were sealed; and no other file of the packages unpickles."""
     root = Path(values.__file__).parents[2]
     found = []
     for file in root.glob("*/framehold*/**/*.py"):
         for function in ast.walk(ast.parse(file.read_text())):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 names = {ast.unparse(node) for node in ast.walk(function) if isinstance(node, ast.Attribute)}
                 if names & {f"{module}.{name}" for module in ("pickle", "cloudpickle") for name in LOADERS}:
-                    found.append((file.name, function.name, ast.get_docstring(function) or ""))
-    assert [(file, name) for file, name, _ in found] == [("values.py", "_load")]
-    assert "sealed" in found[0][2]
-    assert "whose seal was verified" in (values.__doc__ or "")
+                    found.append((file.name, function.name))
+    assert sorted(found) == [("loading.py", "Loader"), ("pickles.py", "_Reader")]
+    for module in (values, pickles, loading):
+        assert "whose seal was verified" in (module.__doc__ or "")
 
 
 SCRIPT = """

@@ -16,6 +16,8 @@ from typing import Any
 _FRAMEHOLD = ("framehold", "framehold_core", "framehold_router", "framehold_store", "framehold_loadtest")
 _LIBRARIES = frozenset({*_FRAMEHOLD, "mcp", "mcp_types", "fastmcp", "pydantic"})
 """Packages that register functions of their own as handlers."""
+_COPYING = frozenset({"pydantic", "pydantic_settings", "typing_extensions"})
+"""Libraries whose classes can be made again beside themselves, as those of the standard library can."""
 _EXAMPLES = ("framehold.examples", "framehold_loadtest.served")
 """Servers that come with Framehold: their code is an author's."""
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
@@ -47,6 +49,7 @@ class Authors:
 
     def __init__(self, named: Iterable[str] = (), packages: Iterable[str] = ()) -> None:
         chosen = [name.strip() for name in named]
+        self._chosen = chosen
         self._named = {name.removeprefix("-"): not name.startswith("-") for name in chosen if name}
         self._packages: set[str] = set()
         self._known: dict[str, bool] = {}
@@ -59,6 +62,10 @@ class Authors:
         if top not in self._packages and top not in sys.stdlib_module_names and top not in _LIBRARIES:
             self._packages.add(top)
             self._known.clear()
+
+    def decisions(self) -> tuple[list[str], list[str]]:
+        """The arguments of an `Authors` that decides alike."""
+        return self._chosen, sorted(self._packages)
 
     def own(self, module: object) -> bool:
         """Whether the module of this name is the author's. False for anything that is no name of a module."""
@@ -89,6 +96,17 @@ class Authors:
         """Whether a function or a class is the author's: its module is, or it has no name in an installed module."""
         module = getattr(item, "__module__", None)
         return self.own(module) or not is_importable(item)
+
+    def is_registered(self, kind: type) -> bool:
+        """Whether a library that has hooks for it did something when a class of the author was made, e.g. registered it
+        as a table of a database: a copy would be registered beside it."""
+        hooked = (base for base in kind.__mro__[1:] if "__init_subclass__" in vars(base))
+        return not all(_is_harmless(found) or self.own(found.__module__) for found in (*type.mro(type(kind)), *hooked))
+
+
+def _is_harmless(kind: type) -> bool:
+    top = kind.__module__.partition(".")[0]
+    return top in sys.stdlib_module_names or top in _COPYING
 
 
 def is_importable(item: Any) -> bool:

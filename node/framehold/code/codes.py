@@ -10,14 +10,15 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from framehold_core.errors import FrameholdError
+from framehold_store.named import Known, Named
 
 from ..version import VERSION
-from . import loading, writing
+from . import loading, trial, writing
 from .authors import Authors
 from .constants import Source
 from .reach import Reach
 
-_FORMAT = 1
+_FORMAT = 2
 _LIBRARIES = ("mcp", "fastmcp", "pydantic", "cloudpickle")
 """Libraries whose releases are named when kept code can't be loaded."""
 
@@ -41,6 +42,14 @@ class Registered(NamedTuple):
 
     function: Any
     about: dict[str, Any]
+
+
+class Kept(NamedTuple):
+    """Kept code in this process: its handler, and the functions, classes and objects that it consists of, by their
+    names. Values that it recorded have to be read with these."""
+
+    handler: Registered
+    known: Known
 
 
 class Code(NamedTuple):
@@ -88,10 +97,11 @@ class Codes:
         return Reach(tuple(handler), self._authors, self._sources)
 
     def write(self, handler: Registered) -> bytes:
-        """The code of a handler as bytes that `read` reads in any process of this release of Python.
+        """The code of a handler as bytes that `read` reads in any process of this release of Python. They are read once
+        on trial.
 
         Raises:
-            NotKept: it can't be written.
+            NotKept: it can't be written, or can't be read again.
         """
         try:
             reach = self._reach(handler)
@@ -103,10 +113,23 @@ class Codes:
         except Exception as error:
             # The author's objects may raise anything when they are read.
             raise NotKept(f"it can't be written ({type(error).__name__}: {error})") from error
-        return json.dumps(_tags()).encode() + b"\n" + body
+        try:
+            trial.check(body)
+        except Exception as error:
+            raise NotKept(f"it can't be loaded again ({type(error).__name__}: {error})") from error
+        forms = {":".join(name): form for name, form in reach.forms.items()}
+        rebound = sorted(reach.rebound)
+        head = {**_tags(), "authors": self._authors.decisions(), "forms": forms, "rebound": rebound}
+        return json.dumps(head).encode() + b"\n" + body
 
 
-def read(data: bytes) -> Registered:
+def rebound(data: bytes) -> list[str]:
+    """Which globals and attributes of classes the code that `Codes.write` has written binds anew when it runs."""
+    found: list[str] = json.loads(data.partition(b"\n")[0])["rebound"]
+    return found
+
+
+def read(data: bytes) -> Kept:
     """Load code that `Codes.write` has written. This fleet sealed the bytes, and the caller has verified the seal.
 
     Raises:
@@ -117,7 +140,7 @@ def read(data: bytes) -> Registered:
         tags = json.loads(head)
         if tags["format"] != _FORMAT or tags["python"] != _python():
             raise NotLoaded(f"it was written by {tags['python']} in format {tags['format']}; this is {_python()}")
-        found = loading.load(body)
+        found, known = loading.load(body, _unchanged(tags["forms"], Authors(*tags["authors"])))
     except NotLoaded:
         raise
     except Exception as error:
@@ -125,7 +148,20 @@ def read(data: bytes) -> Registered:
     if type(found) is not Registered:
         raise NotLoaded(f"it holds an object of {type(found).__name__}, and no handler")
     loading.resolve_annotations(found.function)
-    return found
+    return Kept(found, known)
+
+
+def _unchanged(forms: dict[str, str], authors: Authors) -> dict[Named, Any]:
+    """What this process has as it was when code was written. `forms` has the digests of then."""
+    present = {}
+    for name in forms:
+        named = Named(*name.split(":"))
+        try:
+            present[named] = named.present()
+        except (KeyError, AttributeError):
+            continue
+    now = Reach(list(present.values()), authors).forms
+    return {named: found for named, found in present.items() if now.get(named) == forms[":".join(named)]}
 
 
 def _tags() -> dict[str, Any]:

@@ -47,6 +47,7 @@ class Source:
         self.stars: list[str] = []
         """The modules of which all names were imported."""
         self._rebound: set[str] = set()
+        self._in_classes: dict[str, dict[str, str]] = {}
         tree = _tree(module)
         if tree is not None:
             self._read(tree)
@@ -58,7 +59,22 @@ class Source:
             return False
         return self._is_fixed(found[0]) and not self._collects(found[0], getattr(self.module, name, None))
 
+    def in_class(self, qualname: str, name: str) -> str | None:
+        """What the body of a class assigns to a name, in a form that is equal in every process; None if nothing."""
+        return self._in_classes.get(qualname, {}).get(name)
+
+    def _read_classes(self, body: list[ast.stmt], outer: str) -> None:
+        for statement in body:
+            if isinstance(statement, ast.ClassDef):
+                found = self._in_classes[outer + statement.name] = dict[str, str]()
+                for inner in statement.body:
+                    targets = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", None)]
+                    value = getattr(inner, "value", None)
+                    found |= {item.id: ast.dump(value) for item in targets if isinstance(item, ast.Name) and value}
+                self._read_classes(statement.body, f"{outer}{statement.name}.")
+
     def _read(self, tree: ast.Module) -> None:
+        self._read_classes(tree.body, "")
         for statement in tree.body:
             if isinstance(statement, ast.Assign):
                 for target in statement.targets:
@@ -98,6 +114,11 @@ class Source:
         if isinstance(node, ast.Attribute):
             # A member of an enum, or a name of a module that is imported.
             return isinstance(node.value, ast.Name) and isinstance(self._value(node.value.id), type)
+        if isinstance(node, ast.Lambda):
+            return True
+        if isinstance(node, ast.Subscript):
+            # A generic class with its arguments.
+            return isinstance(self._called(node.value), type) and self._is_fixed(node.slice)
         if isinstance(node, ast.Call):
             called = self._called(node.func)
             arguments = [*node.args, *(item.value for item in node.keywords)]

@@ -19,16 +19,22 @@ from framehold_core.errors import SealError, StoreUnavailable
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
-from .codes import NotKept, NotLoaded, Registered, read, too_large
+from .codes import Kept, NotKept, NotLoaded, Registered, read, rebound, too_large
 
 logger = logging.getLogger(__name__)
 
+MAX_REBOUND = 3
+"""Names that are named for one handler."""
 MAX_LOADED = 32
 """Codes of other releases that a process keeps loaded. A frame keeps its own code anyway."""
 RETRY_SECONDS = 5.0
 """Seconds after a failed write in which parking calls do not wait for another one."""
 _NOT_KEPT = (
     "the code of %r is not kept: %s; a call of it that loses its node is carried on by the code that the next node has"
+)
+_REBOUND = (
+    "the code of %r keeps state in names: %s; after a deploy that changes this code, its waiting calls have a state of "
+    "their own; keep it in an object, or in a store"
 )
 _UNSTORED = "the code of %r could not be stored now, and is again with a later call: %s"
 _NOT_LOADED = (
@@ -48,14 +54,14 @@ class Handler(Protocol):
     def written(self) -> bytes:
         """Its code as bytes. Raises NotKept."""
 
-    def enter_kept(self, digest: str, kept: Registered, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
         """Have kept code entered in place of the present code. Raises NotLoaded."""
 
 
 class Loaded(NamedTuple):
     """Kept code in this process, and the bytes that it was loaded from."""
 
-    handler: Registered
+    kept: Kept
     data: bytes
 
 
@@ -66,6 +72,7 @@ class Keeper:
         self._store, self._sealer, self._limit, self._clock = store, sealer, limit, clock
         self._until: dict[str, float] = {}
         self._writing: dict[str, asyncio.Task[None]] = {}
+        self._fetching: dict[str, asyncio.Task[Loaded]] = {}
         self._loaded: OrderedDict[str, Loaded] = OrderedDict()
 
     def is_due(self, code: str, lifetime: float) -> bool:
@@ -98,7 +105,10 @@ class Keeper:
             self._until[code] = self._clock() + lifetime + RETRY_SECONDS
             logger.warning(_UNSTORED, handler.tool, error)
             return
+        is_first = code not in self._until
         self._until[code] = self._clock() + 2 * lifetime
+        if is_first and (found := rebound(data)):
+            logger.warning(_REBOUND, handler.tool, "; ".join(found[:MAX_REBOUND]))
 
     async def load(self, handler: Handler, code: str) -> bool:
         """Have `handler` enter the kept code of this digest. Returns whether it will.
@@ -120,7 +130,7 @@ class Keeper:
             StoreUnavailable: the store did not answer.
         """
         try:
-            return (await self._fetched(code)).handler
+            return (await self._fetched(code)).kept.handler
         except (NotLoaded, SealError):
             return None
 
@@ -128,6 +138,14 @@ class Keeper:
         if (known := self._loaded.get(code)) is not None:
             self._loaded.move_to_end(code)
             return known
+        fetching = self._fetching.get(code)
+        if fetching is None:
+            # All calls of a code are retried at once after a deploy; it is loaded once.
+            fetching = self._fetching[code] = asyncio.ensure_future(self._fetch(code))
+            fetching.add_done_callback(lambda _: self._fetching.pop(code, None))
+        return await asyncio.shield(fetching)
+
+    async def _fetch(self, code: str) -> Loaded:
         try:
             sealed = await self._store.code(code)
         except ValueError:

@@ -2,6 +2,10 @@
 
 The law: **callers give `load` only bytes whose seal was verified.** Loading runs code.
 
+A function or class that the present process has as it was is not made again: the present one is taken, so that `is`,
+`isinstance` and `except` hold between the code, the values that it recorded, and objects of the process. What the bytes
+say of it is read and dropped. The caller says which these are.
+
 The stored bytes refer to the functions of this module, so they must keep their names and their arguments.
 """
 
@@ -12,9 +16,13 @@ import functools
 import importlib
 import io
 import pickle
+import types
 import typing
+from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
+
+from framehold_store.named import Known, Named
 
 
 class Part(ModuleType):
@@ -25,12 +33,44 @@ class Part(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
+class Globals(dict[str, Any]):
+    """The globals of the kept functions of a module: the names that went along. Names of live objects are looked up in
+    the present module whenever they are used, since that may bind them anew."""
+
+    def __init__(self, module: str, live: frozenset[str]) -> None:
+        super().__init__()
+        self.module, self.live = module, live
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self.live:
+            raise KeyError(name)
+        try:
+            return getattr(importlib.import_module(self.module), name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+
 CachedFunction: Any = type(functools.lru_cache(lambda: None))
 """The class of what `functools.lru_cache` returns."""
 
 
+MAX_HELD = 10_000
+"""Objects of one live object that are looked at."""
+
+
 class _Plain:
     pass
+
+
+class _Quiet:
+    """The first base of a class while it is made: no hook of its bases runs."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        pass
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **keywords: Any) -> None:
+        pass
 
 
 def is_plain(kind: type) -> bool:
@@ -42,23 +82,119 @@ def is_plain(kind: type) -> bool:
     )
 
 
-class _Loader(pickle.Unpickler):
-    def persistent_load(self, place: tuple[str, str]) -> Any:
-        """The object of this process with this name. Raises AttributeError or ImportError if there is none."""
-        module, name = place
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
+class Loader(pickle.Unpickler):
+    """Loads one code. `unchanged` has what need not be made again. `known` gets all that has a name."""
+
+    def __init__(self, data: bytes, unchanged: Known) -> None:
+        super().__init__(io.BytesIO(data))
+        self._unchanged = unchanged
+        self.known: dict[Named, Any] = {}
+        self._live: dict[Named, Any] = {}
+
+    def persistent_load(self, place: tuple[str, str, str]) -> Any:
+        """What the writer left to the loading process: see `writing.Left`. Raises AttributeError or ImportError if the
+        process has no live object of this name."""
+        what, module, name = place
+        named = Named(module, name)
+        if what == "make":
+            return functools.partial(self._make, named)
+        if what == "fill":
+            return functools.partial(self._fill, named)
+        if what == "bind":
+            return Globals.update
+        if what == "globals":
+            return functools.partial(self._globals, module)
+        if what == "shared":
+            return functools.partial(self._shared, named)
+        return self._lives(named)
+
+    def _lives(self, named: Named) -> Any:
+        found: Any = importlib.import_module(named.module)
+        for part in named.name.split("."):
             found = getattr(found, part)
+        self._live[named] = found
         return found
 
+    def _globals(self, module: str, live: tuple[str, ...]) -> Globals:
+        """The globals of a module's functions, still empty. A name that is gone is an error before anything runs."""
+        for name in live:
+            self._lives(Named(module, name))
+        return Globals(module, frozenset(live))
 
-def load(data: bytes) -> Any:
-    """Load what `writing.write` has written. This fleet sealed the bytes, and the caller has verified the seal.
+    def check(self) -> None:
+        """Raise TypeError if a live object of the process holds an object of a class that was made again: code of the
+        call would take it for something else."""
+        doubled = {}
+        for named, made in self.known.items():
+            with contextlib.suppress(KeyError, AttributeError):
+                if isinstance(made, type) and (present := named.present()) is not made:
+                    doubled[present] = named
+        for named, found in self._live.items() if doubled else ():
+            for inner in _held(found):
+                kind = inner if isinstance(inner, type) else type(inner)
+                if kind in doubled and inner is not found:
+                    raise TypeError(
+                        f"{named.module}.{named.name} holds an object of {kind.__module__}.{kind.__qualname__}, which "
+                        "is another class in this release; keep such objects in a constant, or in a store"
+                    )
+
+    def _make(self, named: Named, build: Callable[..., Any], *arguments: Any) -> Any:
+        made = self._unchanged[named] if named in self._unchanged else build(*arguments)
+        self.known[named] = made
+        return made
+
+    def _fill(self, named: Named, made: Any, state: tuple[Callable[[Any, Any], Any], Any]) -> None:
+        if named not in self._unchanged:
+            fill, inner = state
+            fill(made, inner)
+
+    def _shared(self, named: Named, kind: type, present: Any) -> Any:
+        """An object with the methods of `kind`, its class when the code was kept, and the state of the present object.
+        Both have one `__dict__`: what one sets, the other sees. The present object itself if its class is that one, or
+        is of another layout now."""
+        if named in self.known:
+            # It refers to itself by way of its class.
+            return self.known[named]
+        made = present
+        if type(present) is not kind and is_plain(type(present)):
+            made = object.__new__(kind)
+            # Past a `__setattr__` of the author: that of a frozen dataclass raises.
+            object.__setattr__(made, "__dict__", present.__dict__)
+        self.known[named] = made
+        return made
+
+
+def _held(found: Any) -> Iterator[Any]:
+    """What an object consists of: the items of containers, and the attributes of objects whose state is in their
+    `__dict__`. At most MAX_HELD, so that a large cache costs little."""
+    seen: dict[int, Any] = {}
+    waiting = [found]
+    while waiting and len(seen) < MAX_HELD:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, str | bytes | int | float | ModuleType | FunctionType):
+            continue
+        seen[id(item)] = item
+        yield item
+        if isinstance(item, dict):
+            waiting += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set | frozenset):
+            waiting += item
+        elif not isinstance(item, type) and is_plain(type(item)):
+            waiting += vars(item).values()
+
+
+def load(data: bytes, unchanged: Known, *, on_trial: bool = False) -> tuple[Any, Known]:
+    """Load what `writing.write` has written, and give it with all of it that has a name. This fleet sealed the bytes,
+    and the caller has verified the seal.
 
     Raises:
         Exception: anything: a module or a name that it needs is missing here, or code that runs meanwhile raises.
     """
-    return _Loader(io.BytesIO(data)).load()
+    loader = Loader(data, unchanged)
+    found = loader.load()
+    if not on_trial:
+        loader.check()
+    return found[0] if isinstance(found, list) and found else found, loader.known
 
 
 def resolve_annotations(fn: Any) -> None:
@@ -66,8 +202,9 @@ def resolve_annotations(fn: Any) -> None:
     in the module of the function's name, which is the present one. Annotations that mean nothing stay texts."""
     fn = getattr(fn, "__func__", fn)
     while isinstance(fn, FunctionType):
-        with contextlib.suppress(Exception):
-            fn.__annotations__ = typing.get_type_hints(fn, include_extras=True)
+        if isinstance(fn.__globals__, Globals):
+            with contextlib.suppress(Exception):
+                fn.__annotations__ = typing.get_type_hints(fn, include_extras=True)
         fn = getattr(fn, "__wrapped__", None)
 
 
@@ -86,11 +223,49 @@ def cached(fn: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(fn)
 
 
-def shared(kind: type, present: Any) -> Any:
-    """An object with the methods of `kind`, its class when the code was kept, and the state of the present object. Both
-    have one `__dict__`: what one sets, the other sees. The present object itself if it is of another layout now."""
-    if not is_plain(type(present)):
-        return present
-    made: Any = object.__new__(kind)
-    made.__dict__ = present.__dict__
+def new_class(kind: Any, name: str, bases: tuple[Any, ...], namespace: dict[str, Any], maker: Any) -> Any:
+    """A class without its attributes; `fill_class` gives it those. Where the author's own code would run, a metaclass
+    of his or a hook of its bases, `maker` is the metaclass without that code; else None."""
+    if maker is None:
+        return types.new_class(name, bases, {"metaclass": kind}, lambda made: made.update(namespace))
+    resolved = types.resolve_bases(bases)
+    if resolved is not bases:
+        namespace["__orig_bases__"] = bases
+    if resolved in ((), (object,)):
+        return maker.__new__(kind, name, resolved, namespace)
+    made = maker.__new__(kind, name, (_Quiet, *resolved), namespace)
+    type.__setattr__(made, "__bases__", resolved)
     return made
+
+
+def fill_class(made: Any, attributes: dict[str, Any]) -> None:
+    """Give a class its attributes, and the classes that were registered with it, if it is an abstract one."""
+    registered = attributes.pop("_abc_impl", ())
+    first_line = attributes.get("__firstlineno__")
+    for name, value in attributes.items():
+        # Past a `__setattr__` of the metaclass.
+        type.__setattr__(made, name, value)
+    if first_line is not None:
+        # Setting `__module__` has deleted it.
+        type.__setattr__(made, "__firstlineno__", first_line)
+    for other in registered:
+        made.register(other)
+
+
+def new_enum(bases: tuple[Any, ...], name: str, members: dict[str, Any], module: str, qualname: str) -> Any:
+    """An enum with its members, and without its other attributes; `fill_enum` gives it those."""
+    kind: Any = type(bases[-1])
+    namespace = kind.__prepare__(name, bases)
+    for member, value in members.items():
+        namespace[member] = value
+    made = kind.__new__(kind, name, bases, namespace)
+    made.__module__, made.__qualname__ = module, qualname
+    return made
+
+
+def fill_enum(made: Any, state: tuple[dict[str, Any], dict[str, dict[str, Any]]]) -> None:
+    """Give an enum its attributes, and its members those that its constructor set."""
+    attributes, members = state
+    fill_class(made, attributes)
+    for name, own in members.items():
+        vars(made.__members__[name]).update(own)

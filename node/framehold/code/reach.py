@@ -20,7 +20,6 @@ import decimal
 import enum
 import fractions
 import functools
-import hashlib
 import logging
 import pathlib
 import re
@@ -30,12 +29,16 @@ import typing
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel
 
+from framehold_store.named import Named, Names
+from framehold_store.pickles import generic_of
+
 from .authors import Authors, is_importable, module_of
 from .constants import Source
+from .forms import Forms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, is_plain
 
@@ -58,19 +61,16 @@ _NOISE = frozenset(
     }
 )
 """Members of classes and functions that follow from others, or that have no part in what the code does."""
+_SUNDER = re.compile(r"_[a-z][a-z0-9_]*_")
+_HOOKS = {"__init_subclass__", "__pydantic_init_subclass__"}
+_OF_MODULE = frozenset({"__name__", "__package__"})
+"""Globals that say which module a function is of. A later release may have renamed it."""
 REGISTRATION = "__fastmcp__"
 """The attribute in which FastMCP's decorators leave how a function was registered, its authorization among it. It is
 neither digested nor written: `Registered.about` has what a call needs of it."""
 _DERIVED = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
 MAX_PROBLEMS = 3
 """Reasons that are named for one handler."""
-
-
-class Live(NamedTuple):
-    """An object of the process, by the name of a module and the name in it, maybe dotted."""
-
-    module: str
-    name: str
 
 
 class Reach:
@@ -82,34 +82,40 @@ class Reach:
     - `digest` names the code
     - `problems` says why it can't be kept; empty if it can
     - `live` has the objects that go by name, by their `id`; `shared` those of them that also get their kept class
-    - `globals` has the names that the functions of each module use, by the `id` of their globals
+    - `forms` has the digests of the functions and classes that go by value and have a name of their own: what has the
+      same digest in the process that loads the code need not be a copy. `names` has these names, by the `id`
+    - `rebound` says which globals the functions that go by value bind anew
+    - `globals` has the names that the functions of each module use, by the `id` of their globals; `spaces` has those
     - `slices` has the names that are used of a module, by the `id` of the module
     - `modules` are the author's modules among them
     """
 
     def __init__(self, handler: Any, authors: Authors, sources: dict[str, Source] | None = None) -> None:
-        self.live: dict[int, Live] = {}
+        self.live: dict[int, Named] = {}
         self.shared: dict[int, type] = {}
+        self.names: dict[int, Named] = {}
         self.globals: dict[int, dict[str, Any]] = {}
         self.slices: dict[int, dict[str, Any]] = {}
+        self.spaces: dict[int, dict[str, Any]] = {}
         self.modules: set[str] = set()
-        self._authors, self._hash = authors, hashlib.sha256()
+        self.rebound: set[str] = set()
+        self._authors, self._forms = authors, Forms()
+        self._put = self._forms.put
         self._problems: list[str] = []
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []
         self._sources = {} if sources is None else sources
         self._used: dict[CodeType, Used] = {}
-        self._names: dict[int, Live] | None = None
+        self._names: dict[int, Named] | None = None
+        self.sentinels = Names(lambda module: not authors.own(module))
+        """The objects of installed modules that are known by their identity, e.g. `dataclasses.MISSING`."""
         self._visit(handler, "the handler")
-        self.digest = self._hash.hexdigest()[:32]
+        digests = self._forms.digests()
+        self.digest = digests[0]
+        self.forms = {name: digests[self._seen[item]] for item, name in self.names.items()}
         self.problems = tuple(dict.fromkeys(self._problems))[:MAX_PROBLEMS]
 
     # ---- the walk
-
-    def _put(self, *parts: object) -> None:
-        for part in parts:
-            data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
-            self._hash.update(b"%d:%b" % (len(data), data))
 
     def _visit(self, item: Any, where: str) -> None:
         """Add an object to the digest, by value or by name. `where` says where it was found."""
@@ -117,9 +123,9 @@ class Reach:
             return
         known = self._seen.get(id(item))
         if known is not None:
-            self._put("again", known)
+            self._forms.lead(known)
             return
-        self._seen[id(item)] = len(self._seen)
+        self._seen[id(item)] = self._forms.begin()
         self._alive.append(item)
         if isinstance(item, FunctionType | type):
             self._visit_code(item, where)
@@ -127,6 +133,7 @@ class Reach:
             self._put("module", item.__name__)
         elif not self._visit_wrapper(item, where):
             self._visit_object(item, where)
+        self._forms.end()
 
     def _visit_plain(self, item: Any, where: str) -> bool:
         """Add an object that is known by its value. Two objects of equal value may be one object in another process."""
@@ -180,6 +187,7 @@ class Reach:
         elif isinstance(item, functools.cached_property):
             parts = (item.func,)
         elif isinstance(item, CachedFunction):
+            self._name(item)
             parts = (item.__wrapped__, tuple(sorted(item.cache_parameters().items())))
         elif type(item) is list:
             parts = (len(item), *item)
@@ -193,13 +201,34 @@ class Reach:
         return True
 
     def _visit_code(self, item: Any, where: str) -> None:
-        """Add a function or a class: by value if it is the author's."""
+        """Add a function or a class: by value if it is the author's. A class that a library has registered when it was
+        made, e.g. as a table, belongs to the process."""
         if not self._authors.wrote(item):
             self._put("installed", item.__module__, item.__qualname__)
+            return
+        named = self._name(item)
+        if named is not None and isinstance(item, type) and self._authors.is_registered(item):
+            self._put("registered", *named)
+            self.live[id(item)] = named
         elif isinstance(item, FunctionType):
             self._visit_function(item)
         else:
             self._visit_class(item)
+
+    def _name(self, item: Any) -> Named | None:
+        """The name of a function or class that goes by value, if it is found under it."""
+        if not self._authors.own(item.__module__) or not is_importable(item):
+            return None
+        named = self.names[id(item)] = Named(item.__module__, item.__qualname__)
+        return named
+
+    def maker(self, kind: type) -> type | None:
+        """The metaclass by which a class of the author is made again without his code, where a metaclass of his or a
+        hook of a base of his would register it a second time; else None."""
+        wrote = self._authors.wrote
+        metaclass = next(found for found in type.mro(type(kind)) if not wrote(found))
+        hooks = (base for base in kind.__mro__[1:] if vars(base).keys() & _HOOKS)
+        return metaclass if metaclass is not type(kind) or any(map(wrote, hooks)) else None
 
     def _visit_function(self, fn: FunctionType) -> None:
         where, module = f"{fn.__module__}.{fn.__qualname__}", module_of(fn)
@@ -222,9 +251,14 @@ class Reach:
                 self._put(name)
                 self._visit(value, f"the attribute {name!r} of {where}")
         use = self._names_of(fn.__code__)
+        self.rebound |= {f"{where} binds {name!r}" for name in use.rebound}
         for name in sorted(use.globals | outside):
-            if name in fn.__globals__:
+            if name in _OF_MODULE:
+                # cloudpickle writes them with the function.
+                self._put("global", name, fn.__globals__.get(name))
+            elif name in fn.__globals__:
                 names = self.globals.setdefault(id(fn.__globals__), {})
+                self.spaces[id(fn.__globals__)] = fn.__globals__
                 self._visit_global(names, module, name, fn.__globals__[name], use.attributes)
 
     def _annotated(self, item: Any, where: str) -> frozenset[str]:
@@ -247,11 +281,24 @@ class Reach:
         self._annotated(kind, where)
         if issubclass(kind, BaseModel):
             self._visit_model(kind, where)
+        members = kind.__members__ if issubclass(kind, enum.Enum) else {}
+        for name, member in members.items():
+            self._put(name)
+            self._visit(member.value, where)
+        stored = frozenset[str]().union(*(self._names_of(code).stored for code in _codes_of(kind)))
         for name, value in sorted(vars(kind).items()):
             if name in _NOISE or name.startswith("__pydantic_") or isinstance(value, _DERIVED):
                 continue
+            if members and (name in members or _SUNDER.fullmatch(name)):
+                # What an enum keeps beside its members: it grows while it is used.
+                continue
             self._put(name)
-            if self._is_process_bound(value) and is_importable(kind):
+            source = self._source(kind.__module__)
+            if name in stored and source and (assigned := source.in_class(kind.__qualname__, name)) is not None:
+                # It may have been bound anew since.
+                self._put(assigned)
+                self.rebound.add(f"{where} binds {name!r}")
+            elif self._is_process_bound(value) and is_importable(kind):
                 self._by_name(value, kind.__module__, f"{kind.__qualname__}.{name}")
             else:
                 self._visit(value, f"the attribute {name!r} of {where}")
@@ -304,14 +351,13 @@ class Reach:
         self._alive.append(module)
         names = self.slices.setdefault(id(module), {})
         for name in sorted(attributes & vars(module).keys()):
-            if name not in names and not name.startswith("__"):
-                names[name] = None
+            if not name.startswith("__"):
                 self._visit_global(names, module.__name__, name, vars(module)[name], attributes)
 
     def _goes_by_value(self, module: str, name: str, value: Any) -> bool:
         if isinstance(value, FunctionType | type):
             return self._authors.wrote(value) or is_importable(value)
-        if isinstance(value, enum.Enum | BuiltinFunctionType | CachedFunction) or _is_typing(value):
+        if isinstance(value, enum.Enum | BuiltinFunctionType | CachedFunction | logging.Logger) or _is_typing(value):
             return True
         return self._is_constant(module, name, value)
 
@@ -340,25 +386,25 @@ class Reach:
     def _by_name(self, value: Any, module: str, name: str) -> Any:
         """Have an object go by name. An object of a class of the author also gets the class as it is now: its methods
         are code of the author. Returns what stands for the object."""
-        live = Live(module, name)
+        live = Named(module, name)
         self._put("live", module, name)
         if type(value) not in _ATOMS:
             self._alive.append(value)
             self.live.setdefault(id(value), live)
             kind = type(value)
-            if self._authors.own(kind.__module__) and is_plain(kind) and id(value) not in self.shared:
+            if self._authors.own(kind.__module__) and is_plain(kind):
                 self.shared[id(value)] = kind
                 self._visit(kind, f"{module}.{name}")
         return value if id(value) in self.shared else live
 
-    def _named(self) -> dict[int, Live]:
+    def _named(self) -> dict[int, Named]:
         """All objects that are globals of the author's modules, by their `id`."""
         if self._names is None:
             self._names = {}
             for module, found in list(sys.modules.items()):
                 if self._authors.own(module):
                     for name, value in list(vars(found).items()):
-                        self._names.setdefault(id(value), Live(module, name))
+                        self._names.setdefault(id(value), Named(module, name))
         return self._names
 
     # ---- objects
@@ -368,15 +414,18 @@ class Reach:
 
     def _visit_object(self, item: Any, where: str) -> None:
         """Add an object that no name leads to: it goes by value if it can be pickled."""
+        if isinstance(item, logging.Logger):
+            self._put("logger", item.name)
+            return
         live = self._named().get(id(item))
         if live is not None:
             self._by_name(item, *live)
             return
+        if (installed := self.sentinels.of(item)) is not None:
+            self._put("installed", *installed)
+            return
         if isinstance(item, BuiltinFunctionType | types.MethodDescriptorType):
             self._put("builtin", getattr(item, "__module__", None), item.__qualname__)
-            return
-        if isinstance(item, logging.Logger):
-            self._put("logger", item.name)
             return
         if self._is_process_bound(item):
             self._problem(item, where)
@@ -401,10 +450,12 @@ class Reach:
         )
 
 
-def generic_of(item: Any) -> tuple[Any, tuple[Any, ...]] | None:
-    """The origin and the arguments of a generic model of pydantic with arguments, as in `Form[int]`; else None."""
-    found = getattr(item, "__pydantic_generic_metadata__", None) if isinstance(item, type) else None
-    return (found["origin"], found["args"]) if found and found.get("origin") is not None else None
+def _codes_of(kind: type) -> Iterator[CodeType]:
+    """The code of the methods of a class."""
+    for item in vars(kind).values():
+        function = item.fget if isinstance(item, property) else getattr(item, "__func__", item)
+        if isinstance(function, FunctionType):
+            yield function.__code__
 
 
 def _is_typing(item: Any) -> bool:

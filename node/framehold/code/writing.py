@@ -1,56 +1,169 @@
 """Writes the code of a handler as bytes, as its `Reach` has decided: by value, by name, or not at all.
 
 cloudpickle writes functions and classes by value. Here these are those of the author's modules. A function gets
-exactly the globals that the walk has found for it, so that what was digested is what is written.
+exactly the globals that the walk has found for it, so that what was digested is what is written. What has a name is
+written so that the loading process decides whether it makes it or has it.
 """
 
 from __future__ import annotations
 
+import enum
 import io
 import operator
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
-from typing import Any
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 import cloudpickle
 
+from framehold_store.named import Named
+from framehold_store.pickles import generic_of
+
 from . import loading
-from .reach import REGISTRATION, Live, Reach, generic_of
+from .reach import REGISTRATION, Reach
+
+_CHEAP = frozenset(
+    {str, int, bytes, bool, float, tuple, list, dict, set, frozenset, type(None), CodeType, FunctionType}
+)
+"""Types whose objects are never known by their identity."""
+_BY_VALUE = 6
+"""Length of the tuple that cloudpickle gives for a function or a class by value; by name it gives none, or a shorter
+one."""
+_CODE = (FunctionType, type, ModuleType)
+_OF_MODULE = ("__package__", "__name__", "__path__", "__file__")
+"""What relative imports in a function need."""
+_OF_MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
+"""What the members of each enum have."""
+
+
+class Left(NamedTuple):
+    """What is left to the loading process, as a reference in the bytes:
+
+    - `live`: the object that it has under this name
+    - `bind`: takes globals and names with their values, and puts these there
+    - `globals`: takes the names of live objects of this module, and gives the globals of its functions
+    - `make`: takes a function and its arguments, and gives the object of this name: its own, or what the function makes
+    - `fill`: takes an object that was made, a function and a state, and calls the function unless the object is its own
+    - `shared`: takes a class and a live object, and gives an object of that class with the state of the other
+    """
+
+    what: str
+    module: str
+    name: str
+
+    def __call__(self) -> None:
+        """Do nothing: pickle wants a function where this stands."""
+
+
+class _Names(NamedTuple):
+    """Globals, and names that they get."""
+
+    space: loading.Globals
+    values: dict[str, Any]
 
 
 class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
-    """Writes one handler. `Live` objects become references that the loading process resolves."""
+    """Writes one handler."""
 
     def __init__(self, file: io.BytesIO, reach: Reach) -> None:
         super().__init__(file, 5)
         self._reach = reach
+        self._spaces = {space: _globals(found, reach.globals[space]) for space, found in reach.spaces.items()}
+        """The globals that functions get, by the `id` of those that they have. They are written empty."""
 
-    def persistent_id(self, item: Any) -> tuple[str, str] | None:
-        """The name of an object that goes by name; None if it goes by value."""
-        live = item if type(item) is Live else self._reach.live.get(id(item))
-        if live is None or id(item) in self._reach.shared:
+    def persistent_id(self, item: Any) -> tuple[str, str, str] | None:
+        """What the loading process has itself; None if it goes by value."""
+        kind = type(item)
+        if kind is Left:
+            return tuple(item)
+        if kind is Named:
+            return ("live", *item)
+        live = self._reach.live.get(id(item))
+        if live is not None and id(item) not in self._reach.shared:
+            return ("live", *live)
+        if kind in _CHEAP or live is not None:
             return None
-        return live.module, live.name
+        named = self._reach.sentinels.of(item)
+        return None if named is None else ("live", *named)
 
     def reducer_override(self, item: Any) -> Any:
         """How an object is made again."""
         reach = self._reach
         if id(item) in reach.shared:
-            return loading.shared, (reach.shared[id(item)], reach.live[id(item)])
+            live = reach.live[id(item)]
+            return Left("shared", *live), (reach.shared[id(item)], live)
         if isinstance(item, ModuleType) and id(item) in reach.slices:
             return loading.part, (item.__name__,), reach.slices[id(item)], None, None, loading.fill
         if isinstance(item, loading.CachedFunction):
-            return loading.cached, (item.__wrapped__, dict(item.cache_parameters()))
+            return self._named(item, (loading.cached, (item.__wrapped__, dict(item.cache_parameters()))))
+        if isinstance(item, loading.Globals):
+            return Left("globals", item.module, ""), (tuple(sorted(item.live)),), None, None, iter(item.items())
+        if isinstance(item, _Names):
+            return Left("bind", "", ""), tuple(item)
         if (generic := generic_of(item)) is not None:
             return operator.getitem, generic
         reduced = super().reducer_override(item)
-        if isinstance(item, FunctionType) and isinstance(reduced, tuple):
-            # cloudpickle's state of a function: its attributes, and its members with the globals that it uses.
-            reduced[2][1]["__globals__"] = reach.globals.get(id(item.__globals__), {})
-            reduced[2][0].pop(REGISTRATION, None)
-        return reduced
+        if not isinstance(reduced, tuple) or len(reduced) < _BY_VALUE:
+            return reduced
+        if isinstance(item, FunctionType):
+            reduced = self._function(item, reduced)
+        elif isinstance(item, type):
+            reduced = self._enum(item, reduced) if issubclass(item, enum.Enum) else self._class(item, reduced)
+        return self._named(item, reduced)
+
+    def _named(self, item: Any, reduced: Any) -> Any:
+        """Leave an object that has a name to the loading process."""
+        named = self._reach.names.get(id(item))
+        if named is None:
+            return reduced
+        build, arguments, *rest = reduced
+        arguments = (build, *arguments)
+        if not rest:
+            return Left("make", *named), arguments
+        state, _, _, setter = rest
+        return Left("make", *named), arguments, (setter, state), None, None, Left("fill", *named)
+
+    def _function(self, item: FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A function whose globals get their names later."""
+        make, (code, _, *others), (attributes, members), *rest = reduced
+        members["__globals__"] = {}
+        attributes.pop(REGISTRATION, None)
+        space = id(item.__globals__)
+        if space not in self._spaces:
+            self._spaces[space] = _globals(item.__globals__, {})
+        return make, (code, self._spaces[space], *others), (attributes, members), *rest
+
+    def names(self) -> Iterator[_Names]:
+        """The names of all globals: code first, since constants may need it when they are made again."""
+        for is_code in (True, False):
+            for space, found in self._reach.globals.items():
+                values = {name: value for name, value in found.items() if type(value) is not Named}
+                yield _Names(
+                    self._spaces[space],
+                    {name: value for name, value in values.items() if isinstance(value, _CODE) is is_code},
+                )
+
+    def _class(self, item: type, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A class, with real slots."""
+        _, (kind, name, bases, namespace, *_), (attributes, _), *_ = reduced
+        slots = vars(item).get("__slots__")
+        if isinstance(slots, str | tuple | list | dict) and not issubclass(item, tuple):
+            namespace = {**namespace, "__slots__": slots}
+        arguments = (kind, name, bases, namespace, self._reach.maker(item))
+        return loading.new_class, arguments, attributes, None, None, loading.fill_class
+
+    def _enum(self, item: type[enum.Enum], reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+        """An enum, with its aliases, and with what the constructor of its members set."""
+        _, (bases, name, qualname, _, module, *_), (attributes, _), *_ = reduced
+        values = {member: found.value for member, found in item.__members__.items()}
+        own = {
+            member: {key: value for key, value in vars(found).items() if key not in _OF_MEMBER}
+            for member, found in item.__members__.items()
+        }
+        arguments = (bases, name, values, module, qualname)
+        return loading.new_enum, arguments, (attributes, own), None, None, loading.fill_enum
 
 
 def write(handler: Any, reach: Reach) -> bytes:
@@ -62,8 +175,18 @@ def write(handler: Any, reach: Reach) -> bytes:
     """
     file = io.BytesIO()
     with _by_value(reach.modules):
-        _Writer(file, reach).dump(handler)
+        writer = _Writer(file, reach)
+        writer.dump([handler, *writer.names()])
     return file.getvalue()
+
+
+def _globals(space: dict[str, Any], found: dict[str, Any]) -> loading.Globals:
+    """The globals of a module's kept functions. Names of live objects are all that they have yet, and the names that
+    say which module it is."""
+    live = frozenset(name for name, value in found.items() if type(value) is Named)
+    made = loading.Globals(str(space.get("__name__", "")), live)
+    made.update({name: space[name] for name in _OF_MODULE if name in space})
+    return made
 
 
 @contextmanager

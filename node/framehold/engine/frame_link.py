@@ -55,8 +55,9 @@ class FrameLink:
 
     @property
     def payloads(self) -> Payloads:
-        """Seals and opens values of journal entries."""
-        return self._services.payloads
+        """Seals and opens values of journal entries, and reads them with the classes of the code that the call runs."""
+        known = self._slot.handler.known
+        return self._services.payloads.knowing(known) if known else self._services.payloads
 
     @property
     def entropy(self) -> Entropy:

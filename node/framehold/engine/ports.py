@@ -11,8 +11,9 @@ from framehold_core.lease import NodeRecord
 from framehold_core.pauses import Pause
 from framehold_core.requests import Record, Reply, Request
 from framehold_store.base import Done
+from framehold_store.named import Known
 
-from ..code.codes import Registered
+from ..code.codes import Kept, Registered
 from ..frame.frame import Frame
 
 
@@ -61,6 +62,12 @@ class HandlerEntry(Protocol):
         ...
 
     @property
+    def known(self) -> Known:
+        """The functions, classes and objects of the kept code that it enters, by their names; recorded values are read
+        with these. Empty if it enters the present code."""
+        ...
+
+    @property
     def definition(self) -> str:
         """`file:line` of the present code of the handler, for messages; empty if it enters other code, or this is not
         known."""
@@ -69,7 +76,7 @@ class HandlerEntry(Protocol):
     def written(self) -> bytes:
         """The handler's code as bytes for the store. Raises NotKept."""
 
-    def enter_kept(self, digest: str, kept: Registered, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
         """Have kept code entered in place of the present code, which has another digest. `data` is what it was loaded
         from. Raises NotLoaded."""
 

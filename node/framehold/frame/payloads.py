@@ -6,8 +6,11 @@ key, and for the other fields of its entry.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from framehold_core.ids import CallId
 from framehold_core.journal import Draft, Entry, Kind
+from framehold_store.named import Known
 from framehold_store.seal import Sealer
 from framehold_store.values import Packed, Values
 
@@ -17,6 +20,10 @@ class Payloads:
 
     def __init__(self, sealer: Sealer, values: Values) -> None:
         self.sealer, self.values = sealer, values
+
+    def knowing(self, known: Known) -> Payloads:
+        """Payloads whose values are read with these functions, classes and objects, by their names."""
+        return Payloads(self.sealer, replace(self.values, known=known))
 
     def sealed(self, call: CallId, n: int, draft: Draft) -> bytes:
         """A draft's value, sealed for position `n` of `call`; empty if the draft has no value."""

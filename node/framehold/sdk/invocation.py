@@ -26,9 +26,10 @@ from pydantic_core import PydanticSerializationError
 from framehold_core import journal
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import JournalError
+from framehold_store.named import Known
 
 from ..code import lines
-from ..code.codes import NotKept, NotLoaded, Registered
+from ..code.codes import Kept, NotKept, NotLoaded
 from ..engine import token_claims
 from ..frame.asks import NO_ANSWERS, Question
 from ..frame.frame import Frame
@@ -107,7 +108,7 @@ class Invocation:
         # Without `_meta`, which belongs to the round: it is read from the present round when it is needed.
         self._raw = {name: value for name, value in (ctx.params or {}).items() if name != META}
         self._marks: Marks | None = None
-        self._kept: tuple[str, bytes] | None = None
+        self._kept: tuple[str, bytes, Known] | None = None
         self.tool = handler.method if handler.method == "resources/read" else self._target
         """The name for logs and metrics: that of the tool or the prompt; for a resource it is the method."""
         self.prefilled: Mapping[str, Any] = questions.received(ctx.params) or NO_ANSWERS
@@ -148,6 +149,12 @@ class Invocation:
         return self._kept is not None
 
     @property
+    def known(self) -> Known:
+        """The functions, classes and objects of the kept code that is entered, by their names; empty if it enters the
+        present code."""
+        return {} if self._kept is None else self._kept[2]
+
+    @property
     def definition(self) -> str:
         """`file:line` of the present code of the handler; empty if it enters kept code, or this is not known."""
         return (
@@ -162,7 +169,7 @@ class Invocation:
             raise NotKept("it is marked keep_code=False")
         return self._handler.lookup.written(self._handler.method, self._raw)
 
-    def enter_kept(self, digest: str, kept: Registered, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
         """Have kept code entered in place of the present code. `data` is what it was loaded from.
 
         Raises:
@@ -170,13 +177,13 @@ class Invocation:
         """
         handler = self._handler
         try:
-            enter = handler.lookup.kept(handler.method, self._raw, kept)
+            enter = handler.lookup.kept(handler.method, self._raw, kept.handler)
         except Exception as error:
             raise NotLoaded(f"{type(error).__name__}: {error}") from error
         if enter is None:
             raise NotLoaded("this server has a handler of its own before it")
         self._handler = replace(handler, enter=straightened(enter))
-        self._kept, self._marks = (digest, data), marks_of(kept.function)
+        self._kept, self._marks = (digest, data, kept.known), marks_of(kept.handler.function)
 
     @property
     def strategy(self) -> str:

@@ -57,7 +57,7 @@ class KeptCode:
         if self._off or code not in self.written:
             return None
         try:
-            return read(self.written[code])
+            return read(self.written[code]).handler
         except NotLoaded as error:
             self.problem = f"its kept code can't be loaded: {error}"
             return None

@@ -68,5 +68,5 @@ def carried(tmp_path: Path, before: str | Files, after: str | Files, *arguments:
     """What the handler of the first release returns in a process that has the second."""
     data = written(tmp_path / "before", before)
     with release(tmp_path / "after", after):
-        result = read(data).function(*arguments)
+        result = read(data).handler.function(*arguments)
         return asyncio.run(result) if inspect.iscoroutine(result) else result

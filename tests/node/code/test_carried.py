@@ -106,7 +106,7 @@ def test_code_that_nobody_enters_any_more_is_freed(tmp_path: Path) -> None:
     loaded = []
     with release(tmp_path / "after", files):
         for _ in range(200):
-            function = read(data).function
+            function = read(data).handler.function
             assert len(function()) == 4
             loaded += [weakref.ref(item) for item in (function, *function()[1:], type(function()[0][1]))]
             del function
@@ -133,7 +133,7 @@ RATE = 700
 def price(count):
     return "another program's price"
 from framehold.code.codes import read
-print(read(open(sys.argv[1], "rb").read()).function(2))
+print(read(open(sys.argv[1], "rb").read()).handler.function(2))
 """
 
 

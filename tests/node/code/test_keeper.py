@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from framehold.code.codes import NotKept, Registered
+from framehold.code.codes import Kept, NotKept
 from framehold.code.keeper import MAX_LOADED, Keeper
 from framehold_core.errors import StoreFull, StoreUnavailable
 from framehold_store.memory import MemoryStore
@@ -52,14 +52,14 @@ class Tool:
 
     def __init__(self, data: bytes | NotKept = b"", code: str = CODE) -> None:
         self.code, self._data = code, data
-        self.entered: Registered | None = None
+        self.entered: Kept | None = None
 
     def written(self) -> bytes:
         if isinstance(self._data, NotKept):
             raise self._data
         return self._data
 
-    def enter_kept(self, digest: str, kept: Registered, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
         self.entered = kept
 
 
@@ -75,7 +75,7 @@ class Shop:
     async def says(self, code: str = CODE) -> Any:
         """What the kept code of this digest returns; None if it is not entered."""
         tool = Tool(code="present")
-        return tool.entered.function() if await self.keeper.load(tool, code) and tool.entered else None
+        return tool.entered.handler.function() if await self.keeper.load(tool, code) and tool.entered else None
 
 
 async def test_code_is_written_once_and_again_before_it_expires(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from framehold.config import Settings
 from framehold.engine import runtime
 from framehold.engine.runtime import Runtime
 from framehold_core.journal import GENESIS, chain
+from framehold_store import pickles
+from framehold_store.named import Known
 from tests.node.nodes import KEY, served
 from tests.node.spoil import (
     ANSWERS,
@@ -337,6 +339,13 @@ class Unpickled:
             patch.setattr(module, "loads", heard)
             patch.setattr(module, "load", lambda file, **kwargs: Hearing(file, **kwargs).load())
         patch.setattr(pickle, "Unpickler", Hearing)
+        read = pickles.loads
+
+        def read_and_heard(data: bytes, known: Known) -> Any:
+            self.seen.append(bytes(data))
+            return read(data, known)
+
+        patch.setattr(pickles, "loads", read_and_heard)
 
 
 @pytest.fixture
@@ -404,6 +413,7 @@ def _sources() -> dict[str, ast.Module]:
 
 _LOADERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "jsonpickle", "yaml"}
 _RUNNERS = {"eval", "exec", "compile", "__import__"}
+PICKLES_PY = "store/framehold_store/pickles.py"
 VALUES_PY = "store/framehold_store/values.py"
 
 
@@ -420,13 +430,13 @@ def test_only_two_functions_unpickle() -> None:
                 names = [(node.module or "").split(".")[0]]
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _RUNNERS:
                 found.append(f"{path}: {node.func.id}()")
-            elif isinstance(node, ast.Attribute) and node.attr in ("find_class", "persistent_load", "Unpickler"):
+            elif isinstance(node, ast.Attribute) and node.attr in ("persistent_load", "Unpickler"):
                 found.append(f"{path}: {node.attr}")
             found += [f"{path}: {name}" for name in names if name in _LOADERS]
     code = "node/framehold/code"
     assert sorted(found) == sorted(
         [
-            *(f"{VALUES_PY}: pickle", f"{VALUES_PY}: cloudpickle"),
+            *(f"{PICKLES_PY}: {name}" for name in ("pickle", "cloudpickle", "Unpickler")),
             *(f"{code}/loading.py: pickle", f"{code}/loading.py: Unpickler", f"{code}/writing.py: cloudpickle"),
         ]
     )
@@ -446,7 +456,7 @@ def test_that_function_is_the_one_that_loads() -> None:
         and isinstance(node.func.value, ast.Name)
         and node.func.attr in ("load", "loads", "Unpickler")
     ]
-    assert loads == [("_load", "pickle", "loads")]
+    assert loads == [("_pickled", "pickles", "loads"), ("_read", "pickles", "loads")]
     uses = {
         (path, function.name)
         for path, tree in trees.items()
@@ -461,17 +471,14 @@ def test_that_function_is_the_one_that_loads() -> None:
         ("node/framehold/frame/once.py", "once"),
         ("node/framehold/frame/unrecorded.py", "once"),
     }
-    private = {
-        (path, getattr(node, "attr", getattr(node, "name", "")))
+    loaders = {
+        path
         for path, tree in trees.items()
         for node in ast.walk(tree)
-        if path != VALUES_PY
-        and (
-            (isinstance(node, ast.Attribute) and node.attr in ("_load", "_READ", "_pickled"))
-            or (isinstance(node, ast.alias) and node.name in ("_load", "_READ"))
-        )
+        if (isinstance(node, ast.alias) and node.name in ("pickles", "loads", "_Reader") and path != VALUES_PY)
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) == "pickles.loads")
     }
-    assert private <= {("router/framehold_router/routing/placement.py", "_load")}, "its load is that of a node"
+    assert loaders == {VALUES_PY}
 
 
 def test_kept_code_is_loaded_where_its_seal_was_verified() -> None:
@@ -486,7 +493,7 @@ def test_kept_code_is_loaded_where_its_seal_was_verified() -> None:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         if any(isinstance(name, ast.Name) and name.id == "read" for name in ast.walk(function))
     }
-    assert readers == {("node/framehold/code/keeper.py", "_fetched", 1)}
+    assert readers == {("node/framehold/code/keeper.py", "_fetch", 1)}
     loads = {
         (path, ast.unparse(node.func))
         for path, tree in trees.items()
@@ -496,7 +503,8 @@ def test_kept_code_is_loaded_where_its_seal_was_verified() -> None:
     }
     assert loads == {
         ("node/framehold/code/codes.py", "loading.load"),
-        ("node/framehold/code/loading.py", "_Loader(io.BytesIO(data)).load"),
+        ("node/framehold/code/loading.py", "loader.load"),
+        ("node/framehold/code/trial.py", "loading.load"),
     }
     opens, reads = (
         next(

@@ -160,7 +160,7 @@ async def carried(folder: Path, request: tuple[str, str], before: str, after: st
         data = (await lookup(module.mcp, *request)).written(request[0], {})
     with release(folder / "after", after) as module:
         find_kept_first(module.mcp)
-        enter = (await lookup(module.mcp, *request)).kept(request[0], {}, read(data))
+        enter = (await lookup(module.mcp, *request)).kept(request[0], {}, read(data).handler)
         kept = await enter(None, None)
         # Outside of its frame there is nothing of it.
         assert await outcome(module.mcp, *request) != kept
@@ -211,7 +211,7 @@ async def test_a_tool_that_was_injected_gives_way_to_kept_code(tmp_path: Path) -
     injected = Tool.from_function(lambda: "new", name="it")
     server: FastMCP[Any] = FastMCP("shop", middleware=[ToolInjectionMiddleware([injected])])
     find_kept_first(server)
-    enter = (await lookup(server, *request)).kept(request[0], {}, read(data))
+    enter = (await lookup(server, *request)).kept(request[0], {}, read(data).handler)
     assert "old" in str(await enter(None, None)) and "new" in str(await run(server, *request))
 
 

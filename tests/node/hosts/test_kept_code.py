@@ -203,15 +203,14 @@ async def test_the_status_of_a_node_names_kept_code_by_digest_and_size(redis: Re
         app = framehold.asgi(module.server, Settings(store_url=redis.url, keys=(KEY,), namespace=tmp_path.name))
         async with served(app):
             state = node_state(app.attached)
-        handlers = app.attached.handlers
+        method, params = TOOL
+        digest, size = app.attached.handlers.code(method, params), len(app.attached.handlers.written(method, params))
     assert state.not_kept == ()
     found = {item.handler: item for item in state.kept_code}
     assert set(found) == {
         'tool "tool"', 'tool "structured"', 'tool "method"', 'prompt "prompt"', 'resource "kinds://template/{name}"'
     }  # fmt: skip
-    method, params = TOOL
-    assert found['tool "tool"'].digest == handlers.code(method, params)
-    assert found['tool "tool"'].bytes == len(handlers.written(method, params))
+    assert (found['tool "tool"'].digest, found['tool "tool"'].bytes) == (digest, size)
 
 
 async def test_a_handler_whose_code_can_not_be_kept_is_named_at_the_start(

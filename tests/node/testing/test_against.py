@@ -249,8 +249,12 @@ RECEIPT = (
 
 
 def test_a_class_of_a_recorded_result_that_is_gone(releases: Releases) -> None:
-    """Results name their class: no code can read one whose class is gone."""
-    text = releases.broken(edited(*RECEIPT), edited(*RECEIPT).replace("Receipt", "Bill"))
+    """The code of the call has it. Without that code, nothing can read a result of it."""
+    shop = edited(*RECEIPT)
+    for item in releases.play(shop, shop.replace("Receipt", "Bill")).deploys:
+        assert (item.kept.code, item.kept.broken) == ("kept", "")
+    shop = shop.replace(*KEEP_NOT)
+    text = releases.broken(shop, shop.replace("Receipt", "Bill"))
     assert "in round 1: the call ends (unreadable) under the present release, after question 1, 'Order tea?'" in text
     assert "in round 2: " in text and "AttributeError: Can't get attribute 'Receipt' on <module 'server'" in text
 

@@ -1,0 +1,34 @@
+"""Loads code once when it is written, so that what can't be loaded is named then and not after a deploy."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from framehold_store.named import Named
+
+from . import loading
+
+
+def check(body: bytes) -> None:
+    """Load code as a process would that has nothing of it unchanged.
+
+    Raises:
+        Exception: anything: it can't be loaded, or would be other code.
+    """
+    _, known = loading.load(body, {}, on_trial=True)
+    for named, made in known.items():
+        if isinstance(made, type) and issubclass(made, enum.Enum):
+            _compare(named, made)
+
+
+def _compare(named: Named, made: type[enum.Enum]) -> None:
+    """Raise TypeError if the members of an enum that was made again are not those that it had. A `__new__` of the
+    author makes others of their values."""
+    present: Any = named.present()
+    for name, member in present.__members__.items():
+        again = made.__members__[name]
+        plain = present._member_type_
+        alike = plain is object or bool(plain.__eq__(member, again))
+        if again.value != member.value or not alike:
+            raise TypeError(f"the members of {named.module}.{named.name} can't be made from their values")

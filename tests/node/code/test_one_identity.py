@@ -1,0 +1,267 @@
+"""What did not change between two releases is one object for the old code and the new; what changed is never mixed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framehold.code.codes import NotKept, NotLoaded, Registered, read, rebound
+from tests.node.code.releases import carried, codes, release, written
+
+SAYS = "def word(): return 'old'\n"
+"""What each release says otherwise, so that the code of the handler is another."""
+
+
+def both(tmp_path: Path, text: str, *, changed: str = "") -> tuple[Any, Any]:
+    """The module of the next release, and what the kept handler returns there. `changed` is changed there, too."""
+    tmp_path.mkdir(exist_ok=True)
+    data = written(tmp_path / "before", SAYS + text)
+    after = (SAYS + text).replace("'old'", "'new'").replace("# changed", changed)
+    with release(tmp_path / "after", after) as module:
+        return module, read(data).handler.function()
+
+
+SHARED = {
+    "a class": "class Word: pass\ndef handler(): return word(), Word",
+    "an enum": "import enum\nclass Word(enum.Enum):\n    A = 1\ndef handler(): return word(), Word.A",
+    "a function": "def Word(): pass\ndef handler(): return word(), Word",
+    "a cached function": (
+        "import functools\n@functools.lru_cache\ndef Word(): return object()\ndef handler(): return word(), Word"
+    ),
+    "a class with circles": (
+        "class One:\n    def other(self): return Word\n"
+        "class Word:\n    def other(self): return One\ndef handler(): return word(), Word"
+    ),
+    "a sentinel": "Word = object()\ndef handler(other=Word): return word(), other",
+    "a dataclass in a dataclass": (
+        "import dataclasses\n@dataclasses.dataclass\nclass In:\n    n: int = 0\n"
+        "@dataclasses.dataclass\nclass Word:\n    inner: In = dataclasses.field(default_factory=In)\n"
+        "def handler(): return word(), type(Word().inner)"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_what_did_not_change_is_the_present_one(kind: str, tmp_path: Path) -> None:
+    module, (word, found) = both(tmp_path, SHARED[kind])
+    assert word == "old"
+    assert found in (vars(module).get("Word"), vars(module).get("In"), getattr(vars(module)["Word"], "A", None))
+
+
+CHANGED = {
+    "its own body": "class Word:\n    pass\n    # changed\ndef handler(): return Word",
+    "its base": "class Base:\n    pass\n    # changed\nclass Word(Base): pass\ndef handler(): return Word",
+    "a function that it calls": (
+        "def n():\n    # changed\n    return 2\nclass Word:\n    def f(self): return n()\ndef handler(): return Word"
+    ),
+    "a function far away": (
+        "".join(f"def f{n}(): return f{n + 1}()\n" for n in range(30))
+        + "def f30():\n    # changed\n    return 2\n"
+        + "class Word:\n    def f(self): return f0()\ndef handler(): return Word"
+    ),
+    "two that changed places": (
+        "import functools\ndef deco(fn):\n    @functools.wraps(fn)\n    def inner(): return fn()\n    return inner\n"
+        "@deco\ndef a():\n    return 1 # changed\n@deco\ndef b():\n    return 2\n"
+        "class Word:\n    def f(self): return a(), b()\ndef handler(): return Word"
+    ),
+}
+WITH = {
+    "its own body": "x = 1",
+    "its base": "x = 1",
+    "a function that it calls": "return 3",
+    "a function far away": "return 3",
+    "two that changed places": "\na, b = b, a",
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_what_changed_is_the_old_one(what: str, tmp_path: Path) -> None:
+    text = CHANGED[what]
+    if what == "two that changed places":
+        text = text.replace("def handler", "# changed\ndef handler").replace("return 1 # changed", "return 1")
+    module, found = both(tmp_path, text, changed=WITH[what].strip())
+    assert found is not module.Word and found.__name__ == "Word"
+
+
+def test_the_sentinels_of_libraries_are_these(tmp_path: Path) -> None:
+    text = (
+        "import dataclasses, inspect\nfrom unittest.mock import sentinel\nfrom pydantic_core import PydanticUndefined\n"
+        "@dataclasses.dataclass\nclass Row:\n    n: int = 0\n    # changed\n"
+        "def handler(a=dataclasses.MISSING, b=inspect.Parameter.empty, c=sentinel.x, d=PydanticUndefined):\n"
+        "    (field,) = dataclasses.fields(Row)\n"
+        "    return (a is dataclasses.MISSING, b is inspect.Parameter.empty, c is sentinel.x,\n"
+        "            d is PydanticUndefined, field.default_factory is dataclasses.MISSING, Row() == Row(0))"
+    )
+    assert both(tmp_path, text, changed="def f(self): pass")[1] == (True,) * 6
+
+
+GLOBALS = {
+    "a frozen dataclass": (
+        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Set:\n    n: int\n"
+        "    def say(self): return 'old', self.n\nit = Set({n})\ndef handler(): return it.say()"
+    ),
+    "an object that guards its attributes": (
+        "class Set:\n    def __init__(self, n): self.__dict__['n'] = n\n"
+        "    def __setattr__(self, name, value): raise AttributeError('no')\n"
+        "    def say(self): return 'old', self.n\nit = Set({n})\ndef handler(): return it.say()"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", GLOBALS)
+def test_an_object_that_lets_nothing_be_set_has_its_old_methods(kind: str, tmp_path: Path) -> None:
+    before, after = GLOBALS[kind].format(n=1), GLOBALS[kind].format(n=2).replace("old", "new")
+    assert carried(tmp_path, before, after) == ("old", 2)
+
+
+HOOKS = {
+    "a hook of a base": (
+        "seen = []\nclass Base:\n    def __init_subclass__(cls, **more):\n        seen.append(helper(cls))\n"
+        "def helper(cls): return cls.__name__\nclass Word(Base, extra=1):\n    pass\n    # changed\n"
+        "def handler(): return Word, seen, helper"
+    ),
+    "a metaclass": (
+        "seen = []\nclass Meta(type):\n    def __init__(cls, *more):\n        seen.append(cls.__name__)\n"
+        "    def __setattr__(cls, name, value): raise AttributeError('no')\n"
+        "class Word(metaclass=Meta):\n    pass\n    # changed\ndef handler(): return Word, seen"
+    ),
+    "a hook of a model": (
+        "from pydantic import BaseModel\nseen = []\nclass Base(BaseModel):\n"
+        "    @classmethod\n    def __pydantic_init_subclass__(cls, **more): seen.append(cls.__name__)\n"
+        "    def __init_subclass__(cls, **more): seen.append(cls.__name__)\n"
+        "class Word(Base):\n    n: int = 1\n    # changed\ndef handler(): return Word, seen, Word().n"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_a_class_that_is_made_again_is_not_registered_again(kind: str, tmp_path: Path) -> None:
+    """Neither when the code is loaded, nor when it is written on trial."""
+    module, (made, seen, *_) = both(tmp_path, HOOKS[kind], changed="def g(self): pass")
+    assert made is not module.Word and made.__bases__ == module.Word.__bases__ and type(made) is type(module.Word)
+    assert seen is module.seen and seen.count("Word") == (2 if "model" in kind else 1)
+
+
+def test_a_class_that_a_library_has_registered_goes_by_name(tmp_path: Path) -> None:
+    """A table of a database: a second one of its name is an error there."""
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "tables.py").write_text(
+        "known = {}\nclass Table:\n    def __init_subclass__(cls):\n        if cls.__name__ in known: raise KeyError\n"
+        "        known[cls.__name__] = cls\n"
+    )
+    path = f"import sys\nsys.path.append({str(library)!r})\n"
+    text = path + "import tables\ntables.known.clear()\nclass Word(tables.Table):\n    pass\n    # changed\n"
+    try:
+        module, (word, found) = both(tmp_path, text + "def handler(): return word(), Word", changed="def g(self): pass")
+        assert word == "old" and found is module.Word
+    finally:
+        sys.path.remove(str(library))
+        sys.modules.pop("tables", None)
+
+
+def test_code_of_a_renamed_module_is_loaded(tmp_path: Path) -> None:
+    """It knows its name of then."""
+    shop = "import logging\nlog = logging.getLogger(__name__)\ndef say(): return __name__, log.name"
+    before = {"server.py": "import shop\ndef handler(): return shop.say()", "shop.py": shop}
+    after = {"server.py": "import store\ndef handler(): return store.say()", "store.py": shop}
+    assert carried(tmp_path, before, after) == ("shop", "shop")
+
+
+def test_an_enum_whose_members_are_made_by_a_constructor(tmp_path: Path) -> None:
+    text = (
+        "import enum\nclass Planet(enum.Enum):\n    EARTH = (5, 6)\n    TERRA = (5, 6)\n"
+        "    def __init__(self, mass, radius): self.mass, self.radius = mass, radius\n    # changed\n"
+        "def handler():\n"
+        "    return Planet.EARTH.mass, Planet.EARTH.radius, Planet.TERRA is Planet.EARTH, Planet((5, 6)).name"
+    )
+    assert both(tmp_path, text, changed="def g(self): pass")[1] == (5, 6, True, "EARTH")
+
+
+def test_an_enum_whose_members_can_not_be_made_of_their_values_is_named_when_it_is_written(tmp_path: Path) -> None:
+    text = (
+        "import enum\nclass Coordinate(bytes, enum.Enum):\n    def __new__(cls, value, label):\n"
+        "        made = bytes.__new__(cls, [value])\n        made._value_ = value\n        made.label = label\n"
+        "        return made\n    PX = (0, 'P.X')\ndef handler(): return Coordinate.PX"
+    )
+    with pytest.raises(NotKept, match=r"it can't be loaded again \(TypeError: the members of server.Coordinate"):
+        written(tmp_path / "before", text)
+
+
+def test_what_can_not_be_loaded_is_named_when_it_is_written(tmp_path: Path) -> None:
+    text = (
+        "class Odd:\n    def __init__(self, n): self.n = n\n"
+        "    def __setstate__(self, state): raise ValueError('odd')\n"
+        "def made():\n    odd = Odd(1)\n    return lambda: odd\nhandler = made()"
+    )
+    with pytest.raises(NotKept, match=r"it can't be loaded again \(ValueError: odd\)"):
+        written(tmp_path / "before", text)
+
+
+def test_a_live_object_that_holds_a_class_which_changed_stops_the_old_code(tmp_path: Path) -> None:
+    """The old code would not know the enum's member for its own."""
+    text = (
+        "import enum\nclass Status(enum.Enum):\n    PAID = 1\n    # changed\nclass Desk: pass\n"
+        "desk = Desk()\ndesk.first = [Status.PAID]\ndef handler(): return word(), desk.first[0] is Status.PAID"
+    )
+    assert both(tmp_path / "same", text)[1] == ("old", True)
+    with pytest.raises(
+        NotLoaded, match=r"server.desk holds an object of server.Status, which is another class in this"
+    ):
+        both(tmp_path / "other", text, changed="OPEN = 2")
+
+
+SEQUENCE = "_next = 0\ndef number():\n    global _next\n    _next += 1\n    return _next\n"
+CLIENT = "_client = None\ndef client():\n    global _client\n    _client = _client or object()\n    return _client\n"
+
+
+def test_a_sequence_that_did_not_change_is_one(tmp_path: Path) -> None:
+    module, found = both(tmp_path, SEQUENCE + "def handler(): return word(), number(), number()")
+    assert found == ("old", 1, 2) and module.number() == 3 and module._next == 3
+
+
+def test_a_client_that_is_made_lazily_is_one(tmp_path: Path) -> None:
+    module, (_, found) = both(tmp_path, CLIENT + "def handler(): return word(), client()")
+    assert module.client() is found
+
+
+def test_the_old_code_reads_what_the_new_code_binds(tmp_path: Path) -> None:
+    """A name that only other functions bind."""
+    text = "state = None\ndef set(value):\n    global state\n    state = value\ndef handler(): return word(), state"
+    data = written(tmp_path / "before", SAYS + text)
+    with release(tmp_path / "after", (SAYS + text).replace("'old'", "'new'")) as module:
+        handler = read(data).handler.function
+        assert handler() == ("old", None)
+        module.set(7)
+        assert handler() == ("old", 7)
+
+
+REBOUND = {
+    "a global": ("n = 0\ndef handler():\n    global n\n    n += 1", "server.handler binds 'n'"),
+    "an attribute of a class": (
+        "class Only:\n    one = None\n    def get(self):\n        Only.one = Only.one or self\n"
+        "def handler(): return Only",
+        "server.Only binds 'one'",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REBOUND)
+def test_what_is_bound_anew_is_named(kind: str, tmp_path: Path) -> None:
+    text, named = REBOUND[kind]
+    assert rebound(written(tmp_path / "before", text)) == [named]
+
+
+def test_the_digest_of_a_class_does_not_change_while_it_is_used(tmp_path: Path) -> None:
+    text = (
+        "import enum\nclass Rights(enum.Flag):\n    READ = 1\n    WRITE = 2\n"
+        "class Only:\n    one = None\n    @classmethod\n    def get(cls):\n        cls.one = cls.one or cls()\n"
+        "        return cls.one\ndef handler(): return Rights.READ | Rights.WRITE, Only.get()"
+    )
+    with release(tmp_path / "only", text) as module:
+        before = codes().of(Registered(module.handler, {})).digest
+        module.handler()
+        assert codes().of(Registered(module.handler, {})).digest == before
