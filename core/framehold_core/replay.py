@@ -1,12 +1,15 @@
 """The replay cursor: what a handler that is entered again gets to hear, and when (docs/protocol.md, rule 12).
 
-Recorded answers are delivered round by round as they were, not as fast as they are asked for: a round's answers leave
-only when every ask of that round was asked again. What the handler's own task did is also checked strictly in order;
-other tasks of the handler may come in any order. Asking for something else than was recorded is divergence, by name.
+What was heard is heard again in the recorded order, one *delivery* after the other: the answers of a round together,
+the result of each effect by itself. A delivery comes only after the handler has come to each question and each effect
+that was recorded before it. Recorded values are given at once.
 
-A driver calls `ask`, `once` and `value` when the handler does, delivers what `ready` returns whenever the handler waits
-for something, and calls `finish` when the handler ends. While `live` is false the client is asked nothing: a question
-that is not recorded waits.
+What the handler's own task did is also checked strictly in order; other tasks of the handler may come in any order.
+Asking for something else than was recorded is divergence, by name.
+
+A driver calls `ask`, `once` and `value` when the handler does. Each time that the handler has settled it hands out what
+`ready` returns. It calls `finish` when the handler ends. While `live` is false the client is asked nothing and no
+effect runs: what is not recorded waits.
 
 Keys and digests mean little to a person. So a driver that can open what is recorded gives `words` for it, and words for
 each question and `once` that the handler comes to.
@@ -31,7 +34,7 @@ LIKELY = f"{CHANGED}, or {DEPENDS}"
 
 
 class Once(Enum):
-    """What the journal knows of a `once` that has no result."""
+    """What the journal knows of a `once` whose result is not recorded."""
 
     LIVE = "nothing recorded: run it"
     NO_RESULT = "intended, no result: it may have run, or may yet run"
@@ -58,40 +61,55 @@ class Cursor:
         self._results: dict[str, Entry] = {}
         # What the handler has to come to again: questions, intents and values.
         self._owed: dict[Place, Entry] = {}
-        times: Counter[str] = Counter()
-        for item in entries:
-            if item.kind is Kind.ANSWER:
-                self._answers.setdefault(item.round, {})[item.key] = item
-                times[item.key] += 1
-            elif item.kind is Kind.ASK:
-                # A round that was answered in part asks the rest again; the handler asked those only once.
-                place = (item.kind, item.key, times[item.key])
-                self._owed.setdefault(place, item)
-                self._asks.setdefault(item.round, {})[item.key] = place
-            elif item.kind is Kind.RESULT:
-                self._results[item.key] = item
-            elif item.kind is Kind.EFFECT:
-                # It stands for the intent, too, unless an earlier release has recorded one.
-                self._results[item.key] = item
-                self._owed.setdefault((Kind.INTENT, item.key, 0), item)
-            else:
-                self._owed.setdefault((item.kind, item.key, 0), item)
+        # What it hears, in the recorded order; `_given` is how many of these it has heard. A round that was answered
+        # only in part is heard with the one that completes it; `_pool` are answers of rounds that none completed.
+        self._deliveries: list[tuple[Entry, ...]] = []
+        self._given = 0
+        self._pool: dict[str, Entry] = {}
+        self._read(tuple(entries))
+        # Questions and intents, the last one first: what the next delivery may have to wait for.
+        self._ahead = [place for place, item in self._owed.items() if item.kind in (Kind.ASK, Kind.INTENT)][::-1]
         # What the handler's own task made, in order; `_next` is how far it came.
         self._main = [place for place, item in self._owed.items() if item.lane is Lane.MAIN]
         self._next = 0
         self._met: set[Place] = set()
         # How often each key was answered so far in this replay.
         self._times: Counter[str] = Counter()
-        # The round whose answers are delivered next, and those of its questions that were not asked again yet.
-        self._round = min((round_ for round_ in self._asks if round_ > 0), default=1)
-        self._ahead = self._places(self._round)
-        # Answers of rounds that were answered in part, until they are delivered.
-        self._pool: dict[str, Entry] = {}
+
+    def _read(self, entries: tuple[Entry, ...]) -> None:
+        times: Counter[str] = Counter()
+        for item in entries:
+            if item.kind is Kind.ANSWER:
+                times[item.key] += 1
+                self._answers.setdefault(item.round, {})[item.key] = item
+                self._hears_answer(item)
+            elif item.kind is Kind.ASK:
+                # A round that was answered in part asks the rest again; the handler asked those only once.
+                place = (item.kind, item.key, times[item.key])
+                self._owed.setdefault(place, item)
+                self._asks.setdefault(item.round, {})[item.key] = place
+            elif item.kind in (Kind.RESULT, Kind.EFFECT):
+                self._results[item.key] = item
+                self._deliveries.append((item,))
+                if item.kind is Kind.EFFECT:
+                    # It stands for the intent, too, unless an earlier release has recorded one.
+                    self._owed.setdefault((Kind.INTENT, item.key, 0), item)
+            else:
+                self._owed.setdefault((item.kind, item.key, 0), item)
+
+    def _hears_answer(self, item: Entry) -> None:
+        """Add an answer to what the handler hears. Those of round 0 were known when they were asked for."""
+        if item.round == 0:
+            return
+        self._pool[item.key] = item
+        if self._asks.get(item.round, {}).keys() <= self._answers[item.round].keys():
+            self._deliveries.append(tuple(self._pool.values()))
+            self._pool = {}
 
     @property
     def live(self) -> bool:
         """Whether everything recorded has been asked for again and delivered."""
-        return len(self._met) == len(self._owed) and self._round not in self._answers
+        return len(self._met) == len(self._owed) and self._given == len(self._deliveries)
 
     def ask(self, key: str, fingerprint: str, lane: Lane, words: str = "") -> Entry | None:
         """The handler asks. Returns the recorded answer where it was known before anybody was asked (round 0).
@@ -107,7 +125,8 @@ class Cursor:
         return self._answers.get(0, {}).get(key)
 
     def once(self, key: str, fingerprint: str, lane: Lane, words: str = "") -> Entry | Once:
-        """The handler comes to a `once`. Returns its recorded result, or what else is known of it.
+        """The handler comes to a `once`. Returns its recorded result, which `ready` gives in its turn, or what else is
+        known of it.
 
         Raises:
             DivergenceError: something else was recorded at this point, or under this key.
@@ -126,20 +145,21 @@ class Cursor:
         return self._owed[place] if self._meet(place, fingerprint, lane, "") else None
 
     def ready(self) -> tuple[Entry, ...]:
-        """The answers that may be delivered now: those of the next round, when all its questions were asked again."""
-        while self._round in self._answers:
-            # Taken from one end, so that a long round isn't searched again for each of its questions.
-            while self._ahead and self._ahead[-1] in self._met:
-                self._ahead.pop()
-            if self._ahead:
-                return ()
-            asks, answers = self._asks.get(self._round, {}), self._answers[self._round]
-            self._pool |= answers
-            self._round += 1
-            self._ahead = self._places(self._round)
-            if asks.keys() <= answers.keys():
-                return self.rest()
-        return ()
+        """What the handler hears next, now that it has settled: answers, or the result of an effect. Empty while it has
+        not come to all that was recorded before that, and when nothing is left."""
+        if self._given == len(self._deliveries):
+            return ()
+        found = self._deliveries[self._given]
+        # Taken from one end, so that a long journal isn't searched again for each delivery.
+        while self._ahead and self._ahead[-1] in self._met:
+            self._ahead.pop()
+        if self._ahead and self._owed[self._ahead[-1]].n < found[-1].n:
+            return ()
+        if found[0].kind is not Kind.ANSWER and (Kind.INTENT, found[0].key, 0) not in self._met:
+            return ()
+        self._given += 1
+        self._times.update(item.key for item in found if item.kind is Kind.ANSWER)
+        return found
 
     def rest(self) -> tuple[Entry, ...]:
         """The answers of rounds that were answered only in part, each given once. When the cursor is live they are
@@ -165,16 +185,18 @@ class Cursor:
         """The error of a handler that did not come to the next thing recorded."""
         missed = next((item for place, item in self._owed.items() if place not in self._met), None)
         if missed is None:
-            answers = self._answers.get(self._round, {})
-            keys = ", ".join(sorted(map(repr, answers)))
-            missed_words = f"recorded are the answers of round {self._round} ({keys}), which it did not wait for"
+            missed_words = self._unheard()
         else:
             missed_words = f"recorded is {self._described(missed)}, which it did not come to"
         return DivergenceError(f"{what}; {missed_words}; nothing was answered; likely {self._likely}")
 
-    def _places(self, round_: int) -> list[Place]:
-        """The questions of a round, its first one last."""
-        return list(reversed(self._asks.get(round_, {}).values()))
+    def _unheard(self) -> str:
+        """The next delivery, which the handler did not wait for, in words."""
+        found = self._deliveries[self._given]
+        if found[0].kind is not Kind.ANSWER:
+            return f"recorded is the result of {self._described(found[0])}, which it did not wait for"
+        keys = ", ".join(sorted(repr(item.key) for item in found))
+        return f"recorded are the answers of round {found[-1].round} ({keys}), which it did not wait for"
 
     def _described(self, item: Entry) -> str:
         return _named(item.kind, item.key, self._words(item)) + f" (entry {item.n})"
@@ -208,5 +230,5 @@ class Cursor:
 
 
 def _named(kind: Kind, key: str, words: str) -> str:
-    name = "once" if kind in (Kind.INTENT, Kind.EFFECT) else kind.value
+    name = "once" if kind in (Kind.INTENT, Kind.RESULT, Kind.EFFECT) else kind.value
     return f"{name} {key!r} ({words})" if words else f"{name} {key!r}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from framehold_core.journal import Entry, Kind, Lane
-from framehold_core.replay import Cursor, Once
+from framehold_core.replay import Cursor
 
 
 class Atom(NamedTuple):
@@ -150,9 +150,9 @@ class Live(Player):
         self.fresh += 1
         return f"{key}#{self.fresh}"
 
-    def write(self, *drafts: tuple[Kind, str, int, Lane, str, str], alone: bool = False) -> None:
-        """One write; all but a result takes along what was noted before it."""
-        notes, self.notes = ([], self.notes) if alone else (self.notes, [])
+    def write(self, *drafts: tuple[Kind, str, int, Lane, str, str]) -> None:
+        """One write, which takes along what was noted before it."""
+        notes, self.notes = self.notes, []
         for kind, key, round_, lane, fp, value in (*notes, *drafts):
             self.entries.append(Entry(len(self.entries), kind, key, round_, lane, fp, "json", value.encode()))
         self.cuts.append(len(self.entries))
@@ -161,7 +161,8 @@ class Live(Player):
         key = sorted(self.running)[self.choose(len(self.running))]
         atom, lane = self.running.pop(key)
         value = self.results[key] = self.value(key)
-        self.write((Kind.RESULT, key, self.round, lane, atom.fp, value), alone=True)
+        self.write((Kind.RESULT, key, self.round, lane, atom.fp, value))
+        self.rounds.append(frozenset({(key, value)}))
         self.hear(Kind.INTENT, {key: value})
 
     def park(self, asks: list[tuple[Atom, Lane]]) -> None:
@@ -194,6 +195,7 @@ class Again(Player):
         self.cursor = Cursor(entries)
         self.rounds: list[Reply] = []
         self.came: list[Atom] = []
+        self.results: dict[str, str] = {}
 
     def play(self) -> Again:
         """Until it is live or has ended.
@@ -219,21 +221,26 @@ class Again(Player):
 
     def listen(self) -> bool:
         """Hear what may be heard now; whether that was anything."""
-        answers = {item.key: item.value.decode() for item in self.cursor.ready()}
-        if answers:
-            self.rounds.append(frozenset(answers.items()))
-            self.hear(Kind.ASK, answers)
-        return bool(answers)
+        found = self.cursor.ready()
+        if found:
+            heard = {item.key: item.value.decode() for item in found}
+            self.rounds.append(frozenset(heard.items()))
+            if found[0].kind is Kind.ANSWER:
+                self.hear(Kind.ASK, heard)
+            else:
+                self.results |= heard
+                self.hear(Kind.INTENT, heard)
+        return bool(found)
 
     def meet(self, task: Task, atom: Atom) -> str | None:
         kind, key, fp = atom
         self.came.append(atom)
-        found: Entry | Once | None
         if kind is Kind.INTENT:
-            found = self.cursor.once(key, fp, task.lane)
+            self.cursor.once(key, fp, task.lane)
+            # Its result comes in its turn. What runs again, or for the first time, waits until the frame is rebuilt.
+            return self.results.get(key)
         else:
             found = (self.cursor.ask if kind is Kind.ASK else self.cursor.value)(key, fp, task.lane)
-        # What runs again, runs for the first time or is in doubt waits until the frame is rebuilt.
         return found.value.decode() if isinstance(found, Entry) else None
 
 

@@ -120,6 +120,7 @@ def test_an_overdue_handler_that_asked_all_of_it_left_its_answers_unheard() -> N
     answers = (line(3, Kind.ANSWER, "units"),)
     cursor = Cursor((*AUDITED, *answers), told)
     cursor.once("audit", "fp-audit", MAIN)
+    assert cursor.ready() == (AUDITED[1],)
     cursor.ask("units", "fp-units", MAIN)
     text = "recorded are the answers of round 1 ('units'), which it did not wait for; nothing was answered"
     assert text in str(cursor.overdue(10))

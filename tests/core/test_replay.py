@@ -173,7 +173,7 @@ def test_a_side_task_may_do_something_new() -> None:
 def test_an_effect_without_an_intent_has_its_result_and_its_place_in_the_order() -> None:
     cursor = Tape().add(Kind.EFFECT, "first", 0).asks(1, "a").cursor()
     found = cursor.once("first", "fp-first", MAIN)
-    assert isinstance(found, Entry) and found.value == b"first@0"
+    assert isinstance(found, Entry) and found.value == b"first@0" and cursor.ready() == (found,)
     ask(cursor, "a")
     cursor.finish()
     with pytest.raises(
@@ -188,7 +188,93 @@ def test_an_effect_whose_intent_an_earlier_release_wrote_has_its_result() -> Non
     found = cursor.once("k", "fp-k", MAIN)
     assert isinstance(found, Entry) and found.value == b"k@1"
     ask(cursor, "a")
+    assert cursor.ready() == (found,)
     cursor.finish()
+
+
+# ---- the recorded order
+
+
+def once(cursor: Cursor, *keys: str) -> None:
+    for key in keys:
+        assert isinstance(cursor.once(key, f"fp-{key}", SIDE), Entry)
+
+
+def effects(*results: str) -> Tape:
+    """Two effects side by side, whose results came in this order."""
+    tape = Tape()
+    for key in ("a", "b"):
+        tape.add(Kind.INTENT, key, 0, SIDE)
+    for key in results:
+        tape.add(Kind.RESULT, key, 0, SIDE)
+    return tape
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("came", [("a", "b"), ("b", "a")])
+def test_results_are_given_one_by_one_in_the_order_in_which_they_came(
+    order: tuple[str, ...], came: tuple[str, ...]
+) -> None:
+    cursor = effects(*order).cursor()
+    once(cursor, *came)
+    assert [heard(cursor.ready()) for _ in range(3)] == [[f"{order[0]}@0"], [f"{order[1]}@0"], []]
+    assert cursor.live
+
+
+def test_a_result_waits_until_the_handler_has_come_to_what_was_recorded_before_it() -> None:
+    """Also the result of an effect that it has come to."""
+    cursor = effects("b", "a").cursor()
+    once(cursor, "b")
+    assert cursor.ready() == ()
+    once(cursor, "a")
+    assert heard(cursor.ready()) == ["b@0"]
+
+
+def test_a_result_that_came_after_a_question_waits_for_that_question() -> None:
+    """What made the handler ask was a timer, maybe: it has to go off again."""
+    cursor = Tape().add(Kind.INTENT, "a", 0, SIDE).asks(1, "late", lane=SIDE).add(Kind.RESULT, "a", 1, SIDE).cursor()
+    once(cursor, "a")
+    assert cursor.ready() == ()
+    ask(cursor, "late", lane=SIDE)
+    assert heard(cursor.ready()) == ["a@1"]
+
+
+def test_answers_and_results_keep_their_order() -> None:
+    tape = Tape().add(Kind.INTENT, "a", 0, SIDE).asks(1, "k", "l", lane=SIDE)
+    cursor = tape.answers(1, "k", "l").add(Kind.RESULT, "a", 1, SIDE).cursor()
+    once(cursor, "a")
+    ask(cursor, "k", "l", lane=SIDE)
+    assert [heard(cursor.ready()) for _ in range(3)] == [["k@1", "l@1"], ["a@1"], []]
+
+
+def test_a_result_that_came_between_two_parts_of_an_answer_is_heard_first() -> None:
+    tape = Tape().add(Kind.INTENT, "a", 0, SIDE).asks(1, "k", "l", lane=SIDE).answers(1, "k").asks(2, "l", lane=SIDE)
+    cursor = tape.add(Kind.RESULT, "a", 2, SIDE).answers(2, "l").cursor()
+    once(cursor, "a")
+    ask(cursor, "k", "l", lane=SIDE)
+    assert [heard(cursor.ready()) for _ in range(3)] == [["a@2"], ["k@1", "l@2"], []]
+
+
+def test_an_effect_without_an_intent_is_given_after_the_handler_has_come_to_it() -> None:
+    cursor = Tape().add(Kind.EFFECT, "a", 0, SIDE).add(Kind.EFFECT, "b", 0, SIDE).cursor()
+    once(cursor, "b")
+    assert cursor.ready() == ()
+    once(cursor, "a")
+    assert [heard(cursor.ready()) for _ in range(3)] == [["a@0"], ["b@0"], []]
+
+
+def test_a_value_is_given_at_once() -> None:
+    """It was drawn, and not heard."""
+    tape = Tape().add(Kind.INTENT, "a", 0, SIDE).add(Kind.RESULT, "a", 0, SIDE).add(Kind.VALUE, "now-1", 0, SIDE)
+    assert tape.cursor().value("now-1", "fp-now-1", SIDE) is not None
+
+
+def test_a_handler_that_does_not_wait_for_a_recorded_result_is_told_of_it() -> None:
+    cursor = effects("a", "b").cursor()
+    once(cursor, "a", "b")
+    cursor.ready()
+    text = str(cursor.overdue(3))
+    assert "recorded is the result of once 'b' (entry 3), which it did not wait for" in text
 
 
 # ---- divergence
@@ -236,7 +322,7 @@ def test_a_recorded_result_is_given_back() -> None:
     cursor = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).cursor()
     result = cursor.once("audit", "fp-audit", MAIN)
     assert isinstance(result, Entry) and result.kind is Kind.RESULT
-    assert cursor.live
+    assert not cursor.live and cursor.ready() == (result,) and cursor.live
     assert cursor.once("audit", "fp-audit", MAIN) == result, "a second use of the key joins the first"
 
 
@@ -244,7 +330,7 @@ def test_a_second_use_of_a_key_joins_the_first_before_the_record_ends_too() -> N
     """It was never recorded: live, it got the same result and wrote nothing."""
     cursor = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).asks(1, "a").cursor()
     result = cursor.once("audit", "fp-audit", MAIN)
-    assert cursor.once("audit", "fp-audit", MAIN) == result
+    assert cursor.once("audit", "fp-audit", MAIN) == result and cursor.ready() == (result,)
     ask(cursor, "a")
     assert cursor.live
 
@@ -274,5 +360,6 @@ def test_a_recorded_value_is_given_back_and_a_new_one_must_be_made() -> None:
 def test_one_key_may_name_an_ask_and_a_once() -> None:
     cursor = Tape().add(Kind.INTENT, "k", 0).add(Kind.RESULT, "k", 0).asks(1, "k").answers(1, "k").cursor()
     assert isinstance(cursor.once("k", "fp-k", MAIN), Entry)
+    assert heard(cursor.ready()) == ["k@0"]
     ask(cursor, "k")
     assert heard(cursor.ready()) == ["k@1"]

@@ -57,12 +57,13 @@ def recorded(script: Script, prefilled: set[str], luck: random.Random) -> tuple[
 
 def delivered(live: Live, entries: list[Entry]) -> list[Reply]:
     """What a handler heard of what is recorded, delivery by delivery."""
-    return [reply for reply in live.rounds if reply <= answers(entries)]
+    return [reply for reply in live.rounds if reply <= heard(entries, Kind.ANSWER, Kind.RESULT)]
 
 
-def answers(entries: list[Entry]) -> Reply:
-    """The recorded answers of those that were asked."""
-    return frozenset((item.key, item.value.decode()) for item in entries if item.kind is Kind.ANSWER and item.round)
+def heard(entries: list[Entry], *kinds: Kind) -> Reply:
+    """The recorded results, and the recorded answers of those that were asked."""
+    found = (item for item in entries if item.kind in kinds)
+    return frozenset((item.key, item.value.decode()) for item in found if item.round or item.kind is Kind.RESULT)
 
 
 def learned(entries: list[Entry]) -> Counter[Atom]:
@@ -87,7 +88,7 @@ def test_a_handler_is_rebuilt_from_any_record_of_it(script: Script, prefilled: s
     assert learned(entries) <= Counter(again.came)
     assert Counter(again.learned) <= Counter(live.learned)
     rest = {(item.key, item.value.decode()) for item in again.cursor.rest()}
-    assert rest == answers(entries) - {pair for reply in again.rounds for pair in reply}
+    assert rest == heard(entries, Kind.ANSWER) - {pair for reply in again.rounds for pair in reply}
     again.cursor.finish()
 
 

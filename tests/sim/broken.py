@@ -12,7 +12,7 @@ from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Re
 from framehold_core.ending import COMPLETED
 from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Retry, Stop
 from framehold_core.ids import Incarnation, NodeId
-from framehold_core.journal import Kind
+from framehold_core.journal import Entry, Kind
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import (
     Claim,
@@ -182,6 +182,23 @@ def waits_for_its_own_name(stored: Any, wanted: Any, now: float) -> Any:
     return stored, lease.Renewal.TAKEN
 
 
+def heard_as_it_comes(cursor: replay.Cursor) -> tuple[Entry, ...]:
+    """The result of an effect is given when the handler has come to that effect: of several, the last one first."""
+    for at in range(len(cursor._deliveries) - 1, cursor._given - 1, -1):
+        item = cursor._deliveries[at][0]
+        if item.kind is not Kind.ANSWER and (Kind.INTENT, item.key, 0) in cursor._met:
+            cursor._deliveries.insert(cursor._given, cursor._deliveries.pop(at))
+            cursor._given += 1
+            return (item,)
+    return _RIGHT_READY(cursor)
+
+
+def heard_too_early(cursor: replay.Cursor) -> tuple[Entry, ...]:
+    """Nothing waits for what was recorded before it."""
+    cursor._ahead = []
+    return _RIGHT_READY(cursor)
+
+
 def never_in_doubt(cursor: replay.Cursor, *args: Any) -> Any:
     found = _RIGHT_ONCE(cursor, *args)
     return replay.Once.LIVE if found is replay.Once.NO_RESULT else found
@@ -348,4 +365,5 @@ _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._ac
 _RIGHT_NEXT, _RIGHT_WRITE = Frame.next_event, Scripts.write
 _RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))
 _RIGHT_RESULT = record._SCRIPTS[Result]
+_RIGHT_READY = replay.Cursor.ready
 _RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect

@@ -94,6 +94,8 @@ class Frame:
         self._tasks: list[Task] = []
         self._statement = -1
         self._learned: list[str] = []
+        self._heard: list[str] = []
+        self._delays: set[str] = set()
         self._unasked: list[Draft] = []
         self._intents: list[str] = []
         self._doubts: list[str] = []
@@ -102,15 +104,22 @@ class Frame:
 
     def deliver(self, answers: Iterable[tuple[str, str]]) -> None:
         """Hand answers to the asks that wait."""
-        rest = [(item.key, opened(item.value)) for item in self._cursor.rest()]
-        self.known.update(rest)
-        self.known.update(answers)
+        self._hear([(item.key, opened(item.value)) for item in self._cursor.rest()])
+        self._hear(answers)
 
     def keep(self, key: str) -> None:
         """A `once` has its result. `key` is the digest that the core uses."""
         name = next(name for name in self.pending if once_digest(name) == key)
-        self.known[name] = self.pending.pop(name)
+        self._hear([(name, self.pending.pop(name))])
         self.owed.add(name)
+
+    def _hear(self, found: Iterable[tuple[str, str]]) -> None:
+        """The handler hears answers or results, in this order."""
+        for name, value in found:
+            self.known[name] = value
+            if name in self._heard:
+                self._heard.remove(name)
+            self._heard.append(name)
 
     def recorded(self, keys: Iterable[str]) -> None:
         """The results of these effects are durable."""
@@ -122,8 +131,9 @@ class Frame:
         self.known[name] = "said"
 
     def time_out(self, name: str) -> None:
-        """The handler waits no longer for this ask."""
+        """The handler waits no longer for this ask, or this delay is over."""
         self.known.setdefault(name, "timed out")
+        self._delays.discard(name)
 
     def doubt(self, key: str) -> None:
         """The effect may not run now: its outcome is an exception, recorded like any other
@@ -184,6 +194,8 @@ class Frame:
             return Rebuilt()
         if done:
             self._cursor.finish()
+        if self._delays:
+            return None
         return Diverged(str(self._cursor.overdue(0)))
 
     def _settle(self) -> bool:
@@ -200,9 +212,11 @@ class Frame:
                 self._enter_statement()
                 moved = True
             if not moved and self.rebuilding:
-                answers = self._cursor.ready()
-                self.known.update((item.key, opened(item.value)) for item in answers)
-                moved = bool(answers)
+                found = self._cursor.ready()
+                # What is given to nobody who waits for it is lost.
+                waited = (item for item in found if {(Kind.ASK, item.key), (Kind.INTENT, item.key)} & self.came.keys())
+                self._hear((item.key, opened(item.value)) for item in waited)
+                moved = bool(found)
         return False
 
     def _enter_statement(self) -> None:
@@ -210,6 +224,9 @@ class Frame:
             waited = [task for task in self._tasks if not task.detached]
             names = [key(atom) for task in waited for atom in task.atoms]
             self._learned += [f"{name}={self.known[name]}" for name in names]
+            # What came first shows, as with `asyncio.as_completed`. When a timer goes off is not recorded.
+            if len(waited) > 1 and not any(name[0] == "t" for name in names):
+                self._learned.append(">".join(name for name in self._heard if name in names))
         self._statement += 1
         branches = self._program[self._statement]
         lane = Lane.MAIN if len(branches) == 1 else Lane.SIDE
@@ -231,6 +248,9 @@ class Frame:
     def _begin(self, name: str, atom: str, lane: Lane) -> None:
         if name[0] == "x":
             self.bombs.append(name)
+        elif name[0] == "d":
+            self.timers.append(name)
+            self._delays.add(name)
         elif name[0] == "n":
             self._begin_saying(name)
         elif name[0] == "v":
@@ -250,6 +270,7 @@ class Frame:
     def _begin_ask(self, name: str, atom: str, lane: Lane) -> None:
         if name[0] == "t":
             self.timers.append(name)
+            self._delays.add(name)
         fp = self.came[Kind.ASK, name] = journal.fingerprint("elicit", atom, self.text())
         if self.rebuilding:
             self._cursor.ask(name, fp, lane, atom)
@@ -266,12 +287,10 @@ class Frame:
     def _begin_once(self, name: str, atom: str, lane: Lane) -> None:
         fp = self.came[Kind.INTENT, name] = journal.fingerprint("once", atom)
         found = self._cursor.once(name, fp, lane, atom) if self.rebuilding else Once.LIVE
-        if isinstance(found, Entry):
-            self.known[name] = opened(found.value)
-        elif found is Once.LIVE or name[0] == "i":
+        if found is Once.LIVE or (found is Once.NO_RESULT and name[0] == "i"):
             self._intents.append(name)
-        else:
-            self.known[name] = DOUBT
+        elif found is Once.NO_RESULT:
+            self._doubts.append(once_digest(name))
 
     def arguments(self, name: str) -> str:
         """What the arguments of an effect are made of: all that its branch has learned before it."""

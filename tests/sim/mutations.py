@@ -149,6 +149,8 @@ RED: dict[str, Mutation] = {
     "end-before-the-record-accepted": Mutation(
         "12", ((replay.Cursor, "finish", lambda _: None), (replay.Cursor, "live", True))
     ),
+    "recorded-order-lost": Mutation("12", ((replay.Cursor, "ready", broken.heard_as_it_comes),)),
+    "heard-before-what-came-first": Mutation("12", ((replay.Cursor, "ready", broken.heard_too_early),)),
     "effect-before-intent": Mutation("13", _row((Phase.RUNNING, Intended), broken.hasty_effect)),
     "result-before-effect": Mutation("13", ((Driver, "_begin_effect", broken.result_first),)),
     "doubt-forgotten": Mutation(

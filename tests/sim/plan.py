@@ -29,7 +29,7 @@ PROGRAMS = (
     "k1; i1; k2",
     "k1; o1; o2; k2; o3",
     "i1; i2; k1; i3; k2",
-    "k1+o1; k2",
+    "d1,k1+o1,i1; k2",
     "k1+i1,i2; k2; o3",
     "k1+i1,k2; k3",
     "k1+k2,o1; k3+k4",
@@ -40,7 +40,7 @@ PROGRAMS = (
     "k1; ~o1,i2+k2; k3",
     "~i1,i2,o3+k1",
     "k1+~o1,o2",
-    "o1; o2",
+    "o1+o2; k1; o3+i1,o4",
     "v1; k1; v2; o1; k2",
     "k1; t2",
     "v1; k1+i1; t2",
@@ -48,8 +48,9 @@ PROGRAMS = (
     "",
 )
 """Handlers, one statement after another: `k` asks, `o` is a `once`, `i` a `once` declared idempotent, `v` a recorded
-value, `t` an ask that the handler soon waits for no longer, `n` notifies the client, `x` kills the node that comes to
-it; `+` gathers branches, `,` is the order within one, and nobody waits for a branch that begins with `~`."""
+value, `t` an ask that the handler soon waits for no longer, `d` a delay, `n` notifies the client, `x` kills the node
+that comes to it; `+` gathers branches, `,` is the order within one, and nobody waits for a branch that begins with
+`~`. What was heard first of the branches of a statement shows in all that comes behind it."""
 
 LEARNING = (
     "k1; o1,n1; k2",

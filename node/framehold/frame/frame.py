@@ -12,8 +12,8 @@ cancelled. What the handler shields runs to its end, its threads can ask whether
 swallows the cancellation gets it again. The frame is dead from that moment: each further question raises
 `CancelledError`, also in `finally`.
 
-A frame that is being rebuilt gets the recorded answers instead, round by round, until it stands where its journal ends
-(`rebuild`).
+A frame that is being rebuilt gets what is recorded instead, one delivery after the other, each when the frame has
+settled again, until it stands where its journal ends (`rebuild`).
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ class Frame:
         return () if self._recorded is None else self._recorded.state_entries()
 
     def settle(self) -> None:
-        """Start the turn counter again. When it runs out, the round's questions are closed, or the next recorded round
-        is delivered if the frame is being rebuilt."""
+        """Start the turn counter again. When it runs out, the round's questions are closed, or what was heard next is
+        delivered if the frame is being rebuilt."""
         if self._settling == 0:
             self.loop.call_soon(self._turn)
         self._settling = SETTLE
@@ -199,7 +199,7 @@ class Frame:
         elif self.dead:
             return
         elif self.replay is not None:
-            self._replay_round(self.replay)
+            self._deliver_next(self.replay)
         elif self.pending and self._host.phase() is Phase.RUNNING and not self._waits_for_effect():
             self._ask_client(self.carrier)
 
@@ -242,10 +242,10 @@ class Frame:
 
         return self.replayed(look)
 
-    def _replay_round(self, replay: Rebuild) -> None:
-        """The handler has settled: deliver the next recorded round to it. After the last one the frame goes live."""
+    def _deliver_next(self, replay: Rebuild) -> None:
+        """The handler has settled: deliver to it what it heard next. After the last delivery the frame goes live."""
         try:
-            if replay.deliver_next_round(self.pending):
+            if replay.deliver_next(self.pending, self.recorded.effects.give):
                 self.settle()
             elif replay.cursor.live:
                 self._go_live(replay)

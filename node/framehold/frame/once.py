@@ -2,8 +2,8 @@
 
 Each effect runs in a task of its own, so that it is not cut off when its request ends (docs/protocol.md, rule 8):
 
-    1. a frame that is being rebuilt finishes that first: recorded outcomes are returned at once, no effect runs
-       meanwhile
+    1. a frame that is being rebuilt finishes that first: recorded outcomes are returned in their order, no effect runs
+       meanwhile, and one that is in doubt is so then
     2. the intent is written, and acknowledged while the node's lease window is open: `allowed`. An effect that was
        declared idempotent has no intent: it may run when all that the handler has learned is durable
     3. the effect runs; each waiting caller gets its outcome, decoded from what is written of it, as it would on replay
@@ -165,7 +165,8 @@ class Effects:
         return self._journal.payloads.values.unpack(packed.codec, packed.data).get()
 
     def _is_recorded(self, effect: Effect) -> bool:
-        """Look for a recorded outcome of `effect` and resolve it; whether there was one.
+        """Look for a recorded outcome of `effect`; whether there was one. An outcome that an earlier round recorded is
+        heard at once, one that is replayed in its turn (`give`).
 
         Raises:
             KeyReused: the key stands for another effect in the record.
@@ -186,11 +187,10 @@ class Effects:
             packed = self._frame.replayed(lambda _: payloads.packed(call, found))
             # The call's record has it, the state does not yet: the handler may still return a question.
             self._state_journal.added.append(effect.draft(Kind.RESULT, found.round, packed))
-            effect.resolve(packed)
-        elif found is Once.NO_RESULT and not effect.idempotent:
-            effect.resolve(payloads.values.pack_error(in_doubt(key)))
+            effect.packed = packed
+            return True
         effect.intended_before = found is Once.NO_RESULT
-        return effect.outcome.done()
+        return False
 
     async def _run_and_record(self, effect: Effect, digest: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Write the intent, run the effect, write the result. See the module's numbered steps."""
@@ -198,7 +198,8 @@ class Effects:
         running_effect.set(effect.key)
         try:
             await self._wait_for_rebuild()
-            if not await self._wait_to_run(effect, digest):
+            is_in_doubt = effect.intended_before and not effect.idempotent
+            if is_in_doubt or not await self._wait_to_run(effect, digest):
                 packed = values.pack_error(in_doubt(effect.key))
             else:
                 packed = await run_and_pack(values, effect.key, run)
@@ -264,6 +265,13 @@ class Effects:
             effect = self._effects.get(digest)
             if effect is not None and effect.stored is not None and not effect.stored.done():
                 effect.stored.set_result(None)
+
+    def give(self, key: str) -> None:
+        """The replay has come to the recorded outcome of the effect under this key: whoever waits for it hears it."""
+        effect = self._effects[once_digest(key)]
+        assert effect.packed is not None, "the cursor gives a result after the handler has come to it"
+        packed, effect.packed = effect.packed, None
+        effect.resolve(packed)
 
     async def _wait_for_rebuild(self) -> None:
         if self._frame.replay is not None:

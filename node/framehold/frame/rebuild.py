@@ -66,14 +66,18 @@ class Rebuild:
                 "it was not delivered; likely the handler's code changed since then"
             ) from None
 
-    def deliver_next_round(self, pending: Mapping[str, Ask]) -> bool:
-        """Deliver the answers of the next recorded round to the pending questions; whether there was such a round.
+    def deliver_next(self, pending: Mapping[str, Ask], give: Callable[[str], None]) -> bool:
+        """Deliver what was heard next: the answers of a round to the pending questions, or the result of the effect
+        under a key, which `give` hands out. Returns whether there was anything.
 
         Raises:
             SealError, DivergenceError: an answer can't be read, see `answer`; none was delivered.
         """
-        answers = self.cursor.ready()
-        asks = ((item, pending.get(item.key)) for item in answers)
+        found = self.cursor.ready()
+        if found and found[0].kind is not Kind.ANSWER:
+            give(found[0].key)
+            return True
+        asks = ((item, pending.get(item.key)) for item in found)
         # All answers are parsed before the first is delivered: if one can't be read, the handler gets none.
         parsed = [
             (ask.answer, self.answer(item, ask.question.parse))
@@ -82,7 +86,7 @@ class Rebuild:
         ]
         for answer, value in parsed:
             answer.set_result(value)
-        return bool(answers)
+        return bool(found)
 
     def leftover_answers(self) -> tuple[Answer, ...]:
         """The answers of a recorded round that was answered only in part. Only valid once `cursor.live` is true.

@@ -37,8 +37,8 @@ class _NoJournal:
     def __init__(self, found: Callable[[str], NoReturn]) -> None:
         self.cursor, self._found = self, found
 
-    def deliver_next_round(self, pending: object) -> bool:
-        """See `Rebuild.deliver_next_round`: there is none."""
+    def deliver_next(self, *more: object) -> bool:
+        """See `Rebuild.deliver_next`: there is nothing."""
         return False
 
     def once(self, key: str, *more: Any) -> NoReturn:
