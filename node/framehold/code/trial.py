@@ -28,7 +28,7 @@ def _compare(named: Named, made: type[enum.Enum]) -> None:
     present: Any = named.present()
     for name, member in present.__members__.items():
         again = made.__members__[name]
-        plain = present._member_type_
+        plain = next(base for base in present.__mro__ if not issubclass(base, enum.Enum))
         alike = plain is object or bool(plain.__eq__(member, again))
         if again.value != member.value or not alike:
             raise TypeError(f"the members of {named.module}.{named.name} can't be made from their values")

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
@@ -58,6 +60,7 @@ class Frame:
     __slots__ = (
         "__weakref__",
         "_asked",
+        "_deliveries",
         "_host",
         "_recorded",
         "_scope",
@@ -88,6 +91,7 @@ class Frame:
         self.leftover_answers: tuple[Answer, ...] = ()
         self._asked: tuple[str, ...] = ()
         self._settling = 0
+        self._deliveries: deque[Callable[[], None]] | None = None
         self.loop = asyncio.get_running_loop()
         self.epoch = epoch
         self.carrier: RoundCarrier | None = carrier
@@ -192,12 +196,27 @@ class Frame:
             self.loop.call_soon(self._turn)
         self._settling = SETTLE
 
+    def hear(self, delivery: Callable[[], None]) -> None:
+        """Deliver something to the handler when it has settled: the answers of a round, or the result of an effect. Of
+        two that come in one turn it hears the second one when it has done what the first one lets it do; a replay
+        delivers them so, too (docs/protocol.md, rule 12)."""
+        if self._settling == 0:
+            delivery()
+            self.settle()
+            return
+        if self._deliveries is None:
+            self._deliveries = deque()
+        self._deliveries.append(delivery)
+
     def _turn(self) -> None:
         self._settling -= 1
         if self._settling > 0:
             self.loop.call_soon(self._turn)
         elif self.dead:
             return
+        elif self._deliveries:
+            self._deliveries.popleft()()
+            self.settle()
         elif self.replay is not None:
             self._deliver_next(self.replay)
         elif self.pending and self._host.phase() is Phase.RUNNING and not self._waits_for_effect():
@@ -310,13 +329,24 @@ class Frame:
         if self.carrier is not None and self.context is not None:
             self.context.run(refresh, self.carrier.variables)
             self.carrier.handler_context = self.context
+        found = []
         for answer in answers:
             ask = self.pending.get(answer.key)
             if ask is None or ask.answer.done() or ask.question.fp != asked.get(answer.key):
                 continue
             value = parsed[answer.key] if answer.key in parsed else ask.question.parse(journal.parse(answer.value))
-            ask.answer.set_result(value)
+            found.append((ask, value))
         self.prefilled = NO_ANSWERS
+        if self._recorded is None:
+            # Nothing else can come meanwhile that the handler could hear.
+            self._resolve(found)
+        else:
+            self.hear(partial(self._resolve, found))
+
+    def _resolve(self, found: list[tuple[Ask, Any]]) -> None:
+        for ask, value in found:
+            if not ask.answer.done():
+                ask.answer.set_result(value)
         if not all(ask.answer.done() for ask in self.pending.values()):
             # A question that was asked while the frame was parked is sent with the questions of this round.
             self.settle()

@@ -89,8 +89,9 @@ async def run_and_pack(values: Values, key: str, run: Callable[[], Coroutine[Any
 @dataclass(slots=True, eq=False)
 class Effect:
     """One `once` of a frame. Its task waits for two futures: `allowed` says whether the effect may run, `stored`
-    resolves when its result is durable. `packed` is the result that waits to be handed out. `intended_before` says that
-    an intent and no result was recorded before the frame was rebuilt."""
+    resolves when its result is durable. `packed` is the result that waits to be handed out. `is_kept` says that the
+    handler hears it as soon as it has settled. `intended_before` says that an intent and no result was recorded before
+    the frame was rebuilt."""
 
     key: str
     name: str
@@ -102,6 +103,7 @@ class Effect:
     allowed: asyncio.Future[bool] | None = None
     stored: asyncio.Future[None] | None = None
     packed: Packed | None = None
+    is_kept: bool = False
     task: asyncio.Task[None] | None = None
 
     def draft(self, kind: Kind, round_: int, packed: Packed) -> Draft:
@@ -210,7 +212,8 @@ class Effects:
             journal.resulted(digest, effect.draft(kind, self._frame.round, packed))
             await effect.stored
         finally:
-            effect.outcome.cancel()
+            if not effect.is_kept:
+                effect.outcome.cancel()
             effect.task = None
             self._settle()
 
@@ -250,14 +253,17 @@ class Effects:
             effect.allowed.set_result(may_run)
 
     def result_kept(self, digest: str) -> None:
-        """The callers of the effect whose key has this digest get its outcome."""
+        """The callers of the effect whose key has this digest get its outcome, when the handler has settled."""
         effect = self._effects.get(digest)
         if effect is not None and effect.packed is not None:
-            packed, effect.packed = effect.packed, None
+            packed, effect.packed, effect.is_kept = effect.packed, None, True
             # In the state of a handler that returns its questions each effect is a RESULT: nothing there has intents.
             self._state_journal.added.append(effect.draft(Kind.RESULT, self._frame.round, packed))
-            effect.resolve(packed)
-            self._settle()
+            self._frame.hear(partial(self._hear, effect, packed))
+
+    def _hear(self, effect: Effect, packed: Packed) -> None:
+        effect.resolve(packed)
+        self._settle()
 
     def results_stored(self, digests: Iterable[str]) -> None:
         """The results of the effects whose keys have these digests are durable."""

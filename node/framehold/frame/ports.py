@@ -72,6 +72,9 @@ class RunningFrame(Protocol):
     def replayed(self, read: Callable[[Rebuild], Any]) -> Any:
         """Call `read` with the journal that is replayed and return its result. Raises CancelledError if it fails."""
 
+    def hear(self, delivery: Callable[[], None]) -> None:
+        """Deliver something to the handler when it has settled; see `Frame.hear`."""
+
     def settle(self) -> None:
         """Start the turn counter again that closes the round's set of questions; see `Frame.settle`."""
 
