@@ -77,9 +77,8 @@ def is_plain(kind: type) -> bool:
     """Whether objects of a class have all their state in their `__dict__`, so that an object of another class can share
     it."""
     own = kind.__mro__[:-1]
-    return kind.__basicsize__ == _Plain.__basicsize__ and not any(
-        {"__slots__", "__new__"} & vars(base).keys() for base in own
-    )
+    has_only_that = kind.__basicsize__ == _Plain.__basicsize__ and kind.__dictoffset__ == _Plain.__dictoffset__
+    return has_only_that and not any({"__slots__", "__new__"} & vars(base).keys() for base in own)
 
 
 class Loader(pickle.Unpickler):
