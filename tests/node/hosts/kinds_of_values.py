@@ -310,6 +310,15 @@ KINDS = (
     *("sentinel", "bare sentinel", "singleton"),
 )
 
+UNTESTED = {"bare sentinel": ("attribute", "method")}
+"""What a kind can't be asked."""
+
+
+def table() -> str:
+    """The kinds and their tests, as docs/writing-tools.md has them."""
+    rows = [f"| {kind} | {', '.join(name for name in TESTS if name not in UNTESTED.get(kind, ()))} |" for kind in KINDS]
+    return "\n".join(["| Recorded | What says the same in each way |", "| --- | --- |", *rows])
+
 
 def files(server: str) -> dict[str, str]:
     """A release."""

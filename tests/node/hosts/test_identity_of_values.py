@@ -20,9 +20,11 @@ from tests.node.hosts.kinds_of_values import (
     TESTS,
     asking_otherwise,
     files,
+    table,
     with_other_classes,
 )
 from tests.node.hosts.test_kept_code import node
+from tests.processes import ROOT
 from tests.store.server import RedisServer
 from tests.wire import Caller, Reply, accepted
 
@@ -84,6 +86,10 @@ async def test_a_recorded_value_is_what_it_was(server: str, way: str, redis: Red
     assert {cell: names for cell, names in wrong.items() if names} == {}
     assert {reply.headers.get("framehold-code") for reply in done} == {"kept" if way.startswith("kept") else None}
     assert len(found) * len(TESTS) == 680
+
+
+def test_the_docs_have_the_table_of_kinds() -> None:
+    assert table() in (ROOT / "docs" / "writing-tools.md").read_text()
 
 
 def _text(reply: Reply) -> str:
