@@ -173,3 +173,33 @@ async def test_without_the_setting_each_handler_is_entered_once() -> None:
     """The calls of a node that does not rehearse are as before."""
     async with stage(an_effect_outside_once()) as caller:
         assert await result(caller, "tool") == "x 1"
+
+
+async def ends_after(turns: int) -> int:
+    for _ in range(turns):
+        await asyncio.sleep(0.001)
+    return turns
+
+
+@framehold.reentrant
+async def races(ctx: Context) -> str:
+    """Effects and questions side by side; the result says in which order they came."""
+    heard: list[object] = []
+
+    async def asks(key: str) -> None:
+        heard.append(f"{key} {said(await framehold.ask(key, f'{key}?', Word))}")
+
+    async def acts(turns: int) -> None:
+        heard.append(await framehold.once(f"after {turns}", ends_after, turns))
+
+    for found in asyncio.as_completed([framehold.once(str(turns), ends_after, turns) for turns in (9, 1, 5)]):
+        heard.append(await found)
+    await asyncio.gather(asks("one"), acts(7), asks("two"), acts(2))
+    return str(heard)
+
+
+async def test_what_ran_side_by_side_is_heard_in_the_same_order(caplog: pytest.LogCaptureFixture) -> None:
+    async with stage(races, rehearse=True) as caller:
+        text = await result(caller, "races")
+    assert text.startswith("[1, 5, 9, ") and all(word in text for word in ("one x", "two x", "2", "7"))
+    assert differing(caplog) == []
