@@ -208,3 +208,25 @@ async def test_few_codes_stay_loaded(tmp_path: Path) -> None:
         found = await shop.keeper.find(code)
         assert found is not None and found.function() == await shop.says(code) == "old"
     assert len(shop.keeper._loaded) == MAX_LOADED
+
+
+async def test_calls_that_want_one_code_at_once_load_it_once(tmp_path: Path) -> None:
+    """As after a deploy."""
+    shop, tool = Shop(), Tool(written(tmp_path / "a", TEXT))
+    await shop.keeper.keep(tool, HOUR)
+    tools = [Tool(code="present") for _ in range(20)]
+    async with anyio.create_task_group() as group:
+        for item in tools:
+            group.start_soon(shop.keeper.load, item, CODE)
+    assert tools[0].entered is not None and {id(item.entered) for item in tools} == {id(tools[0].entered)}
+
+
+async def test_names_that_the_code_binds_anew_are_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "n = 0\ndef handler():\n    global n\n    n += 1"
+    shop, tool = Shop(), Tool(written(tmp_path / "a", text))
+    for _ in range(2):
+        await shop.keeper.keep(tool, HOUR)
+        shop.clock.now += 3 * HOUR
+    assert (
+        caplog.text.count("keeps state in names: server.handler binds 'n'; after a deploy that changes this code") == 1
+    )
