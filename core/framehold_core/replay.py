@@ -147,6 +147,22 @@ class Cursor:
     def ready(self) -> tuple[Entry, ...]:
         """What the handler hears next, now that it has settled: answers, or the result of an effect. Empty while it has
         not come to all that was recorded before that, and when nothing is left."""
+        found = self._next_delivery()
+        if found:
+            self._given += 1
+            self._times.update(item.key for item in found if item.kind is Kind.ANSWER)
+        return found
+
+    def takes(self, key: str) -> bool:
+        """Whether the result of this effect is what `ready` would return; then it counts as given. The handler has
+        settled but for the task that comes to the effect."""
+        found = self._next_delivery()
+        if not found or found[0].kind is Kind.ANSWER or found[0].key != key:
+            return False
+        self._given += 1
+        return True
+
+    def _next_delivery(self) -> tuple[Entry, ...]:
         if self._given == len(self._deliveries):
             return ()
         found = self._deliveries[self._given]
@@ -157,8 +173,6 @@ class Cursor:
             return ()
         if found[0].kind is not Kind.ANSWER and (Kind.INTENT, found[0].key, 0) not in self._met:
             return ()
-        self._given += 1
-        self._times.update(item.key for item in found if item.kind is Kind.ANSWER)
         return found
 
     def rest(self) -> tuple[Entry, ...]:

@@ -363,3 +363,12 @@ def test_one_key_may_name_an_ask_and_a_once() -> None:
     assert heard(cursor.ready()) == ["k@0"]
     ask(cursor, "k")
     assert heard(cursor.ready()) == ["k@1"]
+
+
+def test_who_comes_to_the_next_result_may_take_it_at_once() -> None:
+    cursor = effects("b", "a").cursor()
+    once(cursor, "a")
+    assert not cursor.takes("a"), "the result of the other came first, and it has not come to that"
+    once(cursor, "b")
+    assert not cursor.takes("a") and cursor.takes("b") and not cursor.takes("b")
+    assert cursor.takes("a") and cursor.live

@@ -45,7 +45,8 @@ FoundT = TypeVar("FoundT")
 
 SETTLE = 3
 """Turns of the loop without a further question after which a round's questions are complete. Nested gathers need
-several."""
+several. A frame that is being rebuilt has also settled when no callback at all waits for its turn: that saves turns
+where nothing else runs on the node."""
 
 
 class _KnownAnswer(NamedTuple):
@@ -196,6 +197,12 @@ class Frame:
             self.loop.call_soon(self._turn)
         self._settling = SETTLE
 
+    def hears_at_once(self, key: str) -> bool:
+        """Whether the handler that comes to an effect whose result is recorded hears it at once: it is next, and
+        nothing else of the handler can go on meanwhile."""
+        own = 1 if self._settling else 0
+        return loop.has_nothing_to_run(self.loop, own) and self.replayed(lambda replay: replay.cursor.takes(key))
+
     def hear(self, delivery: Callable[[], None]) -> None:
         """Deliver something to the handler when it has settled: the answers of a round, or the result of an effect. Of
         two that come in one turn it hears the second one when it has done what the first one lets it do; a replay
@@ -210,6 +217,8 @@ class Frame:
 
     def _turn(self) -> None:
         self._settling -= 1
+        if self._settling > 0 and self.replay is not None and loop.has_nothing_to_run(self.loop, 0):
+            self._settling = 0
         if self._settling > 0:
             self.loop.call_soon(self._turn)
         elif self.dead:

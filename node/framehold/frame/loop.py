@@ -18,6 +18,13 @@ def check(loop: asyncio.AbstractEventLoop, what: str) -> None:
         raise AskError(f"{what} from another event loop than the handler's; nothing was asked or run; await it there")
 
 
+def has_nothing_to_run(loop: asyncio.AbstractEventLoop, own: int) -> bool:
+    """Whether no callback waits for its turn but `own` ones of the caller, so that each other task of the loop waits
+    for something. False where the loop does not show that."""
+    ready = getattr(loop, "_ready", None)
+    return ready is not None and len(ready) <= own
+
+
 def run_on(loop: asyncio.AbstractEventLoop, run: Callable[[], FoundT]) -> FoundT:
     """Call `run` on `loop`; return its result, or raise its error. A caller in another thread blocks until then."""
     try:

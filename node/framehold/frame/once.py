@@ -189,7 +189,10 @@ class Effects:
             packed = self._frame.replayed(lambda _: payloads.packed(call, found))
             # The call's record has it, the state does not yet: the handler may still return a question.
             self._state_journal.added.append(effect.draft(Kind.RESULT, found.round, packed))
-            effect.packed = packed
+            if self._frame.hears_at_once(key):
+                effect.resolve(packed)
+            else:
+                effect.packed = packed
             return True
         effect.intended_before = found is Once.NO_RESULT
         return False

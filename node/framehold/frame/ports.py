@@ -72,6 +72,10 @@ class RunningFrame(Protocol):
     def replayed(self, read: Callable[[Rebuild], Any]) -> Any:
         """Call `read` with the journal that is replayed and return its result. Raises CancelledError if it fails."""
 
+    def hears_at_once(self, key: str) -> bool:
+        """Whether a recorded result is heard at once; see `Frame.hears_at_once`."""
+        ...
+
     def hear(self, delivery: Callable[[], None]) -> None:
         """Deliver something to the handler when it has settled; see `Frame.hear`."""
 
