@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -38,24 +39,21 @@ class Users:
             if self.over:
                 return
             who = f"u{number}c{call}"
-            reply = await self._sent(lambda name=who: self._caller.call("tool", arguments={"who": name}))
+            named = {"arguments": {"who": who}}
+            reply = await self._sent(partial(self._caller.call, "tool", **named))
             while "requestState" in reply.result:
                 self.begun.setdefault(who, reply.messages[0])
                 await asyncio.sleep(self._luck.random() * 4)
                 answers = {key: accepted(word="w") for key in reply.asked}
-                reply = await self._sent(
-                    lambda name=who, before=reply, given=answers: self._caller.retry(
-                        "tool", before.token, given, arguments={"who": name}
-                    )
-                )
+                reply = await self._sent(partial(self._caller.retry, "tool", reply.token, answers, **named))
             self.ends[who] = reply.text
             self.kept += reply.headers.get("framehold-code") == "kept"
 
-    async def _sent(self, send: Callable[[], asyncio.Future[Reply]]) -> Reply:
+    async def _sent(self, send: Callable[[], Awaitable[Reply]]) -> Reply:
         """Send until there is a result."""
         for _ in range(100):
             try:
-                reply: Reply = await send()
+                reply = await send()
             except httpx2.HTTPError:
                 await asyncio.sleep(0.2)
                 continue
