@@ -67,8 +67,8 @@ class Cursor:
         self._given = 0
         self._pool: dict[str, Entry] = {}
         self._read(tuple(entries))
-        # Questions and intents, the last one first: what the next delivery may have to wait for.
-        self._ahead = [place for place, item in self._owed.items() if item.kind in (Kind.ASK, Kind.INTENT)][::-1]
+        # What the next delivery may have to wait for, the last one first. A result without an intent waits for itself.
+        self._ahead = [place for place, item in self._owed.items() if item.kind is not Kind.EFFECT][::-1]
         # What the handler's own task made, in order; `_next` is how far it came.
         self._main = [place for place, item in self._owed.items() if item.lane is Lane.MAIN]
         self._next = 0
@@ -186,9 +186,11 @@ class Cursor:
         """The handler ended.
 
         Raises:
-            DivergenceError: recorded entries were never asked for, or recorded answers never delivered.
+            DivergenceError: recorded entries were never asked for, or recorded answers never delivered. Results that
+                are left are those of effects that it did not wait for.
         """
-        if not self.live:
+        left = self._deliveries[self._given :]
+        if len(self._met) < len(self._owed) or any(found[0].kind is Kind.ANSWER for found in left):
             raise self._never("the handler ended")
 
     def overdue(self, seconds: float) -> DivergenceError:
@@ -218,8 +220,9 @@ class Cursor:
     def _meet(self, place: Place, fingerprint: str, lane: Lane, words: str) -> bool:
         """Mark the recorded entry that the handler came to as met; False where nothing more is recorded."""
         kind, key, _ = place
-        # A `once` whose key is used again joins the first use, so nothing more was recorded of it.
-        joins = kind is Kind.INTENT and place in self._met
+        # A `once` whose key is used again joins the first use, so nothing more was recorded of it. A question that was
+        # given up and is asked again, in the same words, is the recorded one, too.
+        joins = place in self._met and (kind is Kind.INTENT or self._owed[place].fp == fingerprint)
         expected = self._expected() if lane is Lane.MAIN and not joins else None
         owed = self._owed.get(place)
         wrong = self._owed[expected] if expected is not None and place != expected else None

@@ -31,6 +31,13 @@ _MAKERS: frozenset[Any] = frozenset(
     }
 )
 """Functions whose result depends on their arguments only."""
+_CHANGING = frozenset(
+    {
+        *("append", "extend", "insert", "pop", "remove", "clear", "add", "discard", "update", "setdefault", "popitem"),
+        *("sort", "reverse", "difference_update", "intersection_update", "symmetric_difference_update"),
+    }
+)
+"""Methods that change a container in place."""
 _LITERALS = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue)
 _OPERATORS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Starred)
 _PARTS = (*_LITERALS, *_OPERATORS, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context, ast.keyword)
@@ -89,6 +96,8 @@ class Source:
         for node in ast.walk(tree):
             if isinstance(node, ast.Global):
                 self._rebound.update(node.names)
+            elif (changed := _changed_in_place(node)) is not None:
+                self._rebound.add(changed)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
@@ -154,6 +163,16 @@ class Source:
             # It has names of functions or classes: a table of those.
             size = len(getattr(node, "keys", None) or getattr(node, "elts", None) or ())
             return size != len(value)
+
+
+def _changed_in_place(node: ast.AST) -> str | None:
+    """The name of the container that a piece of code puts something into, or takes something out of."""
+    target: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+        target = node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+        target = node.func.value
+    return target.id if isinstance(target, ast.Name) else None
 
 
 def _is_maker(called: Any) -> bool:

@@ -18,6 +18,7 @@ import io
 import pickle
 import types
 import typing
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
@@ -128,13 +129,15 @@ class Loader(pickle.Unpickler):
             with contextlib.suppress(KeyError, AttributeError):
                 if isinstance(made, type) and (present := named.present()) is not made:
                     doubled[present] = named
+        authors = {named.module for named in self.known}
         for named, found in self._live.items() if doubled else ():
-            for inner in _held(found):
+            for inner in _held(found, authors):
                 kind = inner if isinstance(inner, type) else type(inner)
-                if kind in doubled and inner is not found:
+                changed = next((base for base in kind.__mro__ if base in doubled), None)
+                if changed is not None and (inner is not found or named not in self.known):
                     raise TypeError(
-                        f"{named.module}.{named.name} holds an object of {kind.__module__}.{kind.__qualname__}, which "
-                        "is another class in this release; keep such objects in a constant, or in a store"
+                        f"{named.module}.{named.name} holds an object of {changed.__module__}.{changed.__qualname__}, "
+                        "which is another class in this release; keep such objects in a constant, or in a store"
                     )
 
     def _make(self, named: Named, build: Callable[..., Any], *arguments: Any) -> Any:
@@ -163,9 +166,9 @@ class Loader(pickle.Unpickler):
         return made
 
 
-def _held(found: Any) -> Iterator[Any]:
-    """What an object consists of: the items of containers, and the attributes of objects whose state is in their
-    `__dict__`. At most MAX_HELD, so that a large cache costs little."""
+def _held(found: Any, authors: set[str]) -> Iterator[Any]:
+    """What an object consists of: the items of containers, and the attributes of objects of classes of these modules.
+    At most MAX_HELD, so that a large cache costs little."""
     seen: dict[int, Any] = {}
     waiting = [found]
     while waiting and len(seen) < MAX_HELD:
@@ -176,10 +179,12 @@ def _held(found: Any) -> Iterator[Any]:
         yield item
         if isinstance(item, dict):
             waiting += [*item.keys(), *item.values()]
-        elif isinstance(item, list | tuple | set | frozenset):
+        elif isinstance(item, list | tuple | set | frozenset | deque):
             waiting += item
-        elif not isinstance(item, type) and is_plain(type(item)):
-            waiting += vars(item).values()
+        if not isinstance(item, type) and (item is found or type(item).__module__ in authors):
+            waiting += getattr(item, "__dict__", {}).values()
+            slots = (name for base in type(item).__mro__ for name in vars(base).get("__slots__", ()))
+            waiting += [getattr(item, name, None) for name in slots if not name.startswith("__")]
 
 
 def load(data: bytes, unchanged: Known, *, on_trial: bool = False) -> tuple[Any, Known]:
@@ -237,8 +242,20 @@ def new_class(kind: Any, name: str, bases: tuple[Any, ...], namespace: dict[str,
     return made
 
 
+EARLY = "early"
+"""Stands in the attributes of a class for those that it has got already."""
+
+
+def cached_property(kind: Any, fn: Any, name: str | None) -> Any:
+    """A `functools.cached_property`, which knows its name."""
+    made = kind(fn)
+    made.attrname = name
+    return made
+
+
 def fill_class(made: Any, attributes: dict[str, Any]) -> None:
     """Give a class its attributes, and the classes that were registered with it, if it is an abstract one."""
+    attributes.pop(EARLY, None)
     registered = attributes.pop("_abc_impl", ())
     first_line = attributes.get("__firstlineno__")
     for name, value in attributes.items():

@@ -61,7 +61,17 @@ _NOISE = frozenset(
     }
 )
 """Members of classes and functions that follow from others, or that have no part in what the code does."""
-_SUNDER = re.compile(r"_[a-z][a-z0-9_]*_")
+_NAME = re.compile(r"Name\(id='(\w+)'")
+_OF_ENUM = frozenset(
+    {
+        *("_member_names_", "_member_map_", "_member_type_", "_value2member_map_", "_unhashable_values_"),
+        *("_unhashable_values_map_", "_hashable_values_", "_new_member_", "_use_args_", "_value_repr_", "_inverted_"),
+        *("_all_bits_", "_flag_mask_", "_singles_mask_"),
+    }
+)
+"""What an enum keeps beside its members. It follows from them, and grows while the enum is used."""
+_OF_FIELD = {"_attributes_set", "_qualifiers", "_original_assignment", "_original_annotation", "_complete"}
+"""What a field of a model keeps beside its settings."""
 _HOOKS = {"__init_subclass__", "__pydantic_init_subclass__"}
 _OF_MODULE = frozenset({"__name__", "__package__"})
 """Globals that say which module a function is of. A later release may have renamed it."""
@@ -145,8 +155,8 @@ class Reach:
             for part in item:
                 self._visit(part, where)
         elif kind is frozenset or kind is set:
-            self._put(kind.__name__, *sorted(map(_in_set, item)))
-            for part in sorted(item, key=_in_set):
+            self._put(kind.__name__, len(item))
+            for part in sorted(item, key=self._in_set):
                 self._visit(part, where)
         elif kind is re.Pattern:
             self._put("pattern", repr(item.pattern), item.flags)
@@ -166,8 +176,10 @@ class Reach:
             for part in generic:
                 self._visit(part, where)
         elif _is_typing(item):
-            self._put("typing", repr(typing.get_origin(item) or item))
-            for part in typing.get_args(item):
+            origin = typing.get_origin(item)
+            self._put("typing", repr(item) if origin is None else getattr(origin, "__qualname__", repr(origin)))
+            bounds = (getattr(item, name, None) for name in ("__bound__", "__constraints__", "__supertype__"))
+            for part in (origin, *typing.get_args(item), *bounds):
                 self._visit(part, where)
         else:
             return False
@@ -221,6 +233,10 @@ class Reach:
             return None
         named = self.names[id(item)] = Named(item.__module__, item.__qualname__)
         return named
+
+    def has_seen(self, fn: FunctionType) -> bool:
+        """Whether the walk came to a function, or need not: it is installed."""
+        return id(fn) in self._seen or not self._authors.own(module_of(fn))
 
     def maker(self, kind: type) -> type | None:
         """The metaclass by which a class of the author is made again without his code, where a metaclass of his or a
@@ -281,22 +297,28 @@ class Reach:
         self._annotated(kind, where)
         if issubclass(kind, BaseModel):
             self._visit_model(kind, where)
+        for name, described in sorted(getattr(kind, "__dataclass_fields__", {}).items()):
+            self._put(name, described.init, described.repr, described.hash, described.compare, described.kw_only)
+            for setting in (described.default, described.default_factory, dict(described.metadata)):
+                self._visit(setting, f"the field {name!r} of {where}")
         members = kind.__members__ if issubclass(kind, enum.Enum) else {}
         for name, member in members.items():
             self._put(name)
             self._visit(member.value, where)
         stored = frozenset[str]().union(*(self._names_of(code).stored for code in _codes_of(kind)))
         for name, value in sorted(vars(kind).items()):
-            if name in _NOISE or name.startswith("__pydantic_") or isinstance(value, _DERIVED):
+            if name in _NOISE or isinstance(value, _DERIVED) or (name.startswith("__pydantic_") and name not in _HOOKS):
                 continue
-            if members and (name in members or _SUNDER.fullmatch(name)):
-                # What an enum keeps beside its members: it grows while it is used.
+            if members and (name in members or name in _OF_ENUM):
                 continue
             self._put(name)
             source = self._source(kind.__module__)
             if name in stored and source and (assigned := source.in_class(kind.__qualname__, name)) is not None:
                 # It may have been bound anew since.
                 self._put(assigned)
+                for used_name in sorted(set(_NAME.findall(assigned)) & vars(sys.modules[kind.__module__]).keys()):
+                    held = vars(sys.modules[kind.__module__])[used_name]
+                    self._visit_global({}, kind.__module__, used_name, held, frozenset())
                 self.rebound.add(f"{where} binds {name!r}")
             elif self._is_process_bound(value) and is_importable(kind):
                 self._by_name(value, kind.__module__, f"{kind.__qualname__}.{name}")
@@ -312,13 +334,28 @@ class Reach:
             self._put(*kind.model_fields)
         for name, field in kind.model_fields.items():
             self._put(name)
-            for part in (field.annotation, field.default_factory, *field.metadata):
-                self._visit(part, f"the field {name!r} of {where}")
+            for setting in sorted(set(type(field).__slots__) - _OF_FIELD):
+                self._put(setting)
+                self._visit(getattr(field, setting, None), f"the field {name!r} of {where}")
+        for name, private in sorted(getattr(kind, "__private_attributes__", {}).items()):
+            self._put(name)
+            for part in (private.default, private.default_factory):
+                self._visit(part, f"the private attribute {name!r} of {where}")
         decorators = getattr(kind, "__pydantic_decorators__", None)
         for group in dataclasses.fields(decorators) if dataclasses.is_dataclass(decorators) else ():
             found = getattr(decorators, group.name)
             if isinstance(found, Mapping):
-                self._put(group.name, *(f"{name} {item.info!r}" for name, item in found.items()))
+                for name, item in found.items():
+                    self._put(group.name, name)
+                    for part in dataclasses.fields(item.info) if dataclasses.is_dataclass(item.info) else ():
+                        self._put(part.name)
+                        self._visit(getattr(item.info, part.name), f"{name!r} of {where}")
+
+    def _in_set(self, item: Any) -> str:
+        """The place of an item in the order of a set, equal in every process."""
+        if type(item) in _ATOMS:
+            return f"{type(item).__name__} {item!r}"
+        return Reach(item, self._authors, self._sources).digest
 
     # ---- names
 
@@ -459,15 +496,13 @@ def _codes_of(kind: type) -> Iterator[CodeType]:
 
 
 def _is_typing(item: Any) -> bool:
-    """Whether an object is made for annotations: `list[int]`, a union, a type variable, a special form."""
+    """Whether an object is made for annotations: `list[int]`, a union, a type variable, a special form. A protocol is a
+    class, though its metaclass belongs to `typing`."""
+    if issubclass(type(item), type):
+        return False
     return type(item).__module__ in ("typing", "typing_extensions") or isinstance(
         item, types.GenericAlias | types.UnionType
     )
-
-
-def _in_set(item: Any) -> str:
-    """The place of an item in the order of a set."""
-    return f"{type(item).__name__} {getattr(item, '__qualname__', None) or repr(item)}"
 
 
 def _described(item: Any) -> str:

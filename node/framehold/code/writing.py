@@ -8,6 +8,7 @@ written so that the loading process decides whether it makes it or has it.
 from __future__ import annotations
 
 import enum
+import functools
 import io
 import operator
 import sys
@@ -32,7 +33,7 @@ _BY_VALUE = 6
 """Length of the tuple that cloudpickle gives for a function or a class by value; by name it gives none, or a shorter
 one."""
 _CODE = (FunctionType, type, ModuleType)
-_OF_MODULE = ("__package__", "__name__", "__path__", "__file__")
+_OF_MODULE = ("__package__", "__name__", "__path__")
 """What relative imports in a function need."""
 _OF_MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
 """What the members of each enum have."""
@@ -62,6 +63,20 @@ class _Names(NamedTuple):
 
     space: loading.Globals
     values: dict[str, Any]
+
+
+class _Early(NamedTuple):
+    """Attributes of a class that it gets before the others: those may be tables that need its methods."""
+
+    kind: type
+    attributes: dict[str, Any]
+
+
+def _in_two(kind: type, attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a class, functions first."""
+    functions = {name: value for name, value in attributes.items() if isinstance(value, FunctionType)}
+    rest = {name: value for name, value in attributes.items() if name not in functions}
+    return {loading.EARLY: _Early(kind, functions), **rest}
 
 
 class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
@@ -96,6 +111,12 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
             return Left("shared", *live), (reach.shared[id(item)], live)
         if isinstance(item, ModuleType) and id(item) in reach.slices:
             return loading.part, (item.__name__,), reach.slices[id(item)], None, None, loading.fill
+        if isinstance(item, _Early):
+            return loading.fill_class, tuple(item)
+        if isinstance(item, functools.cached_property):
+            return loading.cached_property, (type(item), item.func, item.attrname)
+        if isinstance(item, property) and type(item) is not property:
+            return type(item), (item.fget, item.fset, item.fdel)
         if isinstance(item, loading.CachedFunction):
             return self._named(item, (loading.cached, (item.__wrapped__, dict(item.cache_parameters()))))
         if isinstance(item, loading.Globals):
@@ -127,6 +148,8 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
 
     def _function(self, item: FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
         """A function whose globals get their names later."""
+        if not self._reach.has_seen(item):
+            raise TypeError(f"it leads to {item.__module__}.{item.__qualname__} in a way that can't be followed")
         make, (code, _, *others), (attributes, members), *rest = reduced
         members["__globals__"] = {}
         attributes.pop(REGISTRATION, None)
@@ -152,7 +175,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(slots, str | tuple | list | dict) and not issubclass(item, tuple):
             namespace = {**namespace, "__slots__": slots}
         arguments = (kind, name, bases, namespace, self._reach.maker(item))
-        return loading.new_class, arguments, attributes, None, None, loading.fill_class
+        return loading.new_class, arguments, _in_two(item, attributes), None, None, loading.fill_class
 
     def _enum(self, item: type[enum.Enum], reduced: tuple[Any, ...]) -> tuple[Any, ...]:
         """An enum, with its aliases, and with what the constructor of its members set."""

@@ -45,8 +45,10 @@ FoundT = TypeVar("FoundT")
 
 SETTLE = 3
 """Turns of the loop without a further question after which a round's questions are complete. Nested gathers need
-several. A frame that is being rebuilt has also settled when no callback at all waits for its turn: that saves turns
-where nothing else runs on the node."""
+several."""
+SETTLE_FULLY = 12
+"""Turns after which a handler has done what a delivery let it do: one gather around another takes two. Fewer are
+counted where no callback at all waits for its turn, since then nothing else runs on the node."""
 
 
 class _KnownAnswer(NamedTuple):
@@ -195,37 +197,47 @@ class Frame:
         delivered if the frame is being rebuilt."""
         if self._settling == 0:
             self.loop.call_soon(self._turn)
-        self._settling = SETTLE
+        self._settling = max(self._settling, SETTLE if self.replay is None else SETTLE_FULLY)
+
+    @property
+    def _least(self) -> int:
+        """Turns that are counted also where no callback waits for its turn."""
+        return SETTLE if self.replay is None else 0
 
     def hears_at_once(self, key: str) -> bool:
         """Whether the handler that comes to an effect whose result is recorded hears it at once: it is next, and
         nothing else of the handler can go on meanwhile."""
-        own = 1 if self._settling else 0
-        return loop.has_nothing_to_run(self.loop, own) and self.replayed(lambda replay: replay.cursor.takes(key))
+        task, own = asyncio.current_task(), 1 if self._settling else 0
+        if task is None or task.cancelling() or not loop.has_nothing_to_run(self.loop, own):
+            return False
+        return self.replayed(lambda replay: replay.cursor.takes(key))
 
     def hear(self, delivery: Callable[[], None]) -> None:
         """Deliver something to the handler when it has settled: the answers of a round, or the result of an effect. Of
         two that come in one turn it hears the second one when it has done what the first one lets it do; a replay
         delivers them so, too (docs/protocol.md, rule 12)."""
         if self._settling == 0:
-            delivery()
-            self.settle()
+            self._deliver(delivery)
             return
         if self._deliveries is None:
             self._deliveries = deque()
         self._deliveries.append(delivery)
 
+    def _deliver(self, delivery: Callable[[], None]) -> None:
+        delivery()
+        self.settle()
+        self._settling = SETTLE_FULLY
+
     def _turn(self) -> None:
         self._settling -= 1
-        if self._settling > 0 and self.replay is not None and loop.has_nothing_to_run(self.loop, 0):
-            self._settling = 0
+        if self._settling > self._least and loop.has_nothing_to_run(self.loop, 0):
+            self._settling = self._least
         if self._settling > 0:
             self.loop.call_soon(self._turn)
         elif self.dead:
             return
         elif self._deliveries:
-            self._deliveries.popleft()()
-            self.settle()
+            self._deliver(self._deliveries.popleft())
         elif self.replay is not None:
             self._deliver_next(self.replay)
         elif self.pending and self._host.phase() is Phase.RUNNING and not self._waits_for_effect():
@@ -338,24 +350,20 @@ class Frame:
         if self.carrier is not None and self.context is not None:
             self.context.run(refresh, self.carrier.variables)
             self.carrier.handler_context = self.context
-        found = []
+        self.prefilled = NO_ANSWERS
+        if self._recorded is None:
+            # Nothing else can come meanwhile that the handler could hear.
+            self._answer(answers, parsed, asked)
+        else:
+            self.hear(partial(self._answer, answers, parsed, asked))
+
+    def _answer(self, answers: tuple[Answer, ...], parsed: dict[str, Any], asked: dict[str, str]) -> None:
         for answer in answers:
             ask = self.pending.get(answer.key)
             if ask is None or ask.answer.done() or ask.question.fp != asked.get(answer.key):
                 continue
             value = parsed[answer.key] if answer.key in parsed else ask.question.parse(journal.parse(answer.value))
-            found.append((ask, value))
-        self.prefilled = NO_ANSWERS
-        if self._recorded is None:
-            # Nothing else can come meanwhile that the handler could hear.
-            self._resolve(found)
-        else:
-            self.hear(partial(self._resolve, found))
-
-    def _resolve(self, found: list[tuple[Ask, Any]]) -> None:
-        for ask, value in found:
-            if not ask.answer.done():
-                ask.answer.set_result(value)
+            ask.answer.set_result(value)
         if not all(ask.answer.done() for ask in self.pending.values()):
             # A question that was asked while the frame was parked is sent with the questions of this round.
             self.settle()

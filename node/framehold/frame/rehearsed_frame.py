@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, cast
 
-from .asks import Ask, Question
+from .asks import Question
 from .frame import FoundT, Frame
 from .rebuild import Rebuild
 from .recorded import Recorded
@@ -29,7 +29,7 @@ class EnteredOtherwise(BaseException):
 class _Heard(NamedTuple):
     question: Question
     answer: Any
-    error: Exception | None
+    error: BaseException | None
 
 
 class _NoJournal:
@@ -98,9 +98,9 @@ class RehearsedFrame(Frame):
         self._delivered += 1
         delivery()
 
-    def _resolve(self, found: list[tuple[Ask, Any]]) -> None:
+    def _answer(self, *answers: Any) -> None:
         self._delivered += 1
-        super()._resolve(found)
+        super()._answer(*answers)
 
     def _deliver_next(self, replay: Rebuild) -> None:
         self._delivered += 1
@@ -119,7 +119,7 @@ class RehearsedFrame(Frame):
         finally:
             self._order.setdefault(what, self._delivered)
 
-    def _deliver(self) -> bool:
+    def _go_on(self) -> bool:
         """Let those go on that heard what they wait for at the same time, and before the others."""
         first = min((order for order, _ in self._waiting), default=0)
         found = [turn for order, turn in self._waiting if order == first]
@@ -138,7 +138,7 @@ class RehearsedFrame(Frame):
             return await self._answer_again(place, question)
         try:
             answer = await self.in_order(("ask", place), partial(super().ask, question, name))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             self._heard[place] = _Heard(question, None, error)
             raise
         self._heard[place] = _Heard(question, copy.deepcopy(answer), None)
@@ -149,6 +149,9 @@ class RehearsedFrame(Frame):
         if heard is None or heard.question.fp != question.fp:
             self._goes_otherwise(f"it asks {question.text!r}, which it did not ask the first time")
         await self.in_order(("ask", place), partial(asyncio.sleep, 0))
+        if isinstance(heard.error, asyncio.CancelledError):
+            # It was given up.
+            await self.loop.create_future()
         if heard.error is not None:
             raise heard.error
         return copy.deepcopy(heard.answer)
@@ -170,7 +173,7 @@ class RehearsedFrame(Frame):
         if it ended."""
         self._asked, self._times = (), Counter()
         self.recorded.begin_again()
-        self.replay = cast(Rebuild, _NoJournal(self._goes_otherwise, self._deliver))
+        self.replay = cast(Rebuild, _NoJournal(self._goes_otherwise, self._go_on))
         try:
             yield
             missed = next((heard for (name, time), heard in self._heard.items() if time >= self._times[name]), None)

@@ -15,6 +15,93 @@ WORDS = (A + 'd', {'deep': [1]})
 def handler(): return WORDS[0]
 """,
     "a default": "def handler(word='old'): return word",
+    "a class of a protocol": """\
+from typing import Protocol, runtime_checkable
+def fee(): return 'old'
+@runtime_checkable
+class Gate(Protocol):
+    def pay(self): ...
+class Stripe(Gate):
+    def pay(self): return fee() if isinstance(self, Gate) else 'none'
+def handler(): return Stripe().pay()
+""",
+    "a private attribute of a model": """\
+from pydantic import BaseModel, PrivateAttr
+def made(): return 'old'
+class Form(BaseModel):
+    _word: str = PrivateAttr(default_factory=made)
+def handler(): return Form()._word
+""",
+    "a default beside a field without a form": """\
+from collections.abc import Callable
+from pydantic import BaseModel
+class Form(BaseModel):
+    fn: Callable[[], int] = int
+    word: str = 'old'
+def handler(): return Form().word
+""",
+    "a computed field": """\
+from pydantic import BaseModel, computed_field
+def word(): return 'old'
+class Form(BaseModel):
+    @computed_field
+    @property
+    def word(self) -> str: return word()
+def handler(): return Form().model_dump()['word']
+""",
+    "what an enum does with other values": """\
+import enum
+def rest(): return Word.OTHER
+class Word(enum.Enum):
+    OTHER = 'old'
+    @classmethod
+    def _missing_(cls, value): return rest()
+def handler(): return Word('x').value
+""",
+    "metadata of a dataclass": """\
+import dataclasses
+def word(): return 'old'
+def said(): return word()
+@dataclasses.dataclass
+class Row:
+    n: int = dataclasses.field(default=1, metadata={'say': said})
+def handler(): return dataclasses.fields(Row)[0].metadata['say']()
+""",
+    "a class attribute that methods set, too": """\
+WORD = 'old'
+class Desk:
+    word = WORD
+    def turn(self): self.word = 'other'
+def handler(): return Desk().word
+""",
+    "a generic class by its alias alone": """\
+from typing import Generic, TypeVar
+T = TypeVar('T')
+class Box(Generic[T]):
+    def say(self): return 'old'
+WordBox = Box[int]
+def handler(): return WordBox().say()
+""",
+    "a table in a class, by its objects": """\
+import dataclasses
+@dataclasses.dataclass(frozen=True)
+class Sku:
+    name: str
+Sku.PRICES = {Sku('a'): 'old'}
+def handler(): return Sku.PRICES.get(Sku('a'))
+""",
+    "a set of sets": """\
+SETS = {frozenset({'a', 'b'}), frozenset({'c', 'd'}), frozenset({'old', 'f'})}
+def handler(): return 'old' if frozenset({'f', 'old'}) in SETS else 'none'
+""",
+    "a cached property": """\
+import functools
+def word(): return 'old'
+class Desk:
+    @functools.cached_property
+    def word(self): return word()
+def handler(): return Desk().word
+""",
     "a keyword default": "def handler(*, word='old'): return word",
     "a closure": """\
 def made():

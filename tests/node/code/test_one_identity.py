@@ -214,6 +214,41 @@ def test_a_live_object_that_holds_a_class_which_changed_stops_the_old_code(tmp_p
         both(tmp_path / "other", text, changed="OPEN = 2")
 
 
+HOLDS = {
+    "a model": (
+        "from pydantic import BaseModel\nclass Settings(BaseModel):\n    mode: Mode = Mode.LIVE\n"
+        "it = Settings()\ndef handler(): return it.mode is Mode.LIVE"
+    ),
+    "an object with slots": (
+        "class Desk:\n    __slots__ = ('mode',)\nit = Desk()\nit.mode = Mode.LIVE\n"
+        "def handler(): return it.mode is Mode.LIVE"
+    ),
+    "a deque": "import collections\nit = collections.deque([Mode.LIVE])\ndef handler(): return it[0] is Mode.LIVE",
+    "an object of a subclass": (
+        "class Base:\n    # changed\n    x = 1\nclass Sub(Base): pass\nit = dict(a=Sub())\nit.pop('b', None)\n"
+        "def handler(): return isinstance(it['a'], Base), Mode"
+    ),
+    "itself, of a class that the code has, too": (
+        "import dataclasses\n@dataclasses.dataclass(frozen=True, slots=True)\nclass Money:\n    n: int\n"
+        "    # changed\nit = Money(0)\ndef handler(): return it == Money(0), Mode"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_whatever_holds_an_object_of_a_class_that_changed_stops_the_old_code(kind: str, tmp_path: Path) -> None:
+    text = "import enum\nclass Mode(enum.Enum):\n    LIVE = 1\n    # changed\n" + HOLDS[kind]
+    both(tmp_path / "same", text)
+    with pytest.raises(NotLoaded, match=r"server.it holds an object of server.\w+, which is another class in this"):
+        both(tmp_path / "other", text, changed="X = 2")
+
+
+def test_a_container_that_code_changes_is_the_present_one(tmp_path: Path) -> None:
+    text = "counters = {'n': 0}\ndef bump(): counters['n'] += 1\ndef handler():\n    bump()\n    return counters['n']"
+    module, found = both(tmp_path, SAYS + text.replace("def handler():", "def handler():\n    word()"))
+    assert (found, module.counters) == (1, {"n": 1})
+
+
 SEQUENCE = "_next = 0\ndef number():\n    global _next\n    _next += 1\n    return _next\n"
 CLIENT = "_client = None\ndef client():\n    global _client\n    _client = _client or object()\n    return _client\n"
 

@@ -70,6 +70,36 @@ async def nested_gathers(doing: Doing) -> str:
     return " ".join(heard)
 
 
+async def deep_gathers(doing: Doing) -> str:
+    """What the first result lets go on takes many turns of the loop."""
+    heard: list[str] = []
+
+    async def deep() -> None:
+        ((found,),) = await asyncio.gather(asyncio.gather(doing.do("b")))
+        heard.append(found)
+
+    await asyncio.gather(deep(), _hears(doing, "c", heard))
+    return " ".join(heard)
+
+
+async def effects_left_running(doing: Doing) -> str:
+    """What nobody waits for ends later, or never."""
+    left = _task(doing, "a")
+    heard = await doing.do("b")
+    left.add_done_callback(lambda done: None)
+    return heard
+
+
+async def a_question_asked_again(doing: Doing) -> str:
+    """It is given up for a moment."""
+    first = asyncio.ensure_future(doing.ask("color?"))
+    heard = await doing.do("b")
+    first.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await first
+    return f"{heard} {await doing.ask('color?')}"
+
+
 async def task_group(doing: Doing) -> str:
     heard: list[str] = []
 

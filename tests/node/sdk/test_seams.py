@@ -53,7 +53,7 @@ TOUCHED = {
     "code/lines.py": {"_getframe"},
     # asyncio's list of callbacks; where a loop has none, only turns are counted.
     "frame/loop.py": {"_ready"},
-    "frame/rehearsed_frame.py": {"_deliver_next", "_frame", "_host", "_key", "_resolve"},
+    "frame/rehearsed_frame.py": {"_answer", "_deliver_next", "_frame", "_host", "_key"},
     "hosts/attach.py": {"_security", "_mcp_param_rejection", "mcp.server._otel", "mcp.server._streamable_http_modern"},
     "hosts/attached.py": {"_security", "_bus", "_server_instances", "_has_started"},
     "hosts/connections.py": {"_connection", "_request_outbound"},
