@@ -38,6 +38,7 @@ from framehold_store.pickles import generic_of
 
 from .authors import Authors, is_importable, module_of
 from .constants import Source
+from .follows import HOOKS, NOISE, OF_ENUM, OF_FIELD
 from .forms import Forms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, is_plain
@@ -52,27 +53,7 @@ _BOUND = frozenset(
     {"asyncio", "anyio", "threading", "_thread", "queue", "multiprocessing", "concurrent", "socket", "ssl", "io", "_io"}
 )
 """Modules whose objects belong to a process, even if they can be pickled."""
-_NOISE = frozenset(
-    {
-        *("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__", "__signature__"),
-        *("__static_attributes__", "__abstractmethods__", "_abc_impl", "__parameters__", "__dataclass_fields__"),
-        *("__dataclass_params__", "__class_vars__", "__private_attributes__", "model_fields", "__annotate_func__"),
-        *("__annotations_cache__", "__annotate__", "__annotations__", "__framehold_marks__"),
-    }
-)
-"""Members of classes and functions that follow from others, or that have no part in what the code does."""
 _NAME = re.compile(r"Name\(id='(\w+)'")
-_OF_ENUM = frozenset(
-    {
-        *("_member_names_", "_member_map_", "_member_type_", "_value2member_map_", "_unhashable_values_"),
-        *("_unhashable_values_map_", "_hashable_values_", "_new_member_", "_use_args_", "_value_repr_", "_inverted_"),
-        *("_all_bits_", "_flag_mask_", "_singles_mask_"),
-    }
-)
-"""What an enum keeps beside its members. It follows from them, and grows while the enum is used."""
-_OF_FIELD = {"_attributes_set", "_qualifiers", "_original_assignment", "_original_annotation", "_complete"}
-"""What a field of a model keeps beside its settings."""
-_HOOKS = {"__init_subclass__", "__pydantic_init_subclass__"}
 _OF_MODULE = frozenset({"__name__", "__package__"})
 """Globals that say which module a function is of. A later release may have renamed it."""
 REGISTRATION = "__fastmcp__"
@@ -243,7 +224,7 @@ class Reach:
         hook of a base of his would register it a second time; else None."""
         wrote = self._authors.wrote
         metaclass = next(found for found in type.mro(type(kind)) if not wrote(found))
-        hooks = (base for base in kind.__mro__[1:] if vars(base).keys() & _HOOKS)
+        hooks = (base for base in kind.__mro__[1:] if vars(base).keys() & HOOKS)
         return metaclass if metaclass is not type(kind) or any(map(wrote, hooks)) else None
 
     def _visit_function(self, fn: FunctionType) -> None:
@@ -263,7 +244,7 @@ class Reach:
             self._visit(content, f"{name!r} in the closure of {where}")
         outside = self._annotated(fn, where)
         for name, value in sorted(vars(fn).items()):
-            if name not in _NOISE and name != REGISTRATION:
+            if name not in NOISE and name != REGISTRATION:
                 self._put(name)
                 self._visit(value, f"the attribute {name!r} of {where}")
         use = self._names_of(fn.__code__)
@@ -307,9 +288,9 @@ class Reach:
             self._visit(member.value, where)
         stored = frozenset[str]().union(*(self._names_of(code).stored for code in _codes_of(kind)))
         for name, value in sorted(vars(kind).items()):
-            if name in _NOISE or isinstance(value, _DERIVED) or (name.startswith("__pydantic_") and name not in _HOOKS):
+            if name in NOISE or isinstance(value, _DERIVED) or (name.startswith("__pydantic_") and name not in HOOKS):
                 continue
-            if members and (name in members or name in _OF_ENUM):
+            if members and (name in members or name in OF_ENUM):
                 continue
             self._put(name)
             source = self._source(kind.__module__)
@@ -334,7 +315,7 @@ class Reach:
             self._put(*kind.model_fields)
         for name, field in kind.model_fields.items():
             self._put(name)
-            for setting in sorted(set(type(field).__slots__) - _OF_FIELD):
+            for setting in sorted(set(type(field).__slots__) - OF_FIELD):
                 self._put(setting)
                 self._visit(getattr(field, setting, None), f"the field {name!r} of {where}")
         for name, private in sorted(getattr(kind, "__private_attributes__", {}).items()):
