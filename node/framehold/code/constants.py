@@ -55,6 +55,8 @@ class Source:
         """The modules of which all names were imported."""
         self._rebound: set[str] = set()
         self._in_classes: dict[str, dict[str, str]] = {}
+        self.stored: set[str] = set()
+        """Attributes that code of the module binds anew, or whose containers it changes in place."""
         tree = _tree(module)
         if tree is not None:
             self._read(tree)
@@ -96,8 +98,12 @@ class Source:
         for node in ast.walk(tree):
             if isinstance(node, ast.Global):
                 self._rebound.update(node.names)
-            elif (changed := _changed_in_place(node)) is not None:
-                self._rebound.add(changed)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+                self.stored.add(node.attr)
+            elif isinstance(changed := _changed_in_place(node), ast.Name):
+                self._rebound.add(changed.id)
+            elif isinstance(changed, ast.Attribute):
+                self.stored.add(changed.attr)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
@@ -165,14 +171,13 @@ class Source:
             return size != len(value)
 
 
-def _changed_in_place(node: ast.AST) -> str | None:
-    """The name of the container that a piece of code puts something into, or takes something out of."""
-    target: ast.expr | None = None
+def _changed_in_place(node: ast.AST) -> ast.expr | None:
+    """The container that a piece of code puts something into, or takes something out of."""
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
-        target = node.value
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-        target = node.func.value
-    return target.id if isinstance(target, ast.Name) else None
+        return node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+        return node.func.value
+    return None
 
 
 def _is_maker(called: Any) -> bool:

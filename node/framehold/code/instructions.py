@@ -28,12 +28,11 @@ class Instruction(NamedTuple):
 
 class Used(NamedTuple):
     """The names that a code object uses: `globals` are those that it looks up outside of itself, `attributes` are all
-    names that it has, `rebound` the globals that it assigns or deletes, `stored` the attributes that it assigns."""
+    names that it has, `rebound` the globals that it assigns or deletes."""
 
     globals: frozenset[str]
     attributes: frozenset[str]
     rebound: frozenset[str]
-    stored: frozenset[str]
 
 
 def instructions(code: CodeType) -> Iterator[Instruction]:
@@ -60,23 +59,19 @@ def used(code: CodeType) -> Used:
     """The names that a code object uses, with those of the functions and classes in it."""
     outside: set[str] = set()
     rebound: set[str] = set()
-    stored: set[str] = set()
     attributes: set[str] = set(code.co_names)
     for item in dis.get_instructions(code):
         if item.opname in _GLOBAL:
             outside.add(item.argval)
         if item.opname in _REBOUND:
             rebound.add(item.argval)
-        if item.opname == "STORE_ATTR":
-            stored.add(item.argval)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             inner = used(constant)
             outside |= inner.globals
             attributes |= inner.attributes
             rebound |= inner.rebound
-            stored |= inner.stored
-    return Used(frozenset(outside), frozenset(attributes), frozenset(rebound), frozenset(stored))
+    return Used(frozenset(outside), frozenset(attributes), frozenset(rebound))
 
 
 def names_in(annotation: str) -> frozenset[str]:

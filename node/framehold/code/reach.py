@@ -286,15 +286,14 @@ class Reach:
         for name, member in members.items():
             self._put(name)
             self._visit(member.value, where)
-        stored = frozenset[str]().union(*(self._names_of(code).stored for code in _codes_of(kind)))
+        source = self._source(kind.__module__)
         for name, value in sorted(vars(kind).items()):
             if name in NOISE or isinstance(value, _DERIVED) or (name.startswith("__pydantic_") and name not in HOOKS):
                 continue
             if members and (name in members or name in OF_ENUM):
                 continue
             self._put(name)
-            source = self._source(kind.__module__)
-            if name in stored and source and (assigned := source.in_class(kind.__qualname__, name)) is not None:
+            if source and name in source.stored and (assigned := source.in_class(kind.__qualname__, name)) is not None:
                 # It may have been bound anew since.
                 self._put(assigned)
                 for used_name in sorted(set(_NAME.findall(assigned)) & vars(sys.modules[kind.__module__]).keys()):
@@ -466,14 +465,6 @@ class Reach:
             f"{where} is {_described(item)}, which belongs to this process; make it a global of a module, so that it "
             "goes by name"
         )
-
-
-def _codes_of(kind: type) -> Iterator[CodeType]:
-    """The code of the methods of a class."""
-    for item in vars(kind).values():
-        function = item.fget if isinstance(item, property) else getattr(item, "__func__", item)
-        if isinstance(function, FunctionType):
-            yield function.__code__
 
 
 def _is_typing(item: Any) -> bool:
