@@ -90,6 +90,7 @@ class Loader(pickle.Unpickler):
         self._unchanged = unchanged
         self.known: dict[Named, Any] = {}
         self._live: dict[Named, Any] = {}
+        self._spaces: dict[str, Globals] = {}
 
     def persistent_load(self, place: tuple[str, str, str]) -> Any:
         """What the writer left to the loading process: see `writing.Left`. Raises AttributeError or ImportError if the
@@ -119,7 +120,24 @@ class Loader(pickle.Unpickler):
         """The globals of a module's functions, still empty. A name that is gone is an error before anything runs."""
         for name in live:
             self._lives(Named(module, name))
-        return Globals(module, frozenset(live))
+        made = self._spaces[module] = Globals(module, frozenset(live))
+        return made
+
+    def resolve(self) -> None:
+        """Replace annotations of classes that were made again, where they are texts, by what they mean in the code.
+        Those that mean nothing stay texts."""
+        for named, made in self.known.items():
+            own = vars(made).get("__annotations__", {}) if isinstance(made, type) else {}
+            texts = [name for name, annotation in own.items() if isinstance(annotation, str)]
+            if not texts or named in self._unchanged or made.__module__ not in self._spaces:
+                continue
+            with contextlib.suppress(Exception):
+                meant = typing.get_type_hints(made, self._spaces[made.__module__], include_extras=True)
+                fields = vars(made).get("__dataclass_fields__", {})
+                for name in texts:
+                    own[name] = meant[name]
+                    if name in fields:
+                        fields[name].type = meant[name]
 
     def check(self) -> None:
         """Raise TypeError if a live object of the process holds an object of a class that was made again: code of the
@@ -196,6 +214,7 @@ def load(data: bytes, unchanged: Known, *, on_trial: bool = False) -> tuple[Any,
     """
     loader = Loader(data, unchanged)
     found = loader.load()
+    loader.resolve()
     if not on_trial:
         loader.check()
     return found[0] if isinstance(found, list) and found else found, loader.known

@@ -258,6 +258,13 @@ class Reach:
                 self.spaces[id(fn.__globals__)] = fn.__globals__
                 self._visit_global(names, module, name, fn.__globals__[name], use.attributes)
 
+    def _visit_names(self, module: str, names: frozenset[str]) -> None:
+        """Add what the annotations of a class of this module mean that are texts."""
+        space = vars(sys.modules[module]) if module in sys.modules else {}
+        for name in sorted(names & space.keys()):
+            self.spaces[id(space)] = space
+            self._visit_global(self.globals.setdefault(id(space), {}), module, name, space[name], frozenset())
+
     def _annotated(self, item: Any, where: str) -> frozenset[str]:
         """Add the annotations of a function or a class. Returns the names that they look up, if they are texts."""
         names: frozenset[str] = frozenset()
@@ -275,7 +282,7 @@ class Reach:
         self._put("class", kind.__name__)
         for part in (type(kind), *kind.__bases__):
             self._visit(part, where)
-        self._annotated(kind, where)
+        self._visit_names(kind.__module__, self._annotated(kind, where))
         if issubclass(kind, BaseModel):
             self._visit_model(kind, where)
         for name, described in sorted(getattr(kind, "__dataclass_fields__", {}).items()):

@@ -18,8 +18,10 @@ SAYS = "def word(): return 'old'\n"
 def both(tmp_path: Path, text: str, *, changed: str = "") -> tuple[Any, Any]:
     """The module of the next release, and what the kept handler returns there. `changed` is changed there, too."""
     tmp_path.mkdir(exist_ok=True)
-    data = written(tmp_path / "before", SAYS + text)
-    after = (SAYS + text).replace("'old'", "'new'").replace("# changed", changed)
+    future = "from __future__ import annotations\n"
+    text = future + SAYS + text.removeprefix(future) if text.startswith(future) else SAYS + text
+    data = written(tmp_path / "before", text)
+    after = text.replace("'old'", "'new'").replace("# changed", changed)
     with release(tmp_path / "after", after) as module:
         return module, read(data).handler.function()
 
@@ -212,6 +214,18 @@ def test_a_live_object_that_holds_a_class_which_changed_stops_the_old_code(tmp_p
         NotLoaded, match=r"server.desk holds an object of server.Status, which is another class in this"
     ):
         both(tmp_path / "other", text, changed="OPEN = 2")
+
+
+def test_annotations_of_classes_mean_the_classes_of_the_code(tmp_path: Path) -> None:
+    text = (
+        "from __future__ import annotations\nimport dataclasses, typing\nfrom pydantic import TypeAdapter\n"
+        "@dataclasses.dataclass\nclass In:\n    n: int = 1\n    # changed\n"
+        "@dataclasses.dataclass\nclass Row:\n    inner: In\n"
+        "def handler():\n"
+        "    row = TypeAdapter(Row).validate_python({'inner': {'n': 1}})\n"
+        "    return isinstance(row.inner, In), row.inner == In(1), typing.get_type_hints(Row)['inner'] is In"
+    )
+    assert both(tmp_path, text, changed="m: int = 2")[1] == (True, True, True)
 
 
 HOLDS = {
