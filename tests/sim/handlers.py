@@ -193,7 +193,10 @@ class Frame:
             self.rebuilding = False
             return Rebuilt()
         if done:
+            # What is left are results of effects that it did not wait for.
             self._cursor.finish()
+            self.rebuilding = False
+            return Rebuilt()
         if self._delays:
             return None
         return Diverged(str(self._cursor.overdue(0)))
