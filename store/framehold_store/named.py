@@ -25,6 +25,13 @@ class Named(NamedTuple):
             found = getattr(found, part)
         return found
 
+    def found(self) -> Any:
+        """What this process has there; None if it has nothing there."""
+        try:
+            return self.present()
+        except (KeyError, AttributeError):
+            return None
+
 
 def is_by_identity(item: Any) -> bool:
     """Whether an object is an instance of a plain class that compares by identity, and lets itself be pickled by its

@@ -98,7 +98,7 @@ class _References:
         named = Named(kind.__module__, kind.__qualname__)
         if self._known.get(named) is kind:
             return find, tuple(named)
-        if kind.__flags__ & _HEAP and _found(named) is not kind:
+        if kind.__flags__ & _HEAP and named.found() is not kind:
             raise NoName(
                 f"no name leads to the class {named.name} of {named.module}, so no other process finds it; define it "
                 "at the top of a module, under its own name"
@@ -156,7 +156,7 @@ class _Reader(pickle.Unpickler):
         named = Named(module, name)
         found = self._known.get(named)
         if found is None:
-            found = _found(named)
+            found = named.found()
         if type(found) is kind and _state(found) == state:
             return found
         if type(found).__qualname__ == kind.__qualname__ and type(found) is not kind:
@@ -171,13 +171,6 @@ class _Reader(pickle.Unpickler):
 
 def _state(item: Any) -> Any:
     return item.__reduce_ex__(2)[2]
-
-
-def _found(named: Named) -> Any:
-    try:
-        return named.present()
-    except (KeyError, AttributeError):
-        return None
 
 
 # ---- what stored pickles refer to: these must keep their names, their module and their arguments

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
+from framehold_store.named import Named
+
 _FRAMEHOLD = ("framehold", "framehold_core", "framehold_router", "framehold_store", "framehold_loadtest")
 _LIBRARIES = frozenset({*_FRAMEHOLD, "mcp", "mcp_types", "fastmcp", "pydantic"})
 """Packages that register functions of their own as handlers."""
@@ -114,10 +116,7 @@ def is_importable(item: Any) -> bool:
     module, name = getattr(item, "__module__", None), getattr(item, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return False
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is item
+    return Named(module, name).found() is item
 
 
 def module_of(fn: FunctionType) -> str:

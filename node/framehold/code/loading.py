@@ -110,10 +110,8 @@ class Loader(pickle.Unpickler):
         return self._lives(named)
 
     def _lives(self, named: Named) -> Any:
-        found: Any = importlib.import_module(named.module)
-        for part in named.name.split("."):
-            found = getattr(found, part)
-        self._live[named] = found
+        importlib.import_module(named.module)
+        found = self._live[named] = named.present()
         return found
 
     def _globals(self, module: str, live: tuple[str, ...]) -> Globals:
@@ -144,9 +142,9 @@ class Loader(pickle.Unpickler):
         call would take it for something else."""
         doubled = {}
         for named, made in self.known.items():
-            with contextlib.suppress(KeyError, AttributeError):
-                if isinstance(made, type) and (present := named.present()) is not made:
-                    doubled[present] = named
+            present = named.found() if isinstance(made, type) else None
+            if present is not None and present is not made:
+                doubled[present] = named
         authors = {named.module for named in self.known}
         for named, found in self._live.items() if doubled else ():
             for inner in _held(found, authors):

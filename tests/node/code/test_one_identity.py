@@ -183,23 +183,26 @@ def test_an_enum_whose_members_are_made_by_a_constructor(tmp_path: Path) -> None
     assert both(tmp_path, text, changed="def g(self): pass")[1] == (5, 6, True, "EARTH")
 
 
-def test_an_enum_whose_members_can_not_be_made_of_their_values_is_named_when_it_is_written(tmp_path: Path) -> None:
-    text = (
+NOT_LOADED = {
+    "an enum whose members can't be made of their values": (
         "import enum\nclass Coordinate(bytes, enum.Enum):\n    def __new__(cls, value, label):\n"
         "        made = bytes.__new__(cls, [value])\n        made._value_ = value\n        made.label = label\n"
-        "        return made\n    PX = (0, 'P.X')\ndef handler(): return Coordinate.PX"
-    )
-    with pytest.raises(NotKept, match=r"it can't be loaded again \(TypeError: the members of server.Coordinate"):
-        written(tmp_path / "before", text)
-
-
-def test_what_can_not_be_loaded_is_named_when_it_is_written(tmp_path: Path) -> None:
-    text = (
+        "        return made\n    PX = (0, 'P.X')\ndef handler(): return Coordinate.PX",
+        r"it can't be loaded again \(TypeError: the members of server.Coordinate",
+    ),
+    "an object that refuses its state": (
         "class Odd:\n    def __init__(self, n): self.n = n\n"
         "    def __setstate__(self, state): raise ValueError('odd')\n"
-        "def made():\n    odd = Odd(1)\n    return lambda: odd\nhandler = made()"
-    )
-    with pytest.raises(NotKept, match=r"it can't be loaded again \(ValueError: odd\)"):
+        "def made():\n    odd = Odd(1)\n    return lambda: odd\nhandler = made()",
+        r"it can't be loaded again \(ValueError: odd\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NOT_LOADED)
+def test_what_can_not_be_loaded_is_named_when_it_is_written(what: str, tmp_path: Path) -> None:
+    text, named = NOT_LOADED[what]
+    with pytest.raises(NotKept, match=named):
         written(tmp_path / "before", text)
 
 
