@@ -111,6 +111,12 @@ class ForkServer:
                 self._server = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()], start_new_session=True)
         return self._way
 
+    def close(self) -> None:
+        """End the server, if it was started."""
+        if self._way is not None and self._server is not None:
+            self._way.close()
+            self._server.wait()
+
 
 def forks(command: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether the server may run it: `python -m framehold ...`, by this Python, with its ordinary settings."""

@@ -8,6 +8,7 @@ the wait at once, and the message shows what it wrote.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import select
@@ -29,6 +30,7 @@ RUN = (sys.executable, "-m", "framehold")
 DEADLINE = 60.0
 """Seconds after which something that should have happened has not, on a machine with other work too."""
 _FORKS = ForkServer()
+atexit.register(_FORKS.close)
 _TAIL = 60
 """Lines of a log that a failure shows."""
 

@@ -62,7 +62,7 @@ class SentinelTrio:
             sentinel.start(self.service, first.port, second.port, others)
         wait_for(lambda: replicates(second), "the replica has its first copy")
         for sentinel in self.sentinels:
-            wait_for(partial(sentinel.ready, self.service), "a sentinel sees the others and the replica")
+            wait_for(partial(sentinel.ready, self.service), "a sentinel sees the others and the replica", sentinel)
 
     def kill_master(self) -> RedisServer:
         """SIGKILL the master and return at once. Gives the server: `start` brings it back, as a replica after a

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from framehold.cli.local.ports import free as free_port
 from tests.cli.desk import Person
 from tests.cli.terminal import Terminal
 from tests.tutorials.page import blocks
-from tests.tutorials.test_first_server import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 

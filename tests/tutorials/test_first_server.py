@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -21,6 +20,7 @@ from pathlib import Path
 import pytest
 
 import framehold
+from framehold.cli.local.ports import free as free_port
 from framehold.cli.serve import target
 from tests.cli.terminal import Terminal
 from tests.node.nodes import served
@@ -42,13 +42,6 @@ case $1 in
   *) exec {python} -m framehold "$@" ;;
 esac
 """
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def settled(text: str) -> str:

@@ -844,9 +844,9 @@ def test_a_call_that_hangs(rehearse: Rehearse) -> None:
         return ""
 
     started = time.monotonic()
-    found = caught(rehearse, stuck, timeout=0.3)
-    assert found.startswith("the call did not end in 0.3 s under hold; it was cancelled after question 1, 'Well?' (key")
-    assert time.monotonic() - started < 5
+    found = caught(rehearse, stuck, timeout=2.0)
+    assert found.startswith("the call did not end in 2 s under hold; it was cancelled after question 1, 'Well?' (key")
+    assert time.monotonic() - started < 30
 
 
 def test_a_call_that_waits_for_itself_only_when_replayed(rehearse: Rehearse) -> None:
@@ -861,7 +861,7 @@ def test_a_call_that_waits_for_itself_only_when_replayed(rehearse: Rehearse) -> 
         lock.set()
         return answer
 
-    assert "under replay; it was cancelled after no question" in caught(rehearse, waits, timeout=0.3)
+    assert "under replay; it was cancelled after no question" in caught(rehearse, waits, timeout=2.0)
 
 
 def test_handlers_that_are_not_marked(rehearse: Rehearse) -> None:

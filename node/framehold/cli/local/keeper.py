@@ -88,10 +88,7 @@ class Keeper:
     async def stand_by(self) -> None:
         """Start the process of the next life, so that it is soon ready to serve. It serves after `check` and
         `restart`."""
-        if self._standby is not None and self._standby.child.alive:
-            return
-        await self.stand_down()
-        self._standby = await Standby.start(self.spec, self._show_line)
+        await self._standing_by()
 
     async def check(self) -> Checked:
         """Have the process that stands by import TARGET.
@@ -99,9 +96,18 @@ class Keeper:
         Raises:
             ConfigError: TARGET can't be served.
         """
-        await self.stand_by()
-        assert self._standby is not None, "it has just been started"
-        return await self._standby.check()
+        try:
+            return await (await self._standing_by()).check()
+        except ConnectionError:
+            # It was killed, and its end had not been heard of.
+            await self.stand_down()
+            return await (await self._standing_by()).check()
+
+    async def _standing_by(self) -> Standby:
+        if self._standby is None or not self._standby.child.alive:
+            await self.stand_down()
+            self._standby = await Standby.start(self.spec, self._show_line)
+        return self._standby
 
     async def stand_down(self) -> None:
         """End the process that stands by."""

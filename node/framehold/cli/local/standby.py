@@ -38,8 +38,10 @@ class Standby:
 
         Raises:
             ConfigError: TARGET can't be served. The process has ended.
+            ConnectionError: the process had ended before it could begin.
         """
         self._writer.write(CHECK.encode())
+        await self._writer.drain()
         try:
             async with asyncio.timeout(START):
                 line = await self._reader.readline()
