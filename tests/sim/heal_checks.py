@@ -119,9 +119,11 @@ class HealWatch:
         return all(token.node == slot.process.name for token in tokens)
 
     def _is_behind(self, slot: Slot) -> bool:
-        """Whether the store has less of a call than this frame was acknowledged."""
+        """Whether the store has less of a call than this frame was acknowledged: fewer entries, or an older claim."""
         stored = self._world.store.calls.get(slot.call.id)
-        return len(slot.log) > (0 if stored is None else stored.record.position)
+        if stored is None:
+            return bool(slot.log)
+        return len(slot.log) > stored.record.position or slot.call.epoch > stored.record.epoch
 
     def _may_be_behind(self, slot: Slot) -> bool:
         """The same, also where the store may have lost a write whose acknowledgement is on its way."""
