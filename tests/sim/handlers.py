@@ -95,6 +95,7 @@ class Frame:
         self._statement = -1
         self._learned: list[str] = []
         self._heard: list[str] = []
+        self._to_hear: list[tuple[tuple[str, str], ...]] = []
         self._delays: set[str] = set()
         self._unasked: list[Draft] = []
         self._intents: list[str] = []
@@ -104,13 +105,13 @@ class Frame:
 
     def deliver(self, answers: Iterable[tuple[str, str]]) -> None:
         """Hand answers to the asks that wait."""
-        self._hear([(item.key, opened(item.value)) for item in self._cursor.rest()])
-        self._hear(answers)
+        left = tuple((item.key, opened(item.value)) for item in self._cursor.rest())
+        self._to_hear += [left, tuple(answers)]
 
     def keep(self, key: str) -> None:
         """A `once` has its result. `key` is the digest that the core uses."""
         name = next(name for name in self.pending if once_digest(name) == key)
-        self._hear([(name, self.pending.pop(name))])
+        self._to_hear.append(((name, self.pending.pop(name)),))
         self.owed.add(name)
 
     def _hear(self, found: Iterable[tuple[str, str]]) -> None:
@@ -202,7 +203,10 @@ class Frame:
         return Diverged(str(self._cursor.overdue(0)))
 
     def _settle(self) -> bool:
-        """Run until every task waits; whether the handler has ended."""
+        """Run until every task waits, and nothing is left to be heard; whether the handler has ended.
+
+        It hears the next thing when every task waits (docs/protocol.md, rule 12), and nothing more once it has ended.
+        """
         moved = True
         while moved:
             moved = False
@@ -220,6 +224,9 @@ class Frame:
                 waited = (item for item in found if {(Kind.ASK, item.key), (Kind.INTENT, item.key)} & self.came.keys())
                 self._hear((item.key, opened(item.value)) for item in waited)
                 moved = bool(found)
+            elif not moved and self._to_hear:
+                self._hear(self._to_hear.pop(0))
+                moved = True
         return False
 
     def _enter_statement(self) -> None:
