@@ -94,6 +94,19 @@ async def test_a_connection_lost_in_the_middle_of_a_batch(store: RedisStore, wir
     assert wire.connections == 2
 
 
+@pytest.mark.parametrize("passed", range(0, 300, 30))
+async def test_a_connection_lost_while_scripts_are_missing(
+    store: RedisStore, wire: Wire, server: RedisServer, passed: int
+) -> None:
+    """What was refused for its missing script is sent again like what was not answered."""
+    await store.run(Story().ask)
+    with server.client() as admin:
+        admin.script_flush()
+    wire.allowance = passed
+    async with asyncio.timeout(SOON):
+        assert verdicts(await all_of(store, asks(3))) == [Verdict.OK] * 3
+
+
 async def test_a_connection_that_dies_twice(store: RedisStore, wire: Wire) -> None:
     """A request is sent twice, not for ever; the next one finds the store again."""
     wire.cuts = 2

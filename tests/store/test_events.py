@@ -6,8 +6,9 @@ import secrets
 import pytest
 from redis.asyncio import ConnectionPool
 
+from framehold.cli.local.ports import free as free_port
 from framehold_core.errors import StoreUnavailable
-from framehold_store import Store, StoreConfig
+from framehold_store import Store, StoreConfig, channels
 from framehold_store.channels import follow
 from framehold_store.connections import open_pool
 from framehold_store.redis import RedisStore
@@ -107,6 +108,23 @@ async def test_a_server_that_hangs_is_left_for_another(shared_server: RedisServe
     server.resume()
     for one in pools:
         await one.aclose()
+
+
+async def test_a_server_is_looked_for_as_long_as_it_takes(
+    shared_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the subscription has failed."""
+    monkeypatch.setattr(channels, "_BACKOFF", (0.0,) * len(channels._BACKOFF))
+    there, nowhere = (open_pool(StoreConfig(url)) for url in (shared_server.url, f"redis://127.0.0.1:{free_port()}"))
+    pools = [*[nowhere] * 3 * len(channels._BACKOFF), there]
+    reply: asyncio.Queue[bytes | None] = asyncio.Queue()
+    following = asyncio.create_task(follow(lambda: pools.pop(0), secrets.token_hex(8), reply.put_nowait, 0.1))
+    async with asyncio.timeout(SOON):
+        assert await reply.get() is None and not pools
+    following.cancel()
+    await asyncio.wait((following,))
+    for pool in (there, nowhere):
+        await pool.aclose()
 
 
 async def test_listening_survives_the_store(server: RedisServer) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 from typing import Any
 
-from . import span
+from . import contained, span
 from .logged_call import Logged, logged_call
 from .ports import RoundCarrier
 
@@ -43,6 +43,7 @@ def handler_context(variables: contextvars.Context, logged: Logged) -> contextva
 def _enter(variables: contextvars.Context, logged: Logged) -> None:
     _last_round.set(variables)
     logged_call.set(logged)
+    contained.leave_out()
     span.enter()
 
 

@@ -54,12 +54,12 @@ async def _call(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _in_thread(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Turn StopIteration and SystemExit into a RuntimeError, as a coroutine does with StopIteration. A future can't
-    hold a StopIteration, so the caller would never get it; a SystemExit would end the node."""
+    """Turn StopIteration into a RuntimeError, as a coroutine does. A future can't hold it, so the caller would never
+    get it."""
     try:
         return fn(*args, **kwargs)
-    except (StopIteration, SystemExit) as error:
-        raise RuntimeError(f"the effect raised {type(error).__name__}") from error
+    except StopIteration as error:
+        raise RuntimeError("the effect raised StopIteration") from error
 
 
 def key_reused(key: str, known: str, name: str) -> KeyReused:

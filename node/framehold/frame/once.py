@@ -31,6 +31,7 @@ from framehold_core.writes import once_digest
 from framehold_store.values import Packed, Values
 
 from . import fingerprints
+from .contained import ENDS_PROCESS, in_place_of, is_contained
 from .effect_call import call_effect, key_reused, running_effect
 from .ports import CallJournal, RunningFrame
 from .state_journal import StateJournal
@@ -77,8 +78,10 @@ async def run_and_pack(values: Values, key: str, run: Callable[[], Coroutine[Any
         return values.pack(await run())
     except Exception as error:
         return values.pack_error(error)
-    except (KeyboardInterrupt, SystemExit):
-        raise
+    except ENDS_PROCESS as error:
+        if not is_contained(error):
+            raise
+        return values.pack_error(in_place_of(error))
     except BaseException:
         task = asyncio.current_task()
         if task is not None and task.cancelling():

@@ -22,6 +22,7 @@ import anyio
 from framehold_core.ids import NodeId
 
 from ..engine.runtime import Runtime
+from ..frame.contained import contain, release
 from ..sdk.unawaited import unawaited
 from ..telemetry import tracing
 from . import node_names
@@ -110,6 +111,7 @@ class Lifetime:
                 await self._runtime.close()
             raise
         self.is_open = True
+        contain(asyncio.get_running_loop())
         unawaited.begin()
         self._begin()
 
@@ -124,6 +126,7 @@ class Lifetime:
             await self._runtime.close()
             await tracing.flush()
             unawaited.end()
+            release(asyncio.get_running_loop())
             self.is_open = False
         self._give_name_back()
 

@@ -31,6 +31,7 @@ from ..admin.port import AdminPort
 from ..admin.probes import PROBES, Probe
 from ..config import Settings
 from ..engine.gc_tuning import tune
+from ..frame import contained
 from ..hosts.attach import attach
 from ..hosts.attached import Attached
 from ..hosts.host_choice import host_of
@@ -94,6 +95,7 @@ class Application:
             return
         assert self._front is not None, "an app that is ready has a front"
         front, runtime = self._front, self.attached.runtime
+        contained.begin()
         hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         if path == PATH and (front.methods is None or scope["method"] in front.methods):

@@ -31,7 +31,9 @@ from framehold_store.named import Known
 from ..code import lines
 from ..code.codes import Kept, NotKept, NotLoaded
 from ..engine import token_claims
+from ..frame import contained
 from ..frame.asks import NO_ANSWERS, Question
+from ..frame.contained import ENDS_PROCESS, is_contained
 from ..frame.frame import Frame
 from ..telemetry.failures import Failure, failure_of, remembered
 from . import hop as hops
@@ -219,6 +221,7 @@ class Invocation:
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
         outcome = None
+        contained.begin()
         try:
             session = FrameSession(frame, self._handler.connect(ctx))
             current.set(Present(session, None, frame, tool=self.tool, method=self._handler.method))
@@ -236,13 +239,17 @@ class Invocation:
                 del ctx, given, raw, inner, params, session
                 result = _tagged(await running, frame, self._handler.runtime.settings.max_body)
                 outcome = Outcome(result, failure=remembered())
-        except (KeyboardInterrupt, SystemExit):
-            raise
         except BaseException as error:
-            # Any exception is the outcome, also one before the handler: else the client would never get a response.
-            if frame.dead and not isinstance(error, Exception):
+            if not is_contained(error):
                 raise
-            outcome = Outcome(error=error, failure=remembered() or failure_of(error))
+            # Any exception is the outcome, also one before the handler: else the client would never get a response.
+            if frame.dead and not isinstance(error, (Exception, *ENDS_PROCESS)):
+                raise
+            failure = remembered() or failure_of(error)
+            outcome = Outcome(error=error, failure=failure)
+            if not isinstance(error, Exception | asyncio.CancelledError):
+                # The SDK logs an `Exception`.
+                logger.error(_BROKE_OFF, self.tool or self._handler.method, *failure, extra=frame.log_fields)
         if outcome is None:
             # The frame was cancelled, and its scope has ended the cancellation.
             return
@@ -322,6 +329,7 @@ class Invocation:
 
 
 _INTERNAL = "Internal server error"
+_BROKE_OFF = "the handler of %r raised %s at %s; that ended its call, and the node goes on"
 
 
 def _dumped(result: Any) -> bytes:

@@ -15,6 +15,7 @@ import traceback
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from ..frame.contained import ENDS_PROCESS
 from ..frame.rehearsal import rehearsal_observer
 from .stacks import FRAMEHOLD, HANDLERS, SDK, Place
 
@@ -71,7 +72,9 @@ def remembered() -> Failure | None:
 
 def _is_wrapper(error: BaseException, places: list[Place]) -> bool:
     """Whether the SDK put this exception around another one. A middleware of the author's may have passed it on since:
-    then its traceback has lines of the author's, too."""
+    then its traceback has lines of the author's, too. One that stands for an exit is a wrapper of that."""
+    if isinstance(error.__cause__, ENDS_PROCESS):
+        return True
     raised_by = places[-1].owner() if places else SDK
     return error.__cause__ is not None and _is_sdks(error) and raised_by in (SDK, FRAMEHOLD)
 

@@ -164,6 +164,21 @@ async def test_a_program_that_is_not_there() -> None:
             await one.supervisor.start()
 
 
+async def test_a_program_that_has_run_and_is_not_there_for_a_while(tmp_path: Path) -> None:
+    """It is tried again, and the others live: a machine that is out of memory or of descriptors starts nothing, too."""
+    program = tmp_path / "program"
+    program.symlink_to(sys.executable)
+    async with stage([Spec("a", (str(program), "-c", WAITS)), spec("b", WAITS)]) as one:
+        await one.supervisor.start()
+        other = one.pid("b")
+        program.unlink()
+        os.kill(one.pid("a"), signal.SIGKILL)
+        await one.says("a can't be started ([Errno 2] No such file or directory", count=3)
+        program.symlink_to(sys.executable)
+        await one.says("a is back")
+        assert alive(other) and alive(one.pid("a"))
+
+
 async def test_a_dead_child_is_told_in_one_line_and_started_again() -> None:
     """The lines have the signal's name, what was lost, and the pid of the new process when it is ready."""
     async with stage([spec("node-1", WAITS, loss="calls parked on it are lost")]) as one:
@@ -209,9 +224,11 @@ async def test_a_child_that_cannot_come_up_again_does_not_flood(tmp_path: Path) 
 
 def test_the_pause_doubles_while_lives_are_short() -> None:
     """The pause has a maximum. A long life resets it."""
-    backoff = Backoff(first=0.5, max_pause=10, good_life=30)
-    assert [backoff.after(1) for _ in range(7)] == [0.5, 1, 2, 4, 8, 10, 10]
-    assert [backoff.after(31), backoff.after(29)] == [0.5, 1]
+    backoff = Backoff()
+    assert [backoff.after(1) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert [backoff.after(31), backoff.after(29)] == [1, 2]
+    assert {backoff.after(1) for _ in range(2000)} >= {60}, "a night of short lives"
+    backoff.after(31), backoff.after(29)
     result = []
     for _ in range(24):
         backoff.after(0)

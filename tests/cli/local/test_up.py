@@ -211,7 +211,7 @@ async def test_a_killed_node_is_told_and_comes_back(tmp_path: Path) -> None:
         address, pid = running.node("node-1")
         os.kill(pid, signal.SIGKILL)
         result = "calls parked on it go on once its lease (1 s) has run out"
-        await running.hears(f"node-1 died (SIGKILL); {result}; starting it again in 0.5 s\n")
+        await running.hears(f"node-1 died (SIGKILL); {result}; starting it again in 1 s\n")
         text = await running.hears("node-1 is back (pid ")
         assert f"(pid {pid})" not in text
         assert httpx2.get(f"{address}/readyz").status_code == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from framehold.engine.replies import Ended, Parked
 from framehold.frame.frame import Frame
 from framehold.sdk import present_call
 from framehold.sdk.present_call import Present
-from framehold_core.effects import Reason
+from framehold_core.effects import Reason, Refusal
 from framehold_core.errors import InDoubt
 from framehold_core.ids import Incarnation
 from framehold_core.requests import Request
@@ -227,6 +228,54 @@ async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
         heartbeat.lease = heartbeat.lease._replace(until=math.inf)
         assert await asyncio.wait_for(retry, SOON) == Ended("x ['it']")
         assert at.store.request_counts["verify"] == 1
+    assert effects.ran == ["it"]
+
+
+async def test_an_effect_beside_a_question_waits_for_the_lease_and_for_no_answer() -> None:
+    """The lease lapses between the intent and the effect, while the call is parked. When the node has it again the
+    effect runs, though nobody has answered."""
+    effects, go = Effects(), asyncio.Event()
+
+    async with desk() as at:
+        heartbeat = at.runtime.heartbeat
+
+        async def beside() -> list[str]:
+            await go.wait()
+            heartbeat.lease = heartbeat.lease._replace(until=-math.inf)
+            return await framehold.once("k", effects.note)
+
+        async def script(frame: Frame) -> str:
+            acting = asyncio.create_task(beside())
+            return f"{await frame.ask(question('q'), 'q')} {await acting}"
+
+        parked = await at.parked(using(script))
+        go.set()
+        await until(lambda: at.store.request_counts["intent"] == 1, "the intent")
+        await turns(50)
+        assert effects.ran == []
+        heartbeat.lease = heartbeat.lease._replace(until=math.inf)
+        await until(lambda: effects.ran == ["it"], "the effect")
+        assert await at.retry(parked, {"q": "x"}) == Ended("x ['it']")
+
+
+async def test_an_effect_that_outlives_its_frame_keeps_nothing() -> None:
+    """Another node may run the call by then: the result is not written here, and nothing waits for that."""
+    effects = Effects()
+
+    async with desk() as at:
+
+        async def script(frame: Frame) -> str:
+            return str(await framehold.once("k", effects.held))
+
+        starting = asyncio.ensure_future(at.start(using(script)))
+        await effects.started.wait()
+        (slot,) = at.runtime.table
+        at.runtime._drop(slot, Refusal(Reason.LOST, 0, "fenced"))
+        assert reason(await starting) is Reason.LOST
+        writes = Counter(at.store.request_counts)
+        effects.go.set()
+        await asyncio.wait_for(at.runtime.tasks.wait_for_effects(math.inf), SOON)
+        assert at.store.request_counts == writes and at.counts["broken"] == 0
     assert effects.ran == ["it"]
 
 

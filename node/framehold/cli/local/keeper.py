@@ -14,6 +14,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..show.voice import Voice
 from .check import Checked
@@ -38,8 +39,8 @@ class StartFailed(Exception):
 class Backoff:
     """The pauses between lives, in seconds. `short` counts the lives in a row that were shorter than `good_life`."""
 
-    first: float = 0.5
-    max_pause: float = 10.0
+    first: float = 1.0
+    max_pause: float = 60.0
     good_life: float = 30.0
     short: int = field(default=0, init=False)
 
@@ -160,18 +161,25 @@ class Keeper:
             try:
                 code = await self._live()
             except OSError as error:
-                self._fail_first_start(StartFailed(f"{self.name} can't be started: {error}", []))
-                return
+                if not self.first.done():
+                    self._fail_first_start(StartFailed(f"{self.name} can't be started: {error}", []))
+                    return
+                await self._pause(self._report_no_start, error, clock() - born)
+                continue
             if self._stopping.is_set() or not self.first.done():
                 self._fail_first_start(self._failure(code))
                 return
             if self._restarting:
                 self._restarting = False
                 continue
-            pause = self._backoff.after(clock() - born)
-            self._report_death(code, pause)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+            await self._pause(self._report_death, code, clock() - born)
+
+    async def _pause(self, report: Callable[[Any, float], None], how: Any, lived: float) -> None:
+        """Report how a life of `lived` seconds ended, and wait for the next one, or for `stop`."""
+        pause = self._backoff.after(lived)
+        report(how, pause)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause)
 
     async def _live(self) -> int:
         """Run one life from its start to its end; return the exit code."""
@@ -224,6 +232,11 @@ class Keeper:
             self.first.set_exception(why)
             # When the whole fleet stops nobody may wait for it. Reading it avoids asyncio's warning.
             self.first.exception()
+
+    def _report_no_start(self, error: OSError, pause: float) -> None:
+        """Report that the machine has no process for the next life: it is out of memory, or of descriptors."""
+        if self._backoff.worth_a_line:
+            self._voice.say(f"{self.name} can't be started ({error}); starting it again in {pause:g} s")
 
     def _report_death(self, code: int, pause: float) -> None:
         """Report a death in one line. Before it, show the output of a life that never became ready, unless the life

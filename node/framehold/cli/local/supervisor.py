@@ -24,8 +24,8 @@ class Pace:
 
     start: float = 60.0
     end: float = 10.0
-    first: float = 0.5
-    max_pause: float = 10.0
+    first: float = 1.0
+    max_pause: float = 60.0
     good_life: float = 30.0
 
 

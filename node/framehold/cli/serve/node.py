@@ -22,6 +22,7 @@ from ...hosts.attached import Attached
 from ...hosts.event_bus import end_streams
 from ...http.app import Application
 from ...telemetry.log_fields import add_call_fields
+from . import outlast
 from .limits import raise_files
 from .listening import BACKLOG, Sockets, event_loop, listen_on, url_of
 from .log import announce, log
@@ -59,7 +60,7 @@ def run(server: Any, settings: Settings, host: str, port: int, show_rounds: bool
     admin = None if sockets.admin is None else AdminPort(app.take_admin_port(), sockets.admin)
     server = Server(_options(app, "on"), app.attached, admin)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(_serve(server, app, sockets))
+        outlast.run(runner, _serve(server, app, sockets), server.leave)
 
 
 def _options(app: Any, lifespan: Literal["on", "off"]) -> uvicorn.Config:
@@ -148,13 +149,17 @@ class Server(uvicorn.Server):
         else:
             self._loop.call_soon_threadsafe(self._begin, sig)
 
-    def _begin(self, sig: int) -> None:
+    def _begin(self, sig: int | None) -> None:
         if self._leaving is None:
             self._leaving = asyncio.get_running_loop().create_task(self._leave(sig), name="framehold drain")
 
-    async def _leave(self, sig: int) -> None:
+    def leave(self) -> None:
+        """Leave the fleet, then end. Called in the event loop."""
+        self._begin(None)
+
+    async def _leave(self, sig: int | None) -> None:
         settings = self._runtime.settings
-        is_ordered = sig == signal.SIGTERM
+        is_ordered = sig != signal.SIGINT
         timeout = settings.drain_timeout if is_ordered else min(settings.drain_timeout, GRACE)
         deadline = clock.now() + timeout
         try:
@@ -166,7 +171,10 @@ class Server(uvicorn.Server):
             await self._runtime.draining.wait_for_responses(deadline - clock.now())
         except Exception:
             logger.exception("a bug in leaving the fleet; this process ends now, others take its calls over")
-        super().handle_exit(sig, None)
+        if sig is None:
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, None)
 
 
 async def _serve(server: uvicorn.Server, app: Application, sockets: Sockets) -> None:

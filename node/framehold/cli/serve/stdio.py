@@ -34,10 +34,11 @@ from framehold_core.errors import ConfigError
 from ... import config
 from ...config import Settings
 from ...engine.runtime import Runtime
+from ...frame import contained
 from ...hosts.attach import attach
 from ...hosts.attached import Attached
 from ...telemetry.log_fields import add_call_fields
-from . import program
+from . import outlast, program
 from . import target as targets
 from .log import log
 from .node import GRACE
@@ -85,7 +86,9 @@ def run(target: str, settings: Settings) -> int:
         )
     wire = os.fdopen(outgoing, "w", encoding="utf-8", newline="\n")
     try:
-        return asyncio.run(_serve(attached, Incoming(incoming), wire))
+        read = Incoming(incoming)
+        with asyncio.Runner() as runner:
+            return outlast.run(runner, _serve(attached, read, wire), read.end)
     finally:
         # Output that the client did not read before it left is dropped.
         with contextlib.suppress(OSError):
@@ -189,6 +192,7 @@ async def _serve(attached: Attached, incoming: Incoming, wire: io.TextIOWrapper)
     server, shutdown = attached.server, Shutdown(attached.runtime, incoming)
     shutdown.watch()
     attached.begin_service()
+    contained.begin()
     # The lifespan is outside the transport's task group, which would wrap its errors in an exception group.
     async with server.lifespan(server) as state:
         try:
