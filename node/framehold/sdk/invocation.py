@@ -240,16 +240,10 @@ class Invocation:
                 result = _tagged(await running, frame, self._handler.runtime.settings.max_body)
                 outcome = Outcome(result, failure=remembered())
         except BaseException as error:
-            if not is_contained(error):
-                raise
             # Any exception is the outcome, also one before the handler: else the client would never get a response.
-            if frame.dead and not isinstance(error, (Exception, *ENDS_PROCESS)):
+            if not is_contained(error) or (frame.dead and not isinstance(error, (Exception, *ENDS_PROCESS))):
                 raise
-            failure = remembered() or failure_of(error)
-            outcome = Outcome(error=error, failure=failure)
-            if not isinstance(error, Exception | asyncio.CancelledError):
-                # The SDK logs an `Exception`.
-                logger.error(_BROKE_OFF, self.tool or self._handler.method, *failure, extra=frame.log_fields)
+            outcome = self._failed(error, frame)
         if outcome is None:
             # The frame was cancelled, and its scope has ended the cancellation.
             return
@@ -258,6 +252,13 @@ class Invocation:
         finally:
             # The traceback of the error refers to this Python frame, and `outcome` to the error: a reference cycle.
             del outcome
+
+    def _failed(self, error: BaseException, frame: Frame) -> Outcome:
+        failure = remembered() or failure_of(error)
+        if not isinstance(error, Exception | asyncio.CancelledError):
+            # The SDK logs an `Exception`.
+            logger.error(_BROKE_OFF, self.tool or self._handler.method, *failure, extra=frame.log_fields)
+        return Outcome(error=error, failure=failure)
 
     def _inputs(self, ctx: Ctx, frame: Frame, given: bytes) -> tuple[dict[str, Any], Any]:
         """The parameters that the handler is entered with: raw, and validated."""
