@@ -12,16 +12,15 @@ import asyncio
 import contextlib
 import copy
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
-from starlette.datastructures import State
 from starlette.requests import Request
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core.errors import ConfigError
@@ -63,7 +62,7 @@ class Application:
     """The ASGI app that `framehold.asgi` returns. If it is mounted in an app that doesn't run its `lifespan`, it starts
     itself with its first request, and ends with the event loop.
 
-    What authors add to an app of the SDK they add here in the same way: middlewares, routes, mounted apps, state."""
+    It is a Starlette app in all its names: what authors add to an app of the SDK they add here in the same way."""
 
     def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings, server: Any) -> None:
         self.attached, self._app, self._security = attached, app, security
@@ -122,35 +121,30 @@ class Application:
         self._has_admin_port = True
         return AdminPort(self.attached, self._admin)
 
-    def add_middleware(self, middleware_class: Callable[..., ASGIApp], *args: Any, **kwargs: Any) -> None:
-        """Add an ASGI middleware, the outermost so far. MCP requests pass through an instance of their own, requests
-        of the author's routes through another; Framehold's probes and `/admin` pass through none.
+    def __getattr__(self, name: str) -> Any:
+        """What a Starlette app has besides: `add_middleware`, `add_route`, `add_exception_handler`, `mount`, `routes`,
+        `state`, `url_path_for` ... are those of the SDK's app. MCP requests pass through its middlewares and exception
+        handlers, in instances of their own; Framehold's probes and `/admin` pass through none.
 
         Raises:
-            RuntimeError: the app has started.
+            AttributeError: an app of the SDK has no such name.
         """
-        if self._front is not None:
-            raise RuntimeError("this app has started; nothing was added; add a middleware before")
-        self._app.add_middleware(middleware_class, *args, **kwargs)
+        if name == "_app":
+            raise AttributeError(name)
+        try:
+            return getattr(self._app, name)
+        except AttributeError:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
 
-    def mount(self, path: str, app: ASGIApp, name: str | None = None) -> None:
-        """Serve another app below `path`, beside the MCP server."""
-        self._app.mount(path, app, name)
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute: `debug` and whatever else a Starlette app has is set on the SDK's app."""
+        if "_app" in self.__dict__ and name not in self.__dict__ and hasattr(self._app, name):
+            setattr(self._app, name, value)
+        else:
+            super().__setattr__(name, value)
 
-    @property
-    def routes(self) -> list[BaseRoute]:
-        """The routes of the SDK's app: its own, and those that the author adds."""
-        return self._app.routes
-
-    @property
-    def router(self) -> Router:
-        """The router of the SDK's app."""
-        return self._app.router
-
-    @property
-    def state(self) -> State:
-        """The state that handlers of routes and middlewares read as `request.app.state`."""
-        return self._app.state
+    def __dir__(self) -> Iterable[str]:
+        return {*super().__dir__(), *dir(self._app)}
 
     @asynccontextmanager
     async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
@@ -189,6 +183,8 @@ class Application:
         log.allows = cors.allows
         own = {route.path for route in self._app.routes if isinstance(route, Route)}
         elsewhere = {"/metrics"} if self._has_admin_port else set()
+        # Built now, so that Starlette refuses a middleware that comes later.
+        self._app.middleware_stack = self._app.build_middleware_stack()
         return _Front(
             fast=cors,
             plain=guarded,
@@ -297,10 +293,25 @@ def _guarded(
     guard = route.endpoint if isinstance(route.endpoint, RequireAuthMiddleware) else None
     # A request that is not ordinary goes to the endpoint itself: it has passed guard and middlewares already.
     endpoint = route.app if guard is None else guard.app
-    entry: ASGIApp = Entry(attached, relay, endpoint if app.user_middleware else log.around(endpoint), security)
+    is_wrapped = _is_wrapped(app)
+    entry: ASGIApp = Entry(attached, relay, endpoint if is_wrapped else log.around(endpoint), security)
     if guard is not None:
         entry, inner = copy.copy(guard), entry
         entry.app = inner
-    for middleware in reversed(app.user_middleware):
-        entry = middleware.cls(entry, *middleware.args, **middleware.kwargs)
-    return log.around(entry) if app.user_middleware else entry
+    return log.around(_wrapped(app, entry)) if is_wrapped else entry
+
+
+def _is_wrapped(app: Starlette) -> bool:
+    """Whether the author has added anything to an app that stands round its routes. Instrumentors replace its
+    `build_middleware_stack`."""
+    added = app.user_middleware or app.exception_handlers or app.debug or "build_middleware_stack" in vars(app)
+    return bool(added) or vars(app).get("max_body_size") is not None
+
+
+def _wrapped(app: Starlette, entry: ASGIApp) -> ASGIApp:
+    """`entry` in what stands round the routes of `app`: its middlewares and exception handlers."""
+    router, app.router = app.router, entry  # type: ignore[assignment]  # the stack is built around whatever it is
+    try:
+        return app.build_middleware_stack()
+    finally:
+        app.router = router

@@ -102,8 +102,75 @@ async def test_a_middleware_that_comes_too_late_is_refused() -> None:
     """As Starlette refuses it."""
     app = app_of(server_of("late", ask))
     async with app.lifespan():
-        with pytest.raises(RuntimeError, match="this app has started; nothing was added"):
+        with pytest.raises(RuntimeError, match="Cannot add middleware after an application has started"):
             app.add_middleware(Noting, [])
+
+
+@pytest.mark.parametrize("server", [server_of("names"), FastMCP("names")], ids=["MCPServer", "FastMCP"])
+def test_it_has_all_names_of_a_starlette_app(server: Any) -> None:
+    """Each gives what the SDK's app gives, and what is set is set there."""
+    app = app_of(server)
+    names = {name for name in dir(Starlette()) if not name.startswith("_")}
+    assert names <= set(dir(app))
+    assert not {name for name in names if getattr(app, name) != getattr(app._app, name)}
+    app.debug = True
+    assert app._app.debug and not hasattr(app, "nonsense")
+    app.add_route("/home", home, name="home")
+    assert app.url_path_for("home") == "/home"
+    with pytest.raises(AttributeError, match="'Application' object has no attribute 'nonsense'"):
+        app.nonsense()
+
+
+class Limit(Exception):
+    """What a rate limiter raises."""
+
+
+class Limiting:
+    """A middleware that lets no request with this header through. It raises inside of the exception handlers, as a
+    dependency or a route would."""
+
+    def __init__(self, app: ASGIApp, error: type[Exception]) -> None:
+        self.app, self.error = app, error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (b"x-much", b"1") in scope["headers"]:
+            raise self.error
+        await self.app(scope, receive, send)
+
+
+async def test_exception_handlers_of_the_app_are_asked() -> None:
+    """For MCP requests as for routes: that of `Exception` stands round the middlewares."""
+
+    async def limited(request: Request, error: Exception) -> Response:
+        return PlainTextResponse(f"{type(error).__name__} at {request.url.path}", 429)
+
+    async def raising(request: Request) -> Response:
+        raise Limit
+
+    app = app_of(server_of("limited", ask))
+    app.add_exception_handler(Limit, limited)
+    app.add_exception_handler(Exception, limited)
+    app.add_middleware(Limiting, error=LookupError)
+    app.add_route("/raising", raising)
+    much = {"x-much": "1"}
+    async with served(app) as url, Caller(url) as caller, httpx2.AsyncClient() as http:
+        reply = await caller.call("ask")
+        assert (await caller.retry("ask", reply.token, reply.accept(word="a"))).text == "a"
+        root = url.removesuffix("/mcp")
+        found = [await http.get(f"{root}/raising"), await http.get(f"{root}/raising", headers=much)]
+        found.append(await http.post(url, json=HELLO, headers=HEADERS | much))
+    texts = ["Limit at /raising", "LookupError at /raising", "LookupError at /mcp"]
+    assert [(one.status_code, one.text) for one in found] == [(429, text) for text in texts]
+
+
+async def test_an_instrumentor_that_replaces_the_stack_is_asked() -> None:
+    """As that of OpenTelemetry does."""
+    app, seen = app_of(server_of("instrumented", ask)), list[tuple[str, str, str]]()
+    app.state.greeting, build = "hello", app.build_middleware_stack
+    app.build_middleware_stack = lambda: Noting(build(), seen)
+    async with served(app) as url, Caller(url) as caller:
+        assert (await caller.call("ask")).messages == ["Which word?"]
+    assert seen == [("noting", "/mcp", "hello")]
 
 
 async def test_a_stateless_fastmcp_server_has_no_stream_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
