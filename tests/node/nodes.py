@@ -17,6 +17,7 @@ import httpx2
 import redis
 import uvicorn
 
+from framehold.cli.serve.http_protocol import HttpProtocol
 from framehold.http.app import Application
 from framehold_store.keys import Keys
 from tests.processes import DEADLINE, RUN, Child, python_path, until
@@ -81,7 +82,7 @@ class _Untuned:
 async def served(app: Any) -> AsyncIterator[str]:
     """Serve `app` on this loop and yield the URL of its `/mcp`."""
     shown = _Untuned(app) if isinstance(app, Application) else app
-    config = uvicorn.Config(shown, http="httptools", lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(shown, http=HttpProtocol, lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
     server = _Quiet(config)
     # Named as TCP: else asyncio leaves Nagle's algorithm on in the sockets that it accepts, 40 ms a request.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:

@@ -17,6 +17,8 @@ import anyio.to_thread
 from framehold_core.errors import LimitExceeded
 
 logger = logging.getLogger(__name__)
+_FROM_THREAD = "AsyncIOBackend.run_async_from_thread.<locals>.task_wrapper"
+"""The coroutine that `anyio.from_thread.run` starts on the event loop."""
 
 
 class AskingThreads:
@@ -25,6 +27,14 @@ class AskingThreads:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._waiting: set[asyncio.Task[Any]] = set()
+
+    @staticmethod
+    def runs_for(handler: asyncio.Task[Any] | None, task: asyncio.Task[Any] | None) -> bool:
+        """Whether `task` does what the thread of `handler` has asked the event loop for. That thread waits for it, and
+        `handler` for the thread: so what it comes to is in the order of the handler's own."""
+        if handler is None or task is None or getattr(task.get_coro(), "__qualname__", "") != _FROM_THREAD:
+            return False
+        return handler in anyio.to_thread.current_default_thread_limiter().statistics().borrowers
 
     def begin(self, handler: asyncio.Task[Any] | None) -> asyncio.Task[Any] | None:
         """A task of a handler asks that is not `handler`, the handler's own task. If `handler` is in a thread, the

@@ -137,9 +137,8 @@ class Frame:
         known = self._prefilled_answer(name, question) if self.replay is None else self._recorded_answer(name, question)
         if known is not None:
             return question.result(known.value)
-        lane = self.lane()
-        thread = self._host.asking_threads.begin(self.task) if lane is Lane.SIDE else None
-        ask = self.pending[name] = Ask(name, question, lane, self.loop.create_future())
+        thread = None if asyncio.current_task() is self.task else self._host.asking_threads.begin(self.task)
+        ask = self.pending[name] = Ask(name, question, self.lane(), self.loop.create_future())
         self.settle()
         try:
             answer = await ask.answer
@@ -172,8 +171,10 @@ class Frame:
         return loop.run_on(self.loop, run)
 
     def lane(self) -> Lane:
-        """MAIN if the handler's own task runs, SIDE for a task that it started."""
-        return Lane.MAIN if asyncio.current_task() is self.task else Lane.SIDE
+        """MAIN if the handler's own task runs, or the thread that it waits for; SIDE for a task that it started."""
+        running = asyncio.current_task()
+        is_main = running is self.task or self._host.asking_threads.runs_for(self.task, running)
+        return Lane.MAIN if is_main else Lane.SIDE
 
     @property
     def recorded(self) -> Recorded:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -12,6 +13,7 @@ import anyio.to_thread
 import pytest
 from mcp.server.mcpserver import Context
 
+import framehold
 from tests.node.desk import turns
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
@@ -112,3 +114,49 @@ async def test_a_question_from_a_task_of_the_handler_takes_no_place() -> None:
         assert places.total_tokens == usual
         for reply in asked:
             assert (await client.retry("beside", reply.token, reply.accept(word="x"))).text == "x"
+
+
+def another_question(ctx: Context, entered: int) -> None:
+    anyio.from_thread.run(ctx.elicit, f"question {entered}", Word)
+
+
+def another_effect(ctx: Context, entered: int) -> None:
+    anyio.from_thread.run(framehold.once, f"effect {entered}", str)
+
+
+def an_end(ctx: Context, entered: int) -> None:
+    assert entered == 1, "it ends here when it is entered again"
+
+
+def never_tires(ctx: Context, entered: int) -> None:
+    """Comes to another question, and takes its error for no reason to stop."""
+    for _ in range(1 if entered == 1 else 20):
+        with contextlib.suppress(Exception):
+            anyio.from_thread.run(ctx.elicit, f"question {entered}", Word)
+
+
+@pytest.mark.parametrize("way", [another_question, another_effect, an_end, never_tires], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("offloads", [False, True], ids=["def tool", "thread of an async tool"])
+async def test_a_thread_that_goes_another_way_is_answered_at_once(
+    way: Callable[[Context, int], None], offloads: bool
+) -> None:
+    """When its handler is entered again, as for an async handler. The thread's next calls into Framehold raise."""
+    entered: list[int] = []
+
+    def work(ctx: Context) -> str:
+        entered.append(1)
+        way(ctx, len(entered))
+        return said(anyio.from_thread.run(ctx.elicit, "last?", Word))
+
+    async def work_in_a_thread(ctx: Context) -> str:
+        return await anyio.to_thread.run_sync(work, ctx)
+
+    tool = framehold.reentrant(work_in_a_thread if offloads else work)
+    async with stage(tool, rehearse=True) as client:
+        reply = await client.call(tool.__name__)
+        with anyio.fail_after(20):
+            while reply.result["resultType"] == "input_required":
+                reply = await client.retry(tool.__name__, reply.token, reply.accept(word="a"))
+        assert reply.result["_meta"]["framehold/reason"] == "diverged", reply.message
+        places = anyio.to_thread.current_default_thread_limiter()
+        await until(lambda: places.borrowed_tokens == 0, "the thread's end")

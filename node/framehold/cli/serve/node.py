@@ -23,6 +23,7 @@ from ...hosts.event_bus import end_streams
 from ...http.app import Application
 from ...telemetry.log_fields import add_call_fields
 from . import outlast
+from .http_protocol import HttpProtocol
 from .limits import raise_files
 from .listening import BACKLOG, Sockets, event_loop, listen_on, url_of
 from .log import announce, log
@@ -75,7 +76,7 @@ def _options(app: Any, lifespan: Literal["on", "off"]) -> uvicorn.Config:
         # Seconds, longer than routers keep an idle connection, so that no request meets a connection that is being
         # closed.
         timeout_keep_alive=90,
-        http="httptools",
+        http=HttpProtocol,
         backlog=BACKLOG,
     )
 
