@@ -18,7 +18,8 @@ from mcp.shared.inbound import (
 )
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, RequestId
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic_core import from_json
+
+from .. import json_text
 
 _VERSION, _METHOD, _NAME = (name.encode() for name in (MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER))
 _ROUTING = {_VERSION, _METHOD, _NAME}
@@ -45,7 +46,7 @@ class Ordinary(NamedTuple):
 def ordinary(headers: Sequence[tuple[bytes, bytes]], data: bytes) -> Ordinary | None:
     """The ordinary request that has these headers and this body (`data`); None if the request is not ordinary."""
     try:
-        decoded = from_json(data)
+        decoded = json_text.read(data)
         request_id, method, params = decoded["id"], decoded["method"], decoded["params"]
         typed = type(request_id) in (int, str) and type(method) is str and type(params) is dict
         if decoded["jsonrpc"] != "2.0" or not typed:

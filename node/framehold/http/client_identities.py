@@ -16,7 +16,8 @@ from typing import Any
 
 from mcp.server.connection import Connection
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
-from pydantic_core import to_json
+
+from .. import json_text
 
 IDENTITY = (PROTOCOL_VERSION_META_KEY, CLIENT_INFO_META_KEY, CLIENT_CAPABILITIES_META_KEY)
 """The keys of a `_meta` that state the identity of its client."""
@@ -36,7 +37,7 @@ class ClientIdentities:
     def connection(self, meta: Mapping[str, Any]) -> Connection:
         """The connection of the client that `meta` names, which all requests with this identity share."""
         identity: list[Any] = list(map(meta.get, IDENTITY))
-        key = to_json(identity)
+        key = json_text.write(identity)
         known = self._connections.get(key)
         if known is None:
             known = Connection.from_envelope(*identity)
@@ -49,7 +50,7 @@ class ClientIdentities:
     def keep_valid(self, meta: Any) -> None:
         """Keep the identity in `meta`, which the SDK has just validated."""
         if isinstance(meta, dict):
-            key = to_json(list(map(meta.get, IDENTITY)))
+            key = json_text.write(list(map(meta.get, IDENTITY)))
             if len(self._valid) >= MAX_IDENTITIES:
                 # Clients choose them: junk may cost others a validation, not their place for good.
                 self._valid.clear()
@@ -67,4 +68,4 @@ class ClientIdentities:
                 continue
             if name not in IDENTITY and (name not in _PLAIN or not isinstance(value, str)):
                 return False
-        return to_json(list(map(meta.get, IDENTITY))) in self._valid
+        return json_text.write(list(map(meta.get, IDENTITY))) in self._valid

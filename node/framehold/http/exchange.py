@@ -23,9 +23,10 @@ from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp_types import INTERNAL_ERROR, ErrorData, RequestId
-from pydantic_core import PydanticSerializationError, to_json
 from starlette.requests import Request
 from starlette.types import Message, Receive, Send
+
+from .. import json_text
 
 PING = 15.0
 """Seconds of silence after which an event stream is opened, and kept open."""
@@ -231,11 +232,7 @@ def retryable(error: dict[str, Any], retry_after: int) -> dict[str, Any]:
 
 def as_json(message: dict[str, Any]) -> bytes:
     """A JSON-RPC message as JSON."""
-    try:
-        return to_json(message)
-    except (PydanticSerializationError, UnicodeEncodeError):
-        # A lone surrogate in a result: only escapes can carry it.
-        return json.dumps(message, separators=(",", ":")).encode()
+    return json_text.write(message)
 
 
 def as_event(message: dict[str, Any]) -> bytes:

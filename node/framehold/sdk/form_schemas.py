@@ -15,7 +15,9 @@ from mcp.server import elicitation
 from mcp.server.elicitation import render_elicitation_schema
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined, from_json, to_json
+from pydantic_core import PydanticUndefined
+
+from .. import json_text
 
 MAX_KEPT = 256
 """How many models are remembered: they would stay in memory with their schemas."""
@@ -54,13 +56,13 @@ def rendered(schema: Any) -> dict[str, Any]:
     made = render_elicitation_schema(schema)
     if len(_known) >= MAX_KEPT:
         _known.clear()
-    data = to_json(made) if _is_plain(schema) else None
+    data = json_text.write(made) if _is_plain(schema) else None
     _known[schema] = _Known(core, described, data if data is None or _parsed(data) == made else None)
     return made
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    schema: dict[str, Any] = from_json(data)
+    schema: dict[str, Any] = json_text.read(data)
     return schema
 
 

@@ -20,10 +20,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json, to_json
 
 from framehold_core import journal
 
+from .. import json_text
 from ..frame.asks import Question
 from ..frame.rebuild import MAX_TEXT_CHARACTERS
 
@@ -35,7 +35,7 @@ def question(request: types.ServerRequest, result_type: type[BaseModel]) -> Ques
     """The question that `request` asks; None if this revision can't ask it of a client (a ping)."""
     if request.method not in KINDS:
         return None
-    data = to_json(request.model_dump(by_alias=True, mode="json", exclude_none=True))
+    data = json_text.write(request.model_dump(by_alias=True, mode="json", exclude_none=True))
     return _cached_question(data, result_type) if len(data) <= MAX_CACHED_BYTES else _question(data, result_type)
 
 
@@ -52,7 +52,7 @@ def _question(request: bytes, result_type: type[BaseModel]) -> Question:
     Raises:
         MCPError: this revision does not know such a question; it was not asked.
     """
-    raw = from_json(request)
+    raw = json_text.read(request)
     asking = {"resultType": "input_required", "inputRequests": {"q": raw}, "requestState": "s"}
     try:
         shaped = methods.serialize_server_result("tools/call", LATEST_MODERN_VERSION, asking)

@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 from mcp.server.request_state import InvalidRequestState, RequestStateCodec
-from pydantic_core import from_json
 
 from framehold_core import token
 from framehold_core.ids import CallId
 
+from .. import json_text
 from ..engine import token_claims
 from ..telemetry import tracing
 
@@ -67,13 +67,9 @@ class PrefixCodec:
 def _envelope(payload: bytes) -> dict[str, Any]:
     """The claims of a token as a mapping; the state is their text `s`. Raises InvalidRequestState."""
     try:
-        envelope = from_json(payload)
+        envelope = json_text.read(payload)
     except ValueError:
-        # A name has a lone surrogate: only the standard library reads its escape.
-        try:
-            envelope = json.loads(payload)
-        except ValueError:
-            envelope = None
+        envelope = None
     if not isinstance(envelope, dict) or not isinstance(envelope.get("s"), str):
         raise InvalidRequestState("malformed")
     return envelope

@@ -7,6 +7,7 @@ the size of the body, which is limited.
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -71,11 +72,8 @@ def read(request: Request) -> Facts:
             return Facts(Kind.SESSION, node=session.node)
     if request.head.method != b"POST":
         return _ANY
-    try:
-        body = _decode(request.body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return _ANY
-    if body.method not in METHODS:
+    body = _body(request.body)
+    if body is None or body.method not in METHODS:
         return _ANY
     params = body.params
     state = None if params is None else params.sagaToken if body.method == _RESUME else params.requestState
@@ -83,3 +81,25 @@ def read(request: Request) -> Facts:
     if call is not None:
         return Facts(Kind.RETRY, call)
     return _START if fields.get(b"mcp-protocol-version", b"").strip() == REVISION else _ANY
+
+
+def _body(data: bytes) -> _Body | None:
+    """The fields of a body; None if it is no JSON object.
+
+    A node reads with the standard library what a fast reader refuses: half of a surrogate pair, a byte order mark,
+    UTF-16 and UTF-32. So does this."""
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    params = found.get("params")
+    texts = {} if not isinstance(params, dict) else {name: params.get(name) for name in _Params.__struct_fields__}
+    fields = {name: text if isinstance(text, str) else None for name, text in texts.items()}
+    method = found.get("method")
+    return _Body(method if isinstance(method, str) else "", _Params(**fields))

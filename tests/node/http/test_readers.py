@@ -1,0 +1,180 @@
+"""One meaning of a body: whatever Python's `json` reads, and so the SDK, a router and a node read alike.
+
+Clients write JSON in many ways: a JavaScript client escapes half of a surrogate pair where it has cut a text inside of
+an emoji, others send a byte order mark or UTF-16, and gateways write keys twice."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.http import classify
+from framehold_core import token
+from framehold_core.ids import CallId
+from framehold_router.http.headers import RequestHead
+from framehold_router.http.message import Request
+from framehold_router.routing import request_facts
+from framehold_router.routing.request_facts import METHODS, Facts, Kind
+from tests.node.http.test_relay import Site, fleet
+from tests.node.stage import Word, said, stage
+from tests.store.server import RedisServer
+from tests.wire import Caller, Envelope, Reply
+
+pytestmark = pytest.mark.anyio
+
+HALF = "cut \ud83d"
+DEEP: Any = json.loads("[" * 250 + "]" * 250)
+TWICE = '{"params": {"requestState": "h1.nonsense"}, "method": "ping", "id": 0,'
+SPELLINGS: dict[str, Callable[[str], bytes]] = {
+    "UTF-8": lambda text: text.encode(),
+    "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "UTF-16, big-endian": lambda text: text.encode("utf-16-be"),
+    "UTF-32": lambda text: text.encode("utf-32"),
+    "half a pair as bytes": lambda text: text.replace("\\ud83d", "\ud83d").encode("utf-8", "surrogatepass"),
+    "keys twice": lambda text: (TWICE + text.lstrip()[1:]).encode(),
+    "all escaped": lambda text: text.replace("call", "\\u0063\\u0061\\u006c\\u006c").encode(),
+    "spaces": lambda text: f"\r\n\t {text} \n".encode(),
+    "no number": lambda text: text.replace("12345", "NaN").encode(),
+    "a number without end": lambda text: text.replace("12345", "1" * 4000).encode(),
+    "an exponent without end": lambda text: text.replace("12345", "1e99999").encode(),
+}
+VALUES: tuple[Any, ...] = ("x", HALF, {HALF: 1}, DEEP, 12345, [12345, HALF], None)
+
+
+def fails(text: str) -> bytes:
+    """No JSON."""
+    return text.encode()[:-1]
+
+
+def bodies() -> list[tuple[str, bytes]]:
+    """Requests in all spellings: with and without a token, with values that a fast reader refuses, and broken ones."""
+    draw, made = random.Random(12), []
+    call = CallId("0123456789abcdef" * 2)
+    for spelling, spelled in [*SPELLINGS.items(), ("broken", fails)]:
+        for method in (*sorted(METHODS), "ping", "tools/list"):
+            for value in VALUES:
+                state = draw.choice([token.hold(call, "sealed"), "s.sealed", HALF, 5, None, "absent"])
+                params: Any = {"name": "tool", "arguments": {"value": value}}
+                if state != "absent":
+                    params["sagaToken" if method == "tools/resumeSaga" else "requestState"] = state
+                params = draw.choice([params] * 8 + [None, [], "text"])
+                text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+                made.append((spelling, spelled(text)))
+    return made
+
+
+def meant(data: bytes) -> Facts:
+    """What a body means for placement, by `json` alone."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        return Facts(Kind.ANY)
+    method, params = body.get("method"), body.get("params")
+    if method not in METHODS:
+        return Facts(Kind.ANY)
+    state = (
+        params.get("sagaToken" if method == "tools/resumeSaga" else "requestState") if type(params) is dict else None
+    )
+    call = token.named(state) if type(state) is str else None
+    return Facts(Kind.START) if call is None else Facts(Kind.RETRY, call)
+
+
+def test_a_router_reads_what_json_reads() -> None:
+    made = bodies()
+    headers = [(b"host", b"h"), (b"mcp-protocol-version", b"2026-07-28")]
+    found = [request_facts.read(Request(RequestHead(b"POST", b"/mcp", headers, ""), data)) for _, data in made]
+    wrong = {
+        spelling
+        for (spelling, data), facts in zip(made, found, strict=True)
+        # What is no request goes to any node, as a start does.
+        if facts != meant(data) and not (type(json.loads(data).get("params")) is not dict and facts.kind is Kind.ANY)
+    }
+    assert wrong == set() and {facts.kind for facts in found} == {Kind.START, Kind.RETRY, Kind.ANY}
+
+
+def test_a_node_reads_what_json_reads() -> None:
+    read = 0
+    for spelling, data in bodies():
+        try:
+            body = json.loads(data)
+        except ValueError:
+            body = None
+        names = {} if body is None or type(body["params"]) is not dict else body["params"]
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        headers = [(b"mcp-protocol-version", b"2026-07-28")]
+        if body is not None:
+            headers.append((b"mcp-method", body["method"].encode()))
+            headers += [(b"mcp-name", str(names.get("name", "")).encode())] if names else []
+        whole = data if body is None or not names else json.dumps({**body, "params": {**names, "_meta": meta}}).encode()
+        found = classify.ordinary(headers, whole)
+        assert (found is not None) == bool(names), spelling
+        if found is not None:
+            assert repr(found.params) == repr({**names, "_meta": meta}), spelling
+            read += 1
+    assert read > 100
+
+
+async def post(caller: Caller, envelope: Envelope, spelled: Callable[[str], bytes]) -> Reply:
+    async with httpx2.AsyncClient(verify=False, timeout=60) as http:
+        response = await http.post(caller.url, content=spelled(json.dumps(envelope.body)), headers=envelope.headers)
+    return Reply(response.status_code, response.headers, response.json())
+
+
+@pytest.fixture
+async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, Site]]:
+    async with fleet(redis, tmp_path.name, "a", "b", route_headers=True) as sites:
+        yield sites["a"], sites["b"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+async def test_an_answer_reaches_its_call_in_any_spelling(spelling: str, pair: tuple[Site, Site]) -> None:
+    """At its node, and at another one, which passes it on as it came."""
+    a, b = pair
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        for caller in (at_a, at_b):
+            asked = await at_a.call("ask")
+            params = {"name": "ask", "arguments": {}, "requestState": asked.token}
+            answers = {"inputResponses": asked.accept(word=HALF)}
+            reply = await post(caller, caller.envelope("tools/call", {**params, **answers}), SPELLINGS[spelling])
+            assert reply.text == f"{HALF} at a", reply.message
+
+
+WAYS: dict[str, dict[str, Any]] = {"held": {}, "rebuilt": {"rehearse": True}, "replayed": {"strategy": "replay"}}
+
+
+@pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS)
+async def test_half_a_pair_goes_through_questions_answers_and_results(settings: dict[str, Any]) -> None:
+    """As the SDK alone lets it through in questions that a handler returns."""
+
+    @framehold.reentrant
+    async def ask(value: Any, ctx: Context) -> str:
+        """Ask with what came, twice."""
+        first = said(await ctx.elicit(f"{HALF}: {value}?", Word))
+        url = await ctx.elicit_url(f"{HALF}?", f"https://example.com/{first}", "id")
+        return json.dumps([first, url.action, value])
+
+    async with stage(ask, **settings) as client:
+
+        async def send(before: Reply | None = None, **answers: Any) -> Reply:
+            params: dict[str, Any] = {"name": "ask", "arguments": {"value": HALF}}
+            if before is not None:
+                params |= {"requestState": before.token, "inputResponses": answers}
+            return await post(client, client.envelope("tools/call", params), SPELLINGS["UTF-8"])
+
+        reply = await send()
+        assert reply.messages == [f"{HALF}: {HALF}?"]
+        reply = await send(reply, **reply.accept(word=HALF))
+        assert reply.messages == [f"{HALF}?"]
+        reply = await send(reply, **{key: {"action": "accept"} for key in reply.asked})
+        assert json.loads(reply.text) == [HALF, "accept", HALF]
