@@ -98,6 +98,11 @@ class Keeper:
             self._until[code] = math.inf
             logger.warning(_NOT_KEPT, handler.tool, error)
             return
+        except OSError as error:
+            # Its source can't be read: the process is out of descriptors, say. Later it may be.
+            self._until[code] = self._clock() + lifetime + RETRY_SECONDS
+            logger.warning(_NOT_KEPT, handler.tool, error)
+            return
         sealed = self._sealer.seal("code", data, call=code, n=0, kind="code", key="")
         try:
             await self._store.keep_code(code, sealed, 2 * lifetime)

@@ -51,6 +51,7 @@ _FORGOTTEN = (
     "call %s of %r: the store has no record of it that is whole, though its token is valid; its client is told that it "
     "is lost, unless the node that the token names restores it"
 )
+_UNSENT = "call %s: its %s was not sent; it is sent again with the next renewal of the node lease"
 _UNANSWERED = (
     "call %s: the store did not answer a %s: its frame, if it has one, stays and is written when the store is back; "
     "its client is told to try again (%s)"
@@ -111,10 +112,16 @@ class CallRecords:
             self._send(slot, write, terms)
 
     async def _keep_and_write(self, slot: Slot, write: fx.Write, terms: writes.Terms) -> None:
-        """Send a write that names code which the store does not keep yet."""
-        await self.keeper.keep(slot.handler, terms.record_ttl)
-        if slot.call.outbox.in_flight is write:
-            self._send(slot, write, terms)
+        """Send a write that names code which the store does not keep yet. If anything is raised here, the write counts
+        as one that the store left unanswered: it is sent again with the next renewal."""
+        try:
+            await self.keeper.keep(slot.handler, terms.record_ttl)
+            if slot.call.outbox.in_flight is write:
+                self._send(slot, write, terms)
+        except Exception:
+            logger.exception(_UNSENT, prefix(slot.call.id), write.op.value, extra=slot.log_fields)
+            if slot.call.outbox.in_flight is write:
+                self._feed(slot, ev.StoreDown(slot.may_run()))
 
     def _send(self, slot: Slot, write: fx.Write, terms: writes.Terms) -> None:
         if slot.packed is None or slot.packed[0] is not write:

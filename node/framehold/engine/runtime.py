@@ -371,12 +371,19 @@ class Runtime:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP)
-            for slot, event in self.table.due(clock.now()):
-                self.feed(slot, event)
-            self._gate.release_slow(clock.now())
-            await self.eviction.sweep()
-            if isinstance(self.heartbeat, Alone):
-                run_all(self.after_renewal)
+            try:
+                await self._sweep_once()
+            except Exception:
+                # Without this the task would end, and no limit in time would be kept, without a log line.
+                logger.exception("a bug in the sweep of calls that are due; the next one begins as ever")
+
+    async def _sweep_once(self) -> None:
+        for slot, event in self.table.due(clock.now()):
+            self.feed(slot, event)
+        self._gate.release_slow(clock.now())
+        await self.eviction.sweep()
+        if isinstance(self.heartbeat, Alone):
+            run_all(self.after_renewal)
 
 
 def run_all(actions: Iterable[Callable[[], None]]) -> None:

@@ -36,11 +36,16 @@ class Tasks:
         self._effects: set[asyncio.Task[None]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a coroutine as a task, and keep a reference to the task until it ends."""
+        """Run a coroutine as a task, and keep a reference to the task until it ends. What it raises is logged."""
         task = asyncio.get_running_loop().create_task(coroutine, name="framehold")
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a background task of this node ended by a bug: %r", task.get_coro(), exc_info=error)
 
     def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
         """Run an effect in a task that is not cancelled with its request or its frame. A closing node waits for it."""

@@ -1,0 +1,123 @@
+"""A write of a call is never lost silently: the process is out of descriptors, or a bug is met on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.engine import runtime
+from tests.node.nodes import KEY, node
+from tests.node.stage import Word, said, stage
+from tests.processes import until
+from tests.store.server import RedisServer
+from tests.wire import Caller
+
+pytestmark = pytest.mark.anyio
+SOON = 20.0
+SERVER = """
+import framehold
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+class Word(BaseModel):
+    word: str
+
+mcp = MCPServer("marked")
+
+@mcp.tool()
+@framehold.reentrant
+async def ask(ctx: Context) -> str:
+    return (await ctx.elicit("Which word?", Word)).data.word
+
+@mcp.tool()
+async def plain() -> str:
+    return "here"
+"""
+
+
+@framehold.reentrant
+async def ask(ctx: Context) -> str:
+    return said(await ctx.elicit("Which word?", Word))
+
+
+async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServer, tmp_path: Path) -> None:
+    """The first call of a marked tool, whose code is to be kept, over a connection that is open already."""
+    target = tmp_path / "server.py"
+    target.write_text(SERVER)
+    async with (
+        node(str(target), tmp_path, store_url=redis.url, namespace=tmp_path.name, node_id="one") as child,
+        Caller(child.url) as caller,
+    ):
+        assert (await caller.call("plain")).text == "here"
+        usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+        # Not one is left: the lowest limit that lets what is open stay open.
+        taken = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (taken, usual[1]))
+        async with asyncio.timeout(SOON):
+            asked = await caller.call("ask")
+            done = await caller.retry("ask", asked.token, asked.accept(word="word"))
+        assert done.text == "word", child.log()
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
+
+
+class Failing:
+    """Raises once in the place of a method."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception) -> None:
+        self.met, usual = 0, getattr(owner, name)
+
+        def method(*arguments: Any, **named: Any) -> Any:
+            self.met += 1
+            if self.met == 1:
+                raise error
+            return usual(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, method)
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), RuntimeError("a bug")], ids=["limit", "bug"])
+async def test_code_that_can_not_be_kept_costs_no_call(
+    error: Exception,
+    redis: RedisServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The park is sent again with the next renewal, or without the code."""
+    async with stage(ask, store_url=redis.url, namespace=tmp_path.name, keys=(KEY,), lease_ttl=1.0) as client:
+        failing = Failing(monkeypatch, client.runtime._keeper, "_keep", error)
+        async with asyncio.timeout(SOON):
+            asked = await client.call("ask")
+            while asked.status == 503:
+                asked = await client.call("ask")
+            assert (await client.retry("ask", asked.token, asked.accept(word="word"))).text == "word"
+    assert failing.met == 2 and "its commit was not sent" in caplog.text
+
+
+async def test_a_bug_in_the_sweep_ends_no_sweep(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(runtime, "SWEEP", 0.01)
+    async with stage(ask) as client:
+        failing = Failing(monkeypatch, client.runtime.table, "due", RuntimeError("a bug"))
+        await until(lambda: failing.met > 2, "further sweeps")
+    assert "a bug in the sweep" in caplog.text
+
+
+async def test_a_background_task_that_ends_by_a_bug_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """At once, and not when the collector finds it."""
+
+    async def broken() -> None:
+        raise RuntimeError("a bug")
+
+    async with stage(ask) as client:
+        client.runtime.tasks.spawn(broken())
+        await until(lambda: "a background task of this node ended by a bug" in caplog.text, "the line")
