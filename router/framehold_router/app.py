@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from aiohttp import web
 
@@ -40,6 +38,7 @@ from .http.server import Front, serve
 from .http.upstream import Upstream
 from .metrics import Metrics, counting, page
 from .models.events import LogEntry
+from .own_folder import own_folder
 from .pages import end_streams, pages, serve_pages
 from .routing import request_facts
 from .routing.counted_relay import CountedRelay
@@ -182,8 +181,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application) -> str:
     """Serve the pages on a Unix socket in a temporary folder, and return its path; `stack` ends both."""
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="framehold-router-"))
-    path = str(Path(folder) / "pages")
+    path = str(stack.enter_context(own_folder()) / "pages")
     await stack.enter_async_context(serve_pages(shown, path))
     return path
 
