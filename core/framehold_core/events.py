@@ -19,7 +19,7 @@ from .requests import Evidence, Stored, Verdict
 
 
 class Answer(NamedTuple):
-    """One well-formed answer: the digest and the bytes of its canonical JSON."""
+    """One well-formed answer: its digest (`journal.answer_digest`), and its canonical JSON as bytes."""
 
     key: str
     digest: str

@@ -15,6 +15,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import json
+import operator
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -28,6 +29,9 @@ _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 VERSION = 2
 """The newest format of an entry. An entry of the kind EFFECT has it; all others have 1, as earlier releases read
 them."""
+_EXACT = 2**53
+"""From here on a double is not each integer: a number is what is written."""
+_ACCEPTED = "accept"
 GENESIS = ""
 """The history of an empty journal."""
 
@@ -145,6 +149,37 @@ def chain(history: str, encoded: Iterable[bytes]) -> str:
 def canonical(value: object) -> bytes:
     """JSON with one spelling per value, for digests. Takes every value that JSON can carry."""
     return _JSON.encode(value).encode("ascii")
+
+
+def in_one_way(value: Any) -> Any:
+    """A JSON value with one number for all ways to write it: 1 for 1.0 and 1e0, up to where a double is exact (2^53).
+    The value itself if it is so already, or is nested too deep to be looked at."""
+    try:
+        return _in_one_way(value)
+    except RecursionError:
+        return value
+
+
+def _in_one_way(value: Any) -> Any:
+    kind = type(value)
+    if kind is float:
+        return int(value) if value.is_integer() and abs(value) < _EXACT else value
+    if kind is dict:
+        changed = {key: new for key, item in value.items() if (new := _in_one_way(item)) is not item}
+        return {**value, **changed} if changed else value
+    if kind is list:
+        items = [_in_one_way(item) for item in value]
+        return value if all(map(operator.is_, items, value)) else items
+    return value
+
+
+def answer_digest(raw: Any) -> str:
+    """The digest by which a client's answer (a JSON value) is compared with another one. What says the same has one
+    digest: numbers however they are written; content that counts only where a form was accepted; `_meta` never."""
+    if type(raw) is dict:
+        counts = raw.get("action", _ACCEPTED) == _ACCEPTED
+        raw = {name: item for name, item in raw.items() if name != "_meta" and (counts or name != "content")}
+    return digest(canonical(in_one_way(raw)))
 
 
 def digest(data: bytes) -> str:

@@ -175,3 +175,59 @@ def test_the_order_of_keys_changes_no_digest(value: dict[str, int]) -> None:
 def test_fingerprints_tell_their_parts_apart() -> None:
     parts = [("a", "b"), ("ab",), ("a", "b", ""), (["a", "b"],), ("a", None), ("a", 1), ("a", "1")]
     assert len({journal.fingerprint(*item) for item in parts}) == len(parts)
+
+
+def elicited(content: object, action: str = "accept", **more: object) -> dict[str, object]:
+    return {"action": action, "content": content, **more}
+
+
+SAME = {
+    "an integer and a double": (elicited({"n": 1}), elicited({"n": 1.0})),
+    "an exponent": (elicited({"n": 100}), elicited({"n": 1e2})),
+    "nothing, with a sign": (elicited({"n": 0}), elicited({"n": -0.0})),
+    "the last exact ones": (elicited([2**53 - 1, 1 - 2**53]), elicited([float(2**53 - 1), float(1 - 2**53)])),
+    "within lists and objects": (elicited([{"a": [1, {"b": 2.0}]}]), elicited([{"a": [1.0, {"b": 2}]}])),
+    "the order of keys": (elicited({"a": 1, "b": 2}), elicited({"b": 2.0, "a": 1.0})),
+    "other meta": (elicited({}, _meta={"trace": 1}), elicited({}, _meta={"trace": 2})),
+    "meta or none": (elicited({}), elicited({}, _meta={})),
+    "declined with content": (elicited(None, "decline"), {"action": "decline"}),
+    "cancelled with content": (elicited({"n": 1}, "cancel"), {"action": "cancel"}),
+    "a sample": ({"role": "user", "content": {"n": 1.0}}, {"content": {"n": 1}, "role": "user", "_meta": None}),
+}
+OTHER = {
+    "a number and a text": (elicited({"n": 1}), elicited({"n": "1"})),
+    "a number and a truth": (elicited({"n": 1}), elicited({"n": True})),
+    "two doubles": (elicited({"n": 0.1}), elicited({"n": 0.1 + 2**-50})),
+    "beyond what a double holds": (elicited({"n": 2**53 + 1}), elicited({"n": 2**53})),
+    "beyond it, as written": (elicited({"n": 2**53}), elicited({"n": float(2**53)})),
+    "content that counts": (elicited({"n": 1}), elicited({"n": 2})),
+    "a decline and an accept": (elicited({}), elicited({}, "decline")),
+    "samples of other content": ({"role": "user", "content": {"n": 1}}, {"role": "user", "content": {"n": 2}}),
+    "meta of the content": (elicited({"_meta": 1}), elicited({"_meta": 2})),
+    "composed and decomposed": (elicited({"a": "\u00e9"}), elicited({"a": "e\u0301"})),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), SAME.values(), ids=SAME)
+def test_answers_that_say_the_same_have_one_digest(one: object, other: object) -> None:
+    assert journal.answer_digest(one) == journal.answer_digest(other)
+    assert journal.answer_digest(journal.parse(journal.canonical(one))) == journal.answer_digest(other)
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER.values(), ids=OTHER)
+def test_answers_that_say_something_else_have_another(one: object, other: object) -> None:
+    assert journal.answer_digest(one) != journal.answer_digest(other)
+
+
+@given(values)
+def test_a_value_in_one_way_is_the_same_value(value: object) -> None:
+    """Python's `==` compares numbers by value. What is in one way already is not copied."""
+    written = journal.in_one_way(value)
+    assert written == value and journal.in_one_way(written) is written
+
+
+def test_a_value_that_is_too_deep_is_left_as_it_is() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert journal.in_one_way(deep) is deep

@@ -23,10 +23,9 @@ def given(answers: Mapping[str, Any]) -> tuple[ev.Answer, ...]:
         MalformedAnswer: an answer can't be written as JSON.
     """
     try:
-        data = {key: journal.canonical(raw) for key, raw in answers.items()}
+        return tuple(ev.Answer(key, journal.answer_digest(raw), journal.canonical(raw)) for key, raw in answers.items())
     except (RecursionError, ValueError) as error:
         raise MalformedAnswer(f"an answer can't be read ({type(error).__name__}); no answer was taken") from None
-    return tuple(ev.Answer(key, journal.digest(text), text) for key, text in data.items())
 
 
 def parsed(slot: Slot, round_: int, answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from ..code.authors import Authors
 from ..code.codes import Codes
 from ..config import Settings, load, with_arguments
 from ..sdk import form_schemas
+from ..sdk.boundary import Boundary
 from ..sdk.replies import Misdirected
 from ..sdk.session import Ctx
 from ..sdk.state_codec import PrefixCodec
@@ -118,8 +119,11 @@ def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBounda
     boundary = next((item for item in server.middleware if isinstance(item, RequestStateBoundary)), None)
     if boundary is None:
         fresh = RequestStateSecurity(keys=settings.secrets()) if settings.keys else RequestStateSecurity.ephemeral()
-        boundary = RequestStateBoundary(fresh, default_audience=server.name)
+        boundary = Boundary(fresh, default_audience=server.name)
         server.middleware.append(boundary)
+    elif type(boundary) is RequestStateBoundary:
+        # It stays the author's own object, with the policy that he gave it.
+        boundary.__class__ = Boundary
     security: RequestStateSecurity | None = getattr(boundary, "_security", None)
     if not isinstance(security, RequestStateSecurity):
         raise ConfigError(f"this release of mcp keeps its request-state policy elsewhere; use mcp {TESTED}")

@@ -67,6 +67,7 @@ TOUCHED = {
     | {"_resources"},
     "http/kernel.py": {"_serialize", "_stamp_server_info"},
     "http/session_affinity.py": {"_admit_session", "_server_instances", "_session_owners"},
+    "sdk/boundary.py": {"_seal", "_unseal"},
     "sdk/tool_shortcut.py": {"_handle_call_tool", "_subscriptions", "_tool_manager"},
     "telemetry/tracing.py": {"_TRACER_PROVIDER"},
     "wires/legacy_session.py": {"_connection", "_request_outbound"},
@@ -171,6 +172,15 @@ def test_a_boundary_holds_its_policy() -> None:
     assert isinstance(policy.codec, AESGCMRequestStateCodec)
     assert "security.codec" in inspect.getsource(RequestStateBoundary), CHANGED + "the codec is no longer read late"
     assert policy.ttl == 600
+
+
+def test_a_boundary_reads_the_arguments_of_the_context_that_it_is_given() -> None:
+    """Where it opens a state, and where it seals the first one of a call; and it leaves that context as it is."""
+    parts = [getattr(RequestStateBoundary, name) for name in ("_unseal", "_seal")]
+    assert list(map(names, parts)) == [["ctx"], ["ctx", "state", "binding"]], CHANGED + "the boundary"
+    source = inspect.getsource(RequestStateBoundary)
+    assert source.count("_request_identity(ctx.method, ctx.params)") == 2, CHANGED + "what a state is bound to"
+    assert source.count("self._unseal(ctx)") == 1 and source.count("self._seal(ctx, state, binding)") == 2
 
 
 def test_a_codec_gets_the_claims_as_json() -> None:
