@@ -109,7 +109,8 @@ async def running(
             max_attempts=settings.max_attempts,
         )
         shown = pages(sources, settings.admin_token, page(metrics, health))
-        relay = _relay(metrics, placer, upstream, trust, settings, await _serve_on_socket(stack, shown))
+        place = await _serve_on_socket(stack, shown, settings.max_head)
+        relay = _relay(metrics, placer, upstream, trust, settings, place)
         front = await _serve_ports(stack, relay, settings, listening, admin)
         try:
             yield front
@@ -179,10 +180,10 @@ async def _end(task: asyncio.Task[None]) -> None:
     await asyncio.wait((task,))
 
 
-async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application) -> str:
+async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application, max_head: int) -> str:
     """Serve the pages on a Unix socket in a temporary folder, and return its path; `stack` ends both."""
     path = str(stack.enter_context(own_folder()) / "pages")
-    await stack.enter_async_context(serve_pages(shown, path))
+    await stack.enter_async_context(serve_pages(shown, path, max_head))
     return path
 
 

@@ -143,6 +143,10 @@ class RouterSettings(FleetSettings):
     """Bytes of incomplete bodies from all clients together."""
     max_connections: int = Field(10_000, gt=0)
     """Connections of clients at once."""
+    max_head: int = Field(32 * 1024, ge=4096, le=1024 * 1024)
+    """Bytes of a request's head: its first line and its headers."""
+    max_headers: int = Field(100, ge=20)
+    """Headers of a request."""
     history: bool = True
     """Whether the figures of the fleet are kept in the store, for a day."""
     tradeoff_report: str = ""

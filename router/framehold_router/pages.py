@@ -20,7 +20,7 @@ from .api.routes import need_of
 from .api.serve import Api, in_json
 from .api.sources import Sources
 from .dashboard import Dashboard, assets
-from .http.request_reader import MAX_HEAD, MAX_LINE
+from .http.request_reader import MAX_LINE
 from .models.nodes import ErrorView
 
 _log = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ def pages(sources: Sources, token: SecretStr | None = None, metrics: Handler | N
 
 
 @asynccontextmanager
-async def serve_pages(app: web.Application, path: str) -> AsyncIterator[None]:
-    """Serve `app` on a Unix socket for as long as the context is open.
+async def serve_pages(app: web.Application, path: str, max_head: int) -> AsyncIterator[None]:
+    """Serve `app` on a Unix socket for as long as the context is open. `max_head` is the limit of the public port.
 
     A socket that is left at `path` is replaced. Every process that can connect is served: use a private folder.
 
@@ -62,7 +62,7 @@ async def serve_pages(app: web.Application, path: str) -> AsyncIterator[None]:
         shutdown_timeout=_SHUTDOWN,
         # Above the limits of the public port: aiohttp would log the first bytes of a request that it refuses.
         max_line_size=2 * MAX_LINE,
-        max_field_size=2 * MAX_HEAD,
+        max_field_size=2 * max_head,
         # Decompressing a body of a megabyte can block the loop for a second, even before the access check.
         auto_decompress=False,
     )

@@ -217,7 +217,7 @@ async def test_who_has_left_takes_nobodys_place(
     monkeypatch.setattr(stream, "MAX_READERS", 2)
     stage, path = Stage(stack), str(tmp_path / "stream.sock")
     # As routers serve it: aiohttp's own server of tests cancels what serves a reader who leaves.
-    await stack.enter_async_context(serve_pages(stage.app(), path))
+    await stack.enter_async_context(serve_pages(stage.app(), path, 32 * 1024))
     http = aiohttp.ClientSession("http://router", connector=aiohttp.UnixConnector(path))
     client = await stack.enter_async_context(http)
     async with AsyncExitStack() as leaving:

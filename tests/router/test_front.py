@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -262,6 +263,23 @@ async def test_a_head_within_the_limits_passes() -> None:
         assert (await it.ask(data)).status == 200
         assert upstream.requests[0].first == b"GET %b HTTP/1.1" % target
         assert len(upstream.requests[0].all(b"x")) == 99
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines", "named"),
+    [
+        ({"max_head": 5000}, [b"x: " + b"a" * 6000], b"FRAMEHOLD_MAX_HEAD)"),
+        ({"max_headers": 30}, [b"x: a"] * 30, b"FRAMEHOLD_MAX_HEADERS)"),
+    ],
+    ids=["bytes", "headers"],
+)
+async def test_the_limits_of_a_head_are_settings(settings: dict[str, Any], lines: list[bytes], named: bytes) -> None:
+    """The response names them, and with other ones the same head passes."""
+    async with node(echo) as upstream, router(upstream.address, **settings) as it:
+        refused = await it.all(with_headers(*lines))
+        assert refused.startswith(b"HTTP/1.1 431 ") and named in refused
+    async with node(echo) as upstream, router(upstream.address, max_head=100_000, max_headers=300) as it:
+        assert (await it.ask(with_headers(b"y: " + b"a" * 50_000, *[b"x: a"] * 200))).status == 200
 
 
 @pytest.mark.parametrize("sent", [1, 40, len(post()) - 1], ids=["line", "head", "body"])

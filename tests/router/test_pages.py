@@ -315,7 +315,7 @@ async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> N
     """For as long as the context is open; one that a killed router left behind is replaced."""
     path = tmp_path / "pages.sock"
     for _ in range(2):
-        async with serve_pages(pages(await cast.sources()), str(path)):
+        async with serve_pages(pages(await cast.sources()), str(path), 32 * 1024):
             async with (
                 aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as http,
                 http.get("http://router/healthz") as response,
@@ -330,7 +330,7 @@ async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> N
 async def test_a_socket_that_can_not_be_bound_is_an_error(cast: Cast, tmp_path: Path) -> None:
     """And leaves nothing open."""
     with pytest.raises(OSError):
-        async with serve_pages(pages(await cast.sources()), str(tmp_path / "no" / "folder")):
+        async with serve_pages(pages(await cast.sources()), str(tmp_path / "no" / "folder"), 32 * 1024):
             pytest.fail("served nowhere")
 
 

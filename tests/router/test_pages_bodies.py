@@ -13,13 +13,15 @@ import aiohttp
 import pytest
 
 from framehold_router.collect.node_client import QUICK_BYTES, NodeClient
-from framehold_router.http.request_reader import MAX_HEAD, MAX_LINE
+from framehold_router.config import RouterSettings
+from framehold_router.http.request_reader import MAX_LINE
 from framehold_router.models.calls import LeasesView
 from framehold_router.pages import pages, serve_pages
 from tests.router.cast import TRUST, cast_of, member
 
 pytestmark = pytest.mark.anyio
 
+MAX_HEAD = RouterSettings().max_head
 LOOKUP = json.dumps({"token": "t"}).encode()
 
 
@@ -30,7 +32,10 @@ async def http(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncIterato
     async with cast_of() as cast:
         app = pages(await cast.sources())
         connector = aiohttp.UnixConnector(path)
-        async with serve_pages(app, path), aiohttp.ClientSession("http://router", connector=connector) as made:
+        async with (
+            serve_pages(app, path, MAX_HEAD),
+            aiohttp.ClientSession("http://router", connector=connector) as made,
+        ):
             yield made
     assert not caplog.get_records("call")
 

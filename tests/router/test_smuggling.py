@@ -195,7 +195,7 @@ def taken(reader: Reader) -> Read:
 
 def read(pieces: list[bytes], *, forgets: bool = False) -> list[Read]:
     """What a reader makes of these reads. With `forgets` it recognises no head that is repeated."""
-    reader, found = Reader(1 << 20), []
+    reader, found = Reader(1 << 20, 32 * 1024, 100), []
     for piece in pieces:
         while piece:
             if forgets:
@@ -271,7 +271,7 @@ REPEATED = WRITTEN % (b"", b"5", b"1", b"first")
 )
 def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) -> None:
     """Also when the head that was read before differs in the digits of its length only."""
-    reader = Reader(1 << 20)
+    reader = Reader(1 << 20, 32 * 1024, 100)
     assert reader.feed(REPEATED) == len(REPEATED)
     reader.take("peer")
     with pytest.raises(Refused):
@@ -280,7 +280,7 @@ def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) ->
 
 def test_a_repeated_head_is_read_once() -> None:
     """It is the same object, until KEPT others came or it is forgotten."""
-    reader = Reader(1 << 20)
+    reader = Reader(1 << 20, 32 * 1024, 100)
 
     def head(*pieces: bytes) -> RequestHead:
         for piece in pieces:
@@ -303,7 +303,7 @@ def test_a_repeated_head_is_read_once() -> None:
 
 def test_heads_that_are_never_repeated_are_kept_rarely() -> None:
     """A client that begins to repeat its head is recognised all the same."""
-    reader = Reader(1 << 20)
+    reader = Reader(1 << 20, 32 * 1024, 100)
     for number in range(10 * PATIENCE):
         reader.feed(WRITTEN % (b"", b"5", b"number %d" % number, b"other"))
         reader.take("peer")

@@ -70,7 +70,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, front: ConnectionServer) -> None:
         self._front = front
         self._clock = front.loop.time
-        self._reader = Reader(front.settings.max_body)
+        settings = front.settings
+        self._reader = Reader(settings.max_body, settings.max_head, settings.max_headers)
         self._response: Response | None = None
         self._peer = ""
         self._rest = b""

@@ -27,9 +27,6 @@ from .repeated import Repeated
 
 MAX_LINE = 8 * 1024
 """The longest target of a request, in bytes."""
-MAX_HEAD = 32 * 1024
-"""The longest head, and the most bytes between two pieces of a chunked body."""
-MAX_HEADERS = 100
 
 _EMPTY_LINE = b"\r\n\r\n"
 _SPECIAL = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
@@ -50,13 +47,14 @@ class Reader:
     `version` belong to that request. A request always has exactly one Host header."""
 
     __slots__ = (
-        "_body", "_chunked", "_declared", "_due", "_fed", "_fresh", "_headers", "_host", "_max_body", "_method",
-        "_parser", "_read", "_refusal", "_repeat", "_repeated", "_tail", "_upgrading", "_url", "expects", "keep_alive",
-        "version", "whole",
+        "_body", "_chunked", "_declared", "_due", "_fed", "_fresh", "_headers", "_host", "_max_body", "_max_head",
+        "_max_headers", "_method", "_parser", "_read", "_refusal", "_repeat", "_repeated", "_tail", "_upgrading",
+        "_url", "expects", "keep_alive", "version", "whole",
     )  # fmt: skip
 
-    def __init__(self, max_body: int) -> None:
-        self._max_body = max_body
+    def __init__(self, max_body: int, max_head: int, max_headers: int) -> None:
+        """`max_head` is also the most bytes between two pieces of a chunked body."""
+        self._max_body, self._max_head, self._max_headers = max_body, max_head, max_headers
         self._parser = HttpRequestParser(self)
         self._refusal: Refused | None = None
         self._method = b""
@@ -106,8 +104,9 @@ class Reader:
                 self._ignore_upgrade()
             except HttpParserError as error:
                 raise (self._refusal or Refused(400, f"Malformed request ({error}); it was not read")) from None
-            if self._fed > MAX_HEAD and not self.whole:
-                raise Refused(431, f"More than {MAX_HEAD} bytes of head or framing; the request was not read")
+            if self._fed > self._max_head and not self.whole:
+                what = f"More than {self._max_head} bytes of head or framing (FRAMEHOLD_MAX_HEAD)"
+                raise Refused(431, f"{what}; the request was not read")
             start = end
         if fresh and self.whole and start == size:
             self._read = data
@@ -234,8 +233,10 @@ class Reader:
         parser = self._parser
         self.version = parser.get_http_version()
         self._method = parser.get_method()
-        if len(self._headers) > MAX_HEADERS or self._fed > MAX_HEAD:
-            limits = f"{MAX_HEADERS} headers or {MAX_HEAD} bytes"
+        if len(self._headers) > self._max_headers or self._fed > self._max_head:
+            limits = (
+                f"{self._max_headers} headers (FRAMEHOLD_MAX_HEADERS) or {self._max_head} bytes (FRAMEHOLD_MAX_HEAD)"
+            )
             self._refuse(431, f"The head of the request has more than {limits}; it was not read")
         if self.version != "1.1":
             if self._host is None:
