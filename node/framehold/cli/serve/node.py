@@ -33,6 +33,8 @@ from .target import app_of
 logger = logging.getLogger("framehold")
 _CUT_SHORT = 1
 """The exit code of a process that didn't end by itself within a lease's life after its name was taken."""
+_TOLD = 0.2
+"""Seconds in which the store hears that this node leaves, and routers read that."""
 GRACE = 10.0
 """Seconds that running rounds have to end after Ctrl-C."""
 
@@ -168,6 +170,9 @@ class Server(uvicorn.Server):
                 group.create_task(asyncio.sleep(settings.drain_at_least if is_ordered else 0.0))
                 group.create_task(self._runtime.drain(timeout, parked=is_ordered))
             await self._runtime.end()
+            if self._runtime.draining.shared:
+                # A client whose stream ends listens again at once, and a router must not send it here.
+                await asyncio.sleep(_TOLD)
             end_streams(self._server)
             await self._runtime.draining.wait_for_responses(deadline - clock.now())
         except Exception:
