@@ -1,8 +1,8 @@
 """Paused tools: when a tool is paused by itself (docs/protocol.md, rule 27).
 
-A process that ended is held against a tool if a call of the tool had been taken over by that process, and had not moved
-on since: `attempts` of its record says that another process had ended in the same round before. The first of these ends
-is counted once for each tool, since every later one proves it. One end proves nothing: all calls of that process, of
+A process that ended is held against a tool if a call of the tool was a suspect when that process took it over, and has
+not moved on since: it was the only suspect that ran there. `attempts` of its record says so. The end before that one is
+added once for each tool: the call ran there too, beside others. One end proves nothing: all calls of that process, of
 all tools, stood there. Nor do several where a call of the tool that was taken over has moved on meanwhile: its handler
 was entered again, and its process lived.
 """
@@ -28,6 +28,11 @@ class Pause(NamedTuple):
     by: str
     why: str
 
+    @property
+    def whose(self) -> str:
+        """Who paused the tool, for people: "the tool is paused by ..."."""
+        return "an operator" if self.by == OPERATOR else "the server itself, since its calls ended several processes"
+
 
 class Tools(NamedTuple):
     """The paused tools in order of their names, and the tools that the end of a process is held against."""
@@ -39,7 +44,7 @@ class Tools(NamedTuple):
 def is_blamed(record: Record) -> bool:
     """Whether the end of the process that `record` names is held against the tool of the call. The caller knows that
     this process is gone."""
-    return record.attempts > 0
+    return record.attempts > 1
 
 
 def add_death(deaths: Mapping[str, float], boot: str, now: float) -> dict[str, float]:

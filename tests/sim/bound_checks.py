@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from framehold_core.call import Phase
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Claim, Commit, Evidence, Record, Reply, Request, Stored, Verdict
 
@@ -22,6 +23,9 @@ MAX_CLAIMS, MAX_HOPS, MAX_TRIES = 5, 1, 3
 """Claims of one round, nodes that pass a request on, and times that one of them does: as docs/protocol.md has them,
 whatever the code says."""
 
+ALONE = 0.3
+"""Seconds for which a suspect that was entered is the only one, clocks allowed for."""
+
 
 class BoundWatch:
     """What was minted, claimed and passed on. `fail` stops the schedule."""
@@ -33,6 +37,7 @@ class BoundWatch:
         self._claims: dict[tuple[str, int], int] = {}
         self._reported: set[str] = set()
         self._forgiven: set[str] = set()
+        self._entered_at: dict[Slot, float] = {}
         self._blamed: dict[tuple[str, int], int] = {}
         """Claims of a round, since what was held against its handler was forgotten, from processes that ended in it."""
 
@@ -54,7 +59,7 @@ class BoundWatch:
             self._claims[place] = self._claims.get(place, 0) + 1
         self.i9_stuck_at_five(place, reply)
         ended = request.evidence is Evidence.GONE or (request.evidence is Evidence.OWNER and not own)
-        held = before.record.attempts and before.record.head.boot not in self._forgiven
+        held = before.record.attempts > 1 and before.record.head.boot not in self._forgiven
         if reply.verdict is Verdict.OK and ended and held:
             self._blamed[place] = self._blamed.get(place, 0) + 1
             self.i9_paused(place)
@@ -101,10 +106,21 @@ class BoundWatch:
 
     def i9_paused(self, place: tuple[str, int]) -> None:
         """A handler that has ended as many processes as it may is paused, and not entered (rule 27). Of the processes
-        that it ended, the first is not known for it, and the last is not claimed from."""
+        that it ended alone, the last is not claimed from, and the one before the first counts too."""
         limit = self._world.plan.poison
         if limit and self._blamed[place] > limit - 2:
             self._fail("I9 bounded", f"round {place[1]} of {place[0]} goes on, though {limit} processes ended in it")
+
+    def i9_alone(self, slot: Slot, slots: dict[str, Slot]) -> None:
+        """A call that is entered by a claim which leaves its attempts above 1 is the only such call of its process that
+        has not moved on (rule 27). One that has stood there for as long as a suspect waits does not count."""
+        if not _is_suspect(slot):
+            return
+        self._entered_at[slot] = self._world.now
+        since = self._world.now - ALONE
+        others = [item for item in slots.values() if item is not slot and _is_suspect(item)]
+        if any(self._entered_at.get(item, 0.0) > since for item in others):
+            self._fail("I9 bounded", f"{slot.call.id} is entered beside another suspect")
 
     def i9_bounded(self, slot: Slot, slots: dict[str, Slot]) -> None:
         """A node has no more calls than it has room for; a call has no more writes in line than its handler has steps,
@@ -131,3 +147,11 @@ class BoundWatch:
         lapsed = owner is not None and (owner.boot, owner.inc != record.incarnation) == (record.head.boot, True)
         if lapsed and evidence is Evidence.GONE:
             self._fail("lapse", f"{record.owner} runs a call, has lapsed and is registered anew, and is taken for dead")
+
+
+def _is_suspect(slot: Slot) -> bool:
+    """Whether a call was claimed after the ends of several processes, and stands in the same round yet."""
+    claimed = slot.claimed
+    if claimed is None or claimed.record.attempts < 2 or slot.frame is None:
+        return False
+    return slot.call.phase is not Phase.PARKED and slot.call.round == claimed.record.round

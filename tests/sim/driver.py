@@ -84,6 +84,10 @@ class Driver:
         self._go_on(slot)
         if self._process.draining and slot.call.phase is Phase.PARKED:
             self._step(slot, Drain())
+        if slot.call.phase is Phase.PARKED:
+            self._process.suspects.leave(slot)
+        if self._process.suspects.waiting:
+            self._scripts.next_suspect()
         self._world.watch.bounds.i9_bounded(slot, self.slots)
 
     def _go_on(self, slot: Slot) -> None:
@@ -112,6 +116,7 @@ class Driver:
                 self.feed(slot, StoreBack())
             if slot.call.phase in (Phase.PARKED, Phase.STRANDED):
                 self.feed(slot, Expired())
+        self._scripts.next_suspect()
 
     def renewed(self, held: Lease, anew: bool) -> None:
         """The node lease is valid: whoever waits for an open window is told, and where it began `anew`, all are."""
@@ -179,6 +184,7 @@ class Driver:
             self._perform(slot, effect, effects)
         if slot.call.phase is Phase.IDLE and any(isinstance(effect, Forget) for effect in effects):
             self.slots.pop(slot.call.id, None)
+            self._process.suspects.leave(slot)
         if slot.frame is not None and slot.call.epoch != was.epoch:
             self._world.watch.i1_single_owner(slot.call.id, slot.call.epoch, slot.frame.number)
 
@@ -240,6 +246,7 @@ class Driver:
     def _enter(self, slot: Slot, effect: Run) -> None:
         slot.frame = Frame(next(self._world.frames), slot.program, effect.entries, slot.call.phase is Phase.REBUILDING)
         self._world.watch.entered(slot.call.id, effect.epoch, slot.frame.number, slot.call.reentrant)
+        self._world.watch.bounds.i9_alone(slot, self.slots)
         self._compute(slot, slot.frame)
 
     def _compute(self, slot: Slot, frame: Frame) -> None:

@@ -22,6 +22,7 @@ from framehold_core import (
     replay,
     retry,
     rounds,
+    suspects,
     writes,
 )
 from framehold_core.call import Phase
@@ -177,6 +178,8 @@ RED: dict[str, Mutation] = {
     "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
     "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
     "nobody-is-blamed": Mutation("27", ((pauses, "is_blamed", lambda _: False),)),
+    "nobody-is-suspected": Mutation("27", ((suspects, "is_suspect", lambda *_: False),)),
+    "suspects-enter-together": Mutation("27", ((suspects.Suspects, "has_turn", lambda *_: True),)),
     "claim-ignores-the-mark": Mutation("16", ((_SCRIPTS, Claim, broken.claims_unmarked),)),
     "record-dies-before-its-token": Mutation("17", ((scripts, "SKEW", -2.0),)),
     "asked-again-for-a-whole-life": Mutation("17", ((rounds, "questions", broken.lasts_anew),)),

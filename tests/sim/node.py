@@ -16,12 +16,13 @@ from framehold_core.events import Left, Retry, Start
 from framehold_core.ids import Boot, CallId, NodeId, Waiter
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import Evidence, Record, RecordState, Seen, Stored
+from framehold_core.suspects import Suspects
 
 from .changes import changed
 from .clients import Request, Said
 from .driver import Driver
 from .membership import Membership
-from .scripts import Slot
+from .scripts import SUSPECT_PATIENCE, Slot
 from .tokens import Token, is_good, sealed
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Process:
         self.alive, self.began = True, world.now
         self.open: dict[int, Open] = {}
         self.seen: dict[str, Seen | None] = {}
+        self.suspects: Suspects[Slot] = Suspects(SUSPECT_PATIENCE)
         self.driver = Driver(self)
         self._rate, self._offset = rate, world.stream(f"clock {boot}").uniform(0, 100)
         self.variant = str(world.code.get(name, ""))

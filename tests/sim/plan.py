@@ -192,6 +192,8 @@ def draw(seed: int) -> Plan:
     keeps_code = rng.random() < 0.5
     if rng.random() < 0.15 and not poison:
         clients = (*clients[:-1], replace(clients[-1], program=rng.choice(LEARNING)))
+    if poison and rng.random() < 0.7:
+        clients = (replace(clients[-1], program="k1; i1; x1; k2"), *clients[1:])
     return Plan(
         *(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl, poison), keeps_code=keeps_code
     )

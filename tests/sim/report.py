@@ -33,6 +33,7 @@ INTERESTING = (
     "withheld",
     "ended lost",
     "ended stuck",
+    "suspects waited",
     "frames rehearsed",
     "frames evicted",
     "frames released",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from framehold_core import journal, lease, pauses, writes
+from framehold_core import journal, lease, pauses, suspects, writes
 from framehold_core.call import Call, Phase, progress
 from framehold_core.effects import Op, Write
 from framehold_core.errors import JournalError
@@ -33,6 +33,10 @@ MAX_ROUND = 0.7
 """Seconds that a round may run."""
 STORE_PATIENCE = 0.12
 """Seconds until an unanswered script is given up."""
+SUSPECT_PATIENCE = 0.4
+"""Seconds for which a suspect waits for its turn."""
+TAKEN_OVER = (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING)
+"""Where a call is that is being taken over."""
 
 
 @dataclass(eq=False, slots=True)
@@ -229,8 +233,10 @@ class Scripts:
             return
         kept = stored is not None and evidence is not None and self._load_kept(slot, stored.record)
         event = Found(stored, entries, evidence, elsewhere, kept)
-        if stored is not None and self._world.plan.poison and process.is_ended(stored.record, evidence):
+        if stored is not None and process.is_ended(stored.record, evidence):
             self._ask_whether_paused(slot, stored.record, event)
+        elif stored is not None and evidence is not None:
+            self._enter_in_turn(slot, stored.record, event, ended=False)
         else:
             self._feed(slot, event)
 
@@ -259,12 +265,39 @@ class Scripts:
     def _ask_whether_paused(self, slot: Slot, record: Record, event: Event) -> None:
         """Hold the end of the process that ran a call against the handler. One that is paused for it is not entered."""
         number, store = slot.lookup, self._world.store
-        if not pauses.is_blamed(record):
-            self._feed(slot, event)
+        if not self._world.plan.poison or not pauses.is_blamed(record):
+            self._enter_in_turn(slot, record, event, ended=True)
             return
 
         def answered(paused: bool) -> None:
-            if self._looking(slot, number):
-                self._feed(slot, StoreDown(False) if paused else event)
+            if self._looking(slot, number) and paused:
+                self._feed(slot, StoreDown(False))
+            elif self._looking(slot, number):
+                self._enter_in_turn(slot, record, event, ended=True)
 
         store.call(self._process, store.died, (slot.tool, record.head.boot), answered)
+
+    def _enter_in_turn(self, slot: Slot, record: Record, event: Event, ended: bool) -> None:
+        """Have a call claimed; one that is a suspect waits for its turn, and is looked up again then."""
+        line = self._process.suspects
+        if not suspects.is_suspect(record, ended) or line.has_turn(slot):
+            self._feed(slot, event)
+            return
+        slot.lookup += 1
+        line.join(slot)
+        self._world.counts["suspects waited"] += 1
+        self._process.later(SUSPECT_PATIENCE, self._give_up_turn, slot, slot.lookup)
+        self.next_suspect()
+
+    def next_suspect(self) -> None:
+        """Look up the suspect whose turn has come, if any."""
+        line = self._process.suspects
+        busy = (slot for slot in self._slots.values() if slot.call.phase in TAKEN_OVER)
+        others = any(not line.waits(slot) and not line.has_turn(slot) for slot in busy)
+        if (slot := line.next(self._process.now(), others)) is not None:
+            self.look(slot)
+
+    def _give_up_turn(self, slot: Slot, number: int) -> None:
+        if self._process.suspects.waits(slot) and self._looking(slot, number):
+            self._process.suspects.leave(slot)
+            self._feed(slot, StoreDown(False))

@@ -83,6 +83,19 @@ STORIES = {
     "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
 }
 
+POISON = "k1; x1; k2"
+POISON_BESIDE_OTHERS = replace(
+    _plan(POISON),
+    clients=tuple(
+        Intent(0.1 + 0.01 * place, program, True, "a", FULL)
+        for place, program in enumerate(
+            ("k1; o1; o2; o3; k2", "k1; i1; i2; i3; o1; k2", "k1; o1; i1; i2; i3; k2", "k1; k2", POISON)
+        )
+    ),
+    poison=3,
+)
+"""A handler that ends its processes, beside others. It is no story: its seed varies."""
+
 
 def told(name: str) -> str:
     """The transcript of a story.

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from framehold_core import suspects
+
 from . import report
+from .bound_checks import BoundWatch
 from .found import FOUND_BY, find
 from .mutations import ELSEWHERE, MASKED, RED, mutated
 from .plan import draw
 from .report import ENOUGH, INTERESTING, main, run_part, smallest, story
-from .stories import STORIES
+from .stories import POISON, POISON_BESIDE_OTHERS, STORIES
 from .world import play
 
 RARE = (160700, 202625, 240043, 489062, 644507, 654417, 693478, 737529, 975538, 10019909, 20018048, 20078049)
@@ -128,13 +133,30 @@ def test_a_handler_that_kills_its_nodes_is_entered_by_five_claims_and_is_stuck()
     assert (world.counts["entries"], world.counts["takeovers"], world.counts["ended stuck"]) == (1 + 5, 5, 1)
 
 
-def test_a_handler_that_ends_three_processes_is_paused_until_it_is_resumed() -> None:
-    """Rule 27: once by its call, then once for each of two claims; a resumed one goes on until it is stuck."""
+def test_a_handler_that_ends_its_processes_is_paused_until_it_is_resumed() -> None:
+    """Rule 27: beside others by its call and by the first claim, then alone by two more; a resumed one goes on until it
+    is stuck."""
     text, _ = story(STORIES["poison_paused"])
     before, _, after = text.partition("is paused")
-    assert before.count("enter the handler") == 3 and "resumes" in after and "enter the handler" in after
+    assert before.count("enter the handler") == 4 and "resumes" in after and "enter the handler" in after
     world, violation = play(STORIES["poison_paused"])
     assert violation is None and world.counts["ended stuck"] == 1 and world.counts["pauses"] > 1
+
+
+def _paused(seed: int) -> set[str]:
+    """The handlers that are paused in one schedule of a handler that ends its processes, beside others."""
+    text, held = story(replace(POISON_BESIDE_OTHERS, seed=seed))
+    assert held, text
+    return set(re.findall(r"\[([^]]+)\] is paused", text))
+
+
+def test_those_beside_a_handler_that_ends_its_processes_are_not_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 27, in sixty schedules. If suspects enter together, others are."""
+    poison = {POISON}
+    assert all(_paused(seed) == poison for seed in range(60))
+    monkeypatch.setattr(suspects, "is_suspect", lambda *_: False)
+    monkeypatch.setattr(BoundWatch, "i9_alone", lambda *_: None)
+    assert any(_paused(seed) > poison for seed in range(60))
 
 
 def test_owner_and_epoch_fence_mask_each_other() -> None:

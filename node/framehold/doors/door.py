@@ -16,6 +16,7 @@ import math
 from framehold_core import lease
 from framehold_core.effects import Reason, Refusal
 from framehold_core.errors import StoreFull
+from framehold_core.pauses import Pause
 from framehold_core.requests import Record
 
 from .. import clock
@@ -47,8 +48,8 @@ class Door:
 
     def refusal(self, handler: HandlerEntry, begins: bool) -> Refusal | None:
         """The refusal of a request; None if it may go on. `begins` says whether it begins a call."""
-        if handler.tool in self.pauses.known:
-            return Refusal(Reason.PAUSED if begins else Reason.WAITS)
+        if (pause := self.pauses.known.get(handler.tool)) is not None:
+            return Refusal(Reason.PAUSED if begins else Reason.WAITS, detail=pause.whose)
         if begins and (trouble := self._store_trouble()) is not None and self._needs_store(handler):
             return Refusal(Reason.UNAVAILABLE, detail=_NO_STORE.format(trouble))
         return None
@@ -63,10 +64,11 @@ class Door:
 
     def paused(self, tool: str) -> Refusal | None:
         """The refusal of a new call of `tool` if that is paused, else None. It is for calls that need no store."""
-        return Refusal(Reason.PAUSED) if tool in self.pauses.known else None
+        pause = self.pauses.known.get(tool)
+        return None if pause is None else Refusal(Reason.PAUSED, detail=pause.whose)
 
-    async def died(self, handler: HandlerEntry, record: Record) -> bool:
-        """The process that ran a call is gone; whether its tool is paused, so that the call must not be claimed.
+    async def died(self, handler: HandlerEntry, record: Record) -> Pause | None:
+        """The process that ran a call is gone; the pause of its tool, if the call must not be claimed.
 
         Raises:
             StoreUnavailable: the store did not answer.

@@ -84,17 +84,17 @@ class Pauses:
             self._report(Kind.RESUMED, f"tool {tool!r} is resumed by {operator}: its calls go on")
         return paused
 
-    async def died(self, tool: str, record: Record) -> bool:
+    async def died(self, tool: str, record: Record) -> Pause | None:
         """The process that ran a call of `tool` is gone, as `record` names it. Hold that against the tool where it
-        counts; whether the tool is paused now, so that the call must not be claimed.
+        counts; the pause of the tool, if it is paused now, so that the call must not be claimed.
 
         Raises:
             StoreUnavailable: the store did not answer.
         """
-        if tool in self.known:
-            return True
+        if (known := self.known.get(tool)) is not None:
+            return known
         if not self._limit or not is_blamed(record):
-            return False
+            return None
         why = _BY_ITSELF.format(self._limit, WINDOW / 60)
         pause, fresh = await self._store.died(tool, record.head.boot, self._limit, why)
         self._suspected |= {tool}
@@ -102,7 +102,7 @@ class Pauses:
             self._learn({**self.known, tool: pause})
         if fresh:
             self._report(Kind.PAUSED, f"tool {tool!r} is paused by itself{_because(why)}: {_NEXT.format(tool)}")
-        return pause is not None
+        return pause
 
     def survived(self, tool: str) -> None:
         """A call of `tool` whose process was gone has moved on here: its handler does not end its process. What was

@@ -142,8 +142,8 @@ class Door(Protocol):
     def paused(self, tool: str) -> Refusal | None:
         """The refusal of a new call of `tool` if that is paused, else None."""
 
-    async def died(self, handler: HandlerEntry, record: Record) -> bool:
-        """The process that ran a call is gone. Returns whether the call must not be claimed, since its tool is paused.
+    async def died(self, handler: HandlerEntry, record: Record) -> Pause | None:
+        """The process that ran a call is gone. Returns the pause of its tool if the call must not be claimed.
 
         Raises:
             StoreUnavailable: the store did not answer.

@@ -21,7 +21,9 @@ from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId, prefix
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.missing_nodes import MissingNodes
+from framehold_core.pauses import Pause
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
+from framehold_core.suspects import is_suspect
 from framehold_router.fleet.membership import LIVE, Member
 from framehold_router.telemetry.log_bursts import LogBursts
 
@@ -57,7 +59,8 @@ _UNANSWERED = (
     "its client is told to try again (%s)"
 )
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
-_PAUSED = "its tool is paused; the call waits, nothing was taken; send the same request again later"
+_PAUSED = "its tool is paused by {}; the call waits, nothing was taken; send the same request again later"
+_SUSPECT = "it may have ended several nodes, so it is entered alone, and others like it are before it"
 _TIMED_OPS = (Op.PARK, Op.FINISH)
 """The writes that report for how long their round ran."""
 WHOLE, DIGEST = b"=", b"#"
@@ -67,13 +70,13 @@ class Ways(NamedTuple):
     """What lookups and writes ask of other parts of the node. `heir` returns the name and the address of the node that
     carries a call on instead of this one, or None if this node does. `member` checks the address in a node's lease:
     nothing is sent to an address that the fleet does not trust. `died` takes a handler and the record of its call whose
-    process is gone, and returns whether the call must not be claimed; it raises StoreUnavailable. `survived` takes the
-    handler of such a call when a round of it was parked here, or it has ended. `went_back` is called when a write shows
-    that the store went back to an older state."""
+    process is gone, and returns the pause for which the call must not be claimed; it raises StoreUnavailable.
+    `survived` takes the handler of such a call when a round of it was parked here, or it has ended. `went_back` is
+    called when a write shows that the store went back to an older state."""
 
     heir: Callable[[CallId], tuple[NodeId, str] | None]
     member: Callable[[NodeRecord], Member]
-    died: Callable[[HandlerEntry, Record], Awaitable[bool]]
+    died: Callable[[HandlerEntry, Record], Awaitable[Pause | None]]
     survived: Callable[[HandlerEntry], None]
     went_back: Callable[[], None]
 
@@ -172,8 +175,8 @@ class CallRecords:
             slot.packed = None
             if write.op is Op.HEAL:
                 self._counts["healed"] += 1
-            if slot.orphaned and write.op in _TIMED_OPS:
-                self._survived(slot.handler)
+            if write.op in _TIMED_OPS:
+                self._moved_on(slot)
             if write.op is Op.PARK:
                 slot.questions = slot.unwritten_questions
                 slot.shown_questions += write.asks
@@ -190,6 +193,13 @@ class CallRecords:
                 details = (prefix(slot.call.id), write.op.value, event.verdict.value)
                 logger.info("call %s: the store refused a %s: %s", *details, extra=slot.log_fields)
         self._feed(slot, event)
+
+    def _moved_on(self, slot: Slot) -> None:
+        """A round of a call was parked here, or the call has ended."""
+        if self.gate.suspects.has_turn(slot):
+            self.gate.end_turn(slot)
+        if slot.orphaned:
+            self._survived(slot.handler)
 
     def lookup(self, slot: Slot, effect: fx.Lookup) -> None:
         """Read the record for retries that found no frame."""
@@ -265,15 +275,24 @@ class CallRecords:
         ) is not None:
             slot.heir = node
             return ev.Found(reply.stored, (), None, elsewhere)
-        if slot.orphaned and await self._died(slot.handler, record):
-            return ev.StoreDown(slot.may_run(), _PAUSED)
+        if slot.orphaned and (pause := await self._died(slot.handler, record)) is not None:
+            return ev.StoreDown(slot.may_run(), _PAUSED.format(pause.whose))
         if evidence is None:
             # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
             return ev.Found(reply.stored, (), None, elsewhere)
-        if not isinstance(backing.records, TokenRecord):
-            await self.gate.weigh(slot, sum(map(len, reply.stored.journal)))
-        entries = journal.decode_all(reply.stored.journal)
-        return ev.Found(reply.stored, entries, evidence, elsewhere, await self._load_kept(slot, record))
+        if is_suspect(record, slot.orphaned) and not self.gate.suspects.has_turn(slot):
+            taken = await self.gate.take_turn(slot)
+            return await self._read_and_judge(slot) if taken else ev.StoreDown(slot.may_run(), _SUSPECT)
+        return await self._claimable(slot, reply.stored, evidence, elsewhere)
+
+    async def _claimable(
+        self, slot: Slot, stored: Stored, evidence: Evidence, elsewhere: frozenset[NodeId]
+    ) -> ev.Found:
+        """The event of a call that may be claimed: its journal is decoded, and the code that it began with is here."""
+        if not isinstance(slot.backing.records, TokenRecord):
+            await self.gate.weigh(slot, sum(map(len, stored.journal)))
+        entries = journal.decode_all(stored.journal)
+        return ev.Found(stored, entries, evidence, elsewhere, await self._load_kept(slot, stored.record))
 
     def _serving(self, slot: Slot, record: Record, nodes: Collection[NodeRecord]) -> NodeId | None:
         """A live node that serves the code that the call began with, if this process has other code and each waiting

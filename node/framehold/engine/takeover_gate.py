@@ -6,7 +6,8 @@
 
 The law: a call that waits for a place holds nothing but its request; a call that waits for bytes holds its journal as
 read. A replay that hangs keeps its place for `MAX_WAIT` seconds at most while others wait: its handler may be waiting
-for one of those calls.
+for one of those calls. A suspect (docs/protocol.md, rule 27) gives its place back until its turn comes: then no other
+call has a place or waits for one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from framehold_core import suspects
 from framehold_core.call import Phase
 
 from .. import clock
@@ -26,6 +28,7 @@ MAX_JOURNAL_BYTES = 32 * 1024 * 1024
 MAX_WAIT = 5.0
 """Seconds for which a call that is being rebuilt keeps its place while other calls wait for one."""
 _BUSY = (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING)
+_MOVED_ON = (Phase.PARKED, Phase.IDLE)
 
 
 class TakeoverGate:
@@ -39,6 +42,8 @@ class TakeoverGate:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._weight_queue: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._weight = 0
+        self.suspects: suspects.Suspects[Slot] = suspects.Suspects()
+        self._turns: dict[Slot, asyncio.Future[bool]] = {}
 
     async def enter(self, slot: Slot) -> None:
         """Wait for a place. A call that has one keeps it; its journal will be read again, so its bytes are given back
@@ -81,17 +86,61 @@ class TakeoverGate:
             raise
 
     def release(self, slot: Slot, gone: bool = False) -> None:
-        """A call has taken a step, or is `gone`. Free its place and its bytes if nothing is left to rebuild."""
-        if slot not in self._weights or (slot.call.phase in _BUSY and not gone):
+        """A call has taken a step, or is `gone`. Free its place and its bytes if nothing is left to rebuild, and end
+        its turn if it is parked or gone from here."""
+        if gone or slot.call.phase not in _BUSY:
+            self._free_place(slot)
+        if gone or slot.call.phase in _MOVED_ON:
+            self.end_turn(slot)
+
+    def _free_place(self, slot: Slot) -> None:
+        if slot not in self._weights:
             return
         self._free += 1
         del self._since[slot]
         self._change_weight(-self._weights.pop(slot))
+        self._begin_turn()
+
+    async def take_turn(self, slot: Slot) -> bool:
+        """Wait until a suspect may be claimed, without its place; whether it may. It has its place again then."""
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._turns[slot] = turn
+        self.suspects.join(slot)
+        self._free_place(slot)
+        self._begin_turn()
+        try:
+            async with asyncio.timeout(suspects.PATIENCE):
+                may_enter = await turn
+        except TimeoutError:
+            may_enter = False
+        finally:
+            del self._turns[slot]
+            if not self.suspects.has_turn(slot):
+                self.suspects.leave(slot)
+        if may_enter:
+            await self.enter(slot)
+        return may_enter
+
+    def end_turn(self, slot: Slot) -> None:
+        """A call has moved on, has ended, or is not here any more: the next suspect may be entered."""
+        self.suspects.leave(slot)
+        if (turn := self._turns.get(slot)) is not None and not turn.done():
+            turn.set_result(False)
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        if not self.suspects.waiting:
+            return
+        others = bool(self._queue) or any(not self.suspects.has_turn(slot) for slot in self._weights)
+        slot = self.suspects.next(clock.now(), others)
+        if slot is not None and not self._turns[slot].done():
+            self._turns[slot].set_result(True)
 
     def release_slow(self, now: float) -> None:
         """If calls wait, free the places of replays that take too long. Those replays go on without a place. `now` is
         in seconds on the node's clock."""
-        if self._queue or self._weight_queue:
+        self._begin_turn()
+        if self._queue or self._weight_queue or self.suspects.waiting:
             slow = [slot for slot, since in self._since.items() if now - since >= MAX_WAIT]
             for slot in slow:
                 if slot.call.phase is Phase.REBUILDING:

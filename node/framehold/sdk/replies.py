@@ -142,7 +142,7 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
         text = answer.detail or "this round was already answered and the call has moved on; nothing was changed"
         raise MCPError(types.INVALID_PARAMS, text, {"reason": "already_answered"})
     if reason is Reason.WAITS:
-        raise Unavailable(_WAITS, PAUSED_RETRY_AFTER)
+        raise Unavailable(_WAITS.format(answer.detail), PAUSED_RETRY_AFTER)
     text = _ended(answer, max_round)
     ended = Reason.LOST if reason is Reason.FORGOTTEN else reason
     if method == "tools/call":
@@ -156,15 +156,8 @@ _UNDECIDED = (
     "the store did not answer, or does not show yet which node has this call, so this request can't be answered now; "
     "send the same request again"
 )
-_WAITS = (
-    "an operator has this tool paused, or its calls ended too many processes; the call waits and nothing was taken; "
-    "send the same request again later"
-)
+_WAITS = "this tool is paused by {}; the call waits and nothing was taken; send the same request again later"
 _ABOUT = {
-    Reason.PAUSED: (
-        "This tool is paused by its operator, and takes no new calls for now. Nothing was started. Tell the user, and "
-        "try again later or do without it."
-    ),
     Reason.DIVERGED: (
         "The call can't be continued: its handler was entered again and came to something else than it did before. Its "
         "answers were not taken, and no recorded effect was run again; the server's log names both ways. Start a new "
@@ -191,6 +184,11 @@ def _ended(answer: Refusal, max_round: float) -> str:
         )
     if answer.reason is Reason.STUCK:
         return "Several nodes failed while they ran this call, so it is not tried again. Tell the operator."
+    if answer.reason is Reason.PAUSED:
+        return (
+            f"This tool is paused by {answer.detail}, and takes no new calls for now. Nothing was started. Tell the "
+            "user, and try again later or do without it."
+        )
     if answer.reason in _ABOUT:
         return _ABOUT[answer.reason]
     if answer.reason is Reason.FORGOTTEN:

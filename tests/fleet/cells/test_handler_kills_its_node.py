@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 CLAIMS = 5
 """docs/protocol.md, rule 15."""
-ENDS = 3
-"""docs/protocol.md, rule 27."""
+ENDS = 4
+"""docs/protocol.md, rule 27: the node that it began on, the one that took it over, and two that entered it alone."""
 
 
 def is_paused(made: FaultyFleet, tool: str) -> bool:
@@ -33,6 +33,13 @@ def resume(made: FaultyFleet, tool: str) -> None:
         client.hset(Keys(made.folder.name).tools, mapping={f"p:{tool}": "", f"d:{tool}": ""})
 
 
+async def begun(call: Trial, router: str) -> None:
+    """Begin a call, once the nodes know that its tool is not paused any more."""
+    async with asyncio.timeout(DEADLINE):
+        while (await call.begin(router)).result.get("isError"):
+            await asyncio.sleep(0.05)
+
+
 async def struck(made: FaultyFleet, call: Trial, router: str) -> Reply | None:
     """Answer a call once; None if that killed nodes. A request may kill several, one after the other."""
     result = await ended(call.answering(router))
@@ -45,12 +52,12 @@ async def struck(made: FaultyFleet, call: Trial, router: str) -> Reply | None:
     return None
 
 
-async def test_a_reentrant_call_has_its_tool_paused_after_three_processes(
+async def test_a_reentrant_call_has_its_tool_paused_after_four_processes(
     made: FaultyFleet, router: str, trial: Callable[..., Trial]
 ) -> None:
-    """The node that it began on and two more. The call waits, and new ones are refused, until it is resumed."""
+    """The call waits, and new ones are refused, until its tool is resumed."""
     call = trial("deadly", MARKED)
-    await call.begin(router)
+    await begun(call, router)
     while not is_paused(made, call.tool):
         assert await struck(made, call, router) is None
     assert made.ledger.count(call.name, "entered") == ENDS
@@ -65,13 +72,28 @@ async def test_a_reentrant_call_has_its_tool_paused_after_three_processes(
     resume(made, call.tool)
 
 
+async def test_those_beside_it_are_not_paused(made: FaultyFleet, router: str, trial: Callable[..., Trial]) -> None:
+    """Calls of three other tools, which are answered again and again while it kills their nodes."""
+    call = trial("deadly", MARKED)
+    await begun(call, router)
+    beside = [trial(shape, MARKED) for shape in ("errand", "talk", "changing") * 4]
+    for other in beside:
+        await other.begin_at_last(router)
+    finishing = asyncio.gather(*(other.finish(router, made.routers[1].url) for other in beside))
+    while not is_paused(made, call.tool):
+        assert await struck(made, call, router) is None
+    assert await finishing == [other.done for other in beside]
+    assert not any(is_paused(made, other.tool) for other in beside)
+    resume(made, call.tool)
+
+
 async def test_a_reentrant_call_is_stuck_after_five_claims(
     made: FaultyFleet, router: str, trial: Callable[..., Trial]
 ) -> None:
     """The node that it began on and five more, however often its tool is resumed; then nobody tries again, and its
     client is told so."""
     call = trial("deadly", MARKED)
-    await call.begin(router)
+    await begun(call, router)
     while (result := await struck(made, call, router)) is None:
         assert made.ledger.count(call.name, "entered") <= 1 + CLAIMS
         resume(made, call.tool)

@@ -55,11 +55,11 @@ async def resume(node: Node, tool: str) -> None:
     assert (await node.operator.ask("POST", "resume", json={"tool": tool})).status == 200
 
 
-async def told_to_wait(node: Node, tool: str, reply: Reply) -> None:
-    """A retry is not taken, and is told to come again, later than after an outage."""
+async def told_to_wait(node: Node, tool: str, reply: Reply, whose: str = "an operator") -> None:
+    """A retry is not taken, and is told to come again, later than after an outage, and who paused the tool."""
     refused = await node.caller.retry(tool, reply.token, reply.accept(word="x"))
     assert refused.status == 503 and int(refused.headers["retry-after"]) == 15
-    assert "the call waits and nothing was taken" in refused.text
+    assert f"this tool is paused by {whose}" in refused.text and "the call waits and nothing was taken" in refused.text
 
 
 async def test_a_paused_tool_takes_no_new_call_and_its_calls_wait(nodes: tuple[Node, Node]) -> None:
@@ -68,7 +68,11 @@ async def test_a_paused_tool_takes_no_new_call_and_its_calls_wait(nodes: tuple[N
     await pause(a, "noted", why="it bills twice")
     refused = await a.caller.call("noted")
     assert refused.status == 200 and refused.result["isError"] is True
-    assert "paused" in refused.text and "Nothing was started" in refused.text and "bills" not in refused.text
+    assert (
+        "paused by an operator" in refused.text
+        and "Nothing was started" in refused.text
+        and "bills" not in refused.text
+    )
     await told_to_wait(a, "noted", held)
     assert ENTERED == [""] and (await a.caller.call("unmarked")).status == 200
     known = (await a.operator.ask("GET", "node")).json["paused"]
@@ -150,20 +154,22 @@ def ended(redis: RedisServer, namespace: str, node: Node, reply: Reply, boot: st
 async def test_a_call_whose_processes_ended_is_not_claimed_by_the_next(
     nodes: tuple[Node, Node], redis: RedisServer, tmp_path: Path
 ) -> None:
-    """Two that had claimed it, and the one before them."""
+    """Two that had entered it alone, and the one before them."""
     a, b = nodes
     held = await a.caller.call("noted")
     answer = {"word": "x"}
-    ended(redis, tmp_path.name, a, held, "boot-2", 1)
+    ended(redis, tmp_path.name, a, held, "boot-2", 2)
     await a.runtime.store.died("noted", "boot-1", 3, "test")
     ENTERED.clear()
     refused = await a.caller.retry("noted", held.token, held.accept(**answer))
-    assert refused.status == 503 and "its tool is paused; the call waits" in refused.text
+    guard = "paused by the server itself, since its calls ended several processes; the call waits"
+    assert refused.status == 503 and guard in refused.text
     assert ENTERED == []
     [known] = (await a.operator.ask("GET", "node")).json["paused"]
     assert known["by"] == FRAMEHOLD and known["why"] == "its calls ended 3 processes within 10 minutes"
     assert "framehold resume noted" in str((await a.happened())["events"])
-    await told_to_wait(a, "noted", held)
+    await told_to_wait(a, "noted", held, "the server itself")
+    assert "paused by the server itself" in (await a.caller.call("noted")).text
     await until(lambda: b.runtime.door.pauses.known, "the other node to know")
     await resume(a, "noted")
     second = await a.caller.retry("noted", held.token, held.accept(**answer))
@@ -175,7 +181,7 @@ async def test_a_call_that_moves_on_clears_its_tool(
 ) -> None:
     a, _ = nodes
     held = await a.caller.call("noted")
-    ended(redis, tmp_path.name, a, held, "boot-1", 1)
+    ended(redis, tmp_path.name, a, held, "boot-1", 2)
     assert (await a.caller.retry("noted", held.token, {})).messages == [" one?"]
     assert (await a.runtime.store.tools()).suspected == {"noted"}
     assert (await a.caller.retry("noted", held.token, held.accept(word="x"))).messages == [" two?"]
