@@ -124,6 +124,8 @@ class Reason(StrEnum):
     STUCK = "stuck"
     DIVERGED = "diverged"
     UNAVAILABLE = "unavailable"
+    NOT_TAKEN = "not-taken"
+    """This node takes no new call at present: nothing was started, and another node may take it (rule 9)."""
     OVERRAN = "overran"
     UNREADABLE = "unreadable"
     TOO_LARGE = "too-large"

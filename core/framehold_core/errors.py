@@ -21,6 +21,7 @@ FrameholdError
 |   +-- DuplicateAsk           two identical unkeyed questions are pending together
 |   +-- NotInCall              used outside a call
 +-- LimitExceeded          a limit was met; `limit` is the setting's name
+    +-- NodeFull           a limit of this node, not of its user: another node may have room
 """
 
 from __future__ import annotations
@@ -123,6 +124,10 @@ class LimitExceeded(FrameholdError):
     def __init__(self, message: str, *, limit: str) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class NodeFull(LimitExceeded):
+    """This node has no room for a new call. Nothing was started, and another node may have room."""
 
 
 def impossible(what: str) -> NoReturn:

@@ -212,6 +212,7 @@ class Nodes:
     counts: Counter[NodeId] = field(default_factory=Counter)
     begun: int = 0
     unreached: list[NodeId] = field(default_factory=list)
+    refusing: list[NodeId] = field(default_factory=list)
     told: list[tuple[Placement, str]] = field(default_factory=list)
     fallen: set[NodeId] = field(default_factory=set)
     """Nodes without a lease."""
@@ -234,6 +235,9 @@ class Nodes:
 
     def unreachable(self, node: NodeId) -> None:
         self.unreached.append(node)
+
+    def declined(self, node: NodeId) -> None:
+        self.refusing.append(node)
 
     def learned(self, placement: Placement, served_by: str) -> None:
         self.told.append((placement, served_by))

@@ -65,6 +65,7 @@ class Watch:
         self.bounds = BoundWatch(world, self.fail)
         self.heals = HealWatch(world, self.fail)
         self._strict = not world.plan.loses
+        self._not_taken: set[str] = set()
         self._entered: dict[tuple[str, int], int] = {}
         self._entries: dict[str, int] = {}
         self._owners: dict[tuple[str, int], tuple[str, str]] = {}
@@ -115,11 +116,23 @@ class Watch:
         """A handler is entered."""
         self._world.counts["entries"] += 1
         self._entries[call] = self._entries.get(call, 0) + 1
+        self.i6_nothing_was_started(call)
         if not reentrant and self._entries[call] > 1:
             self.fail("I6 no-hidden-re-entry", f"{call} is not re-entrant and is entered {self._entries[call]} times")
         if self._strict and call in self._stopped:
             self.fail("I6 no-hidden-re-entry", f"{call} was ended by an operator and is entered again")
         self.i1_single_owner(call, epoch, frame)
+
+    def not_taken(self, call: str) -> None:
+        """A node says that it did not take a first request: its router sends it elsewhere."""
+        self._not_taken.add(call)
+        self._world.counts["said not-taken"] += 1
+        self.i6_nothing_was_started(call)
+
+    def i6_nothing_was_started(self, call: str) -> None:
+        """No handler is entered of a call that a node did not take, before or after it said so (rule 9)."""
+        if call in self._not_taken and call in self._entries:
+            self.fail("I6 no-hidden-re-entry", f"a node says that {call} was not taken, and its handler is entered")
 
     def goes_on(self, slot: Slot) -> None:
         """A handler asks, has an effect or ends: what it learned is about to show."""

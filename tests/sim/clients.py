@@ -189,6 +189,9 @@ class Client:
         elif text.refusal in FINAL and mine and self.tokens:
             expired = self.tokens[-1].expires <= self._world.now
             self.ended = "expired" if expired else str(text.refusal)
+        elif mine and text.refusal is Reason.NOT_TAKEN:
+            # What its router does: another node, under another call id.
+            self._start()
         elif mine:
             self._world.after(0.1 + self._rng.random() * 0.2, self._go_on)
 

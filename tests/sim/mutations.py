@@ -141,6 +141,13 @@ RED: dict[str, Mutation] = {
     ),
     "leaving-forgets-who-came": Mutation("8", _row(_LEAVING, continuation.ignore)),
     "first-request-repeated": Mutation("9", ((World, "send", broken.repeats_anything),)),
+    "not-taken-though-it-began": Mutation(
+        "9",
+        _row(
+            (Phase.PARKING, StoreDown),
+            edited(recovery.write_unanswered, "Reason.UNAVAILABLE, call, UNKEPT", "Reason.NOT_TAKEN, call, UNKEPT"),
+        ),
+    ),
     "called-again-under-its-id": Mutation("9", ((Client, "_start", broken.calls_again),)),
     "half-of-the-answers-is-enough": Mutation("10", ((rounds, "_accept", broken.half_is_enough),)),
     "asked-while-nobody-listens": Mutation(

@@ -148,15 +148,16 @@ class Process:
     def request(self, what: Request, origin: Process | None = None) -> None:
         """A request arrives from a client, or from the node that relays it."""
         slot = self.driver.slots.get(what.call)
+        not_taken = Said(refusal=Reason.NOT_TAKEN if what.token is None else Reason.UNAVAILABLE)
         if not self.member.registered or self.lease is None or (self.draining and what.token is None):
-            self._send(what, origin, Said(refusal=Reason.UNAVAILABLE))
+            self._send(what, origin, not_taken)
         elif not self.lets_in(what):
             self._send(what, origin, Said(invalid=True))
         elif origin is not None and slot is None and not what.inherited:
             self.world.send(self.name, origin.name, origin.take, origin.not_held, what.number, self.name)
         elif slot is None and not self.driver.make_room():
             self.world.counts["no room"] += 1
-            self._send(what, origin, Said(refusal=Reason.UNAVAILABLE))
+            self._send(what, origin, not_taken)
         else:
             waiter = Waiter(next(self._waiters))
             self._enter(waiter, what, origin, slot)
@@ -214,6 +215,8 @@ class Process:
         self._send(item.what, item.origin, output)
 
     def _send(self, what: Request, origin: Process | None, text: Said) -> None:
+        if text.refusal is Reason.NOT_TAKEN:
+            self.world.watch.not_taken(what.call)
         if origin is None:
             client = self.world.clients[what.client]
             self.world.send(self.name, "client", client.hear, what, text)

@@ -51,7 +51,7 @@ class Door:
         if (pause := self.pauses.known.get(handler.tool)) is not None:
             return Refusal(Reason.PAUSED if begins else Reason.WAITS, detail=pause.whose)
         if begins and (trouble := self._store_trouble()) is not None and self._needs_store(handler):
-            return Refusal(Reason.UNAVAILABLE, detail=_NO_STORE.format(trouble))
+            return Refusal(Reason.NOT_TAKEN, detail=_NO_STORE.format(trouble))
         return None
 
     async def wait_for_lease(self, handler: HandlerEntry) -> None:

@@ -132,12 +132,13 @@ class Drain:
 
     def divert_start(self, call: CallId | None) -> Elsewhere | fx.Refusal | None:
         """The reply to a new call if this node doesn't take it: another node, or a refusal. None if it takes it."""
-        if not self.on:
-            return self.refusal(_NEW)
-        heir = self.heir(call or fresh_call())
+        heir = self.heir(call or fresh_call()) if self.on else None
         if heir is not None:
             return Elsewhere(*heir)
-        return self.refusal(_NEW) or fx.Refusal(fx.Reason.UNAVAILABLE, detail=_DRAINS)
+        refusal = self.refusal(_NEW)
+        if refusal is None and not self.on:
+            return None
+        return fx.Refusal(fx.Reason.NOT_TAKEN, detail=_DRAINS if refusal is None else refusal.detail)
 
     def divert_retry(self, call: CallId, closed: str = "") -> Elsewhere | fx.Refusal | None:
         """The reply to a retry if this node doesn't take it: another node, or a refusal. None if it takes it. Retries

@@ -20,7 +20,7 @@ import math
 from collections import Counter
 
 from framehold_core import events as ev
-from framehold_core.errors import LimitExceeded
+from framehold_core.errors import NodeFull
 from framehold_router.models.events import Kind
 
 from .. import clock
@@ -77,8 +77,8 @@ class Eviction:
         """Make room for a new call.
 
         Raises:
-            LimitExceeded: this node, or this principal, has as many calls as it may, or memory is short; nothing was
-                started.
+            LimitExceeded: this principal has as many calls as it may; nothing was started.
+            NodeFull: this node has, or memory is short; nothing was started.
         """
         self._table.admit(principal)
         if (footprint := self._check_memory()) is not None:
@@ -96,7 +96,7 @@ class Eviction:
         has no frame that could be evicted.
 
         Raises:
-            LimitExceeded: as many such calls run as there may be frames; nothing was started.
+            NodeFull: as many such calls run as there may be frames; nothing was started.
         """
         limit = self._settings.max_parked
         if self.earlier >= limit:
@@ -126,7 +126,7 @@ class Eviction:
     def _refuse(self, why: str, limit: str) -> None:
         self._counts["refused"] += 1
         self._unreported[limit] += 1
-        raise LimitExceeded(f"{why}; nothing was started; try again later", limit=limit)
+        raise NodeFull(f"{why}; nothing was started; try again later", limit=limit)
 
     def claimed(self) -> None:
         """A call was taken over, and its handler entered without admission: evict other frames for it."""

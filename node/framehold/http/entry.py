@@ -31,7 +31,7 @@ from ..frame.logged_call import NamedCall, logged_call
 from ..hosts.attach import param_rejection
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
-from ..sdk.replies import Misdirected, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
+from ..sdk.replies import Misdirected, NotTaken, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
 from ..telemetry import tracing
 from ..wires import saga
 from .body import Body, TooLarge, left
@@ -311,6 +311,8 @@ class Entry:
         except Misdirected as elsewhere:
             return elsewhere
         except Unavailable as error:
+            if isinstance(error, NotTaken):
+                exchange.request.scope["framehold"].prove_not_taken(self._attached.runtime.peers.trust)
             await exchange.error(error.error, error.retry_after)
         except Exception as error:
             await exchange.error(modern_error_data(error))

@@ -13,7 +13,18 @@ from typing import Any
 from starlette.types import Message, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.fleet.trust import CALL_ID, CODE, NODE, PREFIX, ROUTE, VIA, Header, Trust, without_internal
+from framehold_router.fleet.trust import (
+    CALL_ID,
+    CODE,
+    NODE,
+    NOT_TAKEN,
+    PREFIX,
+    ROUTE,
+    VIA,
+    Header,
+    Trust,
+    without_internal,
+)
 
 _KEY = "framehold"
 
@@ -29,11 +40,13 @@ class Hop:
     - `code`: `kept` if the round runs kept code, else empty
     - `offers`: whether the request may still be passed on to a node that need not hold its call (docs/protocol.md,
       rule 28); `offered_to`: the address of such a node that is to get it now, else None
-    - `with_headers`: whether the response gets headers with `node`, `route` and `code`
+    - `proof`: the value of the header NOT_TAKEN of the response; empty if it has none
+    - `with_headers`: whether the response gets headers with `node`, `route`, `code` and `proof`
     """
 
     __slots__ = (
-        *("call", "came", "code", "inside", "node", "offered_to", "offers", "relayed", "route", "with_headers"),
+        *("call", "came", "code", "inside", "node", "offered_to", "offers", "proof", "relayed", "route"),
+        "with_headers",
     )
 
     def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool) -> None:
@@ -49,7 +62,7 @@ class Hop:
         self.with_headers = with_headers or VIA in trusted
         self.node = node.encode()
         self.route = b"any"
-        self.code = b""
+        self.code = self.proof = b""
         self.offers = False
         self.offered_to: str | None = None
 
@@ -58,6 +71,11 @@ class Hop:
         this node copied it (docs/protocol.md, rule 18)."""
         if self.call is not None and self.call.encode() in body:
             self.call = None
+
+    def prove_not_taken(self, trust: Trust) -> None:
+        """Have the response prove to the router that nothing was started of the call whose id it made."""
+        if self.call is not None:
+            self.proof = trust.not_taken(self.call)
 
     def adding_headers(self, send: Send) -> Send:
         """A `send` that adds the headers of `headers()` to the response, if `with_headers`; else `send` itself."""
@@ -72,9 +90,11 @@ class Hop:
         return extended
 
     def headers(self) -> list[Header]:
-        """The internal headers of the response: the node that served the request, the request's route, and whether
-        kept code runs."""
+        """The internal headers of the response: the node that served the request, the request's route, whether kept
+        code runs, and the proof that nothing was started."""
         found = [(NODE, self.node), (ROUTE, self.route)]
+        if self.proof:
+            found.append((NOT_TAKEN, self.proof))
         return [*found, (CODE, self.code)] if self.code else found
 
 

@@ -38,6 +38,11 @@ class Unavailable(MCPError):
         self.retry_after = retry_after
 
 
+class NotTaken(Unavailable):
+    """This node takes no new call at present. Nothing was started, and another node may take the call: a router of the
+    fleet sends it there (docs/protocol.md, rule 9)."""
+
+
 class Misdirected(Unavailable):
     """Another node holds the call. Framehold's HTTP entry forwards the request to `address`; on another transport the
     client gets this error."""
@@ -133,6 +138,8 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
     reason = answer.reason
     if reason is Reason.UNAVAILABLE:
         raise Unavailable(answer.detail or _UNDECIDED, retry_after)
+    if reason is Reason.NOT_TAKEN:
+        raise NotTaken(answer.detail, retry_after)
     if reason is Reason.CONFLICT:
         text = (
             f"this round of the call (now at round {answer.round}) was already answered otherwise; nothing was changed"

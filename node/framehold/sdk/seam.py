@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from framehold_core import journal
-from framehold_core.errors import JournalError, LimitExceeded, SealError, StoreUnavailable, ValueUnreadable
+from framehold_core.errors import JournalError, LimitExceeded, NodeFull, SealError, StoreUnavailable, ValueUnreadable
 from framehold_core.journal import Kind
 
 from ..engine import token_claims
@@ -94,7 +94,8 @@ class Seam:
             return await self.runtime.start(invocation, Round(ctx), call)
         except LimitExceeded as error:
             self.runtime.observers.call_refused(invocation.tool)
-            raise replies.Unavailable(str(error), self.runtime.retry_after) from None
+            reply = replies.NotTaken if isinstance(error, NodeFull) else replies.Unavailable
+            raise reply(str(error), self.runtime.retry_after) from None
 
     async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
         invocation = Invocation(self.wrapped, ctx, params)

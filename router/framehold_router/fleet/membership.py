@@ -65,6 +65,8 @@ class Member(NamedTuple):
     url: str
     address: Address | None
     stats: Stats
+    beat: int = 0
+    """How many heartbeats its lease has had."""
 
     @classmethod
     def of(cls, lease: NodeRecord, trust: Trust) -> Member:
@@ -74,7 +76,7 @@ class Member(NamedTuple):
         address, state, stats = address_of(lease.address), lease.state, read(lease.stats)
         if not trust.sealed(stats.seal or "", lease.node, lease.boot, lease.address):
             address, state = None, STRANGE
-        return cls(lease.node, lease.inc, lease.boot, state, lease.address, address, stats)
+        return cls(lease.node, lease.inc, lease.boot, state, lease.address, address, stats, lease.beat)
 
 
 class Fleet(NamedTuple):

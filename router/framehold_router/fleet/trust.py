@@ -33,6 +33,9 @@ ROUTE = b"framehold-route"
 """On responses: how the request found its node: start, ring, lease, takeover or any."""
 CODE = b"framehold-code"
 """On responses: `kept` if the call goes on with the code that it began with, and not with the node's present code."""
+NOT_TAKEN = b"framehold-not-taken"
+"""On responses to a router: the proof that nothing was started of the call whose id the router made. So it may send the
+request to another node (docs/protocol.md, rule 9)."""
 NOT_HELD = b"framehold-not-held"
 """On responses to a node that relays: this node doesn't hold the call, so the relaying node reads the store again."""
 
@@ -68,6 +71,15 @@ class Trust:
         wanted = (_seal(key, node, boot, address) for key in self._lease_keys)
         shown = seal.encode("utf-8", "replace")
         return not self._lease_keys or any(hmac.compare_digest(shown, one.encode()) for one in wanted)
+
+    def not_taken(self, call: str) -> bytes:
+        """The proof that this node started nothing of a call. Empty without keys."""
+        return _seal(self._lease_keys[0], "not taken", call).encode() if self._lease_keys else b""
+
+    def is_not_taken(self, proof: bytes, call: str) -> bool:
+        """Whether `proof` was made for this call with one of the fleet's keys."""
+        wanted = (_seal(key, "not taken", call).encode() for key in self._lease_keys)
+        return any(hmac.compare_digest(proof, one) for one in wanted)
 
     def credential(self, token: SecretStr | None) -> str:
         """A name for an admin token, as events have it: who has the token and the keys of the fleet can compute it, and

@@ -17,6 +17,7 @@ from ..http.message import Request
 from ..http.node_connection import Failure
 from ..http.upstream import Upstream
 from ..telemetry.counters import ABORTED, NONE, OTHER, OUTCOMES, TOOL_HEADER, Meter
+from .declined import Declined
 from .placement import Placement, Placer
 from .relay import Relay, ToNode
 from .request_facts import Facts, Kind
@@ -75,8 +76,14 @@ class CountedToNode(ToNode):
                 meter.misses += 1
 
     def done(self, piece: bytes) -> None:
-        self._count(OUTCOMES[self.status])
+        if self.status:
+            self._count(OUTCOMES[self.status])
         ToNode.done(self, piece)
+
+    def give_up(self, declined: Declined) -> None:
+        if declined.is_whole:
+            self._count(OUTCOMES[503])
+        ToNode.give_up(self, declined)
 
     def gone(self) -> None:
         if self.link is not None:

@@ -19,9 +19,10 @@ reported seems fuller than the others. Without an allowance it would get no call
 last one to report would get nearly all. So a node may have some parked calls more: as many as the nodes' numbers
 changed by when they last changed, on average.
 
-A node that could not be reached is passed over for a while if there is another choice: an address that swallows packets
-must not cost each request a connection time-out. After that time one request tries the node; the other requests pass
-it over until that attempt has ended.
+A node that declined a new call is drawn for no other one until its next heartbeat, if there is another choice. A node
+that could not be reached is passed over for a while if there is another choice: an address that swallows packets must
+not cost each request a connection time-out. After that time one request tries the node; the other requests pass it over
+until that attempt has ended.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from framehold_core.ids import CallId, NodeId
+from framehold_core.ids import Boot, CallId, NodeId
 
 from ..fleet.address import Address
 from ..fleet.membership import Fleet
@@ -99,6 +100,8 @@ class Placer:
         self._in_flight = Counter[NodeId]()
         self._rounds = Counter[NodeId]()
         self._passed: dict[NodeId, float] = {}
+        self._declined: dict[NodeId, tuple[Boot, int]] = {}
+        """The nodes that declined a new call, each with the boot and the beat of its lease then."""
         self._view = fleet()
         self._names: tuple[NodeId, ...] = ()
         self._room: frozenset[NodeId] = frozenset()
@@ -147,6 +150,12 @@ class Placer:
         """Record that a connection to `node` failed: it is passed over for PASSED_OVER seconds."""
         self._passed[node] = self._clock() + PASSED_OVER
 
+    def declined(self, node: NodeId) -> None:
+        """Record that `node` takes no new call at present: it is drawn for none until its next heartbeat, if there is
+        another one."""
+        if (member := self._view.members.get(node)) is not None:
+            self._declined[node] = member.boot, member.beat
+
     def stands(self, placement: Placement) -> bool:
         """Whether to keep waiting for the chosen node: it still has a lease at the same address, or no other node has
         an address. Giving up a round cancels it, which is useless without another node to send it to."""
@@ -177,6 +186,8 @@ class Placer:
         self._in_flight, self._rounds = +self._in_flight, +self._rounds
         same = {node for node in before.keys() & fleet.members if fleet.members[node].boot == before[node].boot}
         self._passed = {node: until for node, until in self._passed.items() if node in same}
+        beats = {node: (member.boot, member.beat) for node, member in fleet.members.items()}
+        self._declined = {node: beat for node, beat in self._declined.items() if beats.get(node) == beat}
         same &= fleet.ring.nodes
         reported = ((node, abs(self._parked(node) - (before[node].stats.parked or 0))) for node in same)
         moved = self._moved | {node: change for node, change in reported if change}
@@ -194,7 +205,7 @@ class Placer:
         return frozenset(node for node in allowed if self._parked(node) < full)
 
     def _start(self, tried: Collection[NodeId]) -> Placement | None:
-        allowed = self._allowed(tried)
+        allowed = self._allowed(tried, self._declined)
         if not allowed:
             return None
         room, rounds = self._room, self._total
@@ -260,12 +271,13 @@ class Placer:
         second = (first + 1 + self._below(count - 1)) % count if count > 1 else first
         return self._put(min((allowed[first], allowed[second]), key=self._business), Reason.ANY)
 
-    def _allowed(self, tried: Collection[NodeId]) -> tuple[NodeId, ...]:
-        """The nodes on the ring that were not tried, without those that are passed over if that leaves any."""
-        if not tried and not self._passed:
+    def _allowed(self, tried: Collection[NodeId], declined: Collection[NodeId] = ()) -> tuple[NodeId, ...]:
+        """The nodes on the ring that were not tried, without those that are passed over or have `declined` if that
+        leaves any."""
+        if not (tried or self._passed or declined):
             return self._names
         left = tuple(node for node in self._names if node not in tried)
-        return tuple(node for node in left if not self._is_passed_over(node)) or left
+        return tuple(node for node in left if node not in declined and not self._is_passed_over(node)) or left
 
     def _is_passed_over(self, node: NodeId) -> bool:
         return node in self._passed and self._clock() < self._passed[node]

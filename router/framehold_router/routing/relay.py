@@ -1,13 +1,14 @@
 """How the router handles each request: it relays it to the node that placement chose, relays it to the router's own
 pages, or refuses it.
 
-The law: a request that may have reached a node is sent to no other node (docs/protocol.md, rule 9). The exception is a
-request whose token names its round: however often it is sent, it takes effect once. A request that came from a node or
+The law: a request that may have reached a node is sent to no other node (docs/protocol.md, rule 9). The exceptions are
+a request whose token names its round, which takes effect once however often it is sent, and a new call of which its
+node proves that nothing was started. A request that came from a node or
 router of this fleet is never relayed again (rule 19). A request is relayed byte for byte, without the headers of one
 connection and the headers that only the fleet may send.
 
     1  there is no connection to the node: no byte was sent, and the request goes to the next node; if no node is left,
-       the client gets 503
+       the client gets 503. So it does if the node proves that it started nothing of a new call
     2  the connection to the node breaks before the response, or the lease of the node is gone: a round of a call that
        has a token is sent to the next node, which continues the call
     3  the connection breaks for any other request, or no response comes in time: the client gets 502 or 504, which say
@@ -34,6 +35,7 @@ from ..http.node_connection import Failure, Link
 from ..http.refusal import refuse
 from ..http.upstream import Upstream
 from ..telemetry.log_bursts import LogBursts
+from .declined import FURTHER, Declined, proves_not_taken
 from .placement import Placement, Placer
 from .request_facts import Facts, Kind
 
@@ -65,7 +67,7 @@ class Relay:
         self.settings = settings
         self.shows_route = settings.route_headers
         self.pages = pages
-        self._trust = trust
+        self.trust = trust
         self.bursts = LogBursts(_log)
         """The lines about requests that harm nobody: such a request goes to another node, or may be sent again."""
         self.refused: Callable[[int], None] = lambda status: None
@@ -80,7 +82,7 @@ class Relay:
     def __call__(self, request: Request, reply: Reply) -> None:
         """Answer `request` on `reply`, now or later."""
         internal = request.head.internal
-        if internal and self._trust.believed(internal) is not None:
+        if internal and self.trust.believed(internal) is not None:
             message = (
                 "This request has been through a router or node of this fleet already: it was not relayed again. "
                 "Check that no node's FRAMEHOLD_ADVERTISE_URL names a router or a load balancer"
@@ -226,7 +228,7 @@ class ToPages(Exchange):
 class ToNode(Exchange):
     """A request to a node: to the node that the placer chooses, and to the next one if that can't be reached."""
 
-    __slots__ = ("absent", "call", "facts", "node", "placement", "sent", "tried")
+    __slots__ = ("absent", "call", "declined", "facts", "kept", "node", "placement", "sent", "tried")
 
     def start(self) -> None:
         self.facts = self.relay.read(self.request)
@@ -237,6 +239,10 @@ class ToNode(Exchange):
         """The node to which the request was sent last; None if it was sent to none."""
         self.tried: tuple[NodeId, ...] = ()
         self.sent: Failure | None = None
+        self.declined: Declined | None = None
+        """The last response by which a node declined the call."""
+        self.kept: Declined | None = None
+        """The response that is being received, if it declines the call."""
         self.place()
 
     def place(self) -> None:
@@ -245,6 +251,9 @@ class ToNode(Exchange):
         placement = self.chosen()
         if placement is None and self.sent is not None:
             self.unknown(self.sent)
+            return
+        if placement is None and self.declined is not None:
+            self.give_up(self.declined)
             return
         if placement is None:
             which = f"none of {len(self.tried)} nodes accepted a connection" if self.tried else "no node is live"
@@ -273,6 +282,56 @@ class ToNode(Exchange):
     def served(self, node: str | None) -> None:
         if node is not None:
             self.relay.placer.learned(self.placement, node)
+
+    def began(self, head: ResponseHead, length: bytes | None) -> None:
+        call = self.placement.call
+        if head.status == 503 and call is not None and proves_not_taken(head, call, self.relay.trust):
+            self.kept = Declined(head.lines(self.relay.shows_route), self.declined)
+        else:
+            super().began(head, length)
+
+    def data(self, piece: bytes) -> None:
+        if self.kept is not None:
+            self.kept.body += piece
+        else:
+            super().data(piece)
+
+    def done(self, piece: bytes) -> None:
+        if self.kept is not None:
+            self.kept.body += piece
+            self.kept.is_whole = True
+            self.not_taken(self.kept)
+        else:
+            super().done(piece)
+
+    def failed(self, why: Failure) -> None:
+        if self.kept is not None:
+            self.not_taken(self.kept)
+        else:
+            super().failed(why)
+
+    def not_taken(self, declined: Declined) -> None:
+        """The node has started nothing: send the call to another node, or give up."""
+        node, self.declined = self.placement.node, declined
+        self.link = self.kept = None
+        self.over()
+        text = "node %s takes no new call: nothing was started, the next node is tried"
+        self.relay.bursts.warning(text, node, extra=self.log_fields())
+        self.relay.placer.declined(node)
+        self.tried += (node,)
+        if declined.count > FURTHER:
+            self.give_up(declined)
+        else:
+            self.place()
+
+    def give_up(self, declined: Declined) -> None:
+        """Answer with the response of the node that declined the call last."""
+        if not declined.is_whole:
+            self.refuse(503, "No node takes new calls at present: nothing was started. Retry")
+            return
+        self.status = 503
+        self.reply.begin(503, declined.lines, declined.length)
+        self.reply.end(declined.body)
 
     def over(self) -> None:
         self.relay.placer.ended(self.placement)

@@ -21,6 +21,7 @@ from ..http.message import Request
 from ..http.node_connection import Failure
 from ..telemetry.counters import ABORTED
 from .counted_relay import CountedRelay, CountedToNode
+from .declined import Declined
 
 SPAN = "framehold route"
 """The name of the span of a request."""
@@ -65,6 +66,10 @@ class TracedToNode(CountedToNode):
     def unanswered(self, why: Failure) -> None:
         self.span.add_event("node did not answer", {"framehold.node": self.placement.node, "why": why.value})
         super().unanswered(why)
+
+    def give_up(self, declined: Declined) -> None:
+        self.status = 503
+        super().give_up(declined)
 
     def refuse(self, status: int, message: str) -> None:
         self.status = status

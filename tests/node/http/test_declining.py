@@ -1,0 +1,103 @@
+"""Which responses prove to a router that nothing was started of its call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framehold.engine.memory import Footprint
+from framehold_core.errors import LimitExceeded, StoreUnavailable
+from framehold_router.fleet.trust import Trust
+from tests.node.nodes import KEY
+from tests.node.operating import PROOF, Node, marked, pair, unmarked
+from tests.store.server import RedisServer
+from tests.wire import Reply
+
+pytestmark = pytest.mark.anyio
+CALL = "0123456789abcdef0123456789abcdef"
+TRUST = Trust([KEY.encode()])
+ROUTER = {**PROOF, "framehold-via": "router", "framehold-call-id": CALL}
+
+
+@pytest.fixture(params=[100])
+async def node(redis: RedisServer, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Node]:
+    """A node with one unmarked call, and room for so many."""
+    async with pair(redis, tmp_path.name, marked, unmarked, max_parked=request.param, lease_ttl=30.0) as (a, _):
+        await a.caller.call("unmarked")
+        yield a
+
+
+async def call(node: Node, tool: str = "marked", headers: dict[str, str] = ROUTER) -> Reply:
+    return await node.caller.call(tool, headers=headers)
+
+
+def proves(reply: Reply) -> bool:
+    """Whether a reply has a proof, which then is one for this call and no other."""
+    proof = reply.headers.get("framehold-not-taken", "").encode()
+    assert not TRUST.is_not_taken(proof, CALL[:-1] + "0")
+    assert TRUST.is_not_taken(proof, CALL) is bool(proof)
+    return bool(proof)
+
+
+def short_of_memory(node: Node) -> None:
+    footprint = node.runtime.eviction.footprint = Footprint(1, 1)
+    assert footprint.short
+
+
+def cut_off(node: Node) -> None:
+    node.runtime.heartbeat.missing_from = math.inf
+
+
+def closed(node: Node) -> None:
+    node.runtime.draining.closed = True
+
+
+def nothing(node: Node) -> None:
+    """It is full as it is."""
+
+
+@pytest.mark.parametrize(
+    ("node", "why"), [(1, nothing), (100, short_of_memory), (100, cut_off), (100, closed)], indirect=["node"]
+)
+async def test_which_refusals_are_declined(node: Node, why: Callable[[Node], None]) -> None:
+    """Full, without memory, without a store, leaving: of the node's own state alone. Nobody hears it but a router."""
+    why(node)
+    reply = await call(node)
+    assert reply.status == 503 and "nothing was started" in reply.text and proves(reply)
+    for headers in ({}, {**ROUTER, "framehold-secret": "x" * 64}, {**PROOF, "framehold-for": "client"}):
+        other = await call(node, headers=headers)
+        assert other.status == 503 and not proves(other)
+    node.runtime.draining.closed = False
+
+
+async def test_which_refusals_are_not(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of one user, a paused tool, an id that is in use, an answer."""
+
+    def exhausted(principal: str | None) -> None:
+        raise LimitExceeded("you have too many; nothing was started", limit="MAX_PARKED_PER_PRINCIPAL")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(node.runtime.table, "admit", exhausted)
+        reply = await call(node)
+        assert reply.status == 503 and "you have too many" in reply.text and not proves(reply)
+    assert (await call(node)).asked
+    twice = await call(node)
+    assert twice.status == 503 and "arrived twice" in twice.text and not proves(twice)
+    await node.runtime.door.pauses.pause("unmarked", "", "test")
+    paused = await call(node, "unmarked", {**ROUTER, "framehold-call-id": CALL[::-1]})
+    assert "is paused" in paused.text and not proves(paused)
+
+
+async def test_a_handler_that_was_entered_is_not_declined(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first write finds no store: the call ends, and nobody sends it elsewhere."""
+
+    def unsent(request: Any, replied: Any) -> None:
+        replied(StoreUnavailable("away"))
+
+    monkeypatch.setattr(node.runtime.store, "submit", unsent)
+    reply = await call(node)
+    assert reply.status == 503 and "first round could not be kept" in reply.text and not proves(reply)
