@@ -52,6 +52,8 @@ class Globals(dict[str, Any]):
 
 
 CachedFunction: Any = type(functools.lru_cache(lambda: None))
+_GENERIC: Any = functools.singledispatch(lambda value: None)
+"""All generic functions have the code of this one: what differs is in their closures."""
 """The class of what `functools.lru_cache` returns."""
 
 
@@ -242,6 +244,26 @@ def fill(module: Part, names: dict[str, Any]) -> None:
 def cached(fn: Any, parameters: dict[str, Any]) -> Any:
     """A function with a cache of its own, as `functools.lru_cache` makes it."""
     return functools.lru_cache(**parameters)(fn)
+
+
+def is_generic(item: Any) -> bool:
+    """Whether an object is a generic function of `functools.singledispatch`."""
+    return isinstance(item, FunctionType) and item.__code__ is _GENERIC.__code__
+
+
+def implementations(item: Any) -> tuple[tuple[type, Any], ...]:
+    """The functions of a generic function, each with its class; the default first, which is the one of `object`."""
+    found = item.registry.items()
+    return tuple(sorted(found, key=lambda pair: (pair[0] is not object, pair[0].__module__, pair[0].__qualname__)))
+
+
+def generic(*found: tuple[type, Any]) -> Any:
+    """A generic function with these implementations, as `implementations` gives them."""
+    (_, default), *others = found
+    made = functools.singledispatch(default)
+    for kind, fn in others:
+        made.register(kind, fn)
+    return made
 
 
 def new_class(kind: Any, name: str, bases: tuple[Any, ...], namespace: dict[str, Any], maker: Any) -> Any:

@@ -41,7 +41,7 @@ from .constants import Source
 from .follows import HOOKS, NOISE, OF_ENUM, OF_FIELD
 from .forms import Forms
 from .instructions import Used, head, instructions, names_in, used
-from .loading import CachedFunction, is_plain
+from .loading import CachedFunction, implementations, is_generic, is_plain
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range)
 _VALUES = (
@@ -118,7 +118,7 @@ class Reach:
             return
         self._seen[id(item)] = self._forms.begin()
         self._alive.append(item)
-        if isinstance(item, FunctionType | type):
+        if isinstance(item, FunctionType | type) and not self.is_generic(item):
             self._visit_code(item, where)
         elif isinstance(item, ModuleType):
             self._put("module", item.__name__)
@@ -182,6 +182,11 @@ class Reach:
         elif isinstance(item, CachedFunction):
             self._name(item)
             parts = (item.__wrapped__, tuple(sorted(item.cache_parameters().items())))
+        elif self.is_generic(item):
+            self._name(item)
+            parts = implementations(item)
+        elif isinstance(item, functools.singledispatchmethod):
+            parts = (item.dispatcher, item.func)
         elif type(item) is list:
             parts = (len(item), *item)
         elif type(item) is dict:
@@ -218,6 +223,10 @@ class Reach:
     def has_seen(self, fn: FunctionType) -> bool:
         """Whether the walk came to a function, or need not: it is installed."""
         return id(fn) in self._seen or not self._authors.own(module_of(fn))
+
+    def is_generic(self, item: Any) -> bool:
+        """Whether an object is a generic function of the author."""
+        return is_generic(item) and self._authors.own(item.__module__)
 
     def maker(self, kind: type) -> type | None:
         """The metaclass by which a class of the author is made again without his code, where a metaclass of his or a

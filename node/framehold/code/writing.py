@@ -119,6 +119,8 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
             return type(item), (item.fget, item.fset, item.fdel)
         if isinstance(item, loading.CachedFunction):
             return self._named(item, (loading.cached, (item.__wrapped__, dict(item.cache_parameters()))))
+        if reach.is_generic(item):
+            return self._named(item, (loading.generic, loading.implementations(item)))
         if isinstance(item, loading.Globals):
             return Left("globals", item.module, ""), (tuple(sorted(item.live)),), None, None, iter(item.items())
         if isinstance(item, _Names):

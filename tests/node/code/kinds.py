@@ -118,6 +118,34 @@ def loud(fn):
 @loud
 def handler(): return 'o'
 """,
+    "a generic function": """\
+import functools
+class Desk: pass
+@functools.singledispatch
+def said(value): return 'none'
+@said.register
+def _(value: str): return said(Desk())
+@said.register(Desk)
+def _(value): return 'old'
+def handler(): return said('x')
+""",
+    "a default of a generic function": """\
+import functools
+@functools.singledispatch
+def said(value): return 'old'
+@said.register
+def _(value: str): return 'none'
+def handler(): return said(1)
+""",
+    "a generic method": """\
+import functools
+class Desk:
+    @functools.singledispatchmethod
+    def said(self, value): return 'none'
+    @said.register
+    def _(self, value: str): return 'old'
+def handler(): return Desk().said('x')
+""",
     "a partial": """\
 import functools
 def said(word): return word

@@ -33,6 +33,10 @@ SHARED = {
     "a cached function": (
         "import functools\n@functools.lru_cache\ndef Word(): return object()\ndef handler(): return word(), Word"
     ),
+    "a generic function": (
+        "import functools\n@functools.singledispatch\ndef Word(value): return 1\n@Word.register\n"
+        "def _(value: str): return 2\ndef handler(): return word(), Word"
+    ),
     "a class with circles": (
         "class One:\n    def other(self): return Word\n"
         "class Word:\n    def other(self): return One\ndef handler(): return word(), Word"
