@@ -10,6 +10,7 @@ import asyncio
 import functools
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,13 @@ async def deadly(name: str, ctx: Context) -> str:
     await ask(name, "one")
     os.kill(os.getpid(), signal.SIGKILL)
     return "never"
+
+
+@both
+async def leaves(name: str, how: str, ctx: Context) -> str:
+    """Leaves its process when it was answered: by `sys.exit`, which ends only its call, or by `os._exit`."""
+    await ask(name, "one")
+    sys.exit(3) if how == "sys.exit" else os._exit(3)
 
 
 @both

@@ -11,7 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from tests.fleet.faults import FaultyFleet
+from tests.fleet.faults import UNMARKED, FaultyFleet
+from tests.fleet.trial import Client, Trial, ended
+from tests.processes import until
+from tests.wire import Reply
 
 AT_ONCE = 2
 
@@ -30,6 +33,8 @@ class Weather:
             "node killed": self._kill,
             "node stopped": self._stop,
             "node drained": self._drain,
+            "a tool calls os._exit": self._exit,
+            "a tool calls sys.exit": self._leave,
             "partition": self._part,
         }
         self._to_the_rest: dict[str, Callable[[], Awaitable[None]]] = {
@@ -76,6 +81,23 @@ class Weather:
         self._made.drain(name)
         await self._made.left(name)
         await self._made.successors()
+
+    async def _exit(self, name: str) -> None:
+        await self._answered(name, "os._exit")
+        await until(lambda: not self._made.nodes[name].alive, f"the end of {name}")
+        self._made.bury(name)
+        await self._made.successors()
+
+    async def _leave(self, name: str) -> None:
+        reply = await self._answered(name, "sys.exit")
+        assert reply is not None and self._made.nodes[name].alive, f"{name} was ended by a tool's sys.exit: {reply}"
+
+    async def _answered(self, name: str, how: str) -> Reply | None:
+        """Have a node answer a call of a tool that leaves its process; None where the connection broke."""
+        async with Client() as client:
+            call = Trial(client, "leaves", UNMARKED, how=how)
+            await call.begin_at_last(self._made.url(name))
+            return await ended(call.answering(self._made.url(name)))
 
     async def _stop(self, name: str) -> None:
         self._made.pause(name)
