@@ -156,7 +156,9 @@ async def deadly(name: str, ctx: Context) -> str:
 async def leaves(name: str, how: str, ctx: Context) -> str:
     """Leaves its process when it was answered: by `sys.exit`, which ends only its call, or by `os._exit`."""
     await ask(name, "one")
-    sys.exit(3) if how == "sys.exit" else os._exit(3)
+    if how == "os._exit":
+        os._exit(3)
+    sys.exit(3)
 
 
 @both
