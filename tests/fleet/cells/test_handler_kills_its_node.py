@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -79,10 +80,16 @@ async def test_those_beside_it_are_not_paused(made: FaultyFleet, router: str, tr
     beside = [trial(shape, MARKED) for shape in ("errand", "talk", "changing") * 4]
     for other in beside:
         await other.begin_at_last(router)
-    finishing = asyncio.gather(*(other.finish(router, made.routers[1].url) for other in beside))
+
+    async def finished(other: Trial) -> float:
+        began = time.monotonic()
+        assert await other.finish(router, made.routers[1].url) == other.done
+        return time.monotonic() - began
+
+    finishing = asyncio.gather(*map(finished, beside))
     while not is_paused(made, call.tool):
         assert await struck(made, call, router) is None
-    assert await finishing == [other.done for other in beside]
+    print(f"the longest call beside it took {max(await finishing):.1f} s")
     assert not any(is_paused(made, other.tool) for other in beside)
     resume(made, call.tool)
 
