@@ -156,7 +156,7 @@ async def test_max_round(round_: int) -> None:
 
 async def test_max_round_counts_no_time_between_rounds() -> None:
     """What waits for a person is not running."""
-    async with room(max_round=0.01, token_ttl=60) as client:
+    async with room(max_round=5, token_ttl=60) as client:
         asked = await ask(client)
         (slot,) = client.runtime.table
         slot.due -= 3600
