@@ -1,15 +1,20 @@
-"""The fake Redis: shared inside a process, and served over TCP to a local fleet."""
+"""The fake Redis: shared inside a process, and served on a Unix socket to a local fleet."""
 
-import socket
 from collections.abc import Iterator
+from hashlib import sha1
+from pathlib import Path
 
 import pytest
-from fakeredis import FakeServer
+from fakeredis import FakeAsyncRedis, FakeServer
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError, ResponseError
 
+from framehold.cli.local.local_store import _embedded
 from framehold_core.requests import Verdict
 from framehold_store import StoreConfig
-from framehold_store.embedded import EmbeddedStore, LocalServer, _Server, serve
+from framehold_store.embedded import EmbeddedStore, LocalServer
 from framehold_store.redis import RedisStore
+from framehold_store.scripts import SCRIPTS
 from tests.store.calls import Story
 from tests.store.test_registry import node
 
@@ -17,8 +22,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def local() -> Iterator[LocalServer]:
-    server = serve()
+def local(tmp_path: Path) -> Iterator[LocalServer]:
+    server = LocalServer(str(tmp_path / "redis.sock"))
     yield server
     server.stop()
 
@@ -36,7 +41,7 @@ async def test_stores_of_one_process_may_share_a_server() -> None:
 
 
 async def test_a_local_fleet_shares_a_server(local: LocalServer) -> None:
-    """Over TCP, with the ordinary Redis store: calls, leases and the change feed."""
+    """With the ordinary Redis store: calls, leases and the change feed."""
     config = StoreConfig(local.url, op_timeout=10.0, poll=60.0)
     one, two = RedisStore(config), RedisStore(config)
     story = Story()
@@ -51,15 +56,68 @@ async def test_a_local_fleet_shares_a_server(local: LocalServer) -> None:
     await two.close()
 
 
-def test_replies_leave_at_once() -> None:
-    """Accepted sockets have TCP_NODELAY: without it a batch takes 40 ms."""
-    with _Server(("127.0.0.1", 0)) as listening, socket.create_connection(("127.0.0.1", listening.server_address[1])):
-        accepted, _ = listening.get_request()
-        with accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+async def asked(local: LocalServer, *command: str | int) -> object:
+    """One command over a connection of its own: fakeredis ends a connection with the first error."""
+    async with Redis.from_url(local.url) as client:
+        return await client.execute_command(*command)  # type: ignore[no-untyped-call]  # redis has no types for it
 
 
-def test_a_taken_port_is_an_error(local: LocalServer) -> None:
-    """The error reaches the caller that starts the fleet."""
+async def test_it_runs_its_own_scripts_only(local: LocalServer) -> None:
+    """Whoever reaches it runs no other, by no way that Redis has."""
+    text, function = "return 1", "#!lua name=own\nredis.register_function('own', function() return python.eval end)"
+    assert await asked(local, "SCRIPT", "FLUSH")
+    for way in (("EVAL", text, 0), ("SCRIPT", "LOAD", text)):
+        with pytest.raises(ResponseError, match="its own scripts only; nothing was run"):
+            await asked(local, *way)
+    with pytest.raises(NoScriptError):
+        await asked(local, "EVALSHA", sha1(text.encode()).hexdigest(), 0)
+    with pytest.raises(ResponseError):
+        await asked(local, "FUNCTION", "LOAD", function)
+        await asked(local, "FCALL", "own", 0)
+    own = next(iter(SCRIPTS.values()))
+    assert await asked(local, "SCRIPT", "LOAD", own.text) == own.sha.encode()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return python.eval('1')",
+        "return python.builtins.open",
+        "return tostring(python)",
+        "return redis.call.__globals__",
+        "return redis.call['__closure__']",
+        "redis.call.x = 1",
+        "return require('python')",
+        "return package.loaded.python",
+        "local f = getmetatable(redis.call) return f.__index(redis.call, '__globals__')",
+        "return os.execute('true')",
+        "return io.open('/etc/passwd')",
+        "return dofile('/etc/passwd')",
+        "return debug.getregistry()",
+    ],
+)
+async def test_a_script_does_not_reach_python(script: str) -> None:
+    """lupa has a bridge from Lua to Python. In this process fakeredis does not have it."""
+    client = FakeAsyncRedis()
+    with pytest.raises(ResponseError):
+        found = await client.eval(script, 0)
+        assert found == b"nil", found
+        raise ResponseError("it is not there")
+    assert await client.eval("return redis.call('GET', KEYS[1])", 1, "x") is None
+    await client.aclose()
+
+
+def test_only_its_user_may_reach_it() -> None:
+    """The folder of the socket is closed to others."""
+    store = _embedded(asked=True)
+    try:
+        assert store.folder is not None and store.folder.stat().st_mode & 0o777 == 0o700
+        assert store.url.startswith(f"unix://{store.folder}/")
+    finally:
+        store.remove()
+
+
+def test_a_taken_path_is_an_error(local: LocalServer) -> None:
+    """The error reaches the process that serves it."""
     with pytest.raises(OSError, match="in use"):
-        serve(port=int(local.url.rpartition(":")[2]))
+        LocalServer(local.url.removeprefix("unix://"))

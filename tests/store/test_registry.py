@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -329,9 +330,9 @@ async def test_more_leases_than_one_command_asks_for(redis_store: RedisStore) ->
 
 
 @pytest.fixture
-def served() -> Iterator[LocalServer]:
+def served(tmp_path: Path) -> Iterator[LocalServer]:
     """The stand-in, as the processes of a local fleet share it."""
-    server = LocalServer()
+    server = LocalServer(str(tmp_path / "redis.sock"))
     yield server
     server.stop()
 

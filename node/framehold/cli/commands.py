@@ -204,8 +204,8 @@ def check(target: Target) -> None:
 
 
 @app.command("embedded-store", hidden=True)
-def embedded_store(port: Port) -> None:
-    """Serve the stand-in for Redis until a signal. For `up`."""
+def embedded_store(path: str) -> None:
+    """Serve the stand-in for Redis on a Unix socket until a signal. For `up`."""
     from .local.local_store import serve_embedded
 
-    serve_embedded(port)
+    serve_embedded(path)

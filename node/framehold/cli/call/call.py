@@ -152,7 +152,9 @@ class Line:
         """Tell where the cause of a failed call stands, and end what is printed."""
         state, found = self.http.state, None
         if status and self.failed:
-            failed = cause.Failed(self.target, self.server.url, self.caller.node, state, self.began, self.reason)
+            server = self.server
+            about = (self.caller.node, state, self.began, self.reason, server.api)
+            failed = cause.Failed(self.target, server.url, *about)
             found = failed.cause(self.options.admin_token)
         self.caller.end(self.server.url, self.http.rounds, state, found)
 

@@ -34,12 +34,17 @@ AdminToken = Annotated[
     str | None,
     typer.Option(
         envvar="FRAMEHOLD_ADMIN_TOKEN",
-        help="For what the router tells of the server; that of a framehold up on this machine is found without.",
+        help="For what the router tells of the server; that of a framehold up on this machine is found without. From "
+        "the variable it goes to --api, or to this machine, and never to --url.",
     ),
+]
+RouterUrl = Annotated[
+    str | None, typer.Option("--api", help="The address of the server's router, where its API has another one.")
 ]
 
 
 def call(
+    context: typer.Context,
     words: Words = None,
     prompt: Annotated[str | None, typer.Option(help="Get this prompt instead of a tool's result.")] = None,
     resource: Annotated[str | None, typer.Option(help="Read the resource with this URI instead.")] = None,
@@ -55,9 +60,7 @@ def call(
         bool,
         typer.Option("--prove", help="Then show that one node carried it, and that nothing ran twice, or exit with 1."),
     ] = False,
-    router: Annotated[
-        str | None, typer.Option("--api", help="For --prove, the router's address, where its API has another one.")
-    ] = None,
+    router: RouterUrl = None,
     admin_token: AdminToken = None,
 ) -> None:
     """Call TOOL, a prompt or a resource, and answer its questions at this terminal. Enter takes a default; Ctrl-D
@@ -78,9 +81,20 @@ def call(
         raise ConfigError(f"{problem}; nothing was called")
     target, pairs = Target.of(words or [], prompt, resource)
     script = Script(target, answer or []) if as_json else None
-    server = Server(addresses.server(url, port), Credentials.of(header or [], token))
-    with Api(router or server.url, admin_token) if prove else nullcontext() as api:
+    at = addresses.server(url, port)
+    server = Server(at, Credentials.of(header or [], token), router or at)
+    admin_token = _for_api(context, admin_token, url, router)
+    with Api(server.api, admin_token) if prove else nullcontext() as api:
         raise typer.Exit(run(target, pairs, server, Options(api, admin_token), script))
+
+
+def _for_api(context: typer.Context, admin_token: str | None, url: str | None, router: str | None) -> str | None:
+    """The admin token for the API. `url` names a server to call, which may be somebody else's: what the shell has for
+    routers of the user's own is not sent there."""
+    # By its name: Typer has an enum of its own in place of click's.
+    source = context.get_parameter_source("admin_token")
+    is_variable = source is not None and source.name == "ENVIRONMENT"
+    return None if is_variable and url is not None and router is None else admin_token
 
 
 def _problem(as_json: bool, answers: list[str] | None, prove: bool) -> str:
@@ -91,11 +105,13 @@ def _problem(as_json: bool, answers: list[str] | None, prove: bool) -> str:
 
 
 def list_all(
+    context: typer.Context,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TABLE,
     port: Port = None,
     url: ServerUrl = None,
     token: Token = None,
     header: Header = None,
+    router: RouterUrl = None,
     admin_token: AdminToken = None,
 ) -> None:
     """List the tools, prompts, resources and resource templates of a server, with their arguments and marks.
@@ -108,7 +124,9 @@ def list_all(
     from .connection import Server
     from .listing import sheet
 
-    server = Server(addresses.server(url, port), Credentials.of(header or [], token))
+    at = addresses.server(url, port)
+    server = Server(at, Credentials.of(header or [], token), router or at)
+    admin_token = _for_api(context, admin_token, url, router)
     raise typer.Exit(present(lambda: sheet(server, admin_token), output))
 
 

@@ -74,7 +74,8 @@ class Cause:
 class Failed:
     """A call of `target` at `url` that failed. `node` served its last round, empty if not known. `state` is the
     `requestState` of its last round, empty if it had one round. `began`: when it began, in seconds since 1970.
-    `reason`: why Framehold itself ended the call, empty if it did not."""
+    `reason`: why Framehold itself ended the call, empty if it did not. `api`: the address of the router that tells of
+    it, empty if that is `url`."""
 
     target: Target
     url: str
@@ -82,6 +83,7 @@ class Failed:
     state: str
     began: float
     reason: str = ""
+    api: str = ""
 
     def cause(self, admin_token: str | None) -> Cause:
         """Why it failed, as far as the fleet tells this user."""
@@ -104,7 +106,7 @@ class Failed:
             # The clock of another machine does not tell which call is this one.
             return None
         try:
-            with Api(addresses.base(self.url), admin_token) as api:
+            with Api(addresses.base(self.api or self.url), admin_token) as api:
                 items = api.get("calls", CallsView, **query).view.items
         except ConfigError:
             return None

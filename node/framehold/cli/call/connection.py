@@ -28,7 +28,8 @@ TIMEOUT = httpx2.Timeout(30.0, connect=5.0, read=300.0)
 
 @dataclass(frozen=True)
 class Server:
-    """A server by the URL of its MCP endpoint, and the headers of each request to it.
+    """A server by the URL of its MCP endpoint, and the headers of each request to it. `api`: the address of the router
+    whose API tells of it.
 
     Raises:
         ConfigError: `url` is no http address.
@@ -36,6 +37,7 @@ class Server:
 
     url: str
     credentials: Credentials = field(default_factory=Credentials)
+    api: str = ""
 
     def __post_init__(self) -> None:
         try:

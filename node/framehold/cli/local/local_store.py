@@ -1,6 +1,6 @@
 """The store of a local fleet: the store that the user gave, else a private redis-server, else a stand-in in Python.
 
-The private redis-server listens only on a unix socket, in a folder that only this user may enter.
+The private redis-server and the stand-in listen only on a unix socket, in a folder that only this user may enter.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from framehold_store.config import PACKED_VALUE_BYTES
 
 from ..checks import readiness
 from ..checks.store_trouble import trouble
-from . import ports
 from .children import Spec
 
+_SOCKET = "redis.sock"
 _MAX_SOCKET_PATH = 100
 """Characters that the path of a unix socket may have, a few below the limit of the system."""
 EMBEDDED = "embedded"
@@ -81,47 +81,50 @@ async def _check(config: StoreConfig) -> None:
         ) from None
 
 
-def _private(program: str) -> LocalStore:
+def _socket() -> Path:
+    """The path of a socket in a new folder that only this user may enter."""
     folder = Path(tempfile.mkdtemp(prefix="framehold-"))
-    place = folder / "redis.sock"
-    if len(str(place)) > _MAX_SOCKET_PATH:
+    if len(str(folder / _SOCKET)) > _MAX_SOCKET_PATH:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="framehold-", dir="/tmp"))
-        place = folder / "redis.sock"
+    return folder / _SOCKET
+
+
+def _private(program: str) -> LocalStore:
+    place = _socket()
     quiet = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--maxmemory-policy", "noeviction")
     # The name of the option before Redis 7.0; later releases know it too.
     packed = ("--hash-max-ziplist-value", str(PACKED_VALUE_BYTES))
-    command = (program, "--port", "0", "--unixsocket", str(place), "--dir", str(folder), *quiet, *packed)
+    command = (program, "--port", "0", "--unixsocket", str(place), "--dir", str(place.parent), *quiet, *packed)
     spec = Spec("store", command, ready=partial(readiness.store_answers, str(place), 0), loss=_LOSS, shows_output=False)
-    return LocalStore(f"unix://{place}", "redis (private; gone when you stop)", (spec,), folder)
+    return LocalStore(f"unix://{place}", "redis (private; gone when you stop)", (spec,), place.parent)
 
 
 def _embedded(asked: bool) -> LocalStore:
-    port = ports.free()
-    command = (sys.executable, "-P", "-m", "framehold", "embedded-store", "--port", str(port))
-    spec = Spec("store", command, ready=partial(readiness.store_answers, "", port), loss=_LOSS, shows_output=False)
+    place = _socket()
+    command = (sys.executable, "-P", "-m", "framehold", "embedded-store", str(place))
+    spec = Spec("store", command, ready=partial(readiness.store_answers, str(place), 0), loss=_LOSS, shows_output=False)
     why = "" if asked else "there is no redis-server on PATH; "
-    return LocalStore(
-        f"redis://127.0.0.1:{port}", f"embedded ({why}a slow stand-in in Python; gone when you stop)", (spec,)
-    )
+    sentence = f"embedded ({why}a slow stand-in in Python; gone when you stop)"
+    return LocalStore(f"unix://{place}", sentence, (spec,), place.parent)
 
 
 _LOSS = "all that it held is gone"
 
 
-def serve_embedded(port: int) -> None:
-    """Serve the stand-in for Redis on `port` until SIGINT or SIGTERM.
+def serve_embedded(path: str) -> None:
+    """Serve the stand-in for Redis on a Unix socket at `path` until SIGINT or SIGTERM.
 
     Raises:
-        ConfigError: the port can't be used."""
-    from framehold_store.embedded import serve
+        ConfigError: there can be no socket."""
+    from framehold_store.embedded import LocalServer
 
     # The signals are blocked before threads start, so that no thread takes a signal away from `sigwait` below.
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     try:
-        server = serve(ports.HOST, port)
+        server = LocalServer(path)
     except OSError as error:
-        raise ConfigError(f"port {port} can't be had ({error.strerror or error}); nothing was started") from None
+        raise ConfigError(f"no socket can be had at {path} ({error.strerror or error}); nothing was started") from None
     signal.sigwait(ends)
     server.stop()

@@ -1,0 +1,84 @@
+"""The admin token of a shell is for routers of its user's own: no server that is only called gets it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+from mcp.server import MCPServer
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+import framehold
+from framehold.cli import main
+from framehold.config import Settings
+from tests.node.nodes import KEY, served
+
+pytestmark = pytest.mark.anyio
+TOKEN = "the-admin-token-of-production"
+SHOWN = f"Bearer {TOKEN}"
+
+
+class Stranger:
+    """A server that is somebody else's, and notes what its `/api/v1` is sent."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.shown: list[str | None] = []
+
+    async def api(self, request: Request) -> JSONResponse:
+        """What a router would serve there."""
+        self.shown.append(request.headers.get("authorization"))
+        return JSONResponse({}, 404)
+
+
+async def fails() -> str:
+    """Fails, so that a client asks why."""
+    raise ValueError("no")
+
+
+@pytest.fixture
+async def stranger() -> AsyncIterator[Stranger]:
+    server, made = MCPServer("theirs", version="1"), Stranger()
+    server.tool()(fails)
+    app = framehold.asgi(server, Settings(keys=(KEY,), node_id="theirs"))
+    app.add_route("/api/v1/{rest:path}", made.api)
+    async with served(app) as made.url:
+        yield made
+
+
+async def ran(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
+    """The exit code of a command in this process."""
+    monkeypatch.setattr(sys, "argv", ["framehold", *words])
+    with pytest.raises(SystemExit) as ended:
+        await asyncio.to_thread(main)
+    return ended.value.code
+
+
+@pytest.mark.parametrize(("words", "code"), [(("list",), 0), (("call", "fails"), 1)])
+async def test_the_token_of_the_shell_does_not_go_to_a_server_that_is_named(
+    stranger: Stranger, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int
+) -> None:
+    """With `--api` it goes there, since that names a router."""
+    monkeypatch.setenv("FRAMEHOLD_ADMIN_TOKEN", TOKEN)
+    assert await ran(monkeypatch, *words, "--url", stranger.url) == code
+    assert stranger.shown == []
+    assert await ran(monkeypatch, "list", "--url", stranger.url, "--api", stranger.url.removesuffix("/mcp")) == 0
+    assert stranger.shown == [SHOWN]
+
+
+async def test_a_token_that_is_given_goes_where_its_user_says(
+    stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await ran(monkeypatch, "list", "--url", stranger.url, "--admin-token", TOKEN) == 0
+    assert stranger.shown == [SHOWN]
+
+
+async def test_this_machine_gets_the_token_of_its_settings(stranger: Stranger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port names a router of this machine."""
+    monkeypatch.setenv("FRAMEHOLD_ADMIN_TOKEN", TOKEN)
+    port = stranger.url.removesuffix("/mcp").rpartition(":")[2]
+    assert await ran(monkeypatch, "list", "--port", port) == 0
+    assert stranger.shown == [SHOWN]
