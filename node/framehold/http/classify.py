@@ -69,7 +69,7 @@ def _repeats(headers: Mapping[bytes, bytes], method: str, params: dict[str, Any]
     version, name = meta.get(PROTOCOL_VERSION_META_KEY), headers.get(_NAME, _ENCODED)
     if version not in MODERN_PROTOCOL_VERSIONS or headers.get(_VERSION) != version.encode():
         return False
-    if headers.get(_METHOD) != method.encode():
+    if (named := headers.get(_METHOD)) is None or named.decode("latin-1") != method:
         return False
     return key is None or (not name.startswith(_ENCODED) and name.decode("latin-1") == params.get(key))
 

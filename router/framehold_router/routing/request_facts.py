@@ -84,15 +84,19 @@ def read(request: Request) -> Facts:
 
 
 def _body(data: bytes) -> _Body | None:
-    """The fields of a body; None if it is no JSON object, or if one of them has another type.
+    """The fields of a body; None if it is no JSON object, or if one that its method has is of another type.
 
     A node reads with the standard library what a fast reader refuses: half of a surrogate pair, a byte order mark,
-    UTF-16 and UTF-32. So does this."""
+    UTF-16 and UTF-32. So does this. A node does not look at other fields, whatever they are, and neither does this."""
     try:
         return _decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
     try:
-        return msgspec.convert(json.loads(data), _Body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        whole = json.loads(data)
+        method, params = whole["method"], whole.get("params")
+        name = "sagaToken" if method == _RESUME else "requestState"
+        read = None if params is None else {name: params.get(name)}
+        return msgspec.convert({"method": method, "params": read}, _Body)
+    except (msgspec.MsgspecError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return None

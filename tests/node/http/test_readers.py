@@ -23,6 +23,7 @@ from framehold_router.http.message import Request
 from framehold_router.routing import request_facts
 from framehold_router.routing.request_facts import METHODS, Facts, Kind
 from tests.node.http.test_relay import Site, fleet
+from tests.node.served import edge
 from tests.node.stage import Word, said, stage
 from tests.store.server import RedisServer
 from tests.wire import Caller, Envelope, Reply
@@ -118,6 +119,24 @@ def test_a_node_reads_what_json_reads() -> None:
             assert repr(found.params) == repr({**names, "_meta": meta}), spelling
             read += 1
     assert read > 100
+
+
+@pytest.mark.parametrize("other", [{"sagaToken": 5}, {"sagaToken": "h1.x"}, {HALF: 1}], ids=["kind", "text", "key"])
+def test_what_a_request_has_besides_keeps_no_token_from_the_router(other: dict[str, Any]) -> None:
+    """A node ignores a field that the method does not have, whatever it is."""
+    call = CallId("0123456789abcdef" * 2)
+    params = {"name": "tool", "requestState": token.hold(call, "sealed"), **other}
+    data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params, **other}).encode()
+    assert request_facts.read(Request(RequestHead(b"POST", b"/mcp", [], ""), data)) == Facts(Kind.RETRY, call)
+
+
+@pytest.mark.parametrize("method", [HALF, "größe", ""])
+async def test_a_method_that_no_header_can_say_is_refused_as_the_sdk_does(method: str) -> None:
+    async with edge() as client:
+        _, retry = await client.parked()
+        ours, sdk = await client.both(retry.but(method=method))
+        assert ours.verdict == sdk.verdict == (400, -32020)
+        await client.completes(retry)
 
 
 async def post(caller: Caller, envelope: Envelope, spelled: Callable[[str], bytes]) -> Reply:
