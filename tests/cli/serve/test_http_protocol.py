@@ -18,6 +18,7 @@ OFFERS = {
     "none": b"",
     "h2c": b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAAAAIAAAAB\r\n",
     "TLS": b"upgrade: TLS/1.0\r\nconnection: upgrade\r\n",
+    "WebSocket": b"upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n",
     "several": b"upgrade: h2c, IRC/6.9, RTA/x11\r\nconnection: upgrade\r\n",
 }
 CUTS = {

@@ -24,6 +24,10 @@ class HttpProtocol(HttpToolsProtocol):
     _is_resuming = False
     """Whether a parser reads the head that stands for one which was read already."""
 
+    def _should_upgrade(self) -> bool:
+        """Whether the request opens a WebSocket; only a GET does (RFC 6455, section 4.1)."""
+        return bool(self.scope["method"] == "GET" and super()._should_upgrade())
+
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
         self._latest = data
