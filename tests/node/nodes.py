@@ -79,10 +79,10 @@ class _Untuned:
 
 
 @asynccontextmanager
-async def served(app: Any) -> AsyncIterator[str]:
-    """Serve `app` on this loop and yield the URL of its `/mcp`."""
+async def served(app: Any, http: Any = HttpProtocol) -> AsyncIterator[str]:
+    """Serve `app` on this loop and yield the URL of its `/mcp`. `http` is uvicorn's choice of a parser."""
     shown = _Untuned(app) if isinstance(app, Application) else app
-    config = uvicorn.Config(shown, http=HttpProtocol, lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(shown, http=http, lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
     server = _Quiet(config)
     # Named as TCP: else asyncio leaves Nagle's algorithm on in the sockets that it accepts, 40 ms a request.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:

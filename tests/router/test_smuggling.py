@@ -97,7 +97,7 @@ REFUSED = {
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "no host": request("GET /mcp HTTP/1.1"),
     "two hosts": request("GET /mcp HTTP/1.1", "Host: a", "Host: a"),
-    "another host in the target": request("GET http://b/mcp HTTP/1.1", "Host: a"),
+    "no host in the target": request("GET http:///mcp HTTP/1.1", "Host: a"),
     "user in the target": request("GET http://a@b/mcp HTTP/1.1", "Host: b"),
     "another scheme": request("GET ftp://a/mcp HTTP/1.1", "Host: a"),
     "fragment": request("GET /mcp#a HTTP/1.1", "Host: a"),
@@ -173,6 +173,17 @@ async def test_is_sent_on_in_one_form(data: bytes, length: bytes, body: bytes) -
         for name in ("transfer-encoding", "connection", "upgrade", "http2-settings", "x-a", "x-trail", "te"):
             assert name.encode() not in names
         assert reply.one(b"framehold-secret") not in (None, b"z")
+
+
+@pytest.mark.parametrize("host", [b"a", b"A:80", b"b", b"b:8080", b"[::1]:80"])
+async def test_the_host_of_an_absolute_target_counts(host: bytes) -> None:
+    """Whatever the header says (RFC 9112, section 3.2.2)."""
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        data = request(b"POST http://%b/mcp?x HTTP/1.1" % host, "X: y", "Host: a", "Content-Length: 5", body=b"hello")
+        for _ in range(2):
+            assert (await it.ask(data)).status == 200
+            reply = upstream.requests[-1]
+            assert (reply.first, reply.all(b"host")) == (b"POST /mcp?x HTTP/1.1", [host])
 
 
 class Read(NamedTuple):

@@ -95,6 +95,8 @@ class Application:
         assert self._front is not None, "an app that is ready has a front"
         front, runtime = self._front, self.attached.runtime
         contained.begin()
+        if not scope["path"].startswith("/"):
+            _use_path(scope)
         hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         if path == PATH and (front.methods is None or scope["method"] in front.methods):
@@ -265,6 +267,15 @@ def _is_plain(scope: Scope) -> bool:
     sessions."""
     headers = dict(scope["headers"])
     return b"origin" not in headers and headers.get(b"mcp-protocol-version") in SESSIONLESS
+
+
+def _use_path(scope: Scope) -> None:
+    """Drop scheme and authority from a target in absolute form, which a server must accept (RFC 9112, section 3.2.2).
+    uvicorn with h11 passes it on as the path."""
+    for name, slash in (("path", "/"), ("raw_path", b"/")):
+        if name in scope:
+            _, _, rest = scope[name].partition(slash * 2)
+            scope[name] = slash + rest.partition(slash)[2]
 
 
 def _endpoint(app: Starlette) -> Route:

@@ -3,7 +3,8 @@
 The law: the router and a node never disagree on where a request ends. A request that a strict parser (llhttp, every
 leniency off) rejects is refused. A request is refused also if other parsers could read it differently: a transfer
 coding other than `chunked`, or any transfer coding on HTTP/1.0; no Host header, or two; a target with a fragment, or
-with an authority that differs from Host.
+with a user. The authority of an absolute target replaces the Host header (RFC 9112, section 3.2.2), so that a node
+sees one host.
 
 The parser does not report where in its input a request ended. So it is fed pieces that can't contain the end of one
 request and the start of the next:
@@ -255,8 +256,7 @@ class Reader:
         self._fed = 0
 
     def _origin_form(self) -> None:
-        """Replace an absolute target by its path. Its authority must equal the Host header: HTTP gives precedence to
-        the authority, and the node would see only Host."""
+        """Replace an absolute target by its path, and the Host header by its authority."""
         scheme, found, rest = self._url.partition(b"://")
         slash = min((at for at in (rest.find(b"/"), rest.find(b"?")) if at >= 0), default=len(rest))
         authority, path = rest[:slash], rest[slash:]
@@ -264,8 +264,9 @@ class Reader:
             self._refuse(400, "The target of the request has a fragment; it was not read")
         if self._method in (b"OPTIONS", b"CONNECT") and not found:
             return  # "*" or an authority
-        if scheme.lower() not in (b"http", b"https") or authority.lower() != (self._host or b"").strip().lower():
-            self._refuse(400, "The target of the request is neither a path nor a URL of the Host; it was not read")
+        if scheme.lower() not in (b"http", b"https") or not authority or b"@" in authority:
+            self._refuse(400, "The target of the request is neither a path nor a URL without a user; it was not read")
+        self._headers = [(name, authority if name == b"host" else value) for name, value in self._headers]
         self._url = path if path[:1] == b"/" else b"/" + path
 
     def on_body(self, piece: bytes) -> None:

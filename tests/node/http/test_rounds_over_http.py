@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from mcp.server.mcpserver import Context
 from mcp.types import LOG_LEVEL_META_KEY, ClientCapabilities, SamplingCapability, SamplingMessage, TextContent
 
 import framehold
+from framehold.config import Settings
 from framehold_core.errors import StoreUnavailable
+from tests.node.nodes import served
+from tests.node.served import send, twin, wire
 from tests.node.stage import Word, said, stage
 from tests.processes import until
-from tests.wire import accepted
+from tests.wire import Caller, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -216,3 +220,13 @@ async def test_everything_else_is_served_by_the_sdk() -> None:
             assert (await caller.retry("grow", reply.token, reply.accept(word="yes"))).text == "grown"
             event = await asyncio.wait_for(anext(aiter(listening)), 5)
         assert "tools" in type(event).__name__.lower()
+
+
+@pytest.mark.parametrize("parser", ["h11", "httptools"])
+async def test_a_target_may_be_a_whole_url(parser: str) -> None:
+    """As a client sends it to a proxy (RFC 9112, section 3.2.2), for MCP and for the rest of the app."""
+    async with served(framehold.asgi(twin(), Settings(node_id="n")), parser) as url:
+        call = wire(Caller(url).envelope("tools/call", {"name": "echo", "arguments": {"text": "t"}}))
+        for path in ("/mcp", "/mcp?x", "/healthz", "/", "/no//where"):
+            usual, whole = [await send(url, replace(call, path=before + path)) for before in ("", url[: -len("/mcp")])]
+            assert usual.verdict == whole.verdict and (usual.status == 200) == (path not in ("/", "/no//where")), path
