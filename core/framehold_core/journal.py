@@ -153,9 +153,13 @@ def canonical(value: object) -> bytes:
 
 def in_one_way(value: Any) -> Any:
     """A JSON value with one number for all ways to write it: 1 for 1.0 and 1e0, up to where a double is exact (2^53).
-    The value itself if it is so already, or is nested too deep to be looked at."""
+    The value itself if it is so already, or is nested deeper than `json` reads."""
     try:
         return _in_one_way(value)
+    except RecursionError:
+        pass
+    try:
+        return json.loads(_JSON.encode(value), parse_float=lambda text: _in_one_way(float(text)))
     except RecursionError:
         return value
 

@@ -226,6 +226,13 @@ def test_a_value_in_one_way_is_the_same_value(value: object) -> None:
     assert written == value and journal.in_one_way(written) is written
 
 
+@pytest.mark.parametrize("depth", range(0, 800, 100))
+def test_a_number_is_written_in_one_way_at_any_depth(depth: int) -> None:
+    """Whatever the request is read with nests deeper than Python's own calls."""
+    one, other = (json.loads("[" * depth + f'[{number}, 0.5, "\\ud83d"]' + "]" * depth) for number in ("100", "1e2"))
+    assert journal.canonical(journal.in_one_way(one)) == journal.canonical(journal.in_one_way(other))
+
+
 def test_a_value_that_is_too_deep_is_left_as_it_is() -> None:
     deep: list[object] = []
     for _ in range(100_000):
