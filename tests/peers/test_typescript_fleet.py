@@ -1,4 +1,4 @@
-"""The TypeScript SDK's client, unmodified, and the booking example on a fleet: three nodes behind a router."""
+"""The TypeScript SDK's client, unmodified, on a fleet: three nodes behind a router."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 
 from tests.conformance import node_cache
 from tests.conformance.fleet import fleet_serving
+from tests.fuzz.server import said
 
 pytestmark = pytest.mark.npm
 
+HALF_PAIRS = 40
 SCRIPT = Path(__file__).with_name("book.mjs")
 BOOKED = "Booked for Ana. Luna, saturday evening: a table for 4 in the garden, by candlelight. See you there!"
 
@@ -42,3 +44,15 @@ def test_the_typescript_client_books_a_table_on_the_fleet(endpoint: str, mode: s
         "isError": False,
         "content": [{"type": "text", "text": BOOKED}],
     }
+
+
+def test_texts_that_the_typescript_client_has_cut_inside_of_an_emoji_come_back(tmp_path: Path) -> None:
+    """As arguments and as answers. JavaScript escapes half of a surrogate pair, and each retry finds its node."""
+    packages, script = node_cache.ensure(timeout=240), SCRIPT.with_name("half_pairs.mjs")
+    with fleet_serving(3, "tests.fuzz.server:mcp", tmp_path / "half-pairs") as url:
+        command = (node_cache.NODE, script, packages, url, str(HALF_PAIRS))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    cut = [f"{number} \ud83d" for number in range(HALF_PAIRS)]
+    wanted = [said([text, {"n": 1, "word": f"{said(text)}\ud83d"}]) for text in cut]
+    assert json.loads(done.stdout) == wanted
