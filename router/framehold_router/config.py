@@ -140,7 +140,8 @@ class RouterSettings(FleetSettings):
     keep_alive: float = Field(75.0, gt=0)
     """Seconds for which an idle connection of a client stays open."""
     max_buffered: int = Field(256 * 1024 * 1024, gt=0)
-    """Bytes of incomplete bodies from all clients together."""
+    """Bytes of requests that are held, from all clients together: of unfinished heads and bodies, and of bodies above 4
+    KiB until the response begins."""
     max_connections: int = Field(10_000, gt=0)
     """Connections of clients at once."""
     max_head: int = Field(32 * 1024, ge=4096, le=1024 * 1024)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from framehold_router.http import client_connection
-from tests.router.wires import DEADLINE, Reply, both_loops, head, node, ok, post, router, silent
+from tests.router.wires import DEADLINE, Reply, Router, both_loops, head, node, ok, post, router, silent
 
 anyio_backend = both_loops
 
@@ -209,26 +209,86 @@ async def test_a_chunked_body_beyond_the_limit_is_refused_by_count() -> None:
         assert len(upstream.requests) == 1
 
 
+def announced(size: int, sent: int) -> bytes:
+    """A request of so many bytes, of which so many are sent."""
+    request = post(b"x" * size)
+    return request[: len(request) - size + sent]
+
+
+async def holding(it: Router, size: int) -> None:
+    """Wait until so many bytes are held."""
+    async with asyncio.timeout(DEADLINE):
+        while it.front.buffered != size:
+            await asyncio.sleep(0)
+
+
 async def test_bodies_that_are_on_their_way_are_bounded_together() -> None:
-    """Each within its limit, all of them beyond theirs: the last to send is told to come again, the others go on, and
-    what left is no longer counted."""
-    async with node(echo) as upstream, router(upstream.address, max_buffered=2500) as it:
-        request = post(b"x" * 1000)
+    """Beyond the limit the largest that is still being sent is told to come again, and the others go on. What left is
+    no longer counted."""
+    async with node(echo) as upstream, router(upstream.address, max_buffered=25_000) as it:
+        large, middle, small = [await it.client() for _ in range(3)]
+        large.send(announced(20_000, 15_000))
+        middle.send(announced(10_000, 9000))
+        await holding(it, 24_000)
+        middle.send(b"x" * 999)
+        await holding(it, 24_999)
+        small.send(announced(6000, 5000))
+        text = await large.rest()
+        assert text.startswith(b"HTTP/1.1 503 ") and b"FRAMEHOLD_MAX_BUFFERED" in text
+        await holding(it, 9999 + 5000)
+        assert (await small.ask(b"x" * 1000)).status == 200
+        middle.writer.close()
+        await holding(it, 0)
+        large = await it.client()
+        large.send(announced(30_000, 26_000))
+        assert (await large.rest()).startswith(b"HTTP/1.1 503 "), "one alone can be too large"
+        await holding(it, 0)
+
+
+async def test_small_requests_pass_though_all_is_held() -> None:
+    """In one segment and in two."""
+    async with node(echo) as upstream, router(upstream.address, max_buffered=8000) as it:
+        hog, client = await it.client(), await it.client()
+        hog.send(announced(9000, 7999))
+        await holding(it, 7999)
+        for size in (1, 4000):
+            client.send(announced(size, size // 2))
+            assert (await client.ask(b"x" * (size - size // 2))).status == 200
+        assert (await client.ask(post(b"x" * 4096))).status == 200
+        await holding(it, 7999)
+
+
+async def test_a_complete_body_counts_until_its_response_begins() -> None:
+    """It may have to be sent again until then. A call that is slow, or a stream that stays open, is not for free."""
+    begins = asyncio.Event()
+
+    async def slow(asked: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await begins.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+
+    async with node(slow) as upstream, router(upstream.address, max_buffered=25_000) as it:
         clients = [await it.client() for _ in range(3)]
         for client in clients[:2]:
-            client.send(request[:-1])
-        async with asyncio.timeout(DEADLINE):
-            while it.front.buffered != 2 * 999:
-                await asyncio.sleep(0)
-        clients[2].send(request[:-1])
-        text = await clients[2].rest()
-        assert text.startswith(b"HTTP/1.1 503 ") and b"FRAMEHOLD_MAX_BUFFERED" in text
-        assert (await clients[0].ask(request[-1:])).status == 200
-        clients[1].writer.close()
-        async with asyncio.timeout(DEADLINE):
-            while it.front.buffered:
-                await asyncio.sleep(0)
-        assert (await it.ask(request)).status == 200
+            client.send(post(b"x" * 10_000))
+        await holding(it, 20_000)
+        refused = await clients[2].ask(post(b"x" * 10_000))
+        assert refused.status == 503 and b"nothing was started" in refused.body
+        begins.set()
+        for client in clients[:2]:
+            await head(client.reader)
+        await holding(it, 0)
+
+
+async def test_an_unfinished_head_counts_and_ends_with_one_header_too_many() -> None:
+    """Its lines take far more memory than their bytes, so they are counted as they come."""
+    async with node(echo) as upstream, router(upstream.address, max_headers=20) as it:
+        client = await it.client()
+        client.send(b"GET /mcp HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 19)
+        await holding(it, 19 + 9 + 19 * 5)
+        client.send(b"a:b\r\nc")
+        text = await client.rest()
+        assert text.startswith(b"HTTP/1.1 431 ") and b"20 headers (FRAMEHOLD_MAX_HEADERS)" in text
+        await holding(it, 0)
 
 
 def with_headers(*lines: bytes) -> bytes:

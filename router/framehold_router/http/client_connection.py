@@ -26,7 +26,7 @@ from typing import Protocol, cast
 
 from ..config import RouterSettings
 from .message import Request
-from .request_reader import Reader, Refused
+from .request_reader import SMALL_BODY, Reader, Refused
 from .response import Response, plain
 
 MAX_WAITING_BYTES = 64 * 1024
@@ -42,8 +42,9 @@ _RESET = struct.pack("ii", 1, 0)
 
 class ConnectionServer(Protocol):
     """The server that connections belong to: a `server.Front`. It is a Protocol because that module imports this one.
-    `buffered` counts the bytes of incomplete bodies on all connections. `refused` is called with the status of each
-    request that is refused before it is handed over."""
+    `buffered` counts the bytes that all connections hold of requests which are not answered. `refused` is called with
+    the status of each request that is refused before it is handed over. `largest` is the connection that holds most of
+    a request which is still being received."""
 
     loop: asyncio.AbstractEventLoop
     settings: RouterSettings
@@ -56,13 +57,15 @@ class ConnectionServer(Protocol):
 
     def discard(self, connection: Connection) -> None: ...
 
+    def largest(self) -> Connection | None: ...
+
 
 class Connection(asyncio.Protocol):
     """The connection of one client."""
 
     __slots__ = (
-        "_body_bytes", "_client_paused", "_clock", "_ending", "_front", "_limit", "_peer", "_reader", "_reading_paused",
-        "_receiving", "_response", "_rest", "_since", "_transport", "_unread",
+        "_client_paused", "_clock", "_ending", "_front", "_limit", "_peer", "_reader", "_reading_paused", "_receiving",
+        "_response", "_rest", "_since", "_transport", "_unread", "held",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -82,7 +85,8 @@ class Connection(asyncio.Protocol):
         self._since = 0.0  # when the present state began: idle, receiving, choked or deaf
         self._limit = front.settings.keep_alive  # how long it may last
         self._receiving = False
-        self._body_bytes = 0
+        self.held = 0
+        """Bytes of its request that count as held."""
 
     # Called by the event loop.
 
@@ -113,7 +117,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._front.discard(self)
-        self._count_body(0)
+        self._hold(0)
         self._ending = True
         self._reader.drop()
         self._left()
@@ -138,6 +142,10 @@ class Connection(asyncio.Protocol):
     @property
     def closing(self) -> bool:
         return self._front.draining
+
+    def answered(self) -> None:
+        if self.held:
+            self._hold(0)
 
     def send(self, data: bytes) -> None:
         self._transport.write(data)
@@ -192,9 +200,7 @@ class Connection(asyncio.Protocol):
         except Refused as refused:
             self._refuse(refused.status, refused.text)
             return
-        if reader.held != self._body_bytes and self._count_body(reader.held):
-            limit = f"{self._front.settings.max_buffered} bytes (FRAMEHOLD_MAX_BUFFERED)"
-            self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
+        if reader.held != self.held and self._hold(reader.held) and self.held > SMALL_BODY and not self._makes_room():
             return
         if not reader.whole:
             if not self._receiving:
@@ -212,13 +218,35 @@ class Connection(asyncio.Protocol):
         response = self._response = Response(self, request.head.method, version, keep_alive)
         self._front.answer(request, response)
 
-    def _count_body(self, size: int) -> bool:
-        """Record that `size` bytes of an incomplete body are held for this client. Returns whether all clients together
-        are over the limit."""
+    def _hold(self, size: int) -> bool:
+        """Record that `size` bytes of a request are held for this client. Returns whether all clients together are over
+        the limit."""
         front = self._front
-        front.buffered += size - self._body_bytes
-        self._body_bytes = size
+        front.buffered += size - self.held
+        self.held = size
         return front.buffered > front.settings.max_buffered
+
+    def _makes_room(self) -> bool:
+        """Refuse the largest of the requests that are being received, until all together fit the limit; whether this
+        one may go on."""
+        front = self._front
+        while front.buffered > front.settings.max_buffered:
+            other = front.largest()
+            if other is None or other.held <= self.held:
+                self.refuse_for_room()
+                return False
+            other.refuse_for_room()
+        return True
+
+    def refuse_for_room(self) -> None:
+        """Refuse the request that is being received: all clients together send too much."""
+        limit = f"{self._front.settings.max_buffered} bytes (FRAMEHOLD_MAX_BUFFERED)"
+        self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a part of a request has come."""
+        return self._receiving
 
     def _go_on(self) -> None:
         """Parse the bytes that waited, or wait for more."""
@@ -266,7 +294,7 @@ class Connection(asyncio.Protocol):
         self._ending = True
         self._rest = b""
         self._receiving = False
-        self._count_body(0)
+        self._hold(0)
         self._begin_state(min(DISCARD_SECONDS, self._front.settings.client_timeout))
         self._transport.write_eof()
         self._resume_reading()

@@ -28,6 +28,9 @@ from .repeated import Repeated
 
 MAX_LINE = 8 * 1024
 """The longest target of a request, in bytes."""
+SMALL_BODY = 4096
+"""Bytes up to which a request is let in though all clients together hold too much. The number of connections limits
+what such requests take."""
 
 _EMPTY_LINE = b"\r\n\r\n"
 _SPECIAL = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
@@ -124,8 +127,12 @@ class Reader:
 
     @property
     def held(self) -> int:
-        """Bytes of the body of an incomplete request; 0 if the request is complete."""
-        return 0 if self.whole else len(self._body)
+        """Bytes of the request that count as held: of its body, and of its head until that is complete. The body of a
+        complete request counts from `SMALL_BODY` on."""
+        size = len(self._body)
+        if self.whole:
+            return size if size > SMALL_BODY else 0
+        return size + self._fed
 
     def take(self, peer: str) -> Request:
         """Return the complete request, and get ready for the next one."""
@@ -176,6 +183,10 @@ class Reader:
         self._refusal = Refused(status, text)
         raise self._refusal
 
+    def _refuse_head(self) -> None:
+        limits = f"{self._max_headers} headers (FRAMEHOLD_MAX_HEADERS) or {self._max_head} bytes (FRAMEHOLD_MAX_HEAD)"
+        self._refuse(431, f"The head of the request has more than {limits}; it was not read")
+
     def _ignore_upgrade(self) -> None:
         """Go on after the parser has stopped at a request to switch protocols. The router never switches, so the body
         belongs to the request: a new parser reads it as the body of a request with the same framing."""
@@ -202,6 +213,9 @@ class Reader:
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.version:
             return  # a trailer, or the second reading of an upgrade
+        if len(self._headers) >= self._max_headers:
+            # Now, and not when the head is complete: each line takes far more memory than its bytes.
+            self._refuse_head()
         name = name.lower()
         if name in _SPECIAL:
             self._special(name, value)
@@ -234,11 +248,8 @@ class Reader:
         parser = self._parser
         self.version = parser.get_http_version()
         self._method = parser.get_method()
-        if len(self._headers) > self._max_headers or self._fed > self._max_head:
-            limits = (
-                f"{self._max_headers} headers (FRAMEHOLD_MAX_HEADERS) or {self._max_head} bytes (FRAMEHOLD_MAX_HEAD)"
-            )
-            self._refuse(431, f"The head of the request has more than {limits}; it was not read")
+        if self._fed > self._max_head:
+            self._refuse_head()
         if self.version != "1.1":
             if self._host is None:
                 # The request is relayed as HTTP/1.1, which requires Host.

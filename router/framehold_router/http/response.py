@@ -27,6 +27,9 @@ class ResponseSink(Protocol):
     """Where a response sends its bytes: a `client_connection.Connection`. It is a Protocol because that module imports
     this one."""
 
+    def answered(self) -> None:
+        """Called when the head of the response is known: the request will not be sent again, and is not held."""
+
     def send(self, data: bytes) -> None: ...
 
     def ended(self, keep_alive: bool) -> None:
@@ -58,6 +61,7 @@ class Response:
         """Prepare the head; the first `write` or `end` sends it."""
         if self._sink is None:
             return
+        self._sink.answered()
         framing = b""
         if status == 204 or status == 304:
             self._mute = True

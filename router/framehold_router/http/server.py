@@ -37,7 +37,7 @@ class Front:
         self.settings = settings
         self.draining = False
         self.buffered = 0
-        """Bytes of incomplete bodies on all connections."""
+        """Bytes that all connections hold of requests which are not answered."""
         self.connections: set[Connection] = set()
         self.refused: Callable[[int], None] = lambda status: None
         """Called with the status of each request that is refused before it is handed over."""
@@ -67,6 +67,11 @@ class Front:
         self.connections.discard(connection)
         if not self.connections:
             self._empty.set()
+
+    def largest(self) -> Connection | None:
+        """The connection that holds most of a request which is still being received; None if none is."""
+        receiving = (connection for connection in self.connections if connection.is_receiving)
+        return max(receiving, key=lambda connection: connection.held, default=None)
 
     async def leave(self, patience: float) -> None:
         """Stop accepting connections; each connection closes after its next response. Returns when no connection is

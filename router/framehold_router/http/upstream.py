@@ -37,9 +37,10 @@ class Opening:
         """Send the request on the new connection. Returns False if the request was given up: then the connection is
         free."""
         conversation, self._conversation = self._conversation, None
+        data, self._data = self._data, b""
         if conversation is None:
             return False
-        if not link.take(self._data, conversation, self._mute):
+        if not link.take(data, conversation, self._mute):
             conversation.failed(Failure.NOT_SENT)
             return True
         self._link = link

@@ -157,6 +157,8 @@ class Exchange:
 
     def began(self, head: ResponseHead, length: bytes | None) -> None:
         self.status = head.status
+        # It will not be sent again.
+        self.request = Request(self.request.head, b"")
         lines = head.lines(self.relay.shows_route)
         self.served(head.served_by)
         self.reply.begin(head.status, lines, length)
