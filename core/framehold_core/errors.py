@@ -94,7 +94,10 @@ class StoreError(FrameholdError):
 
 
 class StoreUnavailable(StoreError):
-    """The store did not answer in time; whether the operation was applied is unknown, and repeating it is safe."""
+    """The store did not answer in time; whether the operation was applied is unknown, and repeating it is safe. `limit`
+    says which limit of the system kept this process from asking it, if one did."""
+
+    limit = ""
 
 
 class StoreFull(StoreUnavailable):

@@ -147,11 +147,13 @@ class Lane:
         """Settle all items that are left with StoreUnavailable, and drop the connection. Idempotent."""
         self._closed = True
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait((task,))
-        await self._link.drop()
-        self._settle_left()
+        try:
+            if task is not None:
+                task.cancel()
+                await asyncio.wait((task,))
+            await self._link.drop()
+        finally:
+            self._settle_left()
 
     def _settle_left(self) -> None:
         left = [*self._again, *self._flight, *self._queue]
@@ -163,19 +165,23 @@ class Lane:
 
     async def _run(self) -> None:
         """Make a connection, and a new one each time it is lost."""
+        pause = 0.0
         try:
             while True:
-                self._broken = asyncio.get_running_loop().create_future()
                 try:
+                    if pause:
+                        await asyncio.sleep(pause)
+                    self._broken = asyncio.get_running_loop().create_future()
                     await self._link.drop()
                     if self._queue:
                         self._pipe = await self._connected()
                     self._next_batch()
+                    await self._broken
+                    pause = 0.0
                 except Exception as error:
                     self._bug(error)
                     # Nothing may have waited for anything: without a pause the event loop would serve nothing else.
-                    await asyncio.sleep(_BUG_PAUSE)
-                await self._broken
+                    pause = _BUG_PAUSE
         finally:
             # It ends by cancellation only: by `close`, or with the event loop.
             self._closed = True
@@ -358,7 +364,9 @@ class Lane:
     def _failure(self, item: Item, what: str) -> StoreUnavailable:
         trouble = f" ({self._link.trouble})" if self._link.trouble else ""
         sent = "may or may not have been applied" if item.tries else "was not sent"
-        return StoreUnavailable(f"the store {what}{trouble}; {item.what} {sent}; it is safe to try again")
+        failure = StoreUnavailable(f"the store {what}{trouble}; {item.what} {sent}; it is safe to try again")
+        failure.limit = self._link.limit
+        return failure
 
 
 def _takes_no_writes(error: ResponseError) -> bool:

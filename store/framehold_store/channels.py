@@ -33,26 +33,39 @@ async def follow(
     `pool` is called before each attempt and gives the server to subscribe at. `patience` is the operation time-out in
     seconds. A server that sent nothing for three time-outs gets a PING, and has three more to answer it.
     """
-    failures, silence = 0, _SILENT_TIMEOUTS * patience
+    failures = 0
+
+    def heard(message: bytes | None) -> None:
+        nonlocal failures
+        failures = 0
+        on_message(message)
+
     while True:
-        pubsub = Redis(connection_pool=pool()).pubsub()
         try:
-            async with asyncio.timeout(silence):
-                await pubsub.subscribe(channel)
-            async for message in _messages(pubsub, silence):
-                failures = 0
-                if message["type"] == "subscribe":
-                    on_message(None)
-                elif message["type"] == "message":
-                    on_message(message["data"])
+            if failures:
+                await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF)) - 1])
+            await _listen(pool(), channel, heard, _SILENT_TIMEOUTS * patience)
         except Exception as error:
             if not failures:
                 _warn(channel, error)
+            failures += 1
         finally:
             on_disconnect()
-            await _abandon(pubsub)
-        await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
-        failures += 1
+
+
+async def _listen(pool: ConnectionPool, channel: str, heard: Callable[[bytes | None], None], silence: float) -> None:
+    """Subscribe once. Ends by an error when the subscription is lost."""
+    pubsub = Redis(connection_pool=pool).pubsub()
+    try:
+        async with asyncio.timeout(silence):
+            await pubsub.subscribe(channel)
+        async for message in _messages(pubsub, silence):
+            if message["type"] == "subscribe":
+                heard(None)
+            elif message["type"] == "message":
+                heard(message["data"])
+    finally:
+        await _abandon(pubsub)
 
 
 async def _messages(pubsub: Any, silence: float) -> AsyncIterator[dict[str, Any]]:

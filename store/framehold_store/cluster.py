@@ -20,6 +20,7 @@ for the primary are sent to that replica.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +38,7 @@ from .config import StoreConfig
 from .connections import open_pool
 from .link import Link
 
+_log = logging.getLogger(__name__)
 _ASKING = pack(("ASKING",))
 _PAUSES = (0.0, 0.01, 0.02, 0.05)
 _SETTLING = (AskError, TryAgainError, ClusterDownError)
@@ -198,14 +200,19 @@ class Cluster:
         self._held = dict.fromkeys(self._held)
         self._pausing.clear()
         self._holding = 0
-        for lane, pool in [*self._lanes.values()]:
-            await _leave(lane, pool)
-        await asyncio.gather(*self._leaving)
-        await self._map.close()
-        for item in left:
-            item.settle(StoreUnavailable(f"the store was closed; {item.what} may or may not have been applied"))
+        try:
+            leaving = (_leave(lane, pool) for lane, pool in self._lanes.values())
+            await asyncio.gather(*leaving, *self._leaving, self._map.close())
+        finally:
+            for item in left:
+                item.settle(StoreUnavailable(f"the store was closed; {item.what} may or may not have been applied"))
 
 
 async def _leave(lane: Lane, pool: ConnectionPool) -> None:
-    await lane.close()
-    await pool.aclose()
+    try:
+        try:
+            await lane.close()
+        finally:
+            await pool.aclose()
+    except Exception as error:
+        _log.debug("leaving a server failed (%r); its connections are abandoned", error)

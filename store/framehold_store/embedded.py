@@ -20,7 +20,7 @@ from fakeredis import FakeAsyncRedis, FakeServer, TcpFakeServer
 from fakeredis._helpers import SimpleError
 from fakeredis.commands_mixins import scripting_mixin
 from redis.asyncio import Connection
-from redis.exceptions import ConnectionError, RedisError, ResponseError
+from redis.exceptions import ConnectionError, ResponseError
 
 from .config import StoreConfig
 from .pipe import Lost, Receive
@@ -67,7 +67,7 @@ class _ReadPipe:
                 except ResponseError as error:
                     raw = error
                 self._receive(raw)
-        except RedisError as error:
+        except Exception as error:
             self._lost(error)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 from framehold_core.ids import NodeId
+
+_log = logging.getLogger(__name__)
 
 
 class Feed:
@@ -45,8 +48,13 @@ class Feed:
                 changed = frozenset(pending)
                 pending.clear()
                 yield changed
-                if not pending:
-                    await self._wait_for_notice(due - now())
+                try:
+                    if not pending:
+                        await self._wait_for_notice(due - now())
+                except Exception:
+                    # Without this its reader would never hear of a change again.
+                    _log.exception("a bug in waiting for a changed lease; all leases are read, and it goes on")
+                    pending.add(None)
                 if pending and now() < due:
                     continue
                 due = now() + self._poll

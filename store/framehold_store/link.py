@@ -7,13 +7,17 @@ The law: a connection is used again only if every reply on it was read to its en
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import resource
 from collections.abc import Callable
 from typing import Any
 
 from redis.asyncio import Connection, ConnectionPool
 from redis.exceptions import NoPermissionError, ResponseError
 from redis.utils import str_if_bytes
+
+from framehold_core.errors import StoreUnavailable
 
 from .config import StoreConfig
 from .keys import Keys
@@ -22,6 +26,24 @@ from .scripts import SCRIPTS, Script
 
 _log = logging.getLogger(__name__)
 _BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
+
+
+def exhausted(error: BaseException) -> str:
+    """Which limit of the system kept this process from opening a file or a connection, if that is what led to `error`;
+    else empty."""
+    cause: BaseException | None = error
+    seen: list[BaseException] = []
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        if isinstance(cause, StoreUnavailable) and cause.limit:
+            return cause.limit
+        if isinstance(cause, OSError) and cause.errno == errno.EMFILE:
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            return f"this process may have {limit} descriptors open and has no more (RLIMIT_NOFILE, ulimit -n)"
+        if isinstance(cause, OSError) and cause.errno == errno.ENFILE:
+            return "this machine may have no more files open (fs.file-max)"
+        cause = cause.__cause__ or cause.__context__
+    return ""
 
 
 class Link:
@@ -43,6 +65,8 @@ class Link:
         self._on_failure = on_failure
         self._failures = 0
         self._reason = ""
+        self.limit = ""
+        """Which limit of the system made the last attempt to connect fail, if one did."""
         self.name = name
         self._connection: Connection | None = None
 
@@ -71,11 +95,12 @@ class Link:
             else:
                 if self._failures:
                     _log.info("store %s is back after %d failed attempts", self.name, self._failures)
-                self._failures, self._reason = 0, ""
+                self._failures, self._reason, self.limit = 0, "", ""
                 return pipe
 
     def _failed(self, error: Exception) -> None:
-        self._reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        self.limit = exhausted(error)
+        self._reason = self.limit or f"{type(error).__name__}: {error}".rstrip(": ")
         if not self._failures:
             _log.warning(
                 "store %s can't be used (%s): requests wait and then fail, parked frames stay; trying again",

@@ -243,11 +243,14 @@ class RedisStore:
 
     async def close(self) -> None:
         self._closed = True
-        await self._registry.close()
-        if self._subscription is not None:
-            self._subscription.cancel()
-            await asyncio.wait((self._subscription,))
-        await self._servers.close()
+        subscription, self._subscription = self._subscription, None
+        try:
+            await self._registry.close()
+            if subscription is not None:
+                subscription.cancel()
+                await asyncio.wait((subscription,))
+        finally:
+            await self._servers.close()
 
     @property
     def request_counts(self) -> Mapping[str, int]:

@@ -68,5 +68,7 @@ class OneServer:
         self._lane.submit(item)
 
     async def close(self) -> None:
-        await self._lane.close()
-        await self._pool.aclose()
+        try:
+            await self._lane.close()
+        finally:
+            await self._pool.aclose()

@@ -466,7 +466,7 @@ class ScriptedPipe:
 class ScriptedLink:
     """A link that is up."""
 
-    name, trouble = "scripted", ""
+    name, trouble, limit = "scripted", "", ""
 
     def __init__(self, pipe: ScriptedPipe) -> None:
         self.pipe = pipe
