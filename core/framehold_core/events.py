@@ -146,8 +146,9 @@ class WriteRefused:
 
 @dataclass(frozen=True, slots=True)
 class StoreDown:
-    """The store did not answer; whether the write was applied is unknown. `why` is for the clients of a call that was
-    looked up and must not be claimed now, though the store answers."""
+    """The store did not answer; whether the write was applied is unknown. `why` is for clients: which limit of the
+    system kept this process from asking the store, or why a call that was looked up must not be claimed now, though
+    the store answers."""
 
     is_open: bool
     why: str = ""

@@ -34,10 +34,11 @@ from .requests import Verdict
 from .rounds import flushed
 from .takeover import MAX_TRIES
 
-UNKEPT = (
-    "the store did not answer, so the call's first round could not be kept; its handler was cancelled where it stood; "
-    "start a new call if that is safe"
+_UNKEPT = (
+    "{}, so the call's first round could not be kept; its handler was cancelled where it stood; start a new call if "
+    "that is safe"
 )
+UNKEPT = _UNKEPT.format("the store did not answer")
 
 
 def write_refused(call: Call, event: WriteRefused, now: float) -> Move:
@@ -186,7 +187,8 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
         return Move(call._replace(outbox=stalled))
     if call.round == 0 and not effect_under_way(call) and write.op is not Op.FINISH:
         # The first request runs: no question was asked, so no token exists, and nobody could come back for this frame.
-        replies = refuse_all(call.waiting, Reason.UNAVAILABLE, call, UNKEPT)
+        detail = _UNKEPT.format(event.why) if event.why else UNKEPT
+        replies = refuse_all(call.waiting, Reason.UNAVAILABLE, call, detail)
         call, effects = drop_frame(call, "unavailable")
         return Move(call._replace(undecided=()), (*replies, *effects, Forget(LOST)))
     # The write extended nothing: the tokens of the last round expire when they would have. While the first request
@@ -198,7 +200,8 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
         counted: tuple[Effect, ...] = (Ungated(),) if replies else ()
         kept = call._replace(phase=Phase.STRANDED, outbox=stalled, waiting=(), expires=expires)
         return Move(kept, (*counted, *replies))
-    replies = refuse_all((*call.waiting, *call.undecided), Reason.UNAVAILABLE, call)
+    detail = f"{event.why}; send the same request again" if event.why else ""
+    replies = refuse_all((*call.waiting, *call.undecided), Reason.UNAVAILABLE, call, detail)
     kept = call._replace(
         phase=Phase.PARKED if call.phase in (Phase.PARKED, Phase.VERIFYING) else Phase.STRANDED,
         outbox=stalled,

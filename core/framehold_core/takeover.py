@@ -159,7 +159,8 @@ def claim_refused(call: Call, event: WriteRefused, now: float) -> Move:
 
 def lookup_unanswered(call: Call, event: StoreDown, now: float) -> Move:
     """The store did not answer a lookup or a claim, or the call must not be claimed now."""
-    return _end_without_frame(call, refuse_all(call.undecided, Reason.UNAVAILABLE, call, event.why))
+    detail = f"{event.why}; send the same request again later" if event.why else ""
+    return _end_without_frame(call, refuse_all(call.undecided, Reason.UNAVAILABLE, call, detail))
 
 
 def rebuilt(call: Call, event: Rebuilt, now: float) -> Move:

@@ -92,7 +92,8 @@ class Door:
     def _store_trouble(self) -> str | None:
         """Why this node can't write to the store, as far as its lease tells; None if it can."""
         if self._heartbeat.missing_from == math.inf:
-            return _FULL if isinstance(self._heartbeat.trouble, StoreFull) else _UNHEARD
+            trouble = self._heartbeat.trouble
+            return _FULL if isinstance(trouble, StoreFull) else (trouble.limit if trouble else "") or _UNHEARD
         return None if lease.is_open(self._heartbeat.lease, clock.now()) else _LAPSED
 
     def _needs_store(self, handler: HandlerEntry) -> bool:

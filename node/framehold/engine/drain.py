@@ -24,6 +24,7 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
@@ -42,6 +43,7 @@ from .peers import Peers
 from .replies import Elsewhere
 from .shared import Shared
 from .slot import Slot
+from .tasks import keep
 from .token_record import TokenRecord
 
 logger = logging.getLogger(__name__)
@@ -198,7 +200,9 @@ class Drain:
         self.begun, order = True, object()
         self._order = order
         try:
-            await self._drain(order, began, patience, parked)
+            until = began + patience
+            turn = partial(self._drain, order, began, patience, parked)
+            await keep("the drain", turn, lambda: self.over or self._order is not order or clock.now() >= until)
         finally:
             if self._order is order:
                 self.over = True
@@ -237,6 +241,7 @@ class Drain:
         ended = await self._wait(lambda: self._order is not order or over(), began + patience)
         if self._order is not order:
             return
+        self.over = True
         if ended:
             self._log_info(f"node drained: {self.released} calls handed off")
         self._log_kept()

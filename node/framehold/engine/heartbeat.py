@@ -27,6 +27,7 @@ from framehold_router.fleet.membership import LIVE
 from framehold_store.base import Store
 
 from .. import clock
+from .tasks import each, keep
 
 logger = logging.getLogger(__name__)
 
@@ -113,49 +114,49 @@ class Heartbeat:
         if taken:
             waited = clock.now() - started
             logger.info("node %r waited %.1f s for the lease of its former life to run out", self.lease.node, waited)
-        self._task = asyncio.create_task(self._run(), name="framehold-heartbeat")
+        # If its task ended, the node would refuse all calls for good.
+        running = keep("the heartbeat", self._turn, self.lost.is_set)
+        self._task = asyncio.create_task(running, name="framehold-heartbeat")
 
     async def close(self) -> None:
         """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out. A later `open`
         registers a new incarnation."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await each(self._stop, self._leave)
+        self._registered, self._silence_logged = False, 0
+        self.lease = self.lease._replace(incarnation=Incarnation(_fresh()), beat=0)
+        self.lost, self._hurry = asyncio.Event(), asyncio.Event()
+
+    async def _stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _leave(self) -> None:
         self.lease = self.lease._replace(until=-math.inf)
         if self._registered:
             try:
                 await self._store.unregister(self._record())
             except StoreUnavailable:
                 logger.info("the store did not hear that this node leaves; its lease will run out by itself")
-        self._registered, self._silence_logged = False, 0
-        self.lease = self.lease._replace(incarnation=Incarnation(_fresh()), beat=0)
-        self.lost, self._hurry = asyncio.Event(), asyncio.Event()
 
     def announce(self, state: str) -> None:
         """Publish at once, with an extra renewal, that this node is `live` or `draining` now."""
         self.state = state
         self._hurry.set()
 
-    async def _run(self) -> None:
-        while not self.lost.is_set():
-            with contextlib.suppress(TimeoutError):
-                # While the store does not answer, heartbeats are more frequent: the node registers soon after it is
-                # back.
-                pause = self._ttl / 3 if self.missing_from < math.inf else min(self._ttl / 3, _SILENT_PAUSE)
-                # Not `wait_for`: if an announcement comes in the same turn, it loses a cancellation, and `close` hangs.
-                async with asyncio.timeout(pause):
-                    await self._hurry.wait()
-            self._hurry.clear()
-            try:
-                renewal = await self._beat()
-            except Exception:
-                # Without this the task would end, and the node would refuse all calls for good without a log line.
-                logger.exception("a bug in what follows a renewal; the next renewal is tried as ever")
-                continue
-            if renewal is Renewal.TAKEN:
-                self.lost.set()
-                logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
+    async def _turn(self) -> None:
+        """Wait for the time of the next heartbeat, and send it."""
+        with contextlib.suppress(TimeoutError):
+            # While the store does not answer, heartbeats are more frequent: the node registers soon after it is back.
+            pause = self._ttl / 3 if self.missing_from < math.inf else min(self._ttl / 3, _SILENT_PAUSE)
+            # Not `wait_for`: if an announcement comes in the same turn, it loses a cancellation, and `close` hangs.
+            async with asyncio.timeout(pause):
+                await self._hurry.wait()
+        self._hurry.clear()
+        if await self._beat() is Renewal.TAKEN:
+            self.lost.set()
+            logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
 
     async def _beat(self) -> Renewal | None:
         """One registration or renewal: RENEWED or TAKEN; None if the store did not answer."""

@@ -25,6 +25,7 @@ from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.base import Store, Summary
 
 from .heartbeat import Alone, Heartbeat
+from .tasks import keep
 
 logger = logging.getLogger(__name__)
 
@@ -73,15 +74,14 @@ class OrphanScan:
 
     async def run(self) -> None:
         """Scan again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(self._pause * min(max(1, self.rank), MAX_RANK))
-            try:
-                self.marked = await self.walk()
-            except StoreUnavailable as error:
-                logger.info("orphaned calls were not looked for, the store does not answer: %s", error)
-            except Exception:
-                # Without this the task would end, and orphaned calls would no longer be counted, without a log line.
-                logger.exception("a bug in looking for orphaned calls; the next walk begins as ever")
+        await keep("the scan for orphaned calls", self._turn)
+
+    async def _turn(self) -> None:
+        await asyncio.sleep(self._pause * min(max(1, self.rank), MAX_RANK))
+        try:
+            self.marked = await self.walk()
+        except StoreUnavailable as error:
+            logger.info("orphaned calls were not looked for, the store does not answer: %s", error)
 
     async def walk(self) -> Marked:
         """Scan all records once and return what was found; empty if it is not this node's turn.

@@ -33,10 +33,10 @@ class Peers:
 
     async def close(self) -> None:
         """Stop following the fleet."""
-        if self._membership is not None and self._following is not None:
-            await asyncio.wait((self._following,))
+        following, self._following = self._following, None
+        if self._membership is not None and following is not None:
+            await asyncio.wait((following,))
             await self._membership.close()
-            self._following = None
 
     def _follow(self, membership: Membership) -> asyncio.Task[None]:
         if self._following is None:

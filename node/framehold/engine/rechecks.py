@@ -23,6 +23,7 @@ from .. import clock
 from .heartbeat import Alone, Heartbeat
 from .shared import Shared
 from .slot import Slot
+from .tasks import keep
 
 logger = logging.getLogger(__name__)
 
@@ -39,23 +40,23 @@ class Rechecks:
     def __init__(self, shared: Shared, heartbeat: Heartbeat | Alone) -> None:
         self._table, self._tasks, self._counts = shared.table, shared.tasks, shared.counts
         self._feed, self._heartbeat = shared.events.feed, heartbeat
-        self._wanted = self._running = False
+        self._wanted = False
+        self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """The store may have gone back: compare all frames with it. If a pass runs, another one follows: some of its
         frames may have been compared too early."""
         self._wanted = True
-        if not self._running:
-            self._running = True
-            self._tasks.spawn(self._run())
+        if self._task is None or self._task.done():
+            self._task = self._tasks.spawn(keep("the comparison of frames", self._turn, lambda: not self._wanted))
 
-    async def _run(self) -> None:
+    async def _turn(self) -> None:
+        self._wanted = False
         try:
-            while self._wanted:
-                self._wanted = False
-                await self._compare_all()
-        finally:
-            self._running = False
+            await self._compare_all()
+        except Exception:
+            self._wanted = True
+            raise
 
     async def _compare_all(self) -> None:
         frames = [slot for slot in self._table if slot.frame is not None and slot.backing.beat is self._heartbeat]

@@ -26,6 +26,7 @@ from framehold_core.requests import Evidence, Head, Read, Record, RecordState, R
 from framehold_core.suspects import is_suspect
 from framehold_router.fleet.membership import LIVE, Member
 from framehold_router.telemetry.log_bursts import LogBursts
+from framehold_store.link import exhausted
 
 from .. import clock
 from ..config import Settings
@@ -54,12 +55,13 @@ _FORGOTTEN = (
     "is lost, unless the node that the token names restores it"
 )
 _UNSENT = "call %s: its %s was not sent; it is sent again with the next renewal of the node lease"
+_UNREAD = "call %s: its record could not be read; its client is told to try again"
 _UNANSWERED = (
     "call %s: the store did not answer a %s: its frame, if it has one, stays and is written when the store is back; "
     "its client is told to try again (%s)"
 )
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
-_PAUSED = "its tool is paused by {}; the call waits, nothing was taken; send the same request again later"
+_PAUSED = "its tool is paused by {}; the call waits, nothing was taken"
 _SUSPECT = "it may have ended several nodes, so it is entered alone, and others like it are before it"
 _TIMED_OPS = (Op.PARK, Op.FINISH)
 """The writes that report for how long their round ran."""
@@ -110,21 +112,22 @@ class CallRecords:
         terms = self._terms(slot)
         # The head names no code for a handler that is not re-entrant.
         if write.op is Op.PARK and self.keeper.is_due(terms.head.code, terms.record_ttl):
-            self._tasks.spawn(self._keep_and_write(slot, write, terms))
+            self._tasks.carry(self._keep_and_write(slot, write, terms), partial(self._unsent, slot, write))
         else:
             self._send(slot, write, terms)
 
     async def _keep_and_write(self, slot: Slot, write: fx.Write, terms: writes.Terms) -> None:
-        """Send a write that names code which the store does not keep yet. If anything is raised here, the write counts
-        as one that the store left unanswered: it is sent again with the next renewal."""
-        try:
-            await self.keeper.keep(slot.handler, terms.record_ttl)
-            if slot.call.outbox.in_flight is write:
-                self._send(slot, write, terms)
-        except Exception:
-            logger.exception(_UNSENT, prefix(slot.call.id), write.op.value, extra=slot.log_fields)
-            if slot.call.outbox.in_flight is write:
-                self._feed(slot, ev.StoreDown(slot.may_run()))
+        """Send a write that names code which the store does not keep yet."""
+        await self.keeper.keep(slot.handler, terms.record_ttl)
+        if slot.call.outbox.in_flight is write:
+            self._send(slot, write, terms)
+
+    def _unsent(self, slot: Slot, write: fx.Write, error: BaseException) -> None:
+        """A write was not sent. It counts as one that the store left unanswered: it is sent again with the next
+        renewal."""
+        logger.error(_UNSENT, prefix(slot.call.id), write.op.value, extra=slot.log_fields, exc_info=error)
+        if slot.call.outbox.in_flight is write:
+            self._feed(slot, ev.StoreDown(slot.may_run(), exhausted(error)))
 
     def _send(self, slot: Slot, write: fx.Write, terms: writes.Terms) -> None:
         if slot.packed is None or slot.packed[0] is not write:
@@ -163,7 +166,7 @@ class CallRecords:
             return
         if isinstance(reply, StoreUnavailable):
             self.bursts.warning(_UNANSWERED, prefix(slot.call.id), write.op.value, reply, extra=slot.log_fields)
-            self._feed(slot, ev.StoreDown(slot.may_run()))
+            self._feed(slot, ev.StoreDown(slot.may_run(), exhausted(reply)))
             return
         try:
             event = writes.event(slot.call, write, packed, reply, slot.backing.beat.lease, clock.now())
@@ -203,18 +206,26 @@ class CallRecords:
 
     def lookup(self, slot: Slot, effect: fx.Lookup) -> None:
         """Read the record for retries that found no frame."""
-        self._tasks.spawn(self._lookup(slot))
+        self._tasks.carry(self._lookup(slot), partial(self._unread, slot))
 
     async def _lookup(self, slot: Slot) -> None:
         try:
-            event = await self._lookup_event(slot)
-            if slot.call.phase is Phase.LOOKING:
-                self._feed(slot, event)
+            self._looked(slot, await self._lookup_event(slot))
         finally:
             self.gate.release(slot)
 
+    def _looked(self, slot: Slot, event: ev.Event) -> None:
+        if slot.call.phase is Phase.LOOKING:
+            self._feed(slot, event)
+
+    def _unread(self, slot: Slot, error: BaseException) -> None:
+        logger.error(_UNREAD, prefix(slot.call.id), extra=slot.log_fields, exc_info=error)
+        self._looked(slot, ev.StoreDown(False, exhausted(error)))
+        self.gate.release(slot)
+
     async def _lookup_event(self, slot: Slot) -> ev.Event:
-        """The event that a lookup of the record leads to. An error becomes an event, too."""
+        """The event that a lookup of the record leads to. An error of the store or of a record becomes an event,
+        too."""
         try:
             if not isinstance(slot.backing.records, TokenRecord):
                 # A call whose token carries it needs no read and was taken over from no node.
@@ -222,17 +233,10 @@ class CallRecords:
             return await self._read_and_judge(slot)
         except StoreUnavailable as error:
             self.bursts.warning(_UNANSWERED, prefix(slot.call.id), "read", error, extra=slot.log_fields)
-            return ev.StoreDown(slot.may_run())
+            return ev.StoreDown(slot.may_run(), exhausted(error))
         except JournalError as error:
             logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
             return ev.Unreadable(str(error))
-        except Exception:
-            logger.exception(
-                "call %s: its record could not be read; its client is told to try again",
-                prefix(slot.call.id),
-                extra=slot.log_fields,
-            )
-            return ev.StoreDown(False)
 
     async def _read(self, slot: Slot) -> Reply:
         began, store_replied = clock.now(), self._observers.store_replied

@@ -50,6 +50,7 @@ from .replies import Answer
 from .shared import Shared
 from .slot import Arrival, Backing, Slot
 from .table import Table
+from .tasks import each, keep
 from .token_claims import Carried, Claims
 from .token_record import TokenRecord
 
@@ -132,7 +133,8 @@ class Runtime:
         await self.heartbeat.open()
         await self.door.open()
         self.eviction.open()
-        self.tasks.spawn(self._sweep())
+        # Without its sweep a node would keep no limit in time.
+        self.tasks.spawn(keep("the sweep of calls that are due", self._sweep))
         if isinstance(self.heartbeat, Heartbeat):
             self.tasks.spawn(self.orphan_scan.run())
 
@@ -153,26 +155,29 @@ class Runtime:
         Returns when the handlers have ended, since the refusals leave after them: an HTTP server that stops next still
         sends these. A node whose name was taken hands nothing off, and waits three quarters of a lease's life at most:
         half for effects, a quarter for handlers."""
+        try:
+            await self._let_end()
+        finally:
+            for slot in self.table:
+                self._drop(slot, self.draining.last_reply(slot))
+            await self.tasks.wait_for_cancelled()
+
+    async def _let_end(self) -> None:
         if self.heartbeat.lost.is_set():
             self.draining.closed = True
             self.tasks.patience = min(self.tasks.patience, self.settings.lease_ttl / 4)
             await self.tasks.wait_for_effects(self.settings.lease_ttl / 2)
-        else:
+            return
+        try:
             await self.drain(0.0)
+        finally:
             self.draining.closed = True
             self._performer.owed_results.write_all()
             await self.tasks.wait_for_effects()
-        for slot in self.table:
-            self._drop(slot, self.draining.last_reply(slot))
-        await self.tasks.wait_for_cancelled()
 
     async def close(self) -> None:
         """Drop every frame, end the background tasks, give the node lease back, and close the store."""
-        await self.end()
-        await self.tasks.close()
-        await self.peers.close()
-        await self.heartbeat.close()
-        await self.store.close()
+        await each(self.end, self.tasks.close, self.peers.close, self.heartbeat.close, self.store.close)
 
     async def start(self, handler: HandlerEntry, carrier: RoundCarrier, call_id: CallId | None = None) -> Answer:
         """Enter a handler for a new call and wait for the reply to round 1. `call_id` is the id that a router chose for
@@ -299,7 +304,8 @@ class Runtime:
             self.feed(slot, event)
             answer = await arrival.future
             return answer
-        except asyncio.CancelledError:
+        except BaseException:
+            # Cancelled with its client, or ended by a bug: it waits no more.
             if slot.pop_arrival(event.waiter) is not None:
                 self.feed(slot, ev.Left(event.waiter))
                 if slot.call.abandoned and slot.frame is not None:
@@ -374,15 +380,7 @@ class Runtime:
                 self.feed(slot, ev.StoreBack())
 
     async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP)
-            try:
-                await self._sweep_once()
-            except Exception:
-                # Without this the task would end, and no limit in time would be kept, without a log line.
-                logger.exception("a bug in the sweep of calls that are due; the next one begins as ever")
-
-    async def _sweep_once(self) -> None:
+        await asyncio.sleep(SWEEP)
         for slot, event in self.table.due(clock.now()):
             self.feed(slot, event)
         self._gate.release_slow(clock.now())

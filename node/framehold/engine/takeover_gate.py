@@ -52,38 +52,46 @@ class TakeoverGate:
             weight, self._weights[slot] = self._weights[slot], 0
             self._change_weight(-weight)
             return
-        if not self._free:
-            turn = asyncio.get_running_loop().create_future()
-            self._queue.append(turn)
-            await self._wait_turn(turn, places=1)
-        else:
+        if self._free:
             self._free -= 1
-        self._weights[slot], self._since[slot] = 0, clock.now()
+            self._hold(slot, None)
+        else:
+            await self._wait_turn(slot, None)
 
     async def weigh(self, slot: Slot, size: int) -> None:
         """Wait until `size` more bytes fit the limit."""
         if self._weight_queue or (self._weight and self._weight + size > self._limit):
-            turn = asyncio.get_running_loop().create_future()
-            self._weight_queue.append((size, turn))
-            await self._wait_turn(turn, weight=size)
+            await self._wait_turn(slot, size)
         else:
             self._weight += size
-        if slot in self._weights:
+            self._hold(slot, size)
+
+    async def _wait_turn(self, slot: Slot, size: int | None) -> None:
+        """Wait for `size` bytes, or for a place if `size` is None. If the wait is cut off after the turn was granted,
+        what was granted goes to the next call; if before, the turn is given up."""
+        turn = asyncio.get_running_loop().create_future()
+        if size is None:
+            self._queue.append(turn)
+        else:
+            self._weight_queue.append((size, turn))
+        try:
+            await turn
+        except BaseException:
+            if not turn.cancel() and not turn.cancelled():
+                self._free += size is None
+                self._change_weight(-(size or 0))
+            raise
+        self._hold(slot, size)
+
+    def _hold(self, slot: Slot, size: int | None) -> None:
+        """A call has got `size` bytes, or a place if `size` is None."""
+        if size is None:
+            self._weights[slot], self._since[slot] = 0, clock.now()
+        elif slot in self._weights:
             self._weights[slot] += size
         else:
             # The call was removed while it waited.
             self._change_weight(-size)
-
-    async def _wait_turn(self, turn: asyncio.Future[None], places: int = 0, weight: int = 0) -> None:
-        """Wait for a turn. If the wait is cancelled after the turn was granted, its places and its weight (bytes) go to
-        the next call."""
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():
-                self._free += places
-                self._change_weight(-weight)
-            raise
 
     def release(self, slot: Slot, gone: bool = False) -> None:
         """A call has taken a step, or is `gone`. Free its place and its bytes if nothing is left to rebuild, and end

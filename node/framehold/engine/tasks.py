@@ -1,5 +1,9 @@
 """The tasks that a node runs beside its requests: background work, effects, and the wait for cancelled handlers.
 
+The law: nothing that is raised in a task is lost without a word. A task that carries a write or the outcome of a call
+fails that call in words, or has the write sent again (`Tasks.carry`). A loop goes on (`keep`), and so does the end of a
+node (`each`).
+
 A handler that is cancelled with its frame may run on for a while: it cleans up, it shields something, or it waits for
 a thread. The request that carried its round waits for its end, and so does a node that stops. Both wait for
 CANCEL_TIMEOUT at most, and nothing else waits.
@@ -11,7 +15,8 @@ import asyncio
 import contextvars
 import logging
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import anyio
@@ -22,6 +27,42 @@ logger = logging.getLogger(__name__)
 
 CANCEL_TIMEOUT = 10.0
 """Seconds within which a cancelled handler should end. After that it is logged and counted, and nobody waits for it."""
+
+
+PAUSE = 0.1
+"""Seconds after a turn of a loop that raised: without them a loop that raises at once would serve nothing else."""
+
+
+def never() -> bool:
+    """False: a loop without an end."""
+    return False
+
+
+async def keep(what: str, turn: Callable[[], Awaitable[object]], over: Callable[[], bool] = never) -> None:
+    """Carry out `turn` again and again, until `over` returns true after one, or until cancelled. What a turn raises is
+    logged, of several in a row the first one alone, and the next turn follows. `what` names the loop."""
+    failed = False
+    while True:
+        try:
+            if failed:
+                await asyncio.sleep(PAUSE)
+            await turn()
+            failed = False
+        except Exception:
+            level = logging.DEBUG if failed else logging.ERROR
+            logger.log(level, "a bug in %s; it goes on, and is tried again", what, exc_info=True)
+            failed = True
+        if over():
+            return
+
+
+async def each(*steps: Callable[[], Awaitable[object]]) -> None:
+    """Carry out all steps of an end in their order. What one raises is logged, and the others follow."""
+    for step in steps:
+        try:
+            await step()
+        except Exception:
+            logger.exception("a bug at the end of this node; what follows is done all the same")
 
 
 class Tasks:
@@ -37,15 +78,23 @@ class Tasks:
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine as a task, and keep a reference to the task until it ends. What it raises is logged."""
-        task = asyncio.get_running_loop().create_task(coroutine, name="framehold")
+        return self._run(coroutine, partial(_log, coroutine))
+
+    def carry(self, work: Coroutine[Any, Any, None], failed: Callable[[BaseException], None]) -> None:
+        """Run `work`, which carries a write or the outcome of a call, as a task. `failed` is called with what it
+        raises: it has the write sent again, or fails the call in words."""
+        self._run(work, failed)
+
+    def _run(self, work: Coroutine[Any, Any, Any], failed: Callable[[BaseException], None]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work, name="framehold")
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, failed))
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, failed: Callable[[BaseException], None], task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a background task of this node ended by a bug: %r", task.get_coro(), exc_info=error)
+            failed(error)
 
     def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
         """Run an effect in a task that is not cancelled with its request or its frame. A closing node waits for it."""
@@ -97,8 +146,14 @@ class Tasks:
 
     async def close(self) -> None:
         """Wait for the cancelled handlers, then cancel all other tasks."""
-        await self.wait_for_cancelled()
-        running = (*self._running, *self._effects)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        try:
+            await self.wait_for_cancelled()
+        finally:
+            running = (*self._running, *self._effects)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+
+def _log(work: Coroutine[Any, Any, Any], error: BaseException) -> None:
+    logger.error("a background task of this node ended by a bug: %r", work, exc_info=error)

@@ -88,8 +88,10 @@ class Forward:
         vanishing = asyncio.ensure_future(self._wait_absent(address))
         try:
             await asyncio.wait((sending, leaving, vanishing), return_when=asyncio.FIRST_COMPLETED)
-            if vanishing.done() and not sending.done() and not leaving.done() and not begun.is_set():
-                vanishing.result()
+            if vanishing.done() and (error := vanishing.exception()) is not None:
+                # The request is under way: it is waited for without the watch.
+                logger.error("a bug in watching the lease of the node at %.200r", address, exc_info=error)
+            elif vanishing.done() and not sending.done() and not leaving.done() and not begun.is_set():
                 text = "the node at %.200r says nothing, and its lease is gone: it is not waited for; %s"
                 self._bursts.warning(text, address, _UNANSWERED, extra=log_fields())
                 return ForwardResult.VANISHED

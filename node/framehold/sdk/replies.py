@@ -77,6 +77,16 @@ def cut_off() -> MCPError:
     return MCPError(types.INTERNAL_ERROR, text)
 
 
+def failed(limit: str, retry_after: int) -> Unavailable:
+    """The reply to a request that met a bug of this node, or the `limit` of its system, if that is not empty."""
+    why = limit or "this node met a bug, which its log shows"
+    text = (
+        f"{why}; whether the request was run is not known; a retry with the same requestState is answered as once; "
+        "without one, start the call again if that is safe"
+    )
+    return Unavailable(text, retry_after)
+
+
 def session_cut_off() -> MCPError:
     """The reply to a request of a session that this process cuts off, since it ends."""
     text = (

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from framehold_core import journal
 from framehold_core.errors import JournalError, LimitExceeded, NodeFull, SealError, StoreUnavailable, ValueUnreadable
 from framehold_core.journal import Kind
+from framehold_store.link import exhausted
 
 from ..engine import token_claims
 from ..engine.answer_parsing import MalformedAnswer
@@ -96,6 +97,8 @@ class Seam:
             self.runtime.observers.call_refused(invocation.tool)
             reply = replies.NotTaken if isinstance(error, NodeFull) else replies.Unavailable
             raise reply(str(error), self.runtime.retry_after) from None
+        except Exception as error:
+            raise self._failed(error) from None
 
     async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
         invocation = Invocation(self.wrapped, ctx, params)
@@ -120,6 +123,15 @@ class Seam:
             raise replies.Unavailable(str(error), self.runtime.retry_after) from None
         except (JournalError, SealError) as error:
             raise _unreadable("a token", error) from None
+        except MCPError:
+            raise
+        except Exception as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> replies.Unavailable:
+        """The error for a client whose request met a bug of this node, or a limit of its system. Logs it."""
+        logger.error("a bug in the round of a request: its client is told so", exc_info=error)
+        return replies.failed(exhausted(error), self.runtime.retry_after)
 
     async def _may_replay(self, invocation: Invocation, state: str) -> bool:
         """Whether a handler may be entered again whose call is in its token: the present code is marked, or the code

@@ -316,7 +316,7 @@ async def test_what_follows_a_renewal_cannot_stop_the_heart(
     heart = Heartbeat(shelf, "n1", "http://n1", TTL, Hooks(on_renewed=bug))
     await heart.open()
     healthy = False
-    await until(lambda: "a bug in what follows a renewal" in caplog.text, "the bug")
+    await until(lambda: "a bug in the heartbeat" in caplog.text, "the bug")
     beat = heart.lease.beat
     await until(lambda: heart.lease.beat > beat, "a renewal")
     await heart.close()

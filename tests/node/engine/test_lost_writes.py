@@ -15,6 +15,7 @@ import framehold
 from framehold.engine import runtime
 from tests.node.nodes import KEY, node
 from tests.node.stage import Word, said, stage
+from tests.node.trouble import insist
 from tests.processes import until
 from tests.store.server import RedisServer
 from tests.wire import Caller
@@ -66,6 +67,29 @@ async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServe
             done = await caller.retry("ask", asked.token, asked.accept(word="word"))
         assert done.text == "word", child.log()
         resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
+
+
+async def test_a_node_that_can_open_nothing_names_its_limit(redis: RedisServer, tmp_path: Path) -> None:
+    """Its connections to the store are lost, and no other one can be made."""
+    target = tmp_path / "server.py"
+    target.write_text(SERVER)
+    async with (
+        node(str(target), tmp_path, store_url=redis.url, namespace=tmp_path.name, node_id="one") as child,
+        Caller(child.url) as caller,
+    ):
+        asked = await caller.call("ask")
+        usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+        # All descriptors from 3 on are in use, or may not be given out again.
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (3, usual[1]))
+        with redis.client() as client:
+            client.client_kill_filter(_type="normal", skipme=True)
+        async with asyncio.timeout(SOON):
+            for refusal in (await caller.call("ask"), await caller.call("ask")):
+                assert refusal.status == 503, child.log()
+                assert "this process may have 3 descriptors open" in refusal.text and "ulimit -n" in refusal.text
+            resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
+            done = await insist(lambda: caller.retry("ask", asked.token, asked.accept(word="word")))
+        assert done.text == "word", child.log()
 
 
 class Failing:
