@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,25 +63,40 @@ class _Quiet(uvicorn.Server):
 
 class _Untuned:
     """An app of ours whose lifespan does not tune the collector for this process, which runs tests as well. A full pass
-    over all that the tests have imported takes longer than most of them."""
+    over all that the tests have imported takes longer than most of them. What its start or its end raises is appended
+    to `failures`, if there is such a list, and nothing else follows from it."""
 
-    def __init__(self, app: Application) -> None:
-        self._app = app
+    def __init__(self, app: Application, failures: list[Exception] | None) -> None:
+        self._app, self._failures = app, failures
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":
             return await self._app(scope, receive, send)
         await receive()
-        async with self._app.lifespan():
+        async with AsyncExitStack() as stack:
+            with self._noting():
+                await stack.enter_async_context(self._app.lifespan())
             await send({"type": "lifespan.startup.complete"})
             await receive()
+            with self._noting():
+                await stack.aclose()
         await send({"type": "lifespan.shutdown.complete"})
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self._failures is None:
+                raise
+            self._failures.append(error)
 
 
 @asynccontextmanager
-async def served(app: Any, http: Any = HttpProtocol) -> AsyncIterator[str]:
-    """Serve `app` on this loop and yield the URL of its `/mcp`. `http` is uvicorn's choice of a parser."""
-    shown = _Untuned(app) if isinstance(app, Application) else app
+async def served(app: Any, http: Any = HttpProtocol, failures: list[Exception] | None = None) -> AsyncIterator[str]:
+    """Serve `app` on this loop and yield the URL of its `/mcp`. `http` is uvicorn's choice of a parser, `failures` is
+    as for `_Untuned`."""
+    shown = _Untuned(app, failures) if isinstance(app, Application) else app
     config = uvicorn.Config(shown, http=http, lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
     server = _Quiet(config)
     # Named as TCP: else asyncio leaves Nagle's algorithm on in the sockets that it accepts, 40 ms a request.

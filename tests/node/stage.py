@@ -42,11 +42,15 @@ def server_of(name: str, *tools: Callable[..., Any]) -> MCPServer[Any]:
 
 @asynccontextmanager
 async def stage(
-    *tools: Callable[..., Any], has: Mapping[str, Any] = EVERYTHING, **settings: Any
+    *tools: Callable[..., Any],
+    has: Mapping[str, Any] = EVERYTHING,
+    failures: list[Exception] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Stage]:
-    """Serve `tools`, each under its own name, on a node with these settings."""
+    """Serve `tools`, each under its own name, on a node with these settings. What its start or its end raises is
+    appended to `failures`, if there is such a list, and nothing else follows from it."""
     server = server_of("stage", *tools)
-    app = framehold.asgi(server, Settings(node_id="stage", **settings))
-    async with served(app) as url, Stage(url, has) as caller:
+    app = framehold.asgi(server, Settings(**{"node_id": "stage", **settings}))
+    async with served(app, failures) as url, Stage(url, has) as caller:
         caller.runtime, caller.server = app.attached.runtime, server
         yield caller
