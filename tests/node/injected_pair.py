@@ -117,6 +117,7 @@ class Pair:
     def __init__(self, redis: RedisServer, namespace: str, cluster: ClusterTrio, sentinels: SentinelTrio) -> None:
         self.redis, self.namespace, self.cluster, self.sentinels = redis, namespace, cluster, sentinels
         self._names = itertools.count(1)
+        RAN.clear()
         self.words: list[str] = []
         self.raised: list[Exception] = []
 
