@@ -51,6 +51,6 @@ async def stage(
     appended to `failures`, if there is such a list, and nothing else follows from it."""
     server = server_of("stage", *tools)
     app = framehold.asgi(server, Settings(**{"node_id": "stage", **settings}))
-    async with served(app, failures) as url, Stage(url, has) as caller:
+    async with served(app, failures=failures) as url, Stage(url, has) as caller:
         caller.runtime, caller.server = app.attached.runtime, server
         yield caller

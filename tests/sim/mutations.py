@@ -145,7 +145,7 @@ RED: dict[str, Mutation] = {
         "9",
         _row(
             (Phase.PARKING, StoreDown),
-            edited(recovery.write_unanswered, "Reason.UNAVAILABLE, call, UNKEPT", "Reason.NOT_TAKEN, call, UNKEPT"),
+            edited(recovery.write_unanswered, "(call.waiting, Reason.UNAVAILABLE", "(call.waiting, Reason.NOT_TAKEN"),
         ),
     ),
     "called-again-under-its-id": Mutation("9", ((Client, "_start", broken.calls_again),)),
