@@ -7,7 +7,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.engine.slot import Slot
+from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_router.fleet.membership import LIVE
 from framehold_store.keys import Keys
@@ -271,3 +272,43 @@ class Pulses:
 
 def parked(slot: Slot | None) -> bool:
     return slot is not None and slot.call.phase is Phase.PARKED
+
+
+def forget_lease(pair: Pair, node: str) -> None:
+    with pair.redis.client() as client:
+        client.delete(Keys(pair.namespace).node(node))
+
+
+async def release(pair: Pair, asked: Reply) -> None:
+    """Hand a parked call off."""
+    slot = pair.slot(pair.a, asked)
+    if slot is not None:
+        await until(lambda: parked(slot), "the park", SOON)
+        inside(pair.a).feed(slot, ev.Drain())
+        await until(lambda: slot.frame is None, "the release", SOON)
+
+
+async def shown(pair: Pair, address: str) -> None:
+    """Node b sees that node a is at `address`."""
+
+    async def seen() -> bool:
+        inside(pair.a).heartbeat.announce(LIVE)
+        await asyncio.sleep(0.01)
+        with suppress(RuntimeError, OSError):
+            return bool(await inside(pair.b).peers.names(address))
+        return False
+
+    async with asyncio.timeout(SOON):
+        while not await seen():
+            pass
+
+
+@asynccontextmanager
+async def born(pair: Pair) -> AsyncIterator[Stage]:
+    """A third node. If its start fails, another one is started."""
+    for _ in range(2):
+        before = len(pair.raised)
+        async with asyncio.timeout(8), pair.node("c", failures=pair.raised) as node:
+            if len(pair.raised) == before:
+                yield node
+                return

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fakeredis import FakeServer
 
+from framehold import clock
 from framehold.engine.heartbeat import Heartbeat
-from framehold_core import events as ev
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.pauses import Pause
@@ -27,8 +27,7 @@ from framehold_store.embedded import EmbeddedStore
 from framehold_store.keys import Keys
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
-from tests.node.injected_pair import HELD, SOON, Pair, Silent, inside, parked
-from tests.node.stage import Stage
+from tests.node.injected_pair import HELD, SOON, Pair, Silent, born, forget_lease, inside, release, shown
 from tests.processes import until
 from tests.wire import Reply
 
@@ -116,6 +115,30 @@ async def gone(pair: Pair) -> None:
         forget_lease(pair, "a")
 
     await pair.call(to=pair.b, between=die)
+
+
+async def suspected(pair: Pair) -> None:
+    """The call stood in two processes that are gone: it waits until another suspect has moved on."""
+    gate, other = inside(pair.b)._gate, object()
+
+    async def let_go() -> None:
+        with contextlib.suppress(AssertionError):
+            await until(lambda: gate.suspects.waiting, "a suspect to wait", SOON / 4)
+        gate.end_turn(other)
+
+    async def die(name: str, asked: Reply) -> None:
+        with pair.redis.client() as client:
+            client.hset(Keys(pair.namespace).call(asked.token.split(".")[1])[0], "attempts", 1)
+        forget_lease(pair, "a")
+        gate.suspects.join(other)
+        gate.suspects.next(clock.now(), others=False)
+        going.append(asyncio.ensure_future(let_go()))
+
+    going: list[asyncio.Future[None]] = []
+    await pair.call(to=pair.b, between=die)
+    await asyncio.gather(*going)
+    if gate.suspects.waiting or gate.suspects.has_turn(other):
+        raise Silent("a suspect waits for ever")
 
 
 async def crowd(pair: Pair) -> None:
@@ -439,48 +462,8 @@ async def used(pair: Pair, store: Any, *more: Callable[[], Awaitable[None]]) -> 
 
 
 BACKGROUND: tuple[Scene, ...] = (idle, eviction, stumble)
-_CALLS = (call, released, gone, lapse, moved, crowd, relayed, replay, left, cut, bug, unreachable)
+_CALLS = (call, released, gone, suspected, lapse, moved, crowd, relayed, replay, left, cut, bug, unreachable)
 _PARTS = (asked_about, watched_address, taken, single, embedded, clustered, watched, demoted, unheard, out_of_reach)
 _LIVES = (life, life_without_store, life_of_a_stranger)
 SCENES: tuple[Scene, ...] = (*BACKGROUND, *_CALLS, *_PARTS, *_LIVES)
 """What costs the most comes last."""
-
-
-def forget_lease(pair: Pair, node: str) -> None:
-    with pair.redis.client() as client:
-        client.delete(Keys(pair.namespace).node(node))
-
-
-async def release(pair: Pair, asked: Reply) -> None:
-    """Hand a parked call off."""
-    slot = pair.slot(pair.a, asked)
-    if slot is not None:
-        await until(lambda: parked(slot), "the park", SOON)
-        inside(pair.a).feed(slot, ev.Drain())
-        await until(lambda: slot.frame is None, "the release", SOON)
-
-
-async def shown(pair: Pair, address: str) -> None:
-    """Node b sees that node a is at `address`."""
-
-    async def seen() -> bool:
-        inside(pair.a).heartbeat.announce(LIVE)
-        await asyncio.sleep(0.01)
-        with contextlib.suppress(RuntimeError, OSError):
-            return bool(await inside(pair.b).peers.names(address))
-        return False
-
-    async with asyncio.timeout(SOON):
-        while not await seen():
-            pass
-
-
-@contextlib.asynccontextmanager
-async def born(pair: Pair) -> AsyncIterator[Stage]:
-    """A third node. If its start fails, another one is started."""
-    for _ in range(2):
-        before = len(pair.raised)
-        async with asyncio.timeout(8), pair.node("c", failures=pair.raised) as node:
-            if len(pair.raised) == before:
-                yield node
-                return
