@@ -99,6 +99,8 @@ class Application:
             _use_path(scope)
         hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        if path == f"{PATH}/":
+            path = _without_slash(scope)
         if path == PATH and (front.methods is None or scope["method"] in front.methods):
             # Starlette sets this too: the app's middleware may read it.
             scope["app"] = self._app
@@ -267,6 +269,15 @@ def _is_plain(scope: Scope) -> bool:
     sessions."""
     headers = dict(scope["headers"])
     return b"origin" not in headers and headers.get(b"mcp-protocol-version") in SESSIONLESS
+
+
+def _without_slash(scope: Scope) -> str:
+    """Take a client that has a slash too many for one that has none. Starlette would send it to the `Host` that it
+    named, by plain HTTP behind a load balancer that ends TLS."""
+    scope["path"] = scope["path"].removesuffix("/")
+    if "raw_path" in scope:
+        scope["raw_path"] = scope["raw_path"].removesuffix(b"/")
+    return PATH
 
 
 def _use_path(scope: Scope) -> None:

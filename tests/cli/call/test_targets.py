@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR
 
 import framehold as public
+from framehold.cli.call import target as target_module
 from framehold.cli.call.call import run
 from framehold.cli.call.connection import Server
 from framehold.cli.call.script import Script
@@ -210,3 +212,18 @@ def test_what_is_no_answer(text: str) -> None:
     """It is refused before anything is called, where it is an option."""
     with pytest.raises(ConfigError, match="form's fields nor accept, decline or cancel; nothing was called"):
         Script(tool("pick"), [text])
+
+
+async def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that always names one more page."""
+    monkeypatch.setattr(target_module, "MAX_PAGES", 3)
+    asked: list[str | None] = []
+
+    async def page_of(cursor: str | None) -> Any:
+        asked.append(cursor)
+        return SimpleNamespace(tools=["one"], next_cursor="more")
+
+    with pytest.raises(ConfigError, match="list of tools has no end after 3 pages; nothing was called"):
+        async for _ in target_module.listed(page_of, "tools"):
+            pass
+    assert asked == [None, "more", "more"]

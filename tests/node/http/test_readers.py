@@ -192,3 +192,19 @@ async def test_half_a_pair_goes_through_questions_answers_and_results(settings: 
         assert reply.messages == [f"{HALF}?"]
         reply = await send(reply, **{key: {"action": "accept"} for key in reply.asked})
         assert json.loads(reply.text) == [HALF, "accept", HALF]
+
+
+@pytest.mark.parametrize("host", [None, "attacker.example"])
+async def test_a_slash_too_many_leads_nowhere_else(host: str | None) -> None:
+    """`/mcp/` is served as `/mcp`, with its checks. Starlette would redirect it to the Host that the client named."""
+
+    async def hello() -> str:
+        """Says hello."""
+        return "hello"
+
+    async with stage(hello) as client, httpx2.AsyncClient() as http:
+        envelope = client.envelope("tools/call", {"name": "hello", "arguments": {}})
+        headers = {**envelope.headers, **({} if host is None else {"host": host})}
+        replies = [await http.post(url, json=envelope.body, headers=headers) for url in (client.url, client.url + "/")]
+    assert [reply.status_code for reply in replies] == ([200, 200] if host is None else [421, 421])
+    assert replies[0].content == replies[1].content and "location" not in replies[1].headers

@@ -17,6 +17,8 @@ from . import samples
 
 Result = CallToolResult | GetPromptResult | ReadResourceResult
 _READ = "resources/read"
+MAX_PAGES = 1000
+"""Pages of a list that are read at most."""
 
 
 class Kind(StrEnum):
@@ -123,9 +125,13 @@ def prompt_schema(prompt: Prompt) -> dict[str, Any]:
 
 
 async def listed(page_of: Callable[..., Coroutine[Any, Any, Any]], field: str) -> AsyncIterator[Any]:
-    """All items of a list that comes in pages: `page_of` reads one page, which has the items in `field`."""
+    """All items of a list that comes in pages: `page_of` reads one page, which has the items in `field`.
+
+    Raises:
+        ConfigError: the list has more than `MAX_PAGES` pages, so it may have no end.
+    """
     cursor: str | None = None
-    while True:
+    for _ in range(MAX_PAGES):
         page = await page_of(cursor=cursor)
         found = getattr(page, field)
         for item in found:
@@ -133,3 +139,4 @@ async def listed(page_of: Callable[..., Coroutine[Any, Any, Any]], field: str) -
         cursor = page.next_cursor
         if cursor is None or not found:
             return
+    raise ConfigError(f"the server's list of {field} has no end after {MAX_PAGES} pages; nothing was called")
