@@ -98,3 +98,38 @@ async def test_a_body_that_is_cut_off_is_no_request() -> None:
         writer.write_eof()
         assert await reader.read() == b""
         assert len(client.runtime.table) == 0
+
+
+HEAD = b"POST /mcp HTTP/1.1\r\nhost: x\r\n"
+LARGE = {
+    "lines": (HEAD, b"a:b\r\n" * 100),
+    "one line": (HEAD + b"a: ", b"b" * 100_000),
+    "a target": (b"GET /", b"b" * 100_000),
+    "trailers": (HEAD + b"transfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", b"a:b\r\n" * 100),
+    "one trailer": (HEAD + b"transfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\na: ", b"b" * 100_000),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+async def test_a_head_without_an_end_is_given_up(kind: str) -> None:
+    """uvicorn itself would keep all of it."""
+    begin, piece = LARGE[kind]
+    async with connected() as (_, reader, writer):
+        writer.write(begin)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(30):
+                writer.write(piece)
+                await writer.drain()
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 431 ") and b"connection: close" in head
+        assert b"it was not read" in await reader.readexactly(int(head.split(b"content-length: ")[1].split(b"\r\n")[0]))
+
+
+async def test_a_large_head_and_a_large_body_are_served() -> None:
+    """As large as a router may let through."""
+    async with connected() as (client, reader, writer):
+        head, body = request(
+            client, "x" * 3_000_000, b"x-large: " + b"y" * 900_000 + b"\r\n" + b"a: b\r\n" * 900, False
+        )
+        writer.write(head + body)
+        assert len(await answer(reader)) == 3_000_000

@@ -1,4 +1,7 @@
-"""uvicorn's HTTP/1.1 protocol, which also serves requests that offer another protocol (`Upgrade: h2c`).
+"""uvicorn's HTTP/1.1 protocol, with a limit on heads, and for requests that offer another protocol (`Upgrade: h2c`).
+
+uvicorn with httptools keeps a head of any size. Here its lines are counted as they come, and its bytes with each read:
+no router lets more through.
 
 The HTTP client of the JDK sends such an offer with each request. A server that does not take it serves the request as
 if nothing was offered (RFC 9110, section 7.8). httptools stops behind the headers of such a request, so its body would
@@ -12,6 +15,11 @@ import sys
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+MAX_LINES = 1000
+"""Headers of a request, its trailers included."""
+MAX_HEAD = (1024 + 64) * 1024
+"""Bytes of a head, or between two pieces of a body: what a router lets through at most, and what the fleet adds."""
+_TOO_LARGE = f"the head of the request has more than {MAX_LINES} headers or {MAX_HEAD} bytes; it was not read\n"
 _FRAMING = (b"content-length", b"transfer-encoding")
 """The headers that say where a body ends."""
 
@@ -23,6 +31,11 @@ class HttpProtocol(HttpToolsProtocol):
     """What was received last."""
     _is_resuming = False
     """Whether a parser reads the head that stands for one which was read already."""
+    _is_incomplete = False
+    """Whether a part of a request has come."""
+    _fed = 0
+    """Bytes since the request began, or since the last piece of its body."""
+    _is_too_large = False
 
     def _should_upgrade(self) -> bool:
         """Whether the request opens a WebSocket; only a GET does (RFC 6455, section 4.1)."""
@@ -32,6 +45,21 @@ class HttpProtocol(HttpToolsProtocol):
         """Parse what came."""
         self._latest = data
         super().data_received(data)
+        if self._is_incomplete:
+            self._fed += len(data)
+            if self._fed > MAX_HEAD and not self.transport.is_closing():
+                self._is_too_large = True
+                self.send_400_response(_TOO_LARGE)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what was received, and close the connection: 400, or 431 if a head is too large."""
+        if not self._is_too_large:
+            super().send_400_response(msg)
+            return
+        lines = ("HTTP/1.1 431 Request Header Fields Too Large", "content-type: text/plain; charset=utf-8")
+        head = "\r\n".join((*lines, f"content-length: {len(_TOO_LARGE)}", "connection: close", "", ""))
+        self.transport.write((head + _TOO_LARGE).encode())
+        self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
         """An offer was parsed that is not taken. Called while httptools' exception is handled: it says where the head
@@ -54,6 +82,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         if not self._is_resuming:
+            self._is_incomplete, self._fed = True, 0
             super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -62,11 +91,25 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of the request."""
-        if not self._is_resuming:
-            super().on_header(name, value)
+        """A header of the request, or a trailer."""
+        if self._is_resuming:
+            return
+        if len(self.headers) >= MAX_LINES:
+            self._is_too_large = True
+            raise ValueError(_TOO_LARGE)
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head of the request ends."""
         if not self._is_resuming:
             super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the request's body."""
+        self._fed = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request ends."""
+        self._is_incomplete = False
+        super().on_message_complete()
