@@ -27,6 +27,9 @@ PYTHON = "3.11"
 _BUILD = ("cyclonedx-bom>=7", "hatch-fancy-pypi-readme>=25.1", "hatchling>=1.27")
 """What a build needs: the backend of the wheels with its plugin, and the writer of the list of components."""
 _DEV = "dev"
+_STAND_IN = "fakeredis"
+"""The stand-in for Redis of `framehold up`, and with it lupa. Images leave it out: they never serve it, and its Lua has
+a bridge to Python."""
 _PROCESS_ONE = ("dumb-init>=1.2.5",)
 """The first process of a container: it passes signals on, and reaps processes that handlers leave behind."""
 
@@ -38,7 +41,7 @@ def requirements() -> dict[str, list[str]]:
     extras = [*_dependencies("pyproject.toml", extras=True), *_dependencies("loadtest/pyproject.toml", extras=True)]
     return {
         "build": sorted(_BUILD),
-        "runtime": sorted([*ours, *_PROCESS_ONE]),
+        "runtime": sorted([*(each for each in ours if not each.startswith(_STAND_IN)), *_PROCESS_ONE]),
         "loadtest": sorted(theirs),
         _DEV: sorted({*ours, *theirs, *extras}),
     }

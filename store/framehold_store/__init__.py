@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from framehold_core.errors import ConfigError
+
 from .base import Clock, Done, Store
 from .config import StoreConfig
 
@@ -13,15 +15,20 @@ def open_store(config: StoreConfig, clock: Clock) -> Store:
     store in memory uses it: the other stores use the clock of Redis.
 
     Raises:
-        ConfigError: the URL can't be used.
+        ConfigError: the URL can't be used, or names a store that is not installed.
     """
     if config.scheme == "memory":
         from .memory import MemoryStore
 
         return MemoryStore(clock, poll=config.poll)
     if config.scheme == "embedded":
-        from .embedded import EmbeddedStore
-
+        try:
+            from .embedded import EmbeddedStore
+        except ImportError as error:
+            raise ConfigError(
+                f"embedded:// needs fakeredis, which is not here ({error}): images leave it out; nothing was opened; "
+                "name a Redis, or install fakeredis[lua]"
+            ) from None
         return EmbeddedStore(config)
     from .redis import RedisStore
 

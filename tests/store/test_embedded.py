@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from framehold.cli.local.local_store import _embedded
+from framehold_core.errors import ConfigError
 from framehold_core.requests import Verdict
 from framehold_store import StoreConfig
 from framehold_store.embedded import EmbeddedStore, LocalServer
@@ -121,3 +122,10 @@ def test_a_taken_path_is_an_error(local: LocalServer) -> None:
     """The error reaches the process that serves it."""
     with pytest.raises(OSError, match="in use"):
         LocalServer(local.url.removeprefix("unix://"))
+
+
+def test_without_it_and_without_redis_there_is_no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an image."""
+    monkeypatch.setattr("framehold.cli.local.local_store.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="neither redis-server nor fakeredis is installed here"):
+        _embedded(asked=False)

@@ -55,3 +55,37 @@ def test_what_both_images_hold_has_one_version() -> None:
     assert {
         name: (runtime[name], more[name]) for name in runtime.keys() & more.keys() if runtime[name] != more[name]
     } == {}
+
+
+WITHOUT_THE_STAND_IN = """
+import importlib, pkgutil, sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("fakeredis", "lupa", "sortedcontainers"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Nothing())
+count = 0
+for room in ("framehold_core", "framehold_store", "framehold_router", "framehold"):
+    package = importlib.import_module(room)
+    for module in pkgutil.walk_packages(package.__path__, f"{room}."):
+        if module.name not in ("framehold_store.embedded", "framehold.__main__"):
+            importlib.import_module(module.name)
+            count += 1
+print(count)
+from framehold_store import StoreConfig, open_store
+try:
+    open_store(StoreConfig("embedded://"), lambda: 0.0)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_images_need_no_stand_in_for_redis() -> None:
+    """They have no fakeredis, and no lupa, whose Lua reaches Python. All else of them is imported without."""
+    assert not {"fakeredis", "lupa", "sortedcontainers"} & pins("runtime").keys()
+    done = subprocess.run([sys.executable, "-c", WITHOUT_THE_STAND_IN], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    count, refusal = done.stdout.splitlines()[-2:]
+    assert int(count) > 300 and refusal.startswith("ConfigError embedded:// needs fakeredis")

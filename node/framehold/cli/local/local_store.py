@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from framehold_core.errors import ConfigError
@@ -50,7 +51,7 @@ async def choose(config: StoreConfig, lasting_keys: bool) -> LocalStore:
     """Choose the store for a fleet; don't start its processes. `lasting_keys`: the fleet's keys outlive this run.
 
     Raises:
-        ConfigError: the store that the user gave does not answer.
+        ConfigError: the store that the user gave does not answer, or there is none at all.
     """
     if config.scheme in ("memory", EMBEDDED):
         program = shutil.which("redis-server") if config.scheme == "memory" else None
@@ -101,6 +102,11 @@ def _private(program: str) -> LocalStore:
 
 
 def _embedded(asked: bool) -> LocalStore:
+    if find_spec("fakeredis") is None:
+        raise ConfigError(
+            "there is no store: neither redis-server nor fakeredis is installed here (images leave it out); nothing was "
+            "started; install one of them, or name a Redis by --store (FRAMEHOLD_STORE_URL)"
+        )
     place = _socket()
     command = (sys.executable, "-P", "-m", "framehold", "embedded-store", str(place))
     spec = Spec("store", command, ready=partial(readiness.store_answers, str(place), 0), loss=_LOSS, shows_output=False)
