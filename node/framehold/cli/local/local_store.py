@@ -104,7 +104,7 @@ def _private(program: str) -> LocalStore:
 def _embedded(asked: bool) -> LocalStore:
     if find_spec("fakeredis") is None:
         raise ConfigError(
-            "there is no store: neither redis-server nor fakeredis is installed here (images leave it out); nothing was "
+            "there is no store: neither redis-server nor fakeredis is installed here (images have none); nothing was "
             "started; install one of them, or name a Redis by --store (FRAMEHOLD_STORE_URL)"
         )
     place = _socket()
