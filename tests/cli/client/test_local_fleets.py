@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -127,3 +129,28 @@ def test_only_fleets_that_listen_run(folder: Path) -> None:
         (folder / "framehold-x.json").write_text("{}")
         assert [one.port for one in local_fleets.running()] == ports
     assert local_fleets.running() == []
+
+
+KEEPS = """
+import sys
+from framehold.cli.client import local_fleets
+from framehold.cli.client.local_fleets import LocalFleet
+local_fleets.keep(LocalFleet(port=int(sys.argv[1]), admin_token="secret"))
+print("kept", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_file_of_a_fleet_that_was_killed_is_not_believed(folder: Path) -> None:
+    """Whoever listens on its port now is somebody else: nothing of that run is sent there."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        command = [sys.executable, "-c", KEEPS, str(port)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as up:
+            assert up.stdout is not None and up.stdout.readline() == "kept\n"
+            assert local_fleets.admin_token(f"http://127.0.0.1:{port}") == "secret"
+            assert [one.port for one in local_fleets.running()] == [port]
+            up.kill()
+            up.wait()
+        assert local_fleets.path(port).exists()
+        assert local_fleets.admin_token(f"http://127.0.0.1:{port}") is None and local_fleets.running() == []

@@ -4,10 +4,14 @@ The law: a file holds only the secrets that `up` made for its run, and never one
 can read or replace it. The file is in the user's runtime folder, or in the folder for temporary files, to which every
 user may write. So the file is never opened through a link, it is created anew and never overwritten, and a file that
 another user owns or can read is ignored. A fleet that can't write its file runs without it.
+
+`up` locks its file for as long as it lives. A file without a lock is one of a fleet that was killed: whoever listens on
+its port now is somebody else, and gets nothing.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
@@ -23,6 +27,8 @@ _MAX_BYTES = 16_384
 _PATIENCE = 0.5
 """Seconds that a fleet's router on this machine has to take a connection."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_LOCKED: dict[Path, int] = {}
+"""The files that this process has locked, by their descriptors."""
 
 
 class LocalFleet(BaseModel):
@@ -48,7 +54,7 @@ class LocalFleet(BaseModel):
 
     @property
     def listens(self) -> bool:
-        """Whether a process listens on its port now. A fleet that was killed leaves its file behind."""
+        """Whether a process listens on its port now."""
         try:
             socket.create_connection((LOCAL[0], self.port), _PATIENCE).close()
         except OSError:
@@ -65,13 +71,15 @@ def path(port: int) -> Path:
 def keep(fleet: LocalFleet) -> Path | None:
     """Write the file of a fleet. Return its path, or None if it can't be written."""
     file = path(fleet.port)
+    drop(file)
     try:
         file.unlink(missing_ok=True)
         number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
-        with os.fdopen(number, "w", encoding="utf-8") as out:
-            out.write(fleet.model_dump_json())
+        os.write(number, fleet.model_dump_json().encode())
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return None
+    _LOCKED[file] = number
     return file
 
 
@@ -80,7 +88,8 @@ def drop(file: Path | None) -> None:
     try:
         if file is not None:
             file.unlink()
-    except OSError:
+            os.close(_LOCKED.pop(file))
+    except (OSError, KeyError):
         pass
 
 
@@ -133,8 +142,8 @@ def _place() -> tuple[Path, str]:
 
 
 def _read(file: Path, port: int) -> LocalFleet | None:
-    """The fleet that a file describes; None if there is no such file, it is not this user's alone, or it is of another
-    port or release."""
+    """The fleet that a file describes; None if there is no such file, it is not this user's alone, it is of another
+    port or release, or its `up` has ended."""
     try:
         number = os.open(file, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK)
     except OSError:
@@ -143,11 +152,23 @@ def _read(file: Path, port: int) -> LocalFleet | None:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
             return None
+        if not _is_locked(number):
+            return None
         try:
             fleet = LocalFleet.model_validate_json(opened.read(_MAX_BYTES))
         except ValidationError:
             return None
     return fleet if fleet.port == port else None
+
+
+def _is_locked(number: int) -> bool:
+    """Whether another open file has the lock. Where the file system has no locks, it counts as locked."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    fcntl.flock(number, fcntl.LOCK_UN)
+    return False
 
 
 def _is_mine(folder: Path) -> bool:
