@@ -12,6 +12,7 @@ from mcp.server.mcpserver import Context
 import framehold
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
+from framehold.engine.tasks import keep
 from framehold_core import events as ev
 from framehold_core.requests import Release, Request
 from framehold_store.base import Done
@@ -79,7 +80,7 @@ async def test_a_call_that_was_taken_over_comes_back_to_the_node_that_still_has_
         second = await b.retry("thrice", first.token, first.accept(word="x"))
         assert second.messages == ["Second?"]
         heart: Any = a.runtime.heartbeat
-        heart._task = asyncio.create_task(heart._run())
+        heart._task = asyncio.create_task(keep("the heartbeat", heart._turn, heart.lost.is_set))
         before = heart.lease.incarnation
         heart.announce("live")
         await until(lambda: heart.lease.incarnation != before and heart.lease.until > 0, "another incarnation")

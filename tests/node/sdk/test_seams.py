@@ -50,6 +50,8 @@ MCP = "mcp 2.3.0"
 CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
+    # uvicorn's question whether a request opens a WebSocket; `cli/serve/test_http_protocol.py` asks it.
+    "cli/serve/http_protocol.py": {"_should_upgrade"},
     "code/lines.py": {"_getframe"},
     # asyncio's list of callbacks; where a loop has none, only turns are counted.
     "frame/loop.py": {"_ready"},
