@@ -43,6 +43,7 @@ from .session_affinity import SESSIONLESS, SessionAffinity, name_sessions
 
 logger = logging.getLogger(__name__)
 PATH = "/mcp"
+_SLASH_TOO_MANY = "/mcp/"
 _SESSION_LOGGERS = ("mcp.server.streamable_http_manager", "mcp.server.streamable_http")
 """Loggers of the SDK that write whole session ids at level INFO. Anybody who reads such an id may use the session."""
 
@@ -99,7 +100,7 @@ class Application:
             _use_path(scope)
         hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
-        if path == f"{PATH}/":
+        if path == _SLASH_TOO_MANY:
             path = _without_slash(scope)
         if path == PATH and (front.methods is None or scope["method"] in front.methods):
             # Starlette sets this too: the app's middleware may read it.
