@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import sys
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,8 +30,34 @@ _OWN_HANDLERS = ("fastmcp", "uvicorn", "uvicorn.access", "uvicorn.error")
 """Loggers to which their packages add handlers for the terminal."""
 _MAX_DEPTH, _MAX_ITEMS = 6, 100
 """Limits of a field's value in JSON: nested levels, and items of each list or object."""
+_REFUSALS = "mcp.server.request_state"
+"""The SDK's logger of refused states: one line for each, and anybody can send one."""
 _MAX_INT_BITS = 63
 """Longer integers are written as text, because some JSON readers refuse them."""
+
+
+class Few(logging.Filter):
+    """Lets one warning of a logger pass in `interval` seconds. It says how many were left out before it."""
+
+    def __init__(self, interval: float = 5.0) -> None:
+        super().__init__()
+        self._interval, self._passes_at, self._left_out = interval, -math.inf, 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is logged."""
+        if record.levelno != logging.WARNING:
+            return True
+        now = time.monotonic()
+        if now < self._passes_at:
+            self._left_out += 1
+            return False
+        if self._left_out:
+            record.msg, record.args = f"{record.getMessage()} ({self._left_out} more since the last line)", ()
+        self._passes_at, self._left_out = now + self._interval, 0
+        return True
+
+
+_few = Few()
 
 
 def log(settings: FleetSettings, **who: str) -> None:
@@ -54,6 +81,7 @@ def log(settings: FleetSettings, **who: str) -> None:
         found = logging.getLogger(name)
         found.handlers = [own for own in found.handlers if isinstance(own, logging.FileHandler)]
         found.propagate = True
+    logging.getLogger(_REFUSALS).addFilter(_few)
     for line in environment.lines():
         logger.warning(line)
 
