@@ -134,6 +134,12 @@ NIGHTLY = (
     Stage("suites", (_module("tests.suites"),), minutes=30, reads=(*SHIPPED, "tests/suites", "tests/store")),
     Stage("soak", (_module("tests.fleet.soak", "--times", "1", "--minutes", "{minutes}"),), minutes=20),
     Stage(
+        "fuzz",
+        (_module("tests.fuzz", "--minutes", "{minutes}", "--seed", _DAY),),
+        minutes=10,
+        reads=(*SHIPPED, "tests/fuzz"),
+    ),
+    Stage(
         "simulation",
         (_module("tests.sim", "--minutes", "{minutes}", "--seed", _DAY),),
         minutes=15,
