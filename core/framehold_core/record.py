@@ -45,6 +45,7 @@ from .requests import (
     Verdict,
     Verify,
 )
+from .suspects import has_died
 from .trail import Moved
 
 Applied = tuple[Stored | None, Reply]
@@ -219,18 +220,11 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         owner=request.owner,
         incarnation=request.incarnation,
         epoch=record.epoch + 1,
-        attempts=record.attempts + _died(record, request),
+        attempts=record.attempts + has_died(record, request.evidence, request.boot),
         expires=now + request.ttl,
     )
     moved = Stored(taken.stepped(Moved.CLAIMED, request.owner, now, kept=request.kept), stored.journal)
     return moved, Reply(Verdict.OK, taken.epoch, moved)
-
-
-def _died(record: Record, request: Claim) -> bool:
-    """Whether the process that ran the call is gone. A process that released the call, or that dropped its frame and
-    claims the call again, has survived its handler (rule 15, decision 015)."""
-    survived = request.evidence is Evidence.OWNER and record.head.boot == request.boot
-    return not survived and request.evidence is not Evidence.RELEASED
 
 
 def _claimable(record: Record, request: Claim) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Generic, TypeVar
 
-from .requests import Record
+from .requests import Evidence, Record
 
 PATIENCE = 30.0
 """Seconds for which a suspect waits to be entered, and for which the others wait for the one that was entered."""
@@ -21,9 +21,16 @@ PATIENCE = 30.0
 CallT = TypeVar("CallT")
 
 
-def is_suspect(record: Record, ended: bool) -> bool:
-    """Whether a call that is about to be claimed is a suspect. `ended`: the process that its record names is gone."""
-    return record.attempts + ended > 1
+def has_died(record: Record, evidence: Evidence, boot: str) -> bool:
+    """Whether a claim by the process `boot` shows that the process which ran the call is gone. A process that released
+    the call, or that dropped its frame and claims the call again, has survived its handler (rule 15, decision 015)."""
+    survived = evidence is Evidence.OWNER and record.head.boot == boot
+    return not survived and evidence is not Evidence.RELEASED
+
+
+def is_suspect(record: Record, evidence: Evidence, boot: str) -> bool:
+    """Whether a call that the process `boot` is about to claim is a suspect."""
+    return record.attempts + has_died(record, evidence, boot) > 1
 
 
 class Suspects(Generic[CallT]):

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import pytest
 
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.pauses import is_blamed
+from framehold_core.record import apply
+from framehold_core.requests import Claim, Evidence, RecordState, Stored, Verdict
 from framehold_core.suspects import PATIENCE, Suspects, is_suspect
 from tests.core.test_record import RECORD
 
 
-@pytest.mark.parametrize(
-    ("attempts", "ended", "suspect"),
-    [(0, True, False), (0, False, False), (1, True, True), (1, False, False), (2, True, True), (2, False, True)],
-)
-def test_who_is_a_suspect(attempts: int, ended: bool, suspect: bool) -> None:
-    """A call that a claim would leave with more than one attempt; a process that ends then is held against it."""
-    record = RECORD._replace(attempts=attempts)
-    assert is_suspect(record, ended) is suspect
-    assert is_blamed(record._replace(attempts=attempts + ended)) is suspect
+@pytest.mark.parametrize("evidence", Evidence)
+@pytest.mark.parametrize("boot", [RECORD.head.boot, "another"])
+@pytest.mark.parametrize("attempts", [0, 1, 2])
+def test_a_suspect_is_a_call_that_its_claim_leaves_with_more_than_one_attempt(
+    attempts: int, boot: str, evidence: Evidence
+) -> None:
+    """A process that ends then is held against it."""
+    released = evidence is Evidence.RELEASED
+    state, owner = (RecordState.RELEASED, "") if released else (RecordState.OPEN, RECORD.owner)
+    record = RECORD._replace(attempts=attempts, state=state, owner=owner, expires=100.0)
+    mine = NodeId(owner) if evidence is Evidence.OWNER else NodeId("new")
+    claim = Claim(CallId("c"), record.seen, evidence, mine, Incarnation("i"), Boot(boot), True, 9, 60.0)
+    stored, reply = apply(Stored(record, ()), claim, 1.0)
+    assert reply.verdict is Verdict.OK and stored is not None
+    assert is_suspect(record, evidence, boot) is (stored.record.attempts > 1) is is_blamed(stored.record)
 
 
 def test_suspects_are_entered_one_at_a_time_and_behind_others() -> None:

@@ -235,8 +235,8 @@ class Scripts:
         event = Found(stored, entries, evidence, elsewhere, kept)
         if stored is not None and process.is_ended(stored.record, evidence):
             self._ask_whether_paused(slot, stored.record, event)
-        elif stored is not None and evidence is not None:
-            self._enter_in_turn(slot, stored.record, event, ended=False)
+        elif stored is not None:
+            self._enter_in_turn(slot, stored.record, event)
         else:
             self._feed(slot, event)
 
@@ -262,25 +262,26 @@ class Scripts:
         self._world.counts["kept code entered"] += 1
         return True
 
-    def _ask_whether_paused(self, slot: Slot, record: Record, event: Event) -> None:
+    def _ask_whether_paused(self, slot: Slot, record: Record, event: Found) -> None:
         """Hold the end of the process that ran a call against the handler. One that is paused for it is not entered."""
         number, store = slot.lookup, self._world.store
         if not self._world.plan.poison or not pauses.is_blamed(record):
-            self._enter_in_turn(slot, record, event, ended=True)
+            self._enter_in_turn(slot, record, event)
             return
 
         def answered(paused: bool) -> None:
             if self._looking(slot, number) and paused:
                 self._feed(slot, StoreDown(False))
             elif self._looking(slot, number):
-                self._enter_in_turn(slot, record, event, ended=True)
+                self._enter_in_turn(slot, record, event)
 
         store.call(self._process, store.died, (slot.tool, record.head.boot), answered)
 
-    def _enter_in_turn(self, slot: Slot, record: Record, event: Event, ended: bool) -> None:
+    def _enter_in_turn(self, slot: Slot, record: Record, event: Found) -> None:
         """Have a call claimed; one that is a suspect waits for its turn, and is looked up again then."""
-        line = self._process.suspects
-        if not suspects.is_suspect(record, ended) or line.has_turn(slot):
+        line, evidence = self._process.suspects, event.evidence
+        waits = evidence is not None and suspects.is_suspect(record, evidence, self._process.boot)
+        if not waits or line.has_turn(slot):
             self._feed(slot, event)
             return
         slot.lookup += 1

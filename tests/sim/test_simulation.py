@@ -23,7 +23,7 @@ from .report import ENOUGH, INTERESTING, main, run_part, smallest, story
 from .stories import POISON, POISON_BESIDE_OTHERS, STORIES
 from .world import play
 
-RARE = (160700, 202625, 240043, 489062, 644507, 654417, 693478, 737529, 975538, 10019909, 20018048, 20078049)
+RARE = (160700, 202625, 240043, 489062, 644507, 654417, 693478, 737529, 975538, 2366083, 10019909, 20018048, 20078049)
 """Seeds beyond those of the clean run that once failed.
 
 - 160700: a change put a question behind one with a timer
@@ -34,6 +34,7 @@ RARE = (160700, 202625, 240043, 489062, 644507, 654417, 693478, 737529, 975538, 
 - 654417, 693478: a store lost an outcome, or a release, whose acknowledgement was on its way
 - 737529: a store went back a little, and one of two nodes had lost its last renewal
 - 975538: a handler came to an effect by an answer on one node, and by its timer on the next
+- 2366083: a call was claimed by a node whose claim was not heard, and then by another one that was told "not held"
 - 10019909: two failovers, and a heal over a successor's answers
 - 20018048: an effect without an intent began in a frame that was being handed off
 - 20078049: a store lost a write of a round that goes on, whose acknowledgement was on its way

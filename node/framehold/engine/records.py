@@ -284,7 +284,7 @@ class CallRecords:
         if evidence is None:
             # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
             return ev.Found(reply.stored, (), None, elsewhere)
-        if is_suspect(record, slot.orphaned) and not self.gate.suspects.has_turn(slot):
+        if is_suspect(record, evidence, me.boot) and not self.gate.suspects.has_turn(slot):
             taken = await self.gate.take_turn(slot)
             return await self._read_and_judge(slot) if taken else ev.StoreDown(slot.may_run(), _SUSPECT)
         return await self._claimable(slot, reply.stored, evidence, elsewhere)
