@@ -113,11 +113,6 @@ class Runtime:
         self._rehearsal_backing = self._store_backing._replace(drops=True)
 
     @property
-    def waiting_suspects(self) -> int:
-        """How many calls wait to be entered alone (docs/protocol.md, rule 27)."""
-        return self._gate.suspects.waiting
-
-    @property
     def retry_after(self) -> int:
         """Seconds after which a client that was refused may try again: about a heartbeat."""
         return max(1, round(self.settings.lease_ttl / 3))

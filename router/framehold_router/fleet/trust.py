@@ -63,23 +63,26 @@ class Trust:
     def seal(self, node: str, boot: str, address: str) -> str:
         """The seal of a lease: it proves that a process with a key of the fleet says that this boot of the node is
         reached at `address`. Empty without keys."""
-        return _seal(self._lease_keys[0], node, boot, address) if self._lease_keys else ""
+        return self._seal(node, boot, address)
 
     def sealed(self, seal: str, node: str, boot: str, address: str) -> bool:
         """Whether `seal` was made for this node, boot and address with one of the fleet's keys. Always true without
         keys."""
-        wanted = (_seal(key, node, boot, address) for key in self._lease_keys)
-        shown = seal.encode("utf-8", "replace")
-        return not self._lease_keys or any(hmac.compare_digest(shown, one.encode()) for one in wanted)
+        return not self._lease_keys or self._is_seal(seal.encode("utf-8", "replace"), node, boot, address)
 
     def not_taken(self, call: str) -> bytes:
         """The proof that this node started nothing of a call. Empty without keys."""
-        return _seal(self._lease_keys[0], "not taken", call).encode() if self._lease_keys else b""
+        return self._seal("not taken", call).encode()
 
     def is_not_taken(self, proof: bytes, call: str) -> bool:
         """Whether `proof` was made for this call with one of the fleet's keys."""
-        wanted = (_seal(key, "not taken", call).encode() for key in self._lease_keys)
-        return any(hmac.compare_digest(proof, one) for one in wanted)
+        return self._is_seal(proof, "not taken", call)
+
+    def _seal(self, *parts: str) -> str:
+        return _seal(self._lease_keys[0], *parts) if self._lease_keys else ""
+
+    def _is_seal(self, shown: bytes, *parts: str) -> bool:
+        return any(hmac.compare_digest(shown, _seal(key, *parts).encode()) for key in self._lease_keys)
 
     def credential(self, token: SecretStr | None) -> str:
         """A name for an admin token, as events have it: who has the token and the keys of the fleet can compute it, and

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.engine import runtime
-from tests.node.nodes import KEY, node
+from tests.node.nodes import KEY, NodeProcess, node
 from tests.node.stage import Word, said, stage
 from tests.node.trouble import insist
 from tests.processes import until
@@ -49,14 +51,21 @@ async def ask(ctx: Context) -> str:
     return said(await ctx.elicit("Which word?", Word))
 
 
-async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServer, tmp_path: Path) -> None:
-    """The first call of a marked tool, whose code is to be kept, over a connection that is open already."""
-    target = tmp_path / "server.py"
+@asynccontextmanager
+async def one(redis: RedisServer, folder: Path) -> AsyncIterator[tuple[NodeProcess, Caller]]:
+    """A node process that serves SERVER, and a client of it."""
+    target = folder / "server.py"
     target.write_text(SERVER)
     async with (
-        node(str(target), tmp_path, store_url=redis.url, namespace=tmp_path.name, node_id="one") as child,
+        node(str(target), folder, store_url=redis.url, namespace=folder.name, node_id="one") as child,
         Caller(child.url) as caller,
     ):
+        yield child, caller
+
+
+async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServer, tmp_path: Path) -> None:
+    """The first call of a marked tool, whose code is to be kept, over a connection that is open already."""
+    async with one(redis, tmp_path) as (child, caller):
         assert (await caller.call("plain")).text == "here"
         usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
         # Not one is left: the lowest limit that lets what is open stay open.
@@ -71,12 +80,7 @@ async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServe
 
 async def test_a_node_that_can_open_nothing_names_its_limit(redis: RedisServer, tmp_path: Path) -> None:
     """Its connections to the store are lost, and no other one can be made."""
-    target = tmp_path / "server.py"
-    target.write_text(SERVER)
-    async with (
-        node(str(target), tmp_path, store_url=redis.url, namespace=tmp_path.name, node_id="one") as child,
-        Caller(child.url) as caller,
-    ):
+    async with one(redis, tmp_path) as (child, caller):
         asked = await caller.call("ask")
         usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
         # All descriptors from 3 on are in use, or may not be given out again.

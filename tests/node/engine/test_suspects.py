@@ -72,6 +72,11 @@ def answer(node: Node, held: Reply) -> asyncio.Task[Reply]:
     )
 
 
+def waiting(node: Node) -> int:
+    """How many calls of a node wait to be entered alone."""
+    return node.runtime._gate.suspects.waiting
+
+
 async def entered(*names: str) -> None:
     await until(lambda: ROOM.entered == list(names), f"{names} to be entered")
 
@@ -85,7 +90,7 @@ async def test_a_suspect_waits_for_the_one_before_it(node: Node, redis: RedisSer
     replies = [answer(node, first)]
     await entered("first")
     replies += [answer(node, second)]
-    await until(lambda: node.runtime.waiting_suspects == 1, "the second to wait")
+    await until(lambda: waiting(node) == 1, "the second to wait")
     replies += [answer(node, other)]
     await entered("first", "other")
     ROOM.open("first")
@@ -106,7 +111,7 @@ async def test_a_suspect_that_waited_for_too_long_is_told_to_come_again(
     refused = await answer(node, second)
     assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
     assert "it is entered alone" in refused.text
-    assert node.runtime.waiting_suspects == 0 and ROOM.entered == ["first"]
+    assert waiting(node) == 0 and ROOM.entered == ["first"]
     ROOM.open("first")
     await running
     ROOM.open("second")
@@ -119,9 +124,9 @@ async def test_one_that_ends_or_goes_lets_the_next_in(node: Node, redis: RedisSe
     replies = [answer(node, first)]
     await entered("first")
     replies += [answer(node, second)]
-    await until(lambda: node.runtime.waiting_suspects == 1, "the second to wait")
+    await until(lambda: waiting(node) == 1, "the second to wait")
     replies += [answer(node, third)]
-    await until(lambda: node.runtime.waiting_suspects == 2, "the third to wait")
+    await until(lambda: waiting(node) == 2, "the third to wait")
     replies[1].cancel()
     ended_by = await node.operator.cancel(call_of(first.token))
     assert ended_by.status == 200

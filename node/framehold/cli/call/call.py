@@ -153,7 +153,7 @@ class Line:
         state, found = self.http.state, None
         if status and self.failed:
             server = self.server
-            about = (self.caller.node, state, self.began, self.reason, server.api)
+            about = (self.caller.node, state, self.began, self.reason, server.router)
             failed = cause.Failed(self.target, server.url, *about)
             found = failed.cause(self.options.admin_token)
         self.caller.end(self.server.url, self.http.rounds, state, found)

@@ -81,10 +81,9 @@ def call(
         raise ConfigError(f"{problem}; nothing was called")
     target, pairs = Target.of(words or [], prompt, resource)
     script = Script(target, answer or []) if as_json else None
-    at = addresses.server(url, port)
-    server = Server(at, Credentials.of(header or [], token), router or at)
+    server = Server(addresses.server(url, port), Credentials.of(header or [], token), router)
     admin_token = _for_api(context, admin_token, url, router)
-    with Api(server.api, admin_token) if prove else nullcontext() as api:
+    with Api(server.router, admin_token) if prove else nullcontext() as api:
         raise typer.Exit(run(target, pairs, server, Options(api, admin_token), script))
 
 
@@ -124,8 +123,7 @@ def list_all(
     from .connection import Server
     from .listing import sheet
 
-    at = addresses.server(url, port)
-    server = Server(at, Credentials.of(header or [], token), router or at)
+    server = Server(addresses.server(url, port), Credentials.of(header or [], token), router)
     admin_token = _for_api(context, admin_token, url, router)
     raise typer.Exit(present(lambda: sheet(server, admin_token), output))
 

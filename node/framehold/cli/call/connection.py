@@ -29,7 +29,7 @@ TIMEOUT = httpx2.Timeout(30.0, connect=5.0, read=300.0)
 @dataclass(frozen=True)
 class Server:
     """A server by the URL of its MCP endpoint, and the headers of each request to it. `api`: the address of the router
-    whose API tells of it.
+    whose API tells of it; None if that is `url`.
 
     Raises:
         ConfigError: `url` is no http address.
@@ -37,7 +37,7 @@ class Server:
 
     url: str
     credentials: Credentials = field(default_factory=Credentials)
-    api: str = ""
+    api: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -48,6 +48,11 @@ class Server:
             raise ConfigError(
                 f"{self.url} is no http address; nothing was called; name one as http://127.0.0.1:8080/mcp"
             )
+
+    @property
+    def router(self) -> str:
+        """The address of the router whose API tells of it."""
+        return self.api or self.url
 
     @property
     def http_options(self) -> dict[str, Any]:

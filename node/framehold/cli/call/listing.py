@@ -55,7 +55,7 @@ def sheet(server: Server, admin_token: str | None) -> Sheet:
         ConfigError: no MCP server answers, or it refuses the caller.
     """
     found = asyncio.run(_read(server))
-    marks, unknown = _marks(server.api or server.url, admin_token)
+    marks, unknown = _marks(server.router, admin_token)
     data = {one.name: [_item(item, one, marks) for item in found[one.name]] for one in _LISTS}
     parts: list[Grid | str] = [_grid(one, data[one.name]) for one in _LISTS if data[one.name]]
     if not parts:
