@@ -46,9 +46,14 @@ class Settings(FleetSettings):
     """How many sessions of clients of earlier revisions this node may have. Beyond that, a client that opens one is
     refused. None: as many as half of the memory for calls holds, at most 10,000."""
     memory_limit: ByteSize | None = Field(None, gt=0)
-    """Bytes (512Mi and 2GiB are understood) that this process may have resident; by default the limit of its cgroup.
-    From 90 % on, frames of re-entrant handlers that were parked the longest are evicted until 80 % are reached. If
-    there is no such frame, or beyond the limit, new calls are refused."""
+    """Bytes (512Mi and 2GiB are understood) that this process may have resident; by default the limit of its cgroup, or
+    half of the machine's memory if it has none. From 90 % on, frames of re-entrant handlers that were parked the
+    longest are evicted until 80 % are reached. If there is no such frame, or beyond the limit, new calls are
+    refused."""
+    max_buffered: int | None = Field(None, gt=0)
+    """Bytes that the requests which this node serves may hold together: their bodies, and the values that these become.
+    For one more the largest that is still being received is refused. None: a quarter of the memory for calls, at most
+    256 MiB."""
     strategy: Literal["hold", "replay"] = "hold"
     """Where a call waits. `hold`: in a frame in memory. `replay`: in its token, from which any node re-enters the
     handler."""

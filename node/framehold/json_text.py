@@ -8,9 +8,16 @@ it takes is a request.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
+
+_ESCAPED_BACKSLASH, _ESCAPED_QUOTE, _QUOTE = rb"\\", rb"\"", b'"'
+_ITEM_BYTES, _OBJECT_BYTES = 72, 128
+"""Bytes that a value takes in memory at most beside its text: an item of a list, a key, or a list; an object."""
+_WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD]")
+"""What a character beyond the Basic Multilingual Plane begins with, as UTF-8 or escaped."""
 
 
 def read(data: bytes | str) -> Any:
@@ -37,3 +44,32 @@ def write(value: Any) -> bytes:
         return to_json(value)
     except (PydanticSerializationError, UnicodeEncodeError):
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def weight(data: bytes, limit: int) -> int:
+    """Bytes of memory that the value of a JSON text takes at most. Nothing is parsed. Beyond `limit` the result may be
+    any number above `limit`.
+
+    A text of 4 MiB may take 120 MiB as a value: an empty list is two bytes in the text, and 56 in memory."""
+    characters = _text_bytes(data)
+    weighed = characters + _structure_bytes(data)
+    # A NUL is in no UTF-8 text of JSON: how other encodings escape is not known here.
+    if weighed <= limit or b"\0" in data:
+        return weighed
+    unescaped = data.replace(_ESCAPED_BACKSLASH, b"").replace(_ESCAPED_QUOTE, b"")
+    if (strings := unescaped.count(_QUOTE) // 2 * _ITEM_BYTES) > limit:
+        return strings
+    # What stands inside of strings is no structure.
+    return characters + _structure_bytes(b"".join(unescaped.split(_QUOTE)[::2]))
+
+
+def _structure_bytes(text: bytes) -> int:
+    items = text.count(b",") + text.count(b":") + text.count(b"[")
+    return items * _ITEM_BYTES + text.count(b"{") * _OBJECT_BYTES
+
+
+def _text_bytes(text: bytes) -> int:
+    """Bytes that the characters of a text take: one wide character makes all of its string as wide."""
+    if text.isascii() and rb"\u" not in text:
+        return len(text)
+    return len(text) * (2 if _WIDE.search(text) is None else 4)

@@ -75,6 +75,7 @@ class Talk:
     principal: str | None = None
     lifetime: float | None = None
     tool = code = definition = ""
+    weight = 0
     enters_kept = False
     known: ClassVar[dict[Any, Any]] = {}
     asks = None

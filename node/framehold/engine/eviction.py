@@ -38,7 +38,10 @@ BATCH = 32
 """Frames that are evicted in one turn of the loop: about a millisecond."""
 READING_AGE = 0.01
 """Seconds for which a reading of the process's memory is used again. A reading takes ten microseconds."""
+MAX_INTAKE = 256 << 20
+"""Bytes that requests may hold where nothing else says how many."""
 _MEBIBYTE = 1 << 20
+_BUFFERED = "MAX_BUFFERED"
 
 
 class Eviction:
@@ -60,7 +63,7 @@ class Eviction:
 
     def open(self) -> None:
         """Find the memory limit, and how much memory this process takes before its first call."""
-        limit, resident = self._settings.memory_limit or memory.limit(), memory.resident()
+        limit, resident = memory.allowed(self._settings.memory_limit), memory.resident()
         self.start = resident
         self.footprint = None if limit is None or resident is None else Footprint(limit, resident)
         if self.footprint is not None and self.footprint.used > self.footprint.low:
@@ -73,14 +76,15 @@ class Eviction:
         elif self.footprint is None and self._settings.memory_limit is not None:
             logger.warning("FRAMEHOLD_MEMORY_LIMIT is not kept: this system does not say what a process holds")
 
-    def admit(self, principal: str | None) -> None:
-        """Make room for a new call.
+    def admit(self, principal: str | None, weight: int) -> None:
+        """Make room for a new call, whose request takes `weight` bytes.
 
         Raises:
-            LimitExceeded: this principal has as many calls as it may; nothing was started.
-            NodeFull: this node has, or memory is short; nothing was started.
+            LimitExceeded: this principal has as many calls as it may, or they take as much memory as they may; nothing
+                was started.
+            NodeFull: this node has as many calls as it may, or memory is short; nothing was started.
         """
-        self._table.admit(principal)
+        self._table.admit(principal, weight, math.inf if self.footprint is None else self.footprint.most / 4)
         if (footprint := self._check_memory()) is not None:
             self._admit_to(footprint)
         limit = self._settings.max_parked
@@ -105,6 +109,24 @@ class Eviction:
                 "MAX_PARKED",
             )
         self.earlier += 1
+
+    @property
+    def intake(self) -> float:
+        """Bytes that all requests which are being served may hold: FRAMEHOLD_MAX_BUFFERED, by default a quarter of what
+        this process may take beside its start."""
+        if self._settings.max_buffered is not None:
+            return self._settings.max_buffered
+        return MAX_INTAKE if self.footprint is None else min(MAX_INTAKE, self.footprint.most / 4)
+
+    def room(self) -> float | None:
+        """Bytes that this process may still take, after frames were evicted for it; None if that is not known."""
+        footprint = self._check_memory()
+        return None if footprint is None else footprint.limit - footprint.used
+
+    def crowded_out(self) -> None:
+        """Count a request that was refused since requests hold too much memory."""
+        self._counts["refused"] += 1
+        self._unreported[_BUFFERED] += 1
 
     def _admit_to(self, footprint: Footprint) -> None:
         beyond = footprint.resident > footprint.limit and self._table.frames > 0
@@ -172,7 +194,7 @@ class Eviction:
         for cause, why in _WHY.items():
             if counts[cause]:
                 self._log_event(Kind.EVICTED, f"{counts[cause]} frames were evicted ({why}): {_NEXT}")
-        for limit in ("MAX_PARKED", "MEMORY_LIMIT"):
+        for limit in ("MAX_PARKED", "MEMORY_LIMIT", _BUFFERED):
             if counts[limit]:
                 self._log_event(Kind.REFUSED, f"{counts[limit]} new calls were refused (FRAMEHOLD_{limit}): {_REFUSED}")
 

@@ -1,6 +1,7 @@
 """How much memory this process may use, how much it uses, and how much one frame takes.
 
-The limit is the smallest of its own cgroup and of all cgroups above it. The memory in use is estimated from the
+The limit is the smallest of its own cgroup and of all cgroups above it; where there is none, half of the machine's
+memory. The memory in use is estimated from the
 resident set (RSS). RSS alone is misleading: the allocator keeps the pages of dropped frames and fills them with new
 frames. So only a new maximum of RSS shows what a frame weighs:
 
@@ -68,6 +69,11 @@ class Footprint:
         self.used = here + self.weight * max(0, frames - self._frames)
 
     @property
+    def most(self) -> float:
+        """Bytes that calls may take: what the start left below the low mark."""
+        return max(0.0, self.low - self._start)
+
+    @property
     def short(self) -> bool:
         """Whether too much is used."""
         return self.used > self.high
@@ -90,6 +96,14 @@ def limit(proc: Path = Path("/proc")) -> int | None:
     """The smallest memory limit of this process's cgroups, in bytes; None if there is none."""
     found = [_read(file) for file in _limits(proc)]
     return min((size for size in found if size is not None and 0 < size < _UNLIMITED), default=None)
+
+
+def allowed(setting: int | None, proc: Path = Path("/proc")) -> int | None:
+    """Bytes that this process may take: `setting`, else the limit of its cgroups, else half of the machine's memory.
+    None if nothing of that is known."""
+    if setting is not None:
+        return setting
+    return limit(proc) or _half_of_machine(proc)
 
 
 def sessions(most: int, least: int, limit: int | None, resident: int | None) -> int:
@@ -147,6 +161,11 @@ def _mounts(proc: Path, kind: str) -> Iterator[tuple[str, Path]]:
             continue
         root, mounted = (re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), field) for field in fields[3:5])
         yield root, proc.parent / mounted.lstrip("/")
+
+
+def _half_of_machine(proc: Path) -> int | None:
+    found = next((line.split() for line in _lines(proc / "meminfo") if line.startswith("MemTotal:")), [])
+    return int(found[1]) * 1024 // 2 if len(found) > 1 and found[1].isdigit() else None
 
 
 def _lines(file: Path) -> list[str]:

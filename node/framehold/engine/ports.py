@@ -21,12 +21,14 @@ class HandlerEntry(Protocol):
     """A handler as the engine uses it: how it is entered, and what a call's record says about it.
 
     `prefilled` has the answers that came with round 1, by key. `given` is other input of round 1 that a replay needs
-    again, as JSON bytes. `principal` names the authenticated user, None if there is none. `lifetime` is for how many
-    seconds its questions may be answered, None for the node's default. `code` is the digest of its code, empty if
-    it is not kept. `strategy` is `hold` or `replay`."""
+    again, as JSON bytes. `weight` is how many bytes its request takes in memory at most, 0 if these are few.
+    `principal` names the authenticated user, None if there is none. `lifetime` is for how many seconds its questions
+    may be answered, None for the node's default. `code` is the digest of its code, empty if it is not kept. `strategy`
+    is `hold` or `replay`."""
 
     prefilled: Mapping[str, Any]
     given: bytes
+    weight: int
     principal: str | None
 
     @property

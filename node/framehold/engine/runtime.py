@@ -190,7 +190,7 @@ class Runtime:
         if (refusal := self.door.refusal(handler, True)) is not None:
             self.observers.call_refused(handler.tool)
             return refusal
-        self.eviction.admit(handler.principal)
+        self.eviction.admit(handler.principal, handler.weight)
         if handler.strategy == "replay":
             backing = Backing(TokenRecord(), self._unleased, token_record.begun(), True)
         else:
@@ -233,7 +233,7 @@ class Runtime:
             return answer
         if (refusal := self.door.refusal(handler, False)) is not None:
             return refusal
-        self.eviction.admit(handler.principal)
+        self.eviction.admit(handler.principal, handler.weight)
         given = answers_of.given(answers)
         records, entropy, mark = token_record.arrived(carried, self.payloads.sealer)
         waiter, held = Waiter(next(self._waiters)), self._unleased.lease

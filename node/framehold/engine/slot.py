@@ -87,12 +87,15 @@ class Slot:
         "stopping",
         "unwritten",
         "unwritten_questions",
+        "weight",
     )
 
     def __init__(self, call: Call, handler: HandlerEntry, backing: Backing, place: str = "") -> None:
         self.call, self.handler, self.backing = call, handler, backing
         self.place = place or call.id
         """The key of this slot in the table."""
+        self.weight = handler.weight
+        """Bytes that the request of `handler` takes in memory at most, while the call is here."""
         self.frame: Frame | None = None
         self.arrivals = _NOBODY
         self.log: tuple[bytes, ...] = ()

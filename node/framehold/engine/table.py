@@ -29,6 +29,8 @@ class Table:
         self._settings = settings
         self._slots: dict[str, Slot] = {}
         self._per_principal: Counter[str] = Counter()
+        self._weights: Counter[str] = Counter()
+        """Bytes that the requests of each principal's calls take at most, in memory."""
         self._evictable: OrderedDict[Slot, None] = OrderedDict()
         self.over_limit = 0
         """How many new calls were refused because their principal had as many calls as it may."""
@@ -45,15 +47,25 @@ class Table:
         """The call's slot, if it is here."""
         return self._slots.get(call)
 
-    def admit(self, principal: str | None) -> None:
-        """Raise LimitExceeded if this principal has as many calls as it may; nothing was started."""
+    def admit(self, principal: str | None, weight: int, share: float) -> None:
+        """Raise LimitExceeded if this principal has as many calls as it may, or its calls would take more than `share`
+        bytes with one more of `weight` bytes; nothing was started."""
         limit = self._settings.max_parked_per_principal
-        if principal is not None and self._per_principal[principal] >= limit:
+        if principal is None:
+            return
+        if self._per_principal[principal] >= limit:
             self.over_limit += 1
             raise LimitExceeded(
                 f"you have {limit} calls on this node, the limit for one user "
                 "(FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL); nothing was started; finish one first",
                 limit="MAX_PARKED_PER_PRINCIPAL",
+            )
+        if weight and self._weights[principal] and self._weights[principal] + weight > share:
+            self.over_limit += 1
+            raise LimitExceeded(
+                "the arguments of your calls take as much memory of this node as those of one user may (a quarter of "
+                "what FRAMEHOLD_MEMORY_LIMIT leaves for calls); nothing was started; finish a call first",
+                limit="MEMORY_LIMIT",
             )
 
     def holders(self, count: int) -> list[tuple[str, int]]:
@@ -65,6 +77,8 @@ class Table:
         self._slots[slot.place] = slot
         if slot.handler.principal is not None:
             self._per_principal[slot.handler.principal] += 1
+            if slot.weight:
+                self._weights[slot.handler.principal] += slot.weight
         return slot
 
     def remove(self, slot: Slot) -> bool:
@@ -76,8 +90,10 @@ class Table:
         principal = slot.handler.principal
         if principal is not None:
             self._per_principal[principal] -= 1
+            if slot.weight:
+                self._weights[principal] -= slot.weight
             if self._per_principal[principal] <= 0:
-                del self._per_principal[principal]
+                del self._per_principal[principal], self._weights[principal]
         return True
 
     def stepped(self, slot: Slot, was: Phase) -> None:

@@ -5,7 +5,6 @@ Private parts of the SDK that are touched here; a test names the release:
 - `RequestStateBoundary._security`: the policy that seals this server's request states
 - `StreamableHTTPSessionManager._server_instances`: the number of sessions
 - `StreamableHTTPSessionManager._has_started`: whether the SDK's own app has been started
-- `ListenHandler._bus`: its events are published to the other nodes
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from ..telemetry.tool_labels import ToolLabels
 from .event_bus import FleetBus
 from .handlers import HandlerCode, Handlers, MarkedHandler
 from .lifetime import Lifetime
+from .listeners import bus_of, share_listeners
 from .startup_warnings import notices, refuse_workers
 
 logger = logging.getLogger(__name__)
@@ -217,10 +217,10 @@ def _tool(variables: contextvars.Context) -> str:
 
 
 def _joined(server: Server[Any], runtime: Runtime, settings: Settings) -> FleetBus | None:
-    """The server's bus, joined to those of the other nodes. None if there is no shared store, or the author made the
-    bus."""
-    entry = server.get_request_handler("subscriptions/listen")
-    bus = getattr(entry.handler, "_bus", None) if entry is not None else None
+    """Have the server's users share its streams. Returns its bus, joined to those of the other nodes; None if there is
+    no shared store, or the author made the bus."""
+    share_listeners(server)
+    bus = bus_of(server)
     if type(bus) is not InMemorySubscriptionBus or settings.store_url is None:
         return None
     sealer = Sealer(settings.secrets(), settings.namespace)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
 
-from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
-    ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
@@ -33,14 +30,6 @@ logger = logging.getLogger(__name__)
 _LISTS: dict[str, ServerEvent] = {
     type(event).__name__: event for event in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
 }
-
-
-def end_streams(server: Server[Any]) -> None:
-    """End every `subscriptions/listen` stream of this process. Each stream sends the events that it still has, and then
-    its end, so that its client listens again on another node."""
-    entry = server.get_request_handler("subscriptions/listen")
-    if entry is not None and isinstance(entry.handler, ListenHandler):
-        entry.handler.close()
 
 
 class FleetBus:

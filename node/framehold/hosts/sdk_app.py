@@ -39,7 +39,7 @@ def sdk_app(
 
 def _max_sessions(settings: Settings) -> int:
     """How many sessions there may be if no setting says so."""
-    limit = settings.memory_limit or memory.limit()
+    limit = memory.allowed(settings.memory_limit)
     return memory.sessions(DEFAULT_MAX_SESSIONS, FEWEST_SESSIONS, limit, memory.resident())
 
 

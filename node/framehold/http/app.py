@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import copy
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from ..hosts.attach import attach
 from ..hosts.attached import Attached
 from ..hosts.host_choice import host_of
 from ..sdk.hop import received
+from .body import Reception
 from .cors import Cors
 from .entry import Entry
 from .node_relay import NodeRelay
@@ -182,8 +183,11 @@ class Application:
         """What stands before the SDK's app, with the middlewares and routes that it has now."""
         attached, taken = self.attached, self._endpoint.methods
         log = RefusalLog()
-        guarded = _guarded(attached, self._relay, self._app, self._endpoint, self._security, log)
-        served = SessionAffinity(guarded, attached.runtime, self._relay.forward)
+        reception = Reception(attached.runtime)
+        guarded = _guarded(
+            self._app, self._endpoint, lambda rest: Entry(attached, self._relay, rest, self._security, reception), log
+        )
+        served = SessionAffinity(guarded, attached.runtime, self._relay.forward, reception)
         cors = Cors(served, self._security.allowed_origins)
         log.allows = cors.allows
         own = {route.path for route in self._app.routes if isinstance(route, Route)}
@@ -303,21 +307,14 @@ def _inside(endpoint: Any) -> Any:
     return endpoint.app if isinstance(endpoint, RequireAuthMiddleware) else endpoint
 
 
-def _guarded(
-    attached: Attached,
-    relay: NodeRelay,
-    app: Starlette,
-    route: Route,
-    security: TransportSecuritySettings,
-    log: RefusalLog,
-) -> ASGIApp:
+def _guarded(app: Starlette, route: Route, enter: Callable[[ASGIApp], ASGIApp], log: RefusalLog) -> ASGIApp:
     """Framehold's entry, behind the same guard and middlewares as the SDK's endpoint. What may refuse a host or an
     origin stands behind `log`: the endpoint, and the middlewares if there are any."""
     guard = route.endpoint if isinstance(route.endpoint, RequireAuthMiddleware) else None
     # A request that is not ordinary goes to the endpoint itself: it has passed guard and middlewares already.
     endpoint = route.app if guard is None else guard.app
     is_wrapped = _is_wrapped(app)
-    entry: ASGIApp = Entry(attached, relay, endpoint if is_wrapped else log.around(endpoint), security)
+    entry = enter(endpoint if is_wrapped else log.around(endpoint))
     if guard is not None:
         entry, inner = copy.copy(guard), entry
         entry.app = inner

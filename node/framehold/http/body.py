@@ -1,21 +1,25 @@
-"""The body of a request: it is read up to a limit, and can be read again by the next ASGI app."""
+"""The body of a request: it is read up to a limit, and can be read again by the next ASGI app. All bodies together are
+read up to a limit too (`intake`)."""
 
 from __future__ import annotations
 
 import asyncio
 
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Scope, Send
 
+from ..engine.runtime import Runtime
+from ..sdk.hop import Hop
+from ..sdk.replies import crowded, too_large
+from .intake import Crowded, Held, Intake, TooLarge
 
-class TooLarge(Exception):
-    """A body is larger than FRAMEHOLD_MAX_BODY."""
+_METHOD, _LISTEN = b"mcp-method", b"subscriptions/listen"
 
 
 class Body:
-    """Reads the body of a request up to `limit` bytes, and replays its messages."""
+    """Reads the body of a request up to `limit` bytes, and replays its messages. `held` is charged for what came."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive, self._limit = receive, limit
+    def __init__(self, receive: Receive, limit: int, held: Held) -> None:
+        self._receive, self._limit, self._held = receive, limit, held
         self._read: list[Message] = []
 
     async def whole(self) -> bytes | None:
@@ -23,23 +27,63 @@ class Body:
 
         Raises:
             TooLarge: the body is larger than the limit, and was read no further.
+            Crowded: requests hold too much memory; it was read no further.
         """
         size = 0
         while True:
-            message = await self._receive()
+            message = await self._next()
             self._read.append(message)
             if message["type"] != "http.request":
                 return None
-            size += len(message.get("body", b""))
+            size += (length := len(message.get("body", b"")))
             if size > self._limit:
-                raise TooLarge
+                raise TooLarge(f"the limit is {self._limit} bytes (FRAMEHOLD_MAX_BODY)")
+            self._held.receives(length)
             if not message.get("more_body", False):
                 break
-        return b"".join([item.get("body", b"") for item in self._read])
+        self._held.received()
+        if len(self._read) > 1:
+            # Joined once: the pieces and the whole would be held side by side.
+            self._read = [{**message, "body": b"".join([item.get("body", b"") for item in self._read])}]
+        return bytes(self._read[0].get("body", b""))
+
+    async def _next(self) -> Message:
+        try:
+            return await self._receive()
+        except asyncio.CancelledError:
+            if not self._held.was_refused():
+                raise
+            raise Crowded from None
 
     async def replay(self) -> Message:
         """A `receive` for the next app: it gives the messages of the body again, then those that follow."""
         return self._read.pop(0) if self._read else await self._receive()
+
+
+class Reception:
+    """Receives the bodies of the requests that a node serves, within its limits."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime, self.limit = runtime, runtime.settings.max_body
+        eviction = runtime.eviction
+        self.intake = Intake(lambda: eviction.intake, eviction.room)
+
+    async def whole(self, body: Body, held: Held, scope: Scope, receive: Receive, send: Send) -> bytes | None:
+        """The whole body of a request. Its hop gets the weight of its value. None: the client left, or the request was
+        refused."""
+        hop: Hop = scope["framehold"]
+        try:
+            data = await body.whole()
+            if data is not None:
+                hop.weight = held.weigh(data, self.limit, (_METHOD, _LISTEN) in scope["headers"])
+            return data
+        except TooLarge as error:
+            await too_large(str(error), receive, send)
+        except Crowded:
+            self._runtime.eviction.crowded_out()
+            hop.prove_not_taken(self._runtime.peers.trust)
+            await crowded(self._runtime.retry_after, receive, send)
+        return None
 
 
 async def gone(receive: Receive) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection
 from enum import Enum
 from typing import Any
 
@@ -34,7 +35,7 @@ from ..sdk.hop import Hop
 from ..sdk.replies import Misdirected, NotTaken, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
 from ..telemetry import tracing
 from ..wires import saga
-from .body import Body, TooLarge, left
+from .body import Body, Reception, left
 from .classify import Ordinary, ordinary
 from .client_identities import ClientIdentities
 from .connection import Identity
@@ -91,11 +92,16 @@ class Entry:
     """Serves ordinary rounds itself, and gives every other request to `rest`, the SDK's endpoint."""
 
     def __init__(
-        self, attached: Attached, relay: NodeRelay, rest: ASGIApp, security: TransportSecuritySettings | None
+        self,
+        attached: Attached,
+        relay: NodeRelay,
+        rest: ASGIApp,
+        security: TransportSecuritySettings | None,
+        reception: Reception,
     ) -> None:
-        self._attached, self._relay, self._rest = attached, relay, rest
+        self._attached, self._relay, self._rest, self._reception = attached, relay, rest, reception
         self._security = TransportSecurityMiddleware(security)
-        self._limit = attached.settings.max_body
+        self._limit = reception.limit
         self._identities = ClientIdentities()
         self._accepted: set[tuple[tuple[bytes, bytes], ...]] = set()
         self._unmirrored: dict[str, Any] = {}
@@ -109,29 +115,27 @@ class Entry:
         headers = dict(scope["headers"])
         declared = headers.get(b"content-length", b"0")
         if declared.isdigit() and (len(declared) > MAX_LENGTH_DIGITS or int(declared) > self._limit):
-            await too_large(self._limit, receive, send)
+            await too_large(f"the limit is {self._limit} bytes (FRAMEHOLD_MAX_BODY)", receive, send)
             return
-        if (
-            scope["method"] != "POST"
-            or headers.get(b"mcp-protocol-version") not in _VERSIONS
-            or headers.get(b"mcp-method") not in _METHODS
-        ):
+        if scope["method"] != "POST":
             await self._rest(scope, receive, send)
             return
-        body = Body(receive, self._limit)
-        request = Request(scope, body.replay)
-        try:
-            acceptable = await self._acceptable(request)
-            data = await body.whole()
-        except TooLarge:
-            await too_large(self._limit, receive, send)
-            return
-        if data is None:
-            return
+        with self._reception.intake.request() as held:
+            body = Body(receive, self._limit, held)
+            if (data := await self._reception.whole(body, held, scope, receive, send)) is not None:
+                await self._enter(Request(scope, body.replay), headers, data, receive, send)
+
+    async def _enter(
+        self, request: Request, headers: dict[bytes, bytes], data: bytes, receive: Receive, send: Send
+    ) -> None:
+        """Serve a request whose body was received."""
+        scope, found = request.scope, None
         scope["framehold"].distrust_call(data)
-        found = ordinary(scope["headers"], data) if acceptable else None
+        may_ask = headers.get(b"mcp-protocol-version") in _VERSIONS and headers.get(b"mcp-method") in _METHODS
+        if may_ask and await self._acceptable(request):
+            found = ordinary(scope["headers"], data)
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
-            await self._rest(scope, body.replay, send)
+            await self._rest(scope, request.receive, send)
         else:
             await self._serve(request, found, data, receive, send)
 
@@ -165,6 +169,14 @@ class Entry:
             self._unmirrored[name] = schema
         return False
 
+    def _arguments(self, found: Ordinary) -> Collection[str] | None:
+        """The names of the arguments that a tool has; None if they are not known, or others may be given too."""
+        schema_of = self._attached.server.get_tool_input_schema
+        schema = None if found.method != "tools/call" or schema_of is None else schema_of(str(found.params.get("name")))
+        if schema is None or schema.get("additionalProperties"):
+            return None
+        return schema.get("properties")
+
     async def _mirrors_correctly(self, request: Request, found: Ordinary) -> bool:
         """Whether the SDK finds that each header equals the parameter that it mirrors."""
         attached = self._attached
@@ -176,6 +188,8 @@ class Entry:
         """Serve a round here, or forward it to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
         hop.offers = not hop.relayed
+        if hop.weight:
+            hop.arguments = self._arguments(found)
         before = logged_call.set(_named(found, hop))
         # These are read now, as they came: a middleware may edit the parameters.
         client, meta = self._identities.connection(found.params["_meta"]), found.params["_meta"]

@@ -24,8 +24,8 @@ from framehold_router.fleet import session_ids
 
 from ..engine.runtime import Runtime
 from ..sdk.hop import Hop
-from ..sdk.replies import not_held, too_large
-from .body import Body, TooLarge
+from ..sdk.replies import not_held
+from .body import Body, Reception
 from .forward import Forward, ForwardResult
 from .session_response import SessionResponse
 
@@ -64,8 +64,8 @@ def name_sessions(endpoint: Any, runtime: Runtime) -> None:
 class SessionAffinity:
     """Serves sessions of this process by `app`, and forwards requests of other sessions to their processes."""
 
-    def __init__(self, app: ASGIApp, runtime: Runtime, forward: Forward) -> None:
-        self._app, self._runtime, self._forward = app, runtime, forward
+    def __init__(self, app: ASGIApp, runtime: Runtime, forward: Forward, reception: Reception) -> None:
+        self._app, self._runtime, self._forward, self._reception = app, runtime, forward, reception
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Serve a request. A request of a revision without sessions goes to `app` at once."""
@@ -112,16 +112,14 @@ class SessionAffinity:
         return address is not None
 
     async def _forward_to(self, address: str, scope: Scope, receive: Receive, send: Send) -> None:
-        limit = self._runtime.settings.max_body
-        body = Body(receive, limit)
-        try:
-            data = await body.whole()
-        except TooLarge:
-            await too_large(limit, receive, send)
-            return
-        if data is None:
-            return
-        result = await self._forward.forward(address, (scope, data), receive, send)
+        with self._reception.intake.request() as held:
+            body = Body(receive, self._reception.limit, held)
+            if (data := await self._reception.whole(body, held, scope, receive, send)) is not None:
+                await self._pass_on(address, (scope, data), receive, send)
+
+    async def _pass_on(self, address: str, request: tuple[Scope, bytes], receive: Receive, send: Send) -> None:
+        scope = request[0]
+        result = await self._forward.forward(address, request, receive, send)
         if result in (ForwardResult.BROKEN, ForwardResult.VANISHED):
             await PlainTextResponse(_BROKEN, 502)(scope, receive, send)
         elif result is not ForwardResult.ANSWERED:

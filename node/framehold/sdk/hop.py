@@ -7,7 +7,7 @@ an internal header, and so no handler sees the secret.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from typing import Any
 
 from starlette.types import Message, Scope, Send
@@ -41,12 +41,14 @@ class Hop:
     - `offers`: whether the request may still be passed on to a node that need not hold its call (docs/protocol.md,
       rule 28); `offered_to`: the address of such a node that is to get it now, else None
     - `proof`: the value of the header NOT_TAKEN of the response; empty if it has none
+    - `weight`: bytes that the value of its body takes at most; 0 for a light one
+    - `arguments`: the names of the arguments that the tool of a heavy request has; None: not known
     - `with_headers`: whether the response gets headers with `node`, `route`, `code` and `proof`
     """
 
     __slots__ = (
         *("call", "came", "code", "inside", "node", "offered_to", "offers", "proof", "relayed", "route"),
-        "with_headers",
+        *("arguments", "weight", "with_headers"),
     )
 
     def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool) -> None:
@@ -63,7 +65,8 @@ class Hop:
         self.node = node.encode()
         self.route = b"any"
         self.code = self.proof = b""
-        self.offers = False
+        self.offers, self.weight = False, 0
+        self.arguments: Collection[str] | None = None
         self.offered_to: str | None = None
 
     def distrust_call(self, body: bytes) -> None:

@@ -40,7 +40,7 @@ from . import hop as hops
 from . import questions
 from .marks import Marks, marks_of
 from .present_call import Present, current
-from .session import META, Ctx, FrameContext, FrameSession
+from .session import META, Ctx, FrameContext, FrameSession, Packed
 from .tool_shortcut import straightened
 from .wrapped_handler import WrappedHandler
 
@@ -101,7 +101,10 @@ class Round:
 class Invocation:
     """Enters the handler of one request: the engine's `HandlerEntry` for handlers of the SDK."""
 
-    __slots__ = ("_ctx", "_handler", "_kept", "_marks", "_params", "_raw", "given", "prefilled", "principal", "tool")
+    __slots__ = (
+        *("_ctx", "_described", "_handler", "_kept", "_marks", "_params", "_raw"),
+        *("given", "prefilled", "principal", "tool", "weight"),
+    )
 
     def __init__(self, handler: WrappedHandler, ctx: Ctx, params: Any) -> None:
         self._handler = handler
@@ -115,6 +118,9 @@ class Invocation:
         """The name for logs and metrics: that of the tool or the prompt; for a resource it is the method."""
         self.prefilled: Mapping[str, Any] = questions.received(ctx.params) or NO_ANSWERS
         self.given = b""
+        hop = hops.of(ctx.request)
+        self.weight = 0 if hop is None else hop.weight
+        self._described: dict[str, str] | None = None
         self.principal = authenticated_principal(ctx)
 
     @property
@@ -232,7 +238,7 @@ class Invocation:
                     lifespan_context=ctx.lifespan_context,
                     protocol_version=ctx.protocol_version,
                     method=ctx.method,
-                    params=raw,
+                    params=self._lean(ctx, raw),
                 )
                 running = self._handler.enter(inner, params)
                 # All that this Python frame refers to would stay in memory while the call is parked.
@@ -252,6 +258,16 @@ class Invocation:
         finally:
             # The traceback of the error refers to this Python frame, and `outcome` to the error: a reference cycle.
             del outcome
+
+    def _lean(self, ctx: Ctx, raw: dict[str, Any]) -> Any:
+        """What a parked call keeps of its raw parameters. Of a heavy request nothing else stays: its digest is made
+        here."""
+        if not self.weight:
+            return raw
+        hop = hops.of(ctx.request)
+        self._described = self.describe()
+        self._raw = {name: value for name, value in self._raw.items() if name in _TARGETS}
+        return Packed(raw, None if hop is None else hop.arguments)
 
     def _failed(self, error: BaseException, frame: Frame) -> Outcome:
         failure = remembered() or failure_of(error)
@@ -294,6 +310,8 @@ class Invocation:
 
     def describe(self) -> dict[str, str]:
         """The fields of the call's record. They hold no contents: arguments and user are digests."""
+        if self._described is not None:
+            return {**self._described, "code": self.code}
         arguments = self._raw.get("arguments") or {}
         principal = "" if self.principal is None else journal.digest(self.principal.encode("utf-8", "surrogatepass"))
         args = journal.digest(journal.canonical(arguments))
@@ -343,6 +361,8 @@ def _dumped(result: Any) -> bytes:
     return json.dumps(result).encode()
 
 
+_TARGETS = ("name", "uri")
+"""The parameters that say which handler serves a request."""
 BESIDE = ("inputResponses", "requestState")
 """The parameters that a request may have besides its name and its arguments."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import mcp_types as types
@@ -96,15 +96,29 @@ def session_cut_off() -> MCPError:
     return MCPError(types.INTERNAL_ERROR, text)
 
 
-async def too_large(limit: int, receive: Receive, send: Send) -> None:
-    """Refuse a body of more than `limit` bytes, with status 413. The rest of the body is received and thrown away for a
+async def too_large(why: str, receive: Receive, send: Send) -> None:
+    """Refuse a body that is too large, with status 413. `why` says how large it may be."""
+    await _unread(413, f"Request body too large: {why}; nothing was started", (), receive, send)
+
+
+async def crowded(retry_after: int, receive: Receive, send: Send) -> None:
+    """Refuse a request since too many requests hold too much memory, with status 503."""
+    text = (
+        "the requests that this node serves hold too much memory (FRAMEHOLD_MAX_BUFFERED, FRAMEHOLD_MEMORY_LIMIT); "
+        "nothing was started; send the same request again"
+    )
+    await _unread(503, text, ((b"retry-after", str(retry_after).encode()),), receive, send)
+
+
+async def _unread(status: int, text: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
+    """Refuse a request whose body was not read to its end. The rest of the body is received and thrown away for a
     while: most clients read nothing before they have sent everything, and closing a connection with unread bytes would
     lose the reply."""
-    text = f"Request body too large: the limit is {limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started".encode()
-    length = str(len(text)).encode()
-    headers = [(b"content-type", b"text/plain"), (b"content-length", length), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": text, "more_body": True})
+    body = text.encode()
+    length = str(len(body)).encode()
+    framing = ((b"content-type", b"text/plain"), (b"content-length", length), (b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": [*framing, *headers]})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_DISCARD_TIMEOUT):
             while (await asyncio.wait_for(receive(), _DISCARD_SILENCE)).get("more_body", False):

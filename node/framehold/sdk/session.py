@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Collection, Coroutine
 from typing import Any, TypeVar
 
 import mcp_types as types
@@ -22,6 +22,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel
 from typing_extensions import deprecated
 
+from .. import json_text
 from ..frame.frame import Frame
 from . import questions
 
@@ -191,6 +192,24 @@ async def _in_time(waiting: Awaitable[ResultT], method: str, seconds: float) -> 
         raise MCPError(types.REQUEST_TIMEOUT, f"no answer to {method!r} came in time") from None
 
 
+class Packed:
+    """Parameters of a heavy request, as JSON: they take less memory so while its call is parked. Arguments that are not
+    in `known` are left out (None: all are kept)."""
+
+    __slots__ = ("_json",)
+
+    def __init__(self, params: dict[str, Any], known: Collection[str] | None) -> None:
+        arguments = params.get("arguments")
+        if known is not None and isinstance(arguments, dict):
+            params = {**params, "arguments": {name: arguments[name] for name in arguments if name in known}}
+        self._json = json_text.write(params)
+
+    def read(self) -> dict[str, Any]:
+        """The parameters."""
+        params: dict[str, Any] = json_text.read(self._json)
+        return params
+
+
 def _through(name: str) -> Any:
     """A property that reads from the present round's context. Setting it does nothing, so that `dataclasses.replace`
     works."""
@@ -206,12 +225,14 @@ def _through(name: str) -> Any:
 
 
 def _params() -> Any:
-    """A property: the parameters that the handler was entered with, and the `_meta` of the present round."""
+    """A property: the parameters that the handler was entered with, and the `_meta` of the present round. They are
+    `Packed` if they are heavy."""
 
     def get(self: FrameContext) -> Any:
         live = self.session.live()
         meta = None if live is None else (live.params or {}).get(META)
-        return self.entered if meta is None else {**self.entered, META: meta}
+        entered = self.entered.read() if type(self.entered) is Packed else self.entered
+        return entered if meta is None else {**entered, META: meta}
 
     def put(self: FrameContext, value: Any) -> None:
         self.entered = value

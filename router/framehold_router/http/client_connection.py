@@ -35,6 +35,9 @@ DISCARD_SECONDS = 2.0
 """Seconds for which the bytes of a client whose request was refused are discarded."""
 REMEMBERED = 10.0
 """Seconds for which the head of the last request is kept, so that it can be recognised when it comes again."""
+GRACE = 1.0
+"""Seconds for which a connection may be in any state before it ends for another client: a request may be on its way."""
+_GET, _METHOD, _LISTEN = b"GET", b"mcp-method", b"subscriptions/listen"
 _MAX_REFUSED_CONNECTIONS = 256
 """Connections beyond the limit that get a 503; further ones are closed without a response."""
 _RESET = struct.pack("ii", 1, 0)
@@ -57,6 +60,8 @@ class ConnectionServer(Protocol):
 
     def discard(self, connection: Connection) -> None: ...
 
+    def has_room(self, peer: str) -> bool: ...
+
     def largest(self) -> Connection | None: ...
 
 
@@ -64,8 +69,8 @@ class Connection(asyncio.Protocol):
     """The connection of one client."""
 
     __slots__ = (
-        "_client_paused", "_clock", "_ending", "_front", "_limit", "_peer", "_reader", "_reading_paused", "_receiving",
-        "_response", "_rest", "_since", "_transport", "_unread", "held",
+        "_client_paused", "_clock", "_ending", "_front", "_limit", "_listens", "_reader", "_reading_paused",
+        "_receiving", "_response", "_rest", "_since", "_transport", "_unread", "held", "peer",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -76,7 +81,8 @@ class Connection(asyncio.Protocol):
         settings = front.settings
         self._reader = Reader(settings.max_body, settings.max_head, settings.max_headers)
         self._response: Response | None = None
-        self._peer = ""
+        self.peer = ""
+        """The client's address; empty on a Unix socket."""
         self._rest = b""
         self._reading_paused = False  # reading has stopped
         self._client_paused = False  # the client reads too slowly
@@ -85,6 +91,7 @@ class Connection(asyncio.Protocol):
         self._since = 0.0  # when the present state began: idle, receiving, choked or deaf
         self._limit = front.settings.keep_alive  # how long it may last
         self._receiving = False
+        self._listens = False  # its response lasts until the client or the node ends it
         self.held = 0
         """Bytes of its request that count as held."""
 
@@ -94,8 +101,10 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._since = self._clock()
         peer = transport.get_extra_info("peername")
-        self._peer = peer[0] if isinstance(peer, tuple) else ""
+        self.peer = peer[0] if isinstance(peer, tuple) else ""
         over = len(self._front.connections) - self._front.settings.max_connections
+        if over >= 0 and self._front.has_room(self.peer):
+            over = -1
         self._front.connections.add(self)
         if over >= _MAX_REFUSED_CONNECTIONS:
             self._transport.abort()
@@ -191,6 +200,11 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
+    def yields_since(self, now: float) -> float | None:
+        """Since when its state may end for another client; None if it must not end, or has just begun."""
+        may_end = (self._response is None or self._listens) and not self._rest and not self._ending
+        return self._since if may_end and now - self._since > GRACE else None
+
     # Private.
 
     def _read(self, data: bytes) -> None:
@@ -214,7 +228,8 @@ class Connection(asyncio.Protocol):
         if used < len(data):
             self._rest = data[used:]
         version, keep_alive = reader.version, reader.keep_alive
-        request = reader.take(self._peer)
+        request = reader.take(self.peer)
+        self._listens = request.head.method == _GET or request.head.fields.get(_METHOD) == _LISTEN
         response = self._response = Response(self, request.head.method, version, keep_alive)
         self._front.answer(request, response)
 

@@ -21,12 +21,17 @@ from collections.abc import Callable
 from ..config import RouterSettings
 from .client_connection import Connection
 from .message import Handle, Request
+from .places import yielding
 from .response import Response
 
 _log = logging.getLogger(__name__)
 
 BACKLOG = 65_535
 """Connections that may wait to be accepted; the kernel limits it to net.core.somaxconn."""
+
+
+_LOOK_AGAIN = 0.1
+"""Seconds for which no connection is looked for that may end, after none was found."""
 
 
 class Front:
@@ -44,6 +49,7 @@ class Front:
         self._handle = handle
         self._server: asyncio.Server | None = None
         self._empty = asyncio.Event()
+        self._no_room_until = 0.0
         self._pause = min(1.0, settings.client_timeout / 4, settings.keep_alive / 4)
         self._timer = self.loop.call_later(self._pause, self._sweep)
 
@@ -67,6 +73,21 @@ class Front:
         self.connections.discard(connection)
         if not self.connections:
             self._empty.set()
+
+    def has_room(self, peer: str) -> bool:
+        """Whether a client of this address gets a place though all are taken: others end for it (`places`)."""
+        now = self.loop.time()
+        if len(self.connections) < self.settings.max_connections:
+            return True
+        if now < self._no_room_until:
+            return False
+        ended = yielding(self.connections, peer, now)
+        for connection in ended:
+            self.discard(connection)
+            connection.abort()
+        if not ended:
+            self._no_room_until = now + _LOOK_AGAIN
+        return bool(ended)
 
     def largest(self) -> Connection | None:
         """The connection that holds most of a request which is still being received; None if none is."""

@@ -18,6 +18,7 @@ from pydantic import AnyHttpUrl
 import framehold
 from framehold.admin import tool_list
 from framehold.config import Settings
+from framehold.engine import memory
 from framehold.engine.runtime import Runtime
 from framehold.telemetry.recent_calls import RecentCalls
 from tests.node.nodes import served
@@ -77,16 +78,16 @@ class Guarded(Caller):
     runtime: Runtime
     plain: str
 
-    async def call_as(self, bearer: str) -> Reply:
-        return await self.call("watch", headers={"authorization": f"Bearer {bearer}"})
+    async def call_as(self, bearer: str, **arguments: Any) -> Reply:
+        return await self.call("watch", arguments=arguments, headers={"authorization": f"Bearer {bearer}"})
 
-    async def answer_as(self, bearer: str, asked: Reply) -> Reply:
-        headers = {"authorization": f"Bearer {bearer}"}
-        return await self.retry("watch", asked.token, asked.accept(word="x"), headers=headers)
+    async def answer_as(self, bearer: str, asked: Reply, **arguments: Any) -> Reply:
+        headers, answers = {"authorization": f"Bearer {bearer}"}, asked.accept(word="x")
+        return await self.retry("watch", asked.token, answers, arguments=arguments, headers=headers)
 
-    async def complete_as(self, bearer: str, asked: Reply) -> str:
+    async def complete_as(self, bearer: str, asked: Reply, **arguments: Any) -> str:
         while asked.result["resultType"] == "input_required":
-            asked = await self.answer_as(bearer, asked)
+            asked = await self.answer_as(bearer, asked, **arguments)
         return asked.text
 
 
@@ -204,3 +205,22 @@ async def test_max_parked_per_principal() -> None:
         assert third.messages == ["first?"]
         for bearer, asked in (("ann/ask/1", parked[1]), ("ann/ask/1", third), ("ben/ask/1", other)):
             assert await client.complete_as(bearer, asked)
+
+
+async def test_heavy_arguments_of_one_user_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what they take, not by their number: a few calls of one user could fill a node."""
+    monkeypatch.setattr(memory, "resident", lambda: 100 << 20)
+    # A quarter of what is left for calls: 7 MiB.
+    async with guard(memory_limit=160 << 20) as client:
+        junk, more = ["x" * 10] * 40_000, ["x" * 10] * 60_000
+        parked = await client.call_as("ann/ask/1", junk=junk)
+        light = await client.call_as("ann/ask/2")
+        full = await client.call_as("ann/ask/3", junk=more)
+        assert (full.status, full.code) == (503, -32603)
+        assert "FRAMEHOLD_MEMORY_LIMIT" in full.text and "nothing was started" in full.text
+        other = await client.call_as("ben/ask/1", junk=more)
+        assert await client.complete_as("ann/ask/1", parked, junk=junk)
+        third = await client.call_as("ann/ask/4", junk=more)
+        assert await client.complete_as("ann/ask/2", light)
+        assert await client.complete_as("ann/ask/4", third, junk=more)
+        assert await client.complete_as("ben/ask/1", other, junk=more)

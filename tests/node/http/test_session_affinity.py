@@ -9,6 +9,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from framehold.engine.runtime import Runtime
+from framehold.http.body import Reception
 from framehold.http.forward import Forward, ForwardResult
 from framehold.http.session_affinity import SessionAffinity
 
@@ -40,8 +41,9 @@ async def test_who_may_send_a_request_again_is_told_so(result: ForwardResult) ->
         async def forward(self, *_: Any) -> ForwardResult:
             return result
 
-    runtime = cast(Runtime, SimpleNamespace(settings=SimpleNamespace(max_body=1000)))
-    affinity = SessionAffinity(nobody, runtime, cast(Forward, Forwarding()))
+    eviction = SimpleNamespace(intake=1000, room=lambda: None)
+    runtime = cast(Runtime, SimpleNamespace(settings=SimpleNamespace(max_body=1000), eviction=eviction))
+    affinity = SessionAffinity(nobody, runtime, cast(Forward, Forwarding()), Reception(runtime))
     await affinity._forward_to("http://other", {"type": "http", "method": "POST", "headers": []}, receive, send)
     told = TOLD.get(result, (503, "nothing was sent; send the same request again"))
     if told is None:

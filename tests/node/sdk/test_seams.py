@@ -57,7 +57,7 @@ TOUCHED = {
     "frame/loop.py": {"_ready"},
     "frame/rehearsed_frame.py": {"_answer", "_deliver_next", "_frame", "_host", "_key"},
     "hosts/attach.py": {"_security", "_mcp_param_rejection", "mcp.server._otel", "mcp.server._streamable_http_modern"},
-    "hosts/attached.py": {"_security", "_bus", "_server_instances", "_has_started"},
+    "hosts/attached.py": {"_security", "_server_instances", "_has_started"},
     "hosts/connections.py": {"_connection", "_request_outbound"},
     "hosts/fastmcp.py": {"_current_context", "_is_modern_protocol", "_srctx"},
     "hosts/fastmcp_code.py": {"_lookup_resource"},
@@ -65,6 +65,7 @@ TOUCHED = {
     | {"_transform_name", "_transform_uri"},
     "hosts/fastmcp_host.py": {"_dispatch_component_middleware", "_extensions", "_lifespan", "_mcp_server"},
     "hosts/fastmcp_span.py": {"_active_seam_span"},
+    "hosts/listeners.py": {"_bus", "_max_subscriptions"},
     "hosts/mcpserver_host.py": {"_lowlevel_server", "_tool_manager", "_prompt_manager", "_resource_manager"}
     | {"_resources"},
     "http/kernel.py": {"_serialize", "_stamp_server_info"},

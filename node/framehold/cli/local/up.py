@@ -28,6 +28,7 @@ from framehold_router.models.choices import State
 from framehold_router.models.nodes import OverviewView
 
 from ... import config
+from ...engine import memory
 from ..checks import environment as environments
 from ..checks import readiness
 from ..client import local_fleets
@@ -49,7 +50,7 @@ _QUIET = "warning"
 _LAST_LOOK = 1.0
 """Seconds for the router to say how many calls are open, when all is to end."""
 ADMIN_TOKEN, KEYS = "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_KEYS"
-PLAYGROUND = "FRAMEHOLD_PLAYGROUND"
+PLAYGROUND, MEMORY_LIMIT = "FRAMEHOLD_PLAYGROUND", "FRAMEHOLD_MEMORY_LIMIT"
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ async def _run(plan: Plan, voice: Voice) -> int:
     settings = config.load(store_url=plan.store, log_level=plan.log_level)
     port = ports.take(plan.port)
     voice.say("\n".join([*environments.lines(), _starting(plan, settings)]))
-    environment = _environment(settings)
+    environment = _environment(settings, plan.nodes)
     # Of what the table needs, the SDK's client takes longest to import: this is done while the child imports TARGET.
     asyncio.get_running_loop().run_in_executor(None, import_module, ".welcome", __package__)
     found = await _until_set(signals.once, check.in_child(plan.target, environment))
@@ -153,8 +154,11 @@ def _served(plan: Plan) -> str:
     return "the booking example" if plan.target == EXAMPLE else plan.target
 
 
-def _environment(settings: config.Settings) -> dict[str, str]:
-    """The variables that all processes of the fleet get. Secrets that the environment already has are not replaced."""
+def _environment(settings: config.Settings, nodes: int) -> dict[str, str]:
+    """The variables that all processes of the fleet get. Secrets that the environment already has are not replaced. The
+    nodes share the memory that one node alone would take."""
+    memory_limit = memory.allowed(None)
+    share = {} if settings.memory_limit or memory_limit is None else {MEMORY_LIMIT: str(memory_limit // nodes)}
     usual = {KEYS: secrets.token_hex(32)} if not settings.keys else {}
     level = {} if "log_level" in settings.model_fields_set else {"FRAMEHOLD_LOG_LEVEL": _QUIET}
     token = {ADMIN_TOKEN: secrets.token_hex(16)} if settings.admin_token is None else {}
@@ -166,6 +170,7 @@ def _environment(settings: config.Settings) -> dict[str, str]:
         # One port for all of a process: nodes and the router would all want the same admin port.
         "FRAMEHOLD_ADMIN_PORT": "0",
         "PYTHONUNBUFFERED": "1",
+        **share,
         **token,
         **usual,
         **level,

@@ -19,7 +19,7 @@ import uvicorn
 from ... import clock
 from ...config import Settings
 from ...hosts.attached import Attached
-from ...hosts.event_bus import end_streams
+from ...hosts.listeners import end_streams
 from ...http.app import Application
 from ...telemetry.log_fields import add_call_fields
 from . import outlast

@@ -1,0 +1,132 @@
+"""What the requests that a node serves hold of its memory: their bodies, and the values that their bodies become.
+
+The law: all requests together hold at most `most` bytes, and no more than the process may still take. For one more, the
+largest request that is still being received is refused, so a few large ones keep nobody out. A small request always
+passes, and so does one that is alone.
+
+    1  a piece of a body comes: its bytes are charged
+    2  the body is whole: the weight of its value is charged before it is parsed
+    3  its response has ended: all that was charged is released
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from .. import json_text
+
+SMALL = 4096
+"""Bytes up to which a request is not refused for want of room."""
+LIGHT = 1024
+"""Bytes of a body up to which its value is not weighed: it takes 72 KiB at most."""
+HEAVIEST = 5
+"""How much heavier than the largest body the value of a body may be."""
+MAX_LISTEN = 64 * 1024
+"""Bytes that a request which subscribes may take, its value included: it stays for as long as its client listens."""
+
+
+class Crowded(Exception):
+    """Requests hold too much memory. This one was not run; it may succeed later."""
+
+
+class TooLarge(Exception):
+    """A body is too large, or the value that it becomes. The text says how large it may be."""
+
+
+class Intake:
+    """Counts what the requests of one node hold together. `most` and `room` say how many bytes that may be: by the
+    settings, and by what this process may still take (None: not known)."""
+
+    def __init__(self, most: Callable[[], float], room: Callable[[], float | None]) -> None:
+        self._most, self._room = most, room
+        self.held = 0
+        """Bytes that all requests hold."""
+        self._receiving: set[Held] = set()
+
+    @contextmanager
+    def request(self) -> Iterator[Held]:
+        """Count what one request holds, until its response has ended."""
+        held = Held(self)
+        try:
+            yield held
+        finally:
+            self._release(held)
+
+    def receives(self, held: Held, size: int) -> None:
+        """Charge `size` bytes of a body. Raises Crowded."""
+        self._receiving.add(held)
+        self.charge(held, size)
+
+    def received(self, held: Held) -> None:
+        """The body is whole: its request is not refused any more for the room of another."""
+        self._receiving.discard(held)
+
+    def charge(self, held: Held, size: int) -> None:
+        """Charge `size` bytes, and refuse the largest request that is being received until all fit. Raises Crowded if
+        that is this one."""
+        held.size += size
+        self.held += size
+        while held.size > SMALL and self._is_full(held):
+            largest = max(self._receiving, key=lambda other: other.size, default=held)
+            if largest.size <= held.size:
+                raise Crowded
+            self._release(largest)
+            largest.refuse()
+
+    def _release(self, held: Held) -> None:
+        self._receiving.discard(held)
+        self.held -= held.size
+        held.size = 0
+
+    def _is_full(self, held: Held) -> bool:
+        if self.held > held.size and self.held > self._most():
+            return True
+        room = self._room()
+        return room is not None and self.held > room
+
+
+class Held:
+    """What one request holds: `size` bytes."""
+
+    __slots__ = ("_intake", "_is_refused", "_task", "size")
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake, self._task, self._is_refused = intake, asyncio.current_task(), False
+        self.size = 0
+
+    def receives(self, size: int) -> None:
+        """A piece of the body came, of `size` bytes. Raises Crowded."""
+        self._intake.receives(self, size)
+
+    def received(self) -> None:
+        """The body is whole."""
+        self._intake.received(self)
+
+    def weigh(self, data: bytes, largest: int, listens: bool) -> int:
+        """Charge what the value of `data`, a JSON text, takes at most. Returns how many bytes these are; 0 for a light
+        one. `largest` is the size of the largest body; `listens` says whether the request subscribes.
+
+        Raises:
+            TooLarge: the value is too heavy, however much room there is.
+            Crowded: there is no room for it.
+        """
+        if len(data) <= LIGHT:
+            return 0
+        limit = MAX_LISTEN if listens else HEAVIEST * largest
+        if (weight := json_text.weight(data, limit)) > limit:
+            what = "a subscription" if listens else f"{HEAVIEST} times FRAMEHOLD_MAX_BODY"
+            raise TooLarge(f"its values may take {limit} bytes of memory ({what})")
+        self._intake.charge(self, weight)
+        return weight
+
+    def refuse(self) -> None:
+        """End the wait of this request for its body: another one gets its room."""
+        self._is_refused = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def was_refused(self) -> bool:
+        """Whether the cancellation that has just come was that of `refuse`, and nobody else cancels its task."""
+        return self._is_refused and self._task is not None and not self._task.uncancel()

@@ -1,0 +1,309 @@
+"""What requests hold of a node's memory: it is counted as it comes, and refused before it is built."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp.server.mcpserver import Context
+
+from framehold import json_text
+from framehold.engine import eviction, memory
+from framehold.http.intake import HEAVIEST, LIGHT, MAX_LISTEN, SMALL, Crowded, Held, Intake
+from tests.node.served import Edge, Wire, edge, send, wire
+from tests.node.stage import Word, said
+
+pytestmark = pytest.mark.anyio
+MIB = 1 << 20
+ITEMS = {
+    "lists": "[]",
+    "objects": "{}",
+    "objects of one": '{"a":1}',
+    "objects of many": '{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}',
+    "objects in objects": '{"a":{}}',
+    "lists in lists": "[[]]",
+    "numbers": "1",
+    "large numbers": "123456789",
+    "fractions": "1.25",
+    "nothing": "null",
+    "texts": '"ab"',
+    "long texts": '"abcdefghijabcdefghijabcdefghij"',
+    "wide texts": '"abcdefghijabcdefghij\U0001f600"',
+    "escaped texts": '"abcdefghijabcdefghij\\ud83d\\ude00"',
+}
+
+
+def taken(text: bytes) -> int:
+    """Bytes that the value of a JSON text takes."""
+    tracemalloc.start()
+    try:
+        value = json.loads(text)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del value
+    return size
+
+
+@pytest.mark.parametrize("name", ITEMS)
+async def test_a_value_takes_no_more_than_its_weight(name: str) -> None:
+    """Values of each kind, many of them."""
+    text = ("[" + ",".join([ITEMS[name]] * 5_000) + "]").encode()
+    assert taken(text) <= json_text.weight(text, 1 << 40)
+
+
+async def test_an_object_of_many_keys_takes_no_more_than_its_weight() -> None:
+    """A table of keys grows by more than it holds."""
+    for count in (1_000, 43_691):
+        text = json.dumps({f"key {number}": number for number in range(count)}).encode()
+        assert taken(text) <= json_text.weight(text, 1 << 40)
+
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@settings(max_examples=100)
+@given(VALUES, st.booleans())
+def test_the_weight_outside_of_strings_is_never_too_low(value: Any, escaped: bool) -> None:
+    """Counted with care, a text still weighs what its lists, objects, keys and items take."""
+    data = json.dumps(value, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
+
+    def least(of: Any) -> int:
+        if isinstance(of, list):
+            return 72 * max(1, len(of)) + sum(map(least, of))
+        if isinstance(of, dict):
+            return 128 + 72 * max(0, 2 * len(of) - 1) + sum(map(least, of.values()))
+        return 0
+
+    assert json_text.weight(data, least(value) - 1) >= least(value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_what_stands_in_a_string_is_no_structure(encoding: str) -> None:
+    """A document that is sent as a string weighs what its characters take. In another encoding than UTF-8 too much is
+    counted, never too little."""
+    document = json.dumps([{"a": [1, 2, {"b": "c\\"}], "d": '"[[[{{{'}] * 5_000)
+    data = json.dumps({"document": document}).encode(encoding)
+    weight = json_text.weight(data, MIB)
+    assert weight >= len(data)
+    assert encoding != "utf-8" or weight < len(data) + 1000
+
+
+class Room:
+    """An intake of 100 KiB, with requests that wait for their bodies."""
+
+    def __init__(self) -> None:
+        self.free: float | None = None
+        self.intake = Intake(lambda: 100 << 10, lambda: self.free)
+        self.refused: list[str] = []
+        self.ends = asyncio.Event()
+
+    async def waits(self, name: str, size: int, began: asyncio.Event) -> None:
+        """A request of which `size` bytes have come, and no more come."""
+        with self.intake.request() as held:
+            try:
+                held.receives(size)
+                began.set()
+                await self.ends.wait()
+            except asyncio.CancelledError:
+                assert held.was_refused()
+                self.refused.append(name)
+            except Crowded:
+                began.set()
+                self.refused.append(name)
+
+    async def begins(self, **sizes: int) -> list[asyncio.Task[None]]:
+        tasks = []
+        for name, size in sizes.items():
+            tasks.append(asyncio.create_task(self.waits(name, size, began := asyncio.Event())))
+            await began.wait()
+            # The refused ones run.
+            await asyncio.sleep(0)
+        return tasks
+
+    async def end(self, tasks: list[asyncio.Task[None]]) -> None:
+        self.ends.set()
+        await asyncio.gather(*tasks)
+
+
+async def test_the_largest_that_is_being_received_goes_first() -> None:
+    """Not the one that came last: whoever holds little is served though others hold all."""
+    room = Room()
+    tasks = await room.begins(a=50 << 10, b=45 << 10, c=20 << 10)
+    assert room.refused == ["a"] and room.intake.held == 65 << 10
+    tasks += await room.begins(d=60 << 10)
+    assert room.refused == ["a", "d"]
+    tasks += await room.begins(e=SMALL)
+    assert room.refused == ["a", "d"]
+    await room.end(tasks)
+    assert room.intake.held == 0
+
+
+async def test_a_request_that_is_alone_is_served_however_large() -> None:
+    """Else no request of that size could ever be."""
+    room = Room()
+    tasks = await room.begins(a=200 << 10)
+    assert room.refused == []
+    await room.end(tasks)
+
+
+async def test_small_requests_pass_though_no_room_is_left() -> None:
+    """Nobody is kept out by what others hold."""
+    room = Room()
+    room.free = 0
+    tasks = await room.begins(a=SMALL, b=SMALL, c=SMALL + 1)
+    assert room.refused == ["c"]
+    await room.end(tasks)
+
+
+async def test_what_is_whole_is_not_refused_for_another() -> None:
+    """It is being served: its effects may run already."""
+    room = Room()
+    with room.intake.request() as served:
+        served.receives(80 << 10)
+        served.received()
+        tasks = await room.begins(a=30 << 10)
+        assert room.refused == ["a"]
+        await room.end(tasks)
+
+
+# At a node
+
+
+def asking(name: str, junk: bytes, **arguments: Any) -> Callable[[Edge], Wire]:
+    """A call of a tool with an argument that it does not have, of this JSON."""
+
+    def make(client: Edge) -> Wire:
+        request = wire(client.envelope("tools/call", {"name": name, "arguments": {**arguments, "junk": "@"}}))
+        return request.saying(request.body.replace(b'"@"', junk))
+
+    return make
+
+
+@asynccontextmanager
+async def crowd(**settings: Any) -> AsyncIterator[Edge]:
+    async with edge(compared=False, **settings) as client:
+        yield client
+
+
+async def test_a_body_whose_value_is_too_heavy_is_refused_unparsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each method, each revision and each way that a body comes; a body of the same size that is light is served."""
+    parsed: list[int] = []
+    read = json_text.read
+
+    def counted(data: bytes | str) -> Any:
+        parsed.append(len(data))
+        return read(data)
+
+    monkeypatch.setattr(json_text, "read", counted)
+    async with crowd(max_body=MIB) as client:
+        bomb = asking("echo", b"[" + b"[]," * 340_000 + b"[]]")(client)
+        listing = wire(client.envelope("tools/list", {}))
+        old = Wire((("accept", "application/json, text/event-stream"), ("content-type", "application/json")), b"")
+        for request in (
+            bomb,
+            Wire(bomb.headers, bomb.body, chunked=True),
+            listing.saying(listing.body[:-1] + b',"junk":' + b"[" + b"{}," * 340_000 + b"{}]}"),
+            old.saying(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":[' + b"[]," * 340_000 + b"[]]}"),
+        ):
+            refused = await send(client.url, request)
+            assert refused.status == 413, request.body[:80]
+            assert f"{HEAVIEST * MIB} bytes of memory" in refused.body.decode()
+        assert not parsed and client.runtime.counts["entered"] == 0
+        light = await send(client.url, asking("echo", b'"' + b"[]," * 340_000 + b'"')(client))
+        assert light.verdict == (200, "result")
+
+
+async def test_a_subscription_is_small() -> None:
+    """It stays for as long as its client listens, so it may hold little."""
+    async with crowd() as client:
+        listen = wire(client.envelope("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+        refused = await send(client.url, listen.params(junk="x" * MAX_LISTEN))
+        assert refused.status == 413 and f"{MAX_LISTEN} bytes of memory (a subscription)" in refused.body.decode()
+
+
+async def test_a_parked_call_keeps_no_argument_that_its_tool_does_not_have() -> None:
+    """Nor its parsed arguments: the context has them as they came."""
+
+    async def waits(ctx: Context, kept: Any = None) -> str:
+        said(await ctx.elicit("Which word?", Word))
+        return json.dumps((ctx.request_context.params or {}).get("arguments"))
+
+    async with edge(lambda server: server.tool()(waits), compared=False) as client:
+        junk = b"[" + b"[]," * 50_000 + b"[]]"
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            parked = await send(client.url, asking("waits", junk, kept=[1, 2])(client))
+            asked, state = parked.message["result"]["inputRequests"], parked.message["result"]["requestState"]
+            del parked
+            held = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+        assert held < MIB
+        answers = {key: {"action": "accept", "content": {"word": "aye"}} for key in asked}
+        retry = {"name": "waits", "requestState": state, "inputResponses": answers}
+        done = await send(client.url, asking("waits", junk, kept=[1, 2])(client).params(**retry))
+        assert done.verdict == (200, "result"), done.body
+        assert json.loads(done.message["result"]["content"][0]["text"]) == {"kept": [1, 2]}
+
+
+async def test_requests_that_hold_too_much_together_are_refused_and_nothing_is_lost() -> None:
+    """503, with a time to try again. Small requests are served meanwhile, and a parked call goes on."""
+    async with crowd(max_buffered=MIB) as client:
+        _, retry = await client.parked()
+        large = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"text": "x" * 900_000}}))
+        host = client.url.removeprefix("http://").partition("/")[0]
+        slow = []
+        try:
+            for _ in range(3):
+                reader, writer = await asyncio.open_connection(*host.split(":"))
+                writer.write(large.encoded(host)[:-1])
+                await writer.drain()
+                slow.append((reader, writer))
+            refused = [asyncio.create_task(reader.readline()) for reader, _ in slow]
+            done, _ = await asyncio.wait(refused, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+            assert all(b" 503 " in task.result() for task in done) and done
+            assert (await client.call("echo", arguments={"text": "small"})).text
+            await client.completes(retry)
+            assert client.runtime.counts["refused"] >= 1
+        finally:
+            for task in refused:
+                task.cancel()
+            for _, writer in slow:
+                writer.close()
+
+
+async def test_a_node_near_its_limit_takes_no_large_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request is admitted by what it may take, not by what the last reading of the memory was."""
+    async with crowd(memory_limit=4 << 30) as client:
+        _, retry = await client.parked()
+        monkeypatch.setattr(eviction, "READING_AGE", 0.0)
+        monkeypatch.setattr(memory, "resident", lambda: (4 << 30) - 100_000)
+        large = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"text": "x" * 200_000}}))
+        refused = await send(client.url, large)
+        assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
+        assert "FRAMEHOLD_MEMORY_LIMIT" in refused.body.decode()
+        await client.completes(retry)
+
+
+async def test_light_requests_are_not_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most requests are: they pay nothing."""
+
+    def weight(data: bytes, limit: int) -> int:
+        raise AssertionError("a light request was weighed")
+
+    monkeypatch.setattr(json_text, "weight", weight)
+    with Intake(lambda: 1, lambda: None).request() as held:
+        assert held.weigh(b"x" * LIGHT, MIB, False) == 0
+    assert isinstance(held, Held)
