@@ -245,6 +245,34 @@ async def test_bodies_that_are_on_their_way_are_bounded_together() -> None:
         await holding(it, 0)
 
 
+async def test_a_refused_request_holds_nothing_while_its_client_still_sends() -> None:
+    """Its connection stays for a while, so that the client can read the refusal."""
+    async with node(echo) as upstream, router(upstream.address, max_buffered=10_000) as it:
+        client = await it.client()
+        client.send(announced(30_000, 20_000))
+        assert (await head(client.reader)).status == 503
+        (connection,) = it.front.connections
+        assert len(connection._reader._body) == 0
+
+
+async def test_a_large_body_is_held_once_while_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes to the node as it was read: a copy with the head in front would count for nothing and take as much."""
+    async with node(echo) as upstream, router(upstream.address) as it:
+        pieces: list[bytes] = []
+        send = it.upstream.send
+
+        def sent(address: Any, data: Any, conversation: Any, **options: Any) -> Any:
+            pieces.extend(data)
+            assert data[-1] is conversation.request.body or len(data) == 1
+            return send(address, data, conversation, **options)
+
+        monkeypatch.setattr(it.upstream, "send", sent)
+        client = await it.client()
+        for size in (5000, 100_000, 100):
+            assert (await client.ask(post(b"x" * size))).body == b"x" * size
+        assert [len(piece) >= 5000 for piece in pieces] == [False, True, False, True, False]
+
+
 async def test_small_requests_pass_though_all_is_held() -> None:
     """In one segment and in two."""
     async with node(echo) as upstream, router(upstream.address, max_buffered=8000) as it:

@@ -78,7 +78,7 @@ async def upstream(**settings: Any) -> AsyncIterator[Upstream]:
 async def ask(side: Upstream, address: Address, data: bytes | None = None, *, mute: bool = False) -> Talk:
     """One request and what comes of it."""
     talk = Talk()
-    side.send(address, data or post(), talk, mute=mute)
+    side.send(address, (data or post(),), talk, mute=mute)
     await talk.over.wait()
     return talk
 
@@ -266,7 +266,7 @@ async def test_pieces_are_told_as_they_come() -> None:
 
     async with node(answer) as it, upstream() as side:
         talk = Talk()
-        side.send(it.address, post(), talk)
+        side.send(it.address, (post(),), talk)
         for piece, body in (
             (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b""),
             (b"1\r\na\r\n", b"a"),
@@ -368,7 +368,7 @@ async def test_a_paused_connection_is_neither_read_nor_silent() -> None:
     async with node(ok(bytes(4 << 20))) as it, upstream(upstream_timeout=0.1) as side:
         await ask(side, it.address)  # the next one has its connection at once
         talk = Talk()
-        hold = side.send(it.address, post(), talk)
+        hold = side.send(it.address, (post(),), talk)
         hold.pause()
         await asyncio.sleep(0.4)  # the silence that is looked for has no event
         assert (talk.status, talk.failure) == (0, None)
@@ -380,7 +380,7 @@ async def test_a_paused_connection_is_neither_read_nor_silent() -> None:
 async def test_a_pause_before_there_is_a_connection_counts() -> None:
     async with node(ok()) as it, upstream(upstream_timeout=0.1) as side:
         talk = Talk()
-        hold = side.send(it.address, post(), talk)
+        hold = side.send(it.address, (post(),), talk)
         hold.pause()
         await it.arrived.wait()
         await asyncio.sleep(0.3)
@@ -393,7 +393,7 @@ async def test_a_pause_before_there_is_a_connection_counts() -> None:
 async def test_an_aborted_request_ends_its_connection_and_hears_no_more() -> None:
     async with node(silent) as it, upstream() as side:
         talk = Talk()
-        hold = side.send(it.address, post(), talk)
+        hold = side.send(it.address, (post(),), talk)
         await it.arrived.wait()
         hold.abort()
         assert await it.closed.get() == 0
@@ -404,7 +404,7 @@ async def test_an_aborted_request_ends_its_connection_and_hears_no_more() -> Non
 async def test_a_connection_that_nobody_waits_for_any_more_serves_the_next_request() -> None:
     async with node(ok()) as it, upstream() as side:
         talk = Talk()
-        side.send(it.address, post(b"never"), talk).abort()
+        side.send(it.address, (post(b"never"),), talk).abort()
         while not side._idle[it.address]:
             await asyncio.sleep(0)
         assert (await ask(side, it.address)).body == b"fine"
@@ -418,7 +418,7 @@ async def test_a_hold_that_is_over_touches_no_later_request() -> None:
     async with node(ok()) as it, upstream() as side:
         await ask(side, it.address)
         talk = Talk()
-        hold = side.send(it.address, post(), talk)
+        hold = side.send(it.address, (post(),), talk)
         await talk.over.wait()
         hold.pause()
         hold.abort()
@@ -431,9 +431,9 @@ async def test_the_end_breaks_off_what_is_under_way() -> None:
     async with node(silent) as it:
         side = Upstream(RouterSettings())
         sent, waiting = Talk(), Talk()
-        side.send(it.address, post(), sent)
+        side.send(it.address, (post(),), sent)
         await it.arrived.wait()
-        side.send(it.address, post(), waiting)
+        side.send(it.address, (post(),), waiting)
         await side.close()
         await asyncio.wait_for(sent.over.wait(), DEADLINE)
         await asyncio.wait_for(waiting.over.wait(), DEADLINE)

@@ -309,6 +309,7 @@ class Connection(asyncio.Protocol):
         self._ending = True
         self._rest = b""
         self._receiving = False
+        self._reader.drop()
         self._hold(0)
         self._begin_state(min(DISCARD_SECONDS, self._front.settings.client_timeout))
         self._transport.write_eof()

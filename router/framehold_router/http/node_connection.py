@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpResponseParser
@@ -122,15 +123,16 @@ class Connection(asyncio.Protocol):
         self._keep = False
         self._fed = 0
 
-    def take(self, data: bytes, conversation: Conversation, mute: bool) -> bool:
-        """Send the request `data`; its response goes to `conversation`. Returns False if the connection is lost: then
-        nothing was sent. `mute`: the response has no body, whatever its head says."""
+    def take(self, data: Sequence[bytes], conversation: Conversation, mute: bool) -> bool:
+        """Send a request in these pieces; its response goes to `conversation`. Returns False if the connection is lost:
+        then nothing was sent. `mute`: the response has no body, whatever its head says."""
         if self._transport.is_closing():
             return False
         self._conversation = conversation
         self._mute = mute
         self._last_activity = self._clock()
-        self._transport.write(data)
+        for piece in data:
+            self._transport.write(piece)
         return True
 
     # Link.

@@ -161,8 +161,11 @@ class Reader:
         self._repeated.forget()
 
     def drop(self) -> None:
-        """Delete the parser: it refers back to this reader, and the cycle would keep both in memory."""
-        del self._parser
+        """Delete what was read, and the parser: it refers back to this reader, and the cycle would keep both in
+        memory."""
+        self._body, self._headers = b"", []
+        if hasattr(self, "_parser"):
+            del self._parser
 
     def _cut(self, data: bytes, start: int, size: int) -> int:
         """The end of the piece that begins at `start`: after the next empty line, or the end of the data."""

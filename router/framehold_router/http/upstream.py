@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from collections.abc import Sequence
 
 from ..config import RouterSettings
 from ..fleet.address import Address
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 class Opening:
     """A connection that is being made, and the request that waits for it. It is the link of that request."""
 
-    def __init__(self, data: bytes, conversation: Conversation, mute: bool) -> None:
+    def __init__(self, data: Sequence[bytes], conversation: Conversation, mute: bool) -> None:
         self._data = data
         self._mute = mute
         self._conversation: Conversation | None = conversation
@@ -37,7 +38,7 @@ class Opening:
         """Send the request on the new connection. Returns False if the request was given up: then the connection is
         free."""
         conversation, self._conversation = self._conversation, None
-        data, self._data = self._data, b""
+        data, self._data = self._data, ()
         if conversation is None:
             return False
         if not link.take(data, conversation, self._mute):
@@ -84,9 +85,9 @@ class Upstream:
         self._pause = min(1.0, self.timeout / 4)
         self._timer = self.loop.call_later(self._pause, self._sweep)
 
-    def send(self, address: Address, data: bytes, conversation: Conversation, *, mute: bool = False) -> Link:
-        """Send the complete request `data` to `address`; its response goes to `conversation`. `mute`: the response has
-        no body (HEAD)."""
+    def send(self, address: Address, data: Sequence[bytes], conversation: Conversation, *, mute: bool = False) -> Link:
+        """Send a complete request to `address`, in these pieces; its response goes to `conversation`. `mute`: the
+        response has no body (HEAD)."""
         idle = self._idle.get(address)
         if idle is None:
             idle = self._idle[address] = []

@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 _BODIED = frozenset((b"POST", b"PUT", b"PATCH"))
 """Methods whose requests say a length also without a body."""
+_JOINED = 4096
+"""Bytes of a body up to which it is sent in one piece with its head."""
 _PROBES = frozenset((b"healthz", b"readyz"))
 _PAGES = _PROBES | {b"dashboard", b"metrics"}
 _NODES_ONLY = "Not served here: a node's own address serves /admin"
@@ -134,7 +136,11 @@ class Exchange:
         """Send the request to `address`: its head, `more_headers`, and its body."""
         head, body = self.request
         length = b"content-length: %d\r\n" % len(body) if body or head.method in _BODIED else b""
-        data = b"%b%b%b\r\n%b" % (head.lines, length, more_headers, body)
+        if len(body) <= _JOINED:
+            data: tuple[bytes, ...] = (b"%b%b%b\r\n%b" % (head.lines, length, more_headers, body),)
+        else:
+            # A body that is written by itself is not copied: it counts once, and may be held until it is sent.
+            data = (b"%b%b%b\r\n" % (head.lines, length, more_headers), body)
         self.link = self.relay.upstream.send(address, data, self, mute=head.method == b"HEAD")
 
     # The client's side.
