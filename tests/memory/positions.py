@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
+from framehold import json_text
 from tests.wire import Caller
 
 MIB = 1 << 20
@@ -81,7 +82,7 @@ class Attacker:
 
 def heaviest(item: bytes, weight: int) -> bytes:
     """A JSON list of as many of this item as a body may have whose values take `weight` bytes."""
-    each = len(item) + 72 * (1 + item.count(b"[") + item.count(b":")) + 128 * item.count(b"{")
+    each = json_text.weight(item + b",", weight)
     count = min(weight // each, (BODY - 2000) // (len(item) + 1)) - 100
     return b"[" + b",".join([item] * count) + b"]"
 
@@ -112,7 +113,7 @@ async def complete_bodies(it: Attacker) -> None:
 async def subscriptions(it: Attacker) -> None:
     """Streams of events, more than a node has places for."""
     params: dict[str, object] = {"notifications": {"toolsListChanged": True}}
-    request = it.request("subscriptions/listen", params, size=60_000)
+    request = it.request("subscriptions/listen", params, size=8000)
     for _ in range(15):
         await asyncio.gather(*(it.asks(request) for _ in range(100)))
 
@@ -121,7 +122,9 @@ def shape(tool: str, item: bytes) -> Attack:
     """Calls whose values weigh as much as may be, many at once, which stay parked."""
 
     async def attack(it: Attacker) -> None:
-        request = it.request("tools/call", {"name": tool, "arguments": {"given": "@"}}, heaviest(item, 5 * BODY))
+        request = it.request(
+            "tools/call", {"name": tool, "arguments": {"given": "@"}}, heaviest(item, 5 * BODY - (1 << 17))
+        )
         await asyncio.gather(*(it.asks(request, 30) for _ in range(40)))
 
     return attack

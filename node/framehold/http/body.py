@@ -47,6 +47,10 @@ class Body:
             self._read = [{**message, "body": b"".join([item.get("body", b"") for item in self._read])}]
         return bytes(self._read[0].get("body", b""))
 
+    def drop(self) -> None:
+        """Forget what was read: the request is refused."""
+        self._read.clear()
+
     async def _next(self) -> Message:
         try:
             return await self._receive()
@@ -65,23 +69,33 @@ class Reception:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime, self.limit = runtime, runtime.settings.max_body
+        self._heavy = asyncio.Lock()
         eviction = runtime.eviction
         self.intake = Intake(lambda: eviction.intake, eviction.room)
 
     async def whole(self, body: Body, held: Held, scope: Scope, receive: Receive, send: Send) -> bytes | None:
         """The whole body of a request. Its hop gets the weight of its value. None: the client left, or the request was
         refused."""
-        hop: Hop = scope["framehold"]
         try:
             data = await body.whole()
             if data is not None:
+                hop: Hop = scope["framehold"]
                 hop.weight = held.weigh(data, self.limit, (_METHOD, _LISTEN) in scope["headers"])
+            if held.is_heavy:
+                # One after the other, and the loop has a turn for everything else between two of them.
+                async with self._heavy:
+                    await asyncio.sleep(0)
             return data
-        except TooLarge as error:
-            await too_large(str(error), receive, send)
-        except Crowded:
+        except (TooLarge, Crowded) as error:
+            why = error
+        # A client may go on sending for a while: what it has sent is forgotten before that.
+        data = None
+        body.drop()
+        if isinstance(why, TooLarge):
+            await too_large(str(why), receive, send)
+        else:
             self._runtime.eviction.crowded_out()
-            hop.prove_not_taken(self._runtime.peers.trust)
+            scope["framehold"].prove_not_taken(self._runtime.peers.trust)
             await crowded(self._runtime.retry_after, receive, send)
         return None
 

@@ -21,9 +21,11 @@ SMALL = 4096
 """Bytes up to which a request is not refused for want of room."""
 LIGHT = 1024
 """Bytes of a body up to which its value is not weighed: it takes 72 KiB at most."""
+HEAVY = 1 << 20
+"""Bytes that a request holds, from which on it is served one after the other: each may take a tenth of a second."""
 HEAVIEST = 5
 """How much heavier than the largest body the value of a body may be."""
-MAX_LISTEN = 64 * 1024
+MAX_LISTEN = 16 * 1024
 """Bytes that a request which subscribes may take, its value included: it stays for as long as its client listens."""
 
 
@@ -120,6 +122,11 @@ class Held:
             raise TooLarge(f"its values may take {limit} bytes of memory ({what})")
         self._intake.charge(self, weight)
         return weight
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether to build its value takes long."""
+        return self.size > HEAVY
 
     def refuse(self) -> None:
         """End the wait of this request for its body: another one gets its room."""

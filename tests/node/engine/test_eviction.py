@@ -384,7 +384,7 @@ class Gauge:
 def gauge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gauge]:
     gauge = Gauge()
     monkeypatch.setattr(memory, "resident", gauge.read)
-    monkeypatch.setattr(memory, "limit", lambda: 100 * MIB)
+    monkeypatch.setattr(memory, "limit", lambda *_: 100 * MIB)
     monkeypatch.setattr(eviction, "READING_AGE", -math.inf)
     yield gauge
 
@@ -529,7 +529,7 @@ async def test_what_still_ends_counts_as_gone_and_as_held(gauge: Gauge) -> None:
 
 
 async def test_without_a_limit_memory_is_not_looked_at(gauge: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "limit", lambda: None)
+    monkeypatch.setattr(memory, "allowed", lambda *_: None)
     async with room() as client:
         gauge.looks, gauge.mib = 0, 1e6
         asked = await client.parked("marked", "a", "b")

@@ -66,6 +66,18 @@ def test_the_smallest_limit_of_all_groups_above_counts(
     assert machine.limit == least
 
 
+def test_where_no_group_has_a_limit_half_of_the_machine_is_it(machine: Machine) -> None:
+    """A setting counts more than a group, and a group more than the machine."""
+    proc = machine.root / "proc"
+    assert memory.allowed(None, proc) is None and memory.allowed(5, proc) == 5
+    machine.says("proc/meminfo", "MemTotal:        2097152 kB", "MemFree: 1 kB")
+    assert memory.allowed(None, proc) == 1024 * MIB
+    machine.says("proc/self/cgroup", "0::/a")
+    machine.says("proc/self/mountinfo", V2)
+    machine.says("sys/fs/cgroup/a/memory.max", "300")
+    assert memory.allowed(None, proc) == 300
+
+
 def test_a_sibling_does_not_count(machine: Machine) -> None:
     machine.says("proc/self/cgroup", "0::/a/b")
     machine.says("proc/self/mountinfo", V2)

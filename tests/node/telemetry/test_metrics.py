@@ -292,7 +292,7 @@ def resident(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """What the process holds, in MiB, as the test says it; the limit is 100."""
     held = [10]
     monkeypatch.setattr(memory, "resident", lambda: held[0] << 20)
-    monkeypatch.setattr(memory, "limit", lambda: 100 << 20)
+    monkeypatch.setattr(memory, "limit", lambda *_: 100 << 20)
     monkeypatch.setattr(eviction, "READING_AGE", -math.inf)
     yield held
 
