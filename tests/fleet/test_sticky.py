@@ -87,6 +87,19 @@ async def test_behind_haproxy_with_a_hash(made: Fleet, tmp_path: Path) -> None:
         assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
 
 
+async def test_haproxy_passes_on_no_page_of_operators(made: Fleet, tmp_path: Path) -> None:
+    """These nodes serve their metrics where they serve calls. No spelling gets past HAProxy."""
+    root = made.nodes["node-1"].root
+    async with (
+        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes.values()) as url,
+        httpx2.AsyncClient() as http,
+    ):
+        paths = ("/metrics", "/%6detrics", "/admin/node", "/%61dmin/node", "/dashboard", "/api/v1/nodes")
+        found = {path: (await http.get(url.removesuffix("/mcp") + path)).status_code for path in paths}
+        assert (await http.get(f"{root}/metrics")).status_code == 200
+    assert found == dict.fromkeys(paths, 404)
+
+
 async def test_behind_plain_round_robin(made: Fleet, tmp_path: Path) -> None:
     """A load balancer that knows nothing is correct too: nodes relay what they don't own."""
     async with haproxy(tmp_path, ROOT / "tests/fleet/round_robin.cfg", made.nodes.values()) as url:

@@ -17,9 +17,7 @@ from tests.processes import ROOT
 pytestmark = [pytest.mark.chart, pytest.mark.fleet]
 
 EXAMPLE = (ROOT / "examples/haproxy.cfg").read_text()
-HERE = re.compile(
-    r"bind|maxconn|server |log |use_backend|default-server resolvers|path /healthz|path /readyz|/dashboard"
-)
+HERE = re.compile(r"bind|maxconn|server |log |use_backend|default-server resolvers|path /healthz|path /readyz")
 """What is the chart's own: where things are, how many there may be, and how it is probed."""
 
 
