@@ -1,8 +1,8 @@
 """The pages of a router: probes, metrics, the API under `/api/v1/`, and the dashboard.
 
 The law: every request passes one access check (`api.access`), and a page that is not listed there needs the admin
-token. The server of the public port relays requests for pages over a Unix socket. Errors of the API are JSON, other
-errors are one line of text.
+token. A request that is signed with the token counts there as one that shows it. The server of the public port relays
+requests for pages over a Unix socket. Errors of the API are JSON, other errors are one line of text.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from hashlib import sha256
 
 from aiohttp import web
 from pydantic import SecretStr
@@ -18,6 +19,7 @@ from pydantic import SecretStr
 from .api.access import Access
 from .api.routes import need_of
 from .api.serve import Api, in_json
+from .api.signature import PROOF, Signatures
 from .api.sources import Sources
 from .dashboard import Dashboard, assets
 from .http.request_reader import MAX_LINE
@@ -91,9 +93,10 @@ class _Pages:
         self._sources = sources
         shown = token.get_secret_value() if token is not None else None
         self._access = Access(shown, sources.credential, sources.playground)
+        self._signatures = Signatures([shown] if shown else [])
 
     def app(self) -> web.Application:
-        app = web.Application(middlewares=[_plain, self._checked], client_max_size=_MAX_BODY_BYTES)
+        app = web.Application(middlewares=[_plain, self._signed, self._checked], client_max_size=_MAX_BODY_BYTES)
         app[_API_OF] = Api(self._sources, self._access)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -105,6 +108,25 @@ class _Pages:
 
     async def _end(self, app: web.Application) -> None:
         end_streams(app)
+
+    @web.middleware
+    async def _signed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Put the token in place of a signature that was made with it, for the access check. The response gets the
+        proof, but for a stream, which has begun."""
+        shown = request.headers.get("Authorization", "")
+        verified = self._signatures.read(request.method, request.raw_path, shown)
+        if verified is None:
+            return await handler(request)
+        bearer = request.headers.copy()
+        bearer["Authorization"] = f"Bearer {verified.token}"
+        signed, fault = request.clone(headers=bearer), verified.fault
+        if not fault and sha256(await signed.read()).hexdigest() != verified.digest:
+            fault = "this body is another one than was signed"
+        refused = _error(request, 401, f"{fault}; nothing was returned or done") if fault else None
+        response = refused or await _plain(signed, handler)
+        if not response.prepared:
+            response.headers[PROOF] = verified.proof
+        return response
 
     @web.middleware
     async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -15,7 +15,10 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from framehold.cli import main
+from framehold_router.api.signature import PROOF, Signatures
 
+TOKEN = "0123456789abcdef"
+"""The admin token of a fake router."""
 NOW = 1_790_000_000.0
 NODE: dict[str, Any] = {
     "node_id": "n1",
@@ -58,20 +61,24 @@ def problem(severity: str = "harm", **other: Any) -> dict[str, Any]:
 
 
 class Asked(NamedTuple):
-    """One request: its method, path, query, headers (names in lower case) and body."""
+    """One request: its method, path, query, headers (names in lower case) and body. `token`: the one of the fake
+    router's that it was signed with."""
 
     method: str
     path: str
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes = b""
+    token: str | None = None
 
 
 @dataclass
 class FakeRouter:
-    """`says`: the replies (status and body) by `METHOD path`. The last of several is repeated."""
+    """`says`: the replies (status and body) by `METHOD path`. The last of several is repeated. `tokens`: those that it
+    proves to have. `asked`: the requests, but for those for a proof."""
 
     url: str = ""
+    tokens: tuple[str, ...] = (TOKEN,)
     says: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
@@ -84,6 +91,8 @@ class FakeRouter:
         self.say(what, {"error": error}, status=status)
 
     def answer(self, asked: Asked) -> tuple[int, bytes]:
+        if asked.path == "/api/v1/access":
+            return self.says.get("GET access", [(200, b"{}")])[0]
         self.asked.append(asked)
         key = f"{asked.method} {asked.path.removeprefix('/api/v1/')}"
         left = self.says.get(key, [(404, b"no")])
@@ -103,9 +112,14 @@ def fake_router() -> Iterator[FakeRouter]:
             parts = urlsplit(self.path)
             headers = {name.lower(): value for name, value in self.headers.items()}
             sent = self.rfile.read(int(headers.get("content-length", 0)))
-            asked = Asked(self.command, parts.path, dict(parse_qsl(parts.query)), headers, sent)
-            status, body = router.answer(asked)
+            signed = Signatures(router.tokens).read(self.command, self.path, headers.get("authorization", ""))
+            token = None if signed is None else signed.token
+            status, body = router.answer(
+                Asked(self.command, parts.path, dict(parse_qsl(parts.query)), headers, sent, token)
+            )
             self.send_response(status)
+            if signed is not None:
+                self.send_header(PROOF, signed.proof)
             if 300 <= status < 400:
                 self.send_header("Location", body.decode())
             self.end_headers()

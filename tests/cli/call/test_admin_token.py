@@ -1,4 +1,5 @@
-"""The admin token of a shell is for routers of its user's own: no server that is only called gets it."""
+"""The admin token of a shell is for routers of its user's own: no server that is only called is asked with it, and no
+server at all gets it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from tests.node.nodes import KEY, served
 
 pytestmark = pytest.mark.anyio
 TOKEN = "the-admin-token-of-production"
-SHOWN = f"Bearer {TOKEN}"
+PROOF = "/api/v1/access"
+"""What anybody is asked for first: the proof that he has the token, too."""
 
 
 class Stranger:
@@ -26,11 +28,13 @@ class Stranger:
 
     def __init__(self) -> None:
         self.url = ""
-        self.shown: list[str | None] = []
+        self.asked: list[str] = []
+        self.shown: list[str] = []
 
     async def api(self, request: Request) -> JSONResponse:
         """What a router would serve there."""
-        self.shown.append(request.headers.get("authorization"))
+        self.asked.append(request.url.path)
+        self.shown += request.headers.values()
         return JSONResponse({}, 404)
 
 
@@ -58,27 +62,29 @@ async def ran(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
 
 
 @pytest.mark.parametrize(("words", "code"), [(("list",), 0), (("call", "fails"), 1)])
-async def test_the_token_of_the_shell_does_not_go_to_a_server_that_is_named(
+async def test_the_token_of_the_shell_is_not_for_a_server_that_is_named(
     stranger: Stranger, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int
 ) -> None:
-    """With `--api` it goes there, since that names a router."""
+    """With `--api` it signs what is asked there, since that names a router."""
     monkeypatch.setenv("FRAMEHOLD_ADMIN_TOKEN", TOKEN)
     assert await ran(monkeypatch, *words, "--url", stranger.url) == code
-    assert stranger.shown == []
+    assert stranger.asked == []
     assert await ran(monkeypatch, "list", "--url", stranger.url, "--api", stranger.url.removesuffix("/mcp")) == 0
-    assert stranger.shown == [SHOWN]
+    assert stranger.asked == [PROOF] and TOKEN not in repr(stranger.shown)
 
 
-async def test_a_token_that_is_given_goes_where_its_user_says(
+async def test_a_token_that_is_given_is_for_the_server_that_its_user_names(
     stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await ran(monkeypatch, "list", "--url", stranger.url, "--admin-token", TOKEN) == 0
-    assert stranger.shown == [SHOWN]
+    assert stranger.asked == [PROOF] and TOKEN not in repr(stranger.shown)
 
 
-async def test_this_machine_gets_the_token_of_its_settings(stranger: Stranger, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_this_machine_is_asked_with_the_token_of_its_settings(
+    stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A port names a router of this machine."""
     monkeypatch.setenv("FRAMEHOLD_ADMIN_TOKEN", TOKEN)
     port = stranger.url.removesuffix("/mcp").rpartition(":")[2]
     assert await ran(monkeypatch, "list", "--port", port) == 0
-    assert stranger.shown == [SHOWN]
+    assert stranger.asked == [PROOF] and TOKEN not in repr(stranger.shown)

@@ -11,7 +11,7 @@ from framehold.cli.call.cause import Cause, Failed
 from framehold.cli.call.target import Kind, Target
 from framehold.cli.client import local_fleets
 from framehold.cli.client.local_fleets import LocalFleet
-from tests.cli.fake_router import CALL, FakeRouter
+from tests.cli.fake_router import CALL, TOKEN, FakeRouter
 
 BEGAN = 1_790_000_000.0
 ENDED: dict[str, Any] = {
@@ -28,7 +28,6 @@ ENDED: dict[str, Any] = {
     "seconds": 1.0,
 }
 REFUND = Target(Kind.TOOL, "refund")
-TOKEN = "k" * 16
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +62,7 @@ def test_on_this_machine_the_author_s_line_is_shown(router: FakeRouter, folder: 
         "  shop.py:2  raise NoStock('secret text')",
     ]
     [asked] = router.asked
-    assert asked.query["tool"] == "refund" and asked.headers["authorization"] == f"Bearer {TOKEN}"
+    assert asked.query["tool"] == "refund" and asked.token == TOKEN
 
 
 def test_a_line_that_is_not_found_is_left_out(router: FakeRouter, folder: Path) -> None:

@@ -7,33 +7,36 @@ import socket
 import pytest
 
 from framehold.cli.client import local_fleets
-from framehold.cli.client.api import Api
+from framehold.cli.client.api import Api, NoRouter, Unproved
 from framehold.cli.client.local_fleets import LocalFleet
 from framehold_core.errors import ConfigError
-from tests.cli.fake_router import NODE, FakeRouter, Operator, fake_router
+from framehold_router.api.signature import Signatures
+from framehold_router.models.nodes import NodesView
+from tests.cli.fake_router import CALL, NODE, TOKEN, FakeRouter, Operator, fake_router
 
-TOKEN = "0123456789abcdef"
 PORT = 8080
 
 
 def shown(router: FakeRouter) -> str | None:
-    return router.asked[-1].headers.get("authorization")
+    """The token that the last request was signed with."""
+    return router.asked[-1].token
 
 
 def test_a_token_is_given_by_hand_by_the_environment_or_by_the_fleet_beside(
     operator: Operator, router: FakeRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The option comes before the environment, and the environment before the file of a local fleet."""
+    router.tokens = ("k" * 16, "e" * 16, TOKEN)
     operator("nodes")
-    assert shown(router) is None
+    assert shown(router) is None and "authorization" not in router.asked[-1].headers
     local_fleets.keep(LocalFleet(port=int(router.url.rpartition(":")[2]), admin_token="k" * 16))
     operator("nodes")
-    assert shown(router) == f"Bearer {'k' * 16}"
+    assert shown(router) == "k" * 16
     monkeypatch.setenv("FRAMEHOLD_ADMIN_TOKEN", "e" * 16)
     operator("nodes")
-    assert shown(router) == f"Bearer {'e' * 16}"
+    assert shown(router) == "e" * 16
     operator("nodes", "--token", TOKEN)
-    assert shown(router) == f"Bearer {TOKEN}"
+    assert shown(router) == TOKEN
 
 
 def test_a_kept_token_is_for_its_own_port_on_this_machine(operator: Operator) -> None:
@@ -56,8 +59,9 @@ def test_a_refused_token_is_told_and_not_shown(operator: Operator, router: FakeR
     assert result.err == (
         f"framehold: 401: {router.url} wants the admin token; give --token or FRAMEHOLD_ADMIN_TOKEN\n"
     )
-    result = operator("nodes", "--token", TOKEN)
-    assert "refuses this admin token" in result.err and TOKEN not in result.err
+    result = operator("nodes", "--token", "f" * 16)
+    assert f"401: {router.url} does not prove that it has this admin token" in result.err
+    assert "f" * 16 not in result.err
     router.refuse("POST nodes/n1/drain", 401, "no")
     router.say("nodes", {"nodes": [NODE]})
     assert "wants the admin token; nothing was done; give --token" in operator("drain", "n1").err
@@ -68,6 +72,66 @@ def test_a_token_that_can_not_be_sent_is_not_shown(operator: Operator) -> None:
     assert (
         result.code == 2 and result.err.startswith("framehold: --token needs a value") and "hunter2" not in result.err
     )
+
+
+COMMANDS = (
+    *(
+        ("status",),
+        ("nodes",),
+        ("ring",),
+        ("capacity",),
+        ("leases",),
+        ("calls",),
+        ("lease", CALL),
+        ("journal", CALL[:8]),
+    ),
+    *(("cancel", CALL, "-y"), ("evict", CALL, "-y"), ("drain", "n1"), ("pause", "book", "-y"), ("resume", "book")),
+    ("call", "book", "--prove"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_who_does_not_prove_the_token_is_asked_for_nothing(
+    command: tuple[str, ...], operator: Operator, router: FakeRouter
+) -> None:
+    """Somebody else who listens there gets neither the token nor what the user wants to know or do, and nothing that he
+    says is shown. One line says what was not done."""
+    router.tokens = ("f" * 16,)
+    router.say("nodes", {"nodes": [{**NODE, "node_id": "a-lie"}]})
+    options = ("--admin-token", TOKEN, "--api", router.url) if command[0] == "call" else ("--token", TOKEN)
+    result = operator(*command, *options)
+    assert result.code != 0 and router.asked == []
+    assert "does not prove that it has this admin token" in result.err and "a-lie" not in result.err + result.out
+    assert result.err.count("\n") == 1
+    assert "the token was not sent, and nothing was asked or done; give the token of that router" in result.err
+
+
+def test_the_token_is_in_no_request(operator: Operator, router: FakeRouter) -> None:
+    """Not even where the router has proved that it has it."""
+    assert operator("nodes", "--token", TOKEN).code == 0
+    assert {one.token for one in router.asked} == {TOKEN}
+    assert TOKEN not in repr([one.headers for one in router.asked])
+
+
+def test_an_answer_that_is_not_proved_is_not_shown(router: FakeRouter) -> None:
+    """Each one is, and not only the first: another process may have taken the port."""
+    with Api(router.url, TOKEN) as api:
+        assert api.get("nodes", NodesView).view.nodes
+        router.tokens = ()
+        with pytest.raises(Unproved, match="its answer is not believed"):
+            api.get("nodes", NodesView)
+        router.say("nodes", b"a gateway", status=502)
+        with pytest.raises(NoRouter, match="answers 502: no router of this release"):
+            api.get("nodes", NodesView)
+
+
+def test_the_router_may_be_below_a_path(router: FakeRouter) -> None:
+    """A proxy takes the path away, and the router never gets it."""
+    with Api(f"{router.url}/fleet/mcp", TOKEN) as api:
+        assert api.url == f"{router.url}/fleet"
+        signed = api._signed(api._http.build_request("GET", f"{api.url}/api/v1/nodes", params={"a": "b/c d"}))
+    assert signed is not None
+    assert Signatures([TOKEN]).read("GET", "/api/v1/nodes?a=b%2Fc+d", signed.authorization) is not None
 
 
 def test_a_token_is_not_carried_elsewhere(operator: Operator, router: FakeRouter) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import typer
 
-from tests.cli.fake_router import CALL, LEASE, NODE, FakeRouter, Operator
+from tests.cli.fake_router import CALL, LEASE, NODE, TOKEN, FakeRouter, Operator
 
-TOKEN = "0123456789abcdef"
 GIVEN = ("--token", TOKEN)
 
 
@@ -30,12 +29,12 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("action", ["cancel", "evict"])
 def test_a_script_is_not_asked(action: str, operator: Operator, router: FakeRouter) -> None:
-    """A call is named by its whole id or by a prefix of it. The admin token is sent as a Bearer token."""
+    """A call is named by its whole id or by a prefix of it. The request is signed with the admin token."""
     router.say("leases", {"items": [LEASE], "total": 1})
     router.say(f"POST leases/{CALL}/{action}", {"done": "it was done\x1b[2J"})
     for name, found in ((CALL, ""), ("0123", f"it is found by its whole id: framehold lease {CALL}\n")):
         assert operator(action, name, *GIVEN) == (0, f"it was done\\x1b[2J\n{found}", "")
-        assert router.asked[-1].headers["authorization"] == f"Bearer {TOKEN}"
+        assert router.asked[-1].token == TOKEN
 
 
 @pytest.mark.parametrize(("answer", "code", "sent"), [(True, 0, 1), (False, 1, 0)])
@@ -75,7 +74,7 @@ def test_a_tool_is_paused_and_resumed(operator: Operator, router: FakeRouter) ->
     assert operator("pause", "a/b", "--why", "it bills twice", *GIVEN) == (0, "tool a/b is paused\n", "")
     assert operator("resume", "a/b", *GIVEN) == (0, "tool a/b takes calls again\n", "")
     assert [json.loads(one.body) for one in router.asked] == [{"tool": "a/b", "why": "it bills twice"}, {"tool": "a/b"}]
-    assert all(one.headers["authorization"] == f"Bearer {TOKEN}" for one in router.asked)
+    assert all(one.token == TOKEN for one in router.asked)
     router.refuse("POST tools/resume", 404, "tool a/b is not paused; nothing was done")
     assert operator("resume", "a/b", *GIVEN) == (1, "", "framehold: 404: tool a/b is not paused; nothing was done\n")
 

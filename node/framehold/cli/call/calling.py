@@ -34,8 +34,8 @@ AdminToken = Annotated[
     str | None,
     typer.Option(
         envvar="FRAMEHOLD_ADMIN_TOKEN",
-        help="For what the router tells of the server; that of a framehold up on this machine is found without. From "
-        "the variable it goes to --api, or to this machine, and never to --url.",
+        help="For what the router tells of the server; that of a framehold up on this machine is found without. That "
+        "of the variable is for --api, or for this machine, and never for --url.",
     ),
 ]
 RouterUrl = Annotated[
@@ -88,8 +88,8 @@ def call(
 
 
 def _for_api(context: typer.Context, admin_token: str | None, url: str | None, router: str | None) -> str | None:
-    """The admin token for the API. `url` names a server to call, which may be somebody else's: what the shell has for
-    routers of the user's own is not sent there."""
+    """The admin token for the API. `url` names a server to call, which may be somebody else's: it is asked nothing
+    with what the shell has for routers of the user's own."""
     # By its name: Typer has an enum of its own in place of click's.
     source = context.get_parameter_source("admin_token")
     is_variable = source is not None and source.name == "ENVIRONMENT"

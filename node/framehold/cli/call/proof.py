@@ -37,12 +37,12 @@ def ready(api: Api) -> None:
     """Check that the router's API can be read, before the tool is called.
 
     Raises:
-        ConfigError: no router answers, or the admin token is missing or wrong.
+        ConfigError: no router answers, the admin token is missing, or the router does not prove that it has it.
     """
     try:
         api.get("nodes", NodesView)
     except Refused as error:
-        if error.status != _UNAUTHORIZED:
+        if error.status != _UNAUTHORIZED or api.has_token:
             raise
         text = f"{api.url} wants its admin token for --prove; nothing was called; set FRAMEHOLD_ADMIN_TOKEN"
         raise ConfigError(text) from None

@@ -1,7 +1,9 @@
 """The client of a router's API, for the commands of operators.
 
-The law: the admin token is sent only to the address that the user named, in a header, and is never shown. A response
-that is not one of this API ends the command with one line that says what was not done and what to do.
+The law: the admin token is never sent and never shown. Requests are signed with it (`framehold_router.api.signature`),
+and the router shows that it has the token too, before it is asked for anything and with each response. A response that
+is not one of this API, or not one of a router with that token, ends the command with one line that says what was not
+done and what to do.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from framehold_core.errors import ConfigError
+from framehold_router.api import signature
 from framehold_router.models.calls import LeasesView
 from framehold_router.models.nodes import DoneView, ErrorView
 
 from . import addresses, local_fleets
-from .credentials import Credentials
+from .credentials import sendable
 
 _TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
 _MAX_PAGE = 1000
@@ -35,6 +38,18 @@ class Refused(ConfigError):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
+
+
+class Unproved(Refused):
+    """Who answers at the address does not show that it has the admin token."""
+
+    def __init__(self, url: str, undone: str) -> None:
+        super().__init__(
+            401,
+            f"401: {url} does not prove that it has this admin token: it has another one or none, or somebody else "
+            f"listens there; the token was not sent, and {undone}; give the token of that router, none if it has none, "
+            f"or {addresses.OTHER}",
+        )
 
 
 class NoRouter(ConfigError):
@@ -71,12 +86,12 @@ class Api:
         if not fits:
             raise ConfigError(f"{url} is no address; name one as --url http://127.0.0.1:8080")
         token = token or local_fleets.admin_token(self.url)
-        self.has_token = token is not None
+        self._token = None if token is None else sendable(token.strip(), "--token")
+        self._is_proved = token is None
         local = parts.hostname in local_fleets.LOCAL
         self._http = httpx2.Client(
             # To read the certificates of all authorities takes 40 ms, and nothing here would look at them.
             verify=not local or parts.scheme != "http",
-            headers=dict(Credentials.of((), token).headers),
             timeout=_TIMEOUT,
             # Requests to this machine don't go through a proxy.
             trust_env=not local,
@@ -87,6 +102,11 @@ class Api:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
+
+    @property
+    def has_token(self) -> bool:
+        """Whether requests are signed with an admin token."""
+        return self._token is not None
 
     def close(self) -> None:
         """Close the connections."""
@@ -124,13 +144,12 @@ class Api:
     ) -> Answer[View]:
         where = f"{self.url}/api/v1/{what}"
         undone = "; nothing was done" if method == "POST" else ""
-        try:
-            response = self._http.request(method, where, params=query, json=body)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise self._no_response_error(error, method) from None
-        if response.status_code == httpx2.codes.UNAUTHORIZED:
-            how = "refuses this admin token" if self.has_token else "wants the admin token"
-            raise Refused(401, f"401: {self.url} {how}{undone}; {_TOKEN_HINT}")
+        if not self._is_proved:
+            self._send("GET", f"{self.url}/api/v1/access", undone="nothing was asked or done")
+            self._is_proved = True
+        response = self._send(method, where, query, body)
+        if response.status_code == httpx2.codes.UNAUTHORIZED and not self.has_token:
+            raise Refused(401, f"401: {self.url} wants the admin token{undone}; {_TOKEN_HINT}")
         if not response.is_success:
             raise _refusal(response, where, undone)
         try:
@@ -141,6 +160,38 @@ class Api:
             raise NoRouter(
                 f"{where} is no router's of this release: its answer can't be read; {addresses.OTHER}"
             ) from None
+
+    def _send(
+        self,
+        method: str,
+        where: str,
+        query: dict[str, str] | None = None,
+        body: dict[str, str] | None = None,
+        undone: str = "its answer is not believed",
+    ) -> httpx2.Response:
+        """Send a request, signed if there is a token: then the response has the router's proof. `undone`: what was not
+        done if it has none."""
+        try:
+            request = self._http.build_request(method, where, params=query, json=body)
+            signed = self._signed(request)
+            response = self._http.send(request)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise self._no_response_error(error, method) from None
+        if signed is None or response.headers.get(signature.PROOF) == signed.proof:
+            return response
+        if response.is_success or response.status_code == httpx2.codes.UNAUTHORIZED:
+            raise Unproved(self.url, undone)
+        # A gateway's, or that of another server.
+        raise NoRouter(f"{where} answers {response.status_code}: no router of this release; {addresses.OTHER}")
+
+    def _signed(self, request: httpx2.Request) -> signature.Signed | None:
+        if self._token is None:
+            return None
+        # What stands before the API in the address is of a proxy, and the router does not get it.
+        target = request.url.raw_path.decode().removeprefix(urlsplit(self.url).path)
+        signed = signature.sign(self._token, request.method, target, request.content)
+        request.headers["Authorization"] = signed.authorization
+        return signed
 
     def _no_response_error(self, error: Exception, method: str) -> ConfigError:
         why = str(error) or type(error).__name__

@@ -50,9 +50,18 @@ class Credentials:
         return ""
 
 
+def sendable(value: str, option: str) -> str:
+    """A value that a header can have, as it is given.
+
+    Raises:
+        ConfigError: no header can have it.
+    """
+    if not value or not value.isascii() or not value.isprintable():
+        raise ConfigError(f"{option} needs a value of printable ASCII characters; nothing was called")
+    return value
+
+
 def _add(found: dict[str, str], name: str, value: str, option: str) -> None:
     if name in found:
         raise ConfigError(f"the header {name} is given twice; nothing was called")
-    if not value or not value.isascii() or not value.isprintable():
-        raise ConfigError(f"{option} needs a value of printable ASCII characters; nothing was called")
-    found[name] = value
+    found[name] = sendable(value, option)

@@ -30,7 +30,8 @@ def check(url: str, token: str | None, access: Access) -> list[Finding]:
             nodes = api.get("nodes", NodesView).view.nodes
         except Refused as refused:
             if refused.status == 401:
-                says = "the router refuses this one" if api.has_token else "the router wants one, and none was given"
+                wants = "the router wants one, and none was given"
+                says = "who answers does not prove that it has this one" if api.has_token else wants
                 return [fail("admin token", says, "give --token or FRAMEHOLD_ADMIN_TOKEN; checks of its nodes need it")]
             return [fail("fleet", str(refused), "look at the router's log")]
         except ConfigError as error:

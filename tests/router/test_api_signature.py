@@ -1,0 +1,149 @@
+"""Signed requests: what a signature opens, and what it proves to whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+from yarl import URL
+
+from framehold_router.api.access import Need
+from framehold_router.api.routes import BASE
+from framehold_router.api.signature import PROOF, WINDOW, Signatures, Signed, sign
+from framehold_router.pages import pages, serve_pages
+from tests.router.cast import Cast, Client, saying
+from tests.router.test_api_access import CALL, IDS, LISTED, TOKEN, WAYS
+
+pytestmark = pytest.mark.anyio
+
+OTHER = "battery-staple-correct-horse"
+NOW = 1_790_000_000.0
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def client() -> AsyncIterator[Client]:
+    """The pages of a router with the token."""
+    async with AsyncExitStack() as stack:
+        cast = Cast(stack)
+        cast.token = TOKEN
+        yield await cast.client()
+
+
+class Seen(NamedTuple):
+    """A response: its status, its error, and what proves the router."""
+
+    status: int
+    error: str
+    proof: str | None
+
+
+async def sent(client: Client, way: tuple[str, str], signed: Signed, body: bytes = b"") -> Seen:
+    headers = {"Authorization": signed.authorization, "Content-Type": "application/json"}
+    async with client.request(*way, data=body, headers=headers) as response:
+        text = "" if response.content_type == "text/event-stream" else await response.text()
+        return Seen(response.status, text, response.headers.get(PROOF))
+
+
+def asked_for(way: tuple[str, str]) -> tuple[tuple[str, str], bytes]:
+    """A request of one of the routes."""
+    method, path = way
+    body = json.dumps({"token": "t"}).encode() if path.endswith("/lookup") else b""
+    return (method, path.format(node_id="a", call_id=CALL, page="nodes", path="app.js")), body
+
+
+@pytest.mark.parametrize("way", WAYS, ids=IDS)
+async def test_a_signature_opens_what_the_token_opens(client: Client, way: tuple[str, str]) -> None:
+    """And its response has the router's proof. A signature by another token opens nothing, and gets no proof: whoever
+    lacks the token learns nothing that it could be guessed by."""
+    asked, body = asked_for(way)
+    right, wrong = sign(TOKEN, *asked, body), sign(OTHER, *asked, body)
+    found = await sent(client, asked, right, body)
+    assert found.status not in (401, 403)
+    assert found.proof == (None if way[1] == f"{BASE}stream" else right.proof)
+    refused = await sent(client, asked, wrong, body)
+    assert refused.proof is None and (refused.status == 401) is (LISTED[way] is not Need.OPEN)
+
+
+async def test_a_signature_is_for_one_request(client: Client) -> None:
+    """Whoever has read it can't do another thing with it, nor the same one again."""
+    drain, leave = ("POST", f"{BASE}nodes/a/drain"), ("POST", f"{BASE}nodes/b/drain")
+    for way, body in ((leave, b""), (("GET", f"{BASE}nodes"), b""), (("POST", f"{drain[1]}?x=1"), b""), (drain, b"{}")):
+        found = await sent(client, way, sign(TOKEN, *drain, b""), body)
+        assert found.status == 401, way
+    signed = sign(TOKEN, *drain, b"")
+    assert (await sent(client, drain, signed)).status == 404, "there is no such node"
+    again = await sent(client, drain, signed)
+    assert again.status == 401 and "was taken before; nothing was returned or done" in again.error
+
+
+@pytest.mark.parametrize("ahead", [WINDOW + 1, -WINDOW - 1])
+async def test_clocks_that_differ_are_told_to_who_has_the_token(ahead: float) -> None:
+    signed = sign(TOKEN, "GET", "/", b"")
+    at = float(signed.authorization.partition(" ")[2].partition(".")[0])
+    verified = Signatures([TOKEN], lambda: at + ahead).read("GET", "/", signed.authorization)
+    assert verified is not None and "clocks of client and router differ" in verified.fault
+    assert Signatures([OTHER], lambda: at + ahead).read("GET", "/", signed.authorization) is None
+
+
+def test_a_signature_is_known_for_as_long_as_it_is_good() -> None:
+    """Then it is forgotten, so that they don't pile up."""
+    now = float(sign(TOKEN, "GET", "/", b"").authorization.partition(" ")[2].partition(".")[0])
+    clock = [now - WINDOW]
+    signatures = Signatures([OTHER, TOKEN], lambda: clock[0])
+    signed = [sign(TOKEN, "GET", f"/{number}", b"") for number in range(20)]
+    faults = []
+    for moment in (now - WINDOW + 1, now, now + WINDOW):
+        clock[0] = moment
+        for number, one in enumerate(signed):
+            verified = signatures.read("GET", f"/{number}", one.authorization)
+            assert verified is not None
+            faults.append(verified.fault)
+    assert not any(faults[:20]) and all("before" in fault for fault in faults[20:])
+    clock[0] = now + 3 * WINDOW
+    signatures.read("GET", "/", sign(TOKEN, "GET", "/", b"").authorization)
+    assert len(signatures._taken) <= len(signed), "none of this test is taken any more"
+
+
+@pytest.mark.parametrize("text", ["", ".", "...", "x.y.z.s", "1.2.3", "1.2.3.4.5", "\u0661.n.d.s", "1.\udcff.d.s"])
+def test_no_text_is_taken_for_a_signature(text: str) -> None:
+    """Nor does one raise."""
+    for scheme in ("Framehold ", "Framehold", "", "Bearer "):
+        assert Signatures([TOKEN]).read("GET", "/", scheme + text) is None
+
+
+def test_where_no_token_is_set_nothing_is_proved() -> None:
+    for token in ("", TOKEN):
+        assert Signatures([]).read("GET", "/", sign(token, "GET", "/", b"").authorization) is None
+
+
+async def test_the_body_is_the_one_that_was_signed(client: Client) -> None:
+    way = ("POST", f"{BASE}tools/pause")
+    said, other = (json.dumps({"tool": tool}).encode() for tool in ("mine", "yours"))
+    found = await sent(client, way, sign(TOKEN, *way, said), other)
+    assert found.status == 401 and "another one than was signed; nothing was returned or done" in found.error
+
+
+async def test_it_goes_through_the_socket_of_the_pages(tmp_path: Path) -> None:
+    """Percent-encoded names too: the target is signed as it is sent."""
+    async with AsyncExitStack() as stack:
+        cast = Cast(stack)
+        app = pages(await cast.sources(), SecretStr(TOKEN), saying(""))
+        await stack.enter_async_context(serve_pages(app, str(tmp_path / "s"), 8192))
+        connector = aiohttp.UnixConnector(path=str(tmp_path / "s"))
+        http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        target = f"{BASE}leases?tool=a%2Fb&limit=3"
+        signed = sign(TOKEN, "GET", target, b"")
+        headers = {"Authorization": signed.authorization}
+        async with http.get(URL(f"http://x{target}", encoded=True), headers=headers) as response:
+            assert (response.status, response.headers[PROOF]) == (200, signed.proof)
