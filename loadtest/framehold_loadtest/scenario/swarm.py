@@ -69,5 +69,6 @@ def command(folder: Path, url: str, crowd: Crowd) -> list[str]:
     words += ["--csv", str(folder / "locust"), "--csv-full-history", "--html", str(folder / "locust.html")]
     words += ["--json-file", str(folder / "locust"), "--stop-timeout", f"{STOP_SECONDS}s", "--loglevel", "WARNING"]
     words += ["--web-host", "127.0.0.1", "--web-port", str(crowd.ui)] if crowd.ui else ["--headless", "--only-summary"]
-    words += ["--processes", str(crowd.workers)] if crowd.workers else []
+    # Its port for workers is open to all networks, if nothing else is said.
+    words += ["--processes", str(crowd.workers), "--master-bind-host", "127.0.0.1"] if crowd.workers else []
     return python("locust", *words)

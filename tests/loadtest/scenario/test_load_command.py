@@ -50,10 +50,14 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert (refused.exit_code, "pip install 'framehold[load]'" in refused.output) == (2, True)
 
 
+HERE = ["--master-bind-host", "127.0.0.1"]
+"""Where locust listens for its workers."""
+
+
 def test_locust_is_told_all_of_it(tmp_path: Path) -> None:
-    """Its files, its time to stop in, and its page or none."""
+    """Its files, its time to stop in, and its page or none. Its ports are for this machine alone."""
     result = command(tmp_path, "http://127.0.0.1:1", Crowd("kill", users=7, seconds=9.0, workers=2))
-    for pair in (["--host", "http://127.0.0.1:1"], ["--callers", "7"], ["--seconds", "9"], ["--processes", "2"]):
+    for pair in (["--host", "http://127.0.0.1:1"], ["--callers", "7"], ["--seconds", "9"], ["--processes", "2"], HERE):
         assert " ".join(pair) in " ".join(result)
     assert {"--headless", "--csv-full-history", "--html", "--json-file", "--stop-timeout"} <= set(result)
     shown = command(tmp_path, "http://127.0.0.1:1", Crowd("kill", ui=8089))
