@@ -9,7 +9,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -116,6 +116,21 @@ def copies_for_children(tree: ast.Module) -> set[ast.AST]:
     return found
 
 
+def certificates_are_checked(source: Source) -> Iterator[str]:
+    """ruff knows other clients, and neither httpx2 nor aiohttp."""
+    switches = {"verify", "ssl", "check_hostname"}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.keyword):
+            off = node.arg in switches and ast.unparse(node.value) == "False"
+        elif isinstance(node, ast.Assign):
+            off = bool(switches.intersection(dotted(each).rpartition(".")[2] for each in node.targets))
+            off = off and ast.unparse(node.value) == "False"
+        else:
+            off = isinstance(node, ast.Attribute | ast.Name) and dotted(node).endswith("CERT_NONE")
+        if off and isinstance(node, ast.keyword | ast.stmt | ast.expr):
+            yield f"{source.path}:{node.lineno}: takes any certificate"
+
+
 def files_are_short(source: Source) -> Iterator[str]:
     lines = len(source.text.splitlines())
     if lines >= FILE_LINES:
@@ -153,6 +168,7 @@ def dotted(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+@cache  # with each file's tree
 def sources() -> list[Source]:
     return [
         Source(path.relative_to(folder), path.read_text(encoding="utf-8"))
@@ -164,6 +180,7 @@ def sources() -> list[Source]:
 RULES: list[Rule] = [
     core_is_pure,
     settings_in_config,
+    certificates_are_checked,
     files_are_short,
     functions_are_short,
 ]
@@ -200,6 +217,10 @@ BAD: list[tuple[Rule, str, str]] = [
     (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ['A']"),
     (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ.get('A')"),
     (settings_in_config, "framehold/cli/up.py", "import os\nx = 'A' in os.environ"),
+    (certificates_are_checked, "framehold/a.py", "httpx2.AsyncClient(verify=False)"),
+    (certificates_are_checked, "framehold/a.py", "await session.get(url, ssl=False)"),
+    (certificates_are_checked, "framehold/a.py", "context.check_hostname = False"),
+    (certificates_are_checked, "framehold/a.py", "context.verify_mode = ssl.CERT_NONE"),
     (files_are_short, "framehold/a.py", "x = 1\n" * FILE_LINES),
     (functions_are_short, "framehold/a.py", LONG),
     (functions_are_short, "framehold/a.py", "class A:\n    async " + LONG.replace("\n", "\n    ").rstrip()),
@@ -214,6 +235,7 @@ GOOD: list[tuple[Rule, str, str]] = [
     (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ | {'A': '1'}\nos.environ['A'] = '1'"),
     (settings_in_config, "framehold/cli.py", "import os\nx = dict(os.environ)\ny = os.environ.copy()"),
     (settings_in_config, "framehold/a.py", "x = request.environ['A']"),
+    (certificates_are_checked, "framehold/a.py", "httpx2.Client(verify=not local)\nget(url, ssl=context, verify=True)"),
     (files_are_short, "framehold/a.py", "x = 1\n" * (FILE_LINES - 1)),
     (functions_are_short, "framehold/a.py", LONG.replace("    x = 1\n", "", 1)),
     (functions_are_short, "framehold/a.py", LONG.replace("x = 1", "'''One.\n\n    Two.'''", 1).replace("x = 1", "", 1)),

@@ -26,7 +26,7 @@ from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers.tools import RESTATE_SERVICE
 
 _JOIN_SECONDS = 20.0
-_MEMORY = Path("/dev/shm")
+_MEMORY = Path("/dev/shm")  # noqa: S108  # a private folder is made in it
 _RUN = secrets.token_hex(4)  # a workflow's key serves once, and runs of the load share a server
 
 

@@ -56,7 +56,7 @@ def html(report: Report, pictures: list[Picture]) -> str:
         lstrip_blocks=True,
     )
     templates.filters["inlined"] = _inlined
-    style = Markup(templates.get_template("page.css").render())
+    style = Markup(templates.get_template("page.css").render())  # noqa: S704  # a file of this package
     common = {"report": report, "pictures": {one.name: one for one in pictures}, "style": style, "facts": facts(report)}
     if isinstance(report, Scenario):
         return templates.get_template("scenario.html").render(**common, tables=scenario_tables)

@@ -25,7 +25,7 @@ from .connection import Server, connected
 from .target import listed, prompt_schema
 
 _UNMARKED = "The marks are not known: {}."
-_NO_TOKEN = "they come from the router, which wants its admin token (--admin-token, or --api and FRAMEHOLD_ADMIN_TOKEN)"
+_REFUSED = "they come from the router, which wants its admin token (--admin-token, or --api and FRAMEHOLD_ADMIN_TOKEN)"
 _MAX_TEXT = 80
 """Characters of a description that are shown."""
 
@@ -93,7 +93,7 @@ async def _items(client: Client, field: str) -> list[dict[str, Any]]:
 def _marks(url: str, admin_token: str | None) -> tuple[dict[str, HandlerView], str]:
     """The marks of the handlers by kind and name, as in `tool "book"`; and why they are not known, if they aren't."""
     if not admin_token and local_fleets.at(url) is None:
-        return {}, _NO_TOKEN
+        return {}, _REFUSED
     try:
         with Api(addresses.base(url), admin_token) as api:
             nodes = api.get("nodes", NodesView).view.nodes

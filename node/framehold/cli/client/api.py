@@ -29,7 +29,7 @@ _TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
 _MAX_PAGE = 1000
 """The most calls that the router puts on a page."""
 View = TypeVar("View", bound=BaseModel)
-_TOKEN_HINT = "give --token or FRAMEHOLD_ADMIN_TOKEN"
+_HINT = "give --token or FRAMEHOLD_ADMIN_TOKEN"
 
 
 class Refused(ConfigError):
@@ -77,7 +77,7 @@ class Api:
     def __init__(self, url: str, token: str | None = None) -> None:
         self.url = addresses.base(url)
         if "@" in self.url:
-            raise ConfigError(f"--url must not hold a user or a password; nothing was asked; {_TOKEN_HINT}")
+            raise ConfigError(f"--url must not hold a user or a password; nothing was asked; {_HINT}")
         try:
             parts = urlsplit(self.url)
             fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -149,7 +149,7 @@ class Api:
             self._is_proved = True
         response = self._send(method, where, query, body)
         if response.status_code == httpx2.codes.UNAUTHORIZED and not self.has_token:
-            raise Refused(401, f"401: {self.url} wants the admin token{undone}; {_TOKEN_HINT}")
+            raise Refused(401, f"401: {self.url} wants the admin token{undone}; {_HINT}")
         if not response.is_success:
             raise _refusal(response, where, undone)
         try:

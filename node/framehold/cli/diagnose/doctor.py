@@ -29,7 +29,7 @@ from ..show.sheet import show
 from . import fleet_health
 from .fleet_health import Access
 
-_WILDCARD = ("0.0.0.0", "::", "*", "")
+_WILDCARD = ("0.0.0.0", "::", "*", "")  # noqa: S104  # compared with, not bound
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LATEST_TESTED = (3, 13)
 _SURVEY_TIMEOUT = 5.0

@@ -70,7 +70,7 @@ def listen(host: str, port: int, named: str = "--port") -> socket.socket:
 
 def url_of(host: str, listening: socket.socket) -> str:
     """The URL by which other processes reach a listening socket. For a wildcard `host` it has this machine's name."""
-    if host in ("0.0.0.0", "::", ""):
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104  # compared with, not bound
         host = socket.gethostname()
     return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
