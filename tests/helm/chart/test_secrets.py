@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,8 +65,9 @@ def test_the_password_in_the_stores_url_is_the_one_that_the_store_wants(at: Clus
     Release(at).install({})
     held = _data(at, "fleet-framehold-store")
     # By the Service's own name: in its namespace it is found whatever the cluster calls its services.
-    assert held["url"] == f"redis://:{held['password']}@fleet-framehold-store:6379/0"
-    assert f"requirepass {held['password']}\n" in held["valkey.conf"]
+    assert held["url"] == f"redis://framehold:{held['password']}@fleet-framehold-store:6379/0"
+    shown = hashlib.sha256(held["password"].encode()).hexdigest()
+    assert f"user framehold on #{shown} " in held["valkey.conf"] and "user default off\n" in held["valkey.conf"]
     assert "maxmemory-policy noeviction\n" in held["valkey.conf"] and "appendonly yes\n" in held["valkey.conf"]
     assert "hash-max-listpack-value 4096\n" in held["valkey.conf"]
 

@@ -48,7 +48,7 @@ url: {{ .Values.store.url | b64enc }}
 {{- $name := include "framehold.storeSecret" . -}}
 {{- $found := include "framehold.found" (dict "root" . "name" $name) | fromYaml -}}
 {{- $password := get $found "password" | b64dec | default (randAlphaNum 40) -}}
-{{- $drawn := dict "password" $password "url" (printf "redis://:%s@%s:6379/0" $password (include "framehold.componentName" (dict "root" . "component" "store"))) "valkey.conf" (include "framehold.store.config" (dict "root" . "password" $password)) -}}
+{{- $drawn := dict "password" $password "url" (printf "redis://framehold:%s@%s:6379/0" $password (include "framehold.componentName" (dict "root" . "component" "store"))) "valkey.conf" (include "framehold.store.config" (dict "root" . "password" $password)) -}}
 {{- $encoded := dict -}}
 {{- range $key, $value := $drawn }}{{ $_ := set $encoded $key ($value | b64enc) }}{{ end -}}
 {{- $_ := set .Values.store "drawn" $encoded -}}

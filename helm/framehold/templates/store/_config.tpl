@@ -4,7 +4,8 @@ outcome of more than 64 bytes a record would take twice the memory, were Redis n
 port 6379
 bind * -::*
 dir /data
-requirepass {{ .password }}
+{{ include "framehold.store.user" . }}
+user default off
 appendonly yes
 appendfsync always
 save ""
@@ -12,3 +13,9 @@ maxmemory {{ include "framehold.written" .root.Values.store.bundled.maxMemory }}
 maxmemory-policy noeviction
 hash-max-listpack-value 4096
 {{ end }}
+
+{{/* The one user, with the rights that docs/fleet.md lists and INFO, by which routers say how full the store is. The server gets no
+more of the password than its hash. */}}
+{{- define "framehold.store.user" -}}
+user framehold on #{{ sha256sum .password }} ~fh:* &fh:* +evalsha +script|load +scan +time +ping +hget +hmget +hgetall +hexists +hset +llen +lrange +rpush +get +mget +set +del +pexpireat +zadd +zrange +zcount +zremrangebyscore +xadd +xtrim +xrange +publish +subscribe +info
+{{- end }}
