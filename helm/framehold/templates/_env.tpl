@@ -25,11 +25,7 @@
 {{- define "framehold.env.fleet" -}}
 {{ include "framehold.env.keys" . }}
 {{- if not .Values.auth.asFiles }}
-{{- with .Values.auth.adminTokenKey }}
-- name: FRAMEHOLD_ADMIN_TOKEN
-  valueFrom:
-    secretKeyRef: {name: {{ include "framehold.authSecret" $ | quote }}, key: {{ . | quote }}}
-{{- end }}
+{{ include "framehold.env.adminToken" . }}
 - name: FRAMEHOLD_STORE_URL
   valueFrom:
     secretKeyRef: {name: {{ include "framehold.storeSecret" . | quote }}, key: {{ include "framehold.storeKey" . | quote }}}
@@ -37,11 +33,28 @@
 {{- include "framehold.settings" (merge (dict "namespace" (include "framehold.namespace" .)) .Values.settings) }}
 {{- end }}
 
-{{/* The keys, as a variable, or the folder of the files that have all secrets. */}}
-{{- define "framehold.env.keys" -}}
-{{- if .Values.auth.asFiles -}}
+{{- define "framehold.env.secretsFolder" -}}
 - name: FRAMEHOLD_SECRETS_DIR
   value: /etc/framehold/secrets
+{{- end }}
+
+{{/* The admin token, if there is one: as a variable, or the folder of the files. */}}
+{{- define "framehold.env.adminToken" -}}
+{{- with .Values.auth.adminTokenKey -}}
+{{- if $.Values.auth.asFiles -}}
+{{ include "framehold.env.secretsFolder" $ }}
+{{- else -}}
+- name: FRAMEHOLD_ADMIN_TOKEN
+  valueFrom:
+    secretKeyRef: {name: {{ include "framehold.authSecret" $ | quote }}, key: {{ . | quote }}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* The keys, as a variable, or the folder of the files. */}}
+{{- define "framehold.env.keys" -}}
+{{- if .Values.auth.asFiles -}}
+{{ include "framehold.env.secretsFolder" . }}
 {{- else -}}
 - name: FRAMEHOLD_KEYS
   valueFrom:

@@ -144,7 +144,8 @@ livenessProbe:
   {{- include "framehold.over" (dict "ours" $liveness "theirs" .livenessProbe) | nindent 2 }}
 {{- end }}
 
-{{/* The volume of secrets, where processes read them from files: `dict "root" $ "store" true`. A file is called as its setting. */}}
+{{/* The volume of secrets, where processes read them from files: `dict "root" $ "holds" (list "keys" "adminToken" "store")`. A file is
+     called as its setting. */}}
 {{- define "framehold.secretsVolume" -}}
 {{- $auth := .root.Values.auth -}}
 {{- if $auth.asFiles }}
@@ -155,11 +156,13 @@ livenessProbe:
       - secret:
           name: {{ include "framehold.authSecret" .root | quote }}
           items:
+            {{- if has "keys" .holds }}
             - {key: {{ $auth.keysKey | quote }}, path: FRAMEHOLD_KEYS}
-            {{- with $auth.adminTokenKey }}
-            - {key: {{ . | quote }}, path: FRAMEHOLD_ADMIN_TOKEN}
             {{- end }}
-      {{- if .store }}
+            {{- if and (has "adminToken" .holds) $auth.adminTokenKey }}
+            - {key: {{ $auth.adminTokenKey | quote }}, path: FRAMEHOLD_ADMIN_TOKEN}
+            {{- end }}
+      {{- if has "store" .holds }}
       - secret:
           name: {{ include "framehold.storeSecret" .root | quote }}
           items:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from mcp.server import MCPServer
@@ -61,12 +62,22 @@ async def ran(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
     return ended.value.code
 
 
+@pytest.fixture(params=["variable", "file"])
+def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A shell that has the token as a variable, or in a file as a pod of the chart has it."""
+    if request.param == "variable":
+        monkeypatch.setenv("FRAMEHOLD_ADMIN_TOKEN", TOKEN)
+    else:
+        (tmp_path / "FRAMEHOLD_ADMIN_TOKEN").write_text(TOKEN)
+        monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("shell")
 @pytest.mark.parametrize(("words", "code"), [(("list",), 0), (("call", "fails"), 1)])
 async def test_the_token_of_the_shell_is_not_for_a_server_that_is_named(
     stranger: Stranger, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int
 ) -> None:
     """With `--api` it signs what is asked there, since that names a router."""
-    monkeypatch.setenv("FRAMEHOLD_ADMIN_TOKEN", TOKEN)
     assert await ran(monkeypatch, *words, "--url", stranger.url) == code
     assert stranger.asked == []
     assert await ran(monkeypatch, "list", "--url", stranger.url, "--api", stranger.url.removesuffix("/mcp")) == 0
@@ -80,11 +91,11 @@ async def test_a_token_that_is_given_is_for_the_server_that_its_user_names(
     assert stranger.asked == [PROOF] and TOKEN not in repr(stranger.shown)
 
 
+@pytest.mark.usefixtures("shell")
 async def test_this_machine_is_asked_with_the_token_of_its_settings(
     stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A port names a router of this machine."""
-    monkeypatch.setenv("FRAMEHOLD_ADMIN_TOKEN", TOKEN)
     port = stranger.url.removesuffix("/mcp").rpartition(":")[2]
     assert await ran(monkeypatch, "list", "--port", port) == 0
     assert stranger.asked == [PROOF] and TOKEN not in repr(stranger.shown)

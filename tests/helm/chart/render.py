@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,19 @@ def ci(kind: str) -> dict[str, Any]:
     """The values of that ci file."""
     read: dict[str, Any] = yaml.safe_load(CI[kind].read_text())
     return read
+
+
+def secrets_of(pod: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """What the containers of a pod's spec are told by Secrets, as variables or as files: name and key of each, by its
+    setting."""
+    sources = [
+        source["secret"] for each in pod.get("volumes", []) for source in each.get("projected", {}).get("sources", [])
+    ]
+    files = {item["path"]: (secret["name"], item["key"]) for secret in sources for item in secret["items"]}
+    containers = [*pod.get("initContainers", []), *pod["containers"]]
+    variables = {each["name"]: each.get("valueFrom", {}) for one in containers for each in one.get("env", [])}
+    refs = {name: value["secretKeyRef"] for name, value in variables.items() if "secretKeyRef" in value}
+    return files | {name: (ref["name"], ref["key"]) for name, ref in refs.items()}
 
 
 def _objects(texts: dict[str, str]) -> Iterator[Object]:

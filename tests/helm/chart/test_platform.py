@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.helm.chart.render import Object, Rendered, ci, render
+from tests.helm.chart.render import Object, Rendered, ci, render, secrets_of
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
 
 pytestmark = pytest.mark.chart
@@ -229,26 +229,50 @@ def test_a_route_carries_more_where_values_say_so() -> None:
     assert clients["timeouts"] == admin["timeouts"] == {"request": "0s"}
 
 
-def test_secrets_are_files_where_platforms_want_that() -> None:
-    """No variable of any container refers to a Secret; each file is named as its setting."""
-    made = render({"auth": {"asFiles": True}, "haproxy": {"enabled": True}})
-    for part, files in (("node", 3), ("router", 3), ("haproxy", 2)):
-        spec = pod(made, part)
-        (volume,) = [each for each in spec["volumes"] if each["name"] == "secrets"]
-        items = [item for source in volume["projected"]["sources"] for item in source["secret"]["items"]]
-        assert [item["path"] for item in items] == [
-            "FRAMEHOLD_KEYS",
-            "FRAMEHOLD_ADMIN_TOKEN",
-            "FRAMEHOLD_STORE_URL",
-        ][:files]
-        readers = [one for one in [*spec["containers"], *spec.get("initContainers", [])] if "env" in one]
-        for container in readers:
-            result = {each["name"]: each for each in container["env"]}
-            assert result["FRAMEHOLD_SECRETS_DIR"]["value"] == "/etc/framehold/secrets"
-            assert not any("secretKeyRef" in str(each) for each in container["env"])
-            mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-            assert mounts["secrets"] == "/etc/framehold/secrets"
-    assert "projected" not in str([pod(render(), part) for part in ("node", "router")])
+_READ = {
+    "node": {"FRAMEHOLD_KEYS", "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_STORE_URL"},
+    "router": {"FRAMEHOLD_KEYS", "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_STORE_URL"},
+    "haproxy": {"FRAMEHOLD_KEYS"},
+    "test": {"FRAMEHOLD_ADMIN_TOKEN"},
+}
+"""The secrets that each part reads, and no more."""
+
+
+def reading(values: dict[str, Any]) -> dict[str, Any]:
+    """The pods of those parts, with HAProxy in front."""
+    made = render({"haproxy": {"enabled": True}, **values})
+    (test,) = made.of("Pod")
+    return {"test": test["spec"], **{part: pod(made, part) for part in ("node", "router", "haproxy")}}
+
+
+def test_secrets_are_files() -> None:
+    """No variable of any container refers to a Secret. Each file is named as its setting. Only its reader has it."""
+    for part, spec in reading({}).items():
+        assert secrets_of(spec).keys() == _READ[part]
+        readers = []
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            variables = {each["name"]: each for each in container.get("env", [])}
+            assert not any("secretKeyRef" in str(each) for each in variables.values())
+            mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+            assert ("secrets" in mounts) == ("FRAMEHOLD_SECRETS_DIR" in variables)
+            if "secrets" in mounts:
+                readers.append(container["name"])
+                assert mounts["secrets"]["readOnly"]
+                assert variables["FRAMEHOLD_SECRETS_DIR"]["value"] == mounts["secrets"]["mountPath"]
+        assert len(readers) == 1
+
+
+def test_secrets_are_variables_where_that_is_wanted() -> None:
+    for part, spec in reading({"auth": {"asFiles": False}}).items():
+        assert secrets_of(spec).keys() == _READ[part]
+        assert "projected" not in str(spec) and "FRAMEHOLD_SECRETS_DIR" not in str(spec)
+
+
+def test_without_an_admin_token_nobody_looks_for_one() -> None:
+    """A folder that is named and not there would keep a process from starting."""
+    for part, spec in reading({"auth": {"adminTokenKey": ""}}).items():
+        assert secrets_of(spec).keys() == _READ[part] - {"FRAMEHOLD_ADMIN_TOKEN"}
+        assert ("FRAMEHOLD_SECRETS_DIR" in str(spec)) == ("projected" in str(spec)) == (part != "test")
 
 
 def test_ways_out_are_limited_to_the_fleet_the_store_and_what_is_listed() -> None:
@@ -307,7 +331,7 @@ def test_kubernetes_takes_all_of_it(release: str) -> None:
         "router": work,
         "haproxy": {"enabled": True, **work},
         "store": {"bundled": store},
-        "auth": {"asFiles": True},
+        "auth": {"asFiles": False},
         "service": {"type": "LoadBalancer", **policies},
         "networkPolicy": {"egress": {"enabled": True}},
         "ingress": {"enabled": True, "hosts": ["a.example.com"], "paths": PATHS},

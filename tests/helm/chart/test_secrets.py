@@ -11,7 +11,7 @@ import helm_python
 import pytest
 
 from tests.helm.chart.cluster import Cluster, cluster
-from tests.helm.chart.render import CHART, CI, ci, render
+from tests.helm.chart.render import CHART, CI, ci, render, secrets_of
 
 pytestmark = pytest.mark.chart
 
@@ -175,9 +175,8 @@ def test_a_secret_of_ones_own_is_used_and_never_written(at: Cluster) -> None:
     release.install(values)
 
     assert "/api/v1/namespaces/prod/secrets/fleet-framehold" not in at.objects
-    env = _env(at.template("statefulsets", "fleet-framehold-node"))
-    assert env["FRAMEHOLD_KEYS"]["valueFrom"]["secretKeyRef"] == {"name": "own", "key": "fh"}
-    assert "FRAMEHOLD_ADMIN_TOKEN" not in env
+    read = secrets_of(at.template("statefulsets", "fleet-framehold-node")["spec"])
+    assert read["FRAMEHOLD_KEYS"] == ("own", "fh") and "FRAMEHOLD_ADMIN_TOKEN" not in read
 
     before = _checksum(at)
     own["data"] = {"fh": "Yg=="}
@@ -185,17 +184,15 @@ def test_a_secret_of_ones_own_is_used_and_never_written(at: Cluster) -> None:
     assert _checksum(at) != before, "a changed Secret of one's own rolled nothing"
 
 
+@pytest.mark.parametrize("as_files", [True, False], ids=["files", "variables"])
 @pytest.mark.parametrize("auth", [{}, {"existingSecret": "own", "keysKey": "fh"}], ids=["generated", "own"])
-def test_all_of_a_fleet_read_the_same_keys(auth: dict[str, str]) -> None:
+def test_all_of_a_fleet_read_the_same_keys(auth: dict[str, str], as_files: bool) -> None:
     """Nodes, routers, and what derives HAProxy's secret: one with others would be a stranger to its fleet, which relays
     hide from clients."""
-    made = render({"auth": auth, "haproxy": {"enabled": True}})
+    made = render({"auth": {**auth, "asFiles": as_files}, "haproxy": {"enabled": True}})
     pods = [each["spec"]["template"]["spec"] for each in made.of("Deployment") + made.of("StatefulSet")]
-    containers = [each for pod in pods for each in [*pod.get("initContainers", []), *pod["containers"]]]
-    read = {each["name"]: _env_of(each)["FRAMEHOLD_KEYS"] for each in containers if "FRAMEHOLD_KEYS" in _env_of(each)}
-    assert read.keys() == {"node", "router", "secret"}
-    wanted = {"name": auth.get("existingSecret", "fleet-framehold"), "key": auth.get("keysKey", "keys")}
-    assert [each["valueFrom"]["secretKeyRef"] for each in read.values()] == [wanted] * 3
+    read = [secrets_of(pod)["FRAMEHOLD_KEYS"] for pod in pods if "FRAMEHOLD_KEYS" in secrets_of(pod)]
+    assert read == [(auth.get("existingSecret", "fleet-framehold"), auth.get("keysKey", "keys"))] * 3
 
 
 def test_autoscaling_keeps_as_many_as_there_are(at: Cluster) -> None:
@@ -216,11 +213,3 @@ def test_no_secret_is_anywhere_but_in_secrets(kind: str) -> None:
     others = "".join(repr(made) for made in rendered.objects if made["kind"] != "Secret") + rendered.notes
     assert [value for value in plain if value in others] == []
     assert [value for value in secrets if value in others] == []
-
-
-def _env(template: dict[str, Any]) -> dict[str, Any]:
-    return _env_of(template["spec"]["containers"][0])
-
-
-def _env_of(container: dict[str, Any]) -> dict[str, Any]:
-    return {each["name"]: each for each in container.get("env", [])}

@@ -29,9 +29,10 @@ def _env(rendered: Rendered, kind: str, name: str) -> dict[str, Any]:
 
 
 def _read(kind: type[Any], env: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The settings of a process that is started with that environment, of what the chart itself says."""
+    """The settings of a process that is started with that environment, of what the chart itself says; without the
+    files of its pod."""
     for name, value in env.items():
-        if value is not None and "$(" not in value:
+        if value is not None and "$(" not in value and name != "FRAMEHOLD_SECRETS_DIR":
             monkeypatch.setenv(name, value)
     return kind()
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from framehold.cli.client import addresses, own_settings
-from tests.helm.chart.render import Object
+from tests.helm.chart.render import Object, secrets_of
 from tests.helm.docs import page, releases
 from tests.node.nodes import NodeProcess, node
 from tests.processes import finished
@@ -38,21 +38,24 @@ async def served(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def _router() -> Object:
-    """The container of a router of the page's trial."""
+    """The pod of a router of the page's trial."""
     install = next(command for command in page.commands() if command.words[:2] == ("helm", "install"))
     made = releases.rendered(releases.values(install)).one("Deployment", f"{page.RELEASE}-router")
-    (container,) = made["spec"]["template"]["spec"]["containers"]
-    found: Object = container
+    found: Object = made["spec"]["template"]["spec"]
     return found
 
 
 def test_what_is_typed_in_a_routers_pod_reaches_that_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ports and its admin token are those that commands without an option take."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    container = _router()
+    pod = _router()
+    (container,) = pod["containers"]
     for variable in container["env"]:
-        secret = variable.get("valueFrom", {}).get("secretKeyRef", {})
-        monkeypatch.setenv(variable["name"], TOKEN if secret.get("key") == "admin-token" else variable.get("value", ""))
+        monkeypatch.setenv(variable["name"], variable["value"])
+    for setting, (_, key) in secrets_of(pod).items():
+        (tmp_path / setting).write_text(TOKEN if key == "admin-token" else "another secret")
+    assert container["env"][0]["name"] == "FRAMEHOLD_SECRETS_DIR"
+    monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", str(tmp_path))
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert addresses.server(None, None) == f"http://127.0.0.1:{ports['http']}/mcp"
     assert addresses.router(None, None) == f"http://127.0.0.1:{ports['admin']}"

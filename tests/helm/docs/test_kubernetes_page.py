@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from framehold.cli.commands import app
+from tests.helm.chart.render import secrets_of
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
 from tests.helm.docs import named, page, releases
 from tests.helm.docs.page import Command
@@ -127,17 +128,13 @@ def test_a_command_of_framehold_that_is_none_would_be_seen(line: str) -> None:
 def test_secrets_that_values_name_are_made_before() -> None:
     made, secrets = releases.standing(len(COMMANDS))
     (pod,) = (each["spec"]["template"]["spec"] for each in made.of("StatefulSet"))
-    wanted = {
-        each["valueFrom"]["secretKeyRef"]["name"] for each in pod["containers"][0]["env"] if "secretKeyRef" in str(each)
-    }
-    wanted |= {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+    read = secrets_of(pod).values()
+    wanted = {name for name, _ in read} | {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
     assert wanted == secrets
     keys = {
         word for command in of("kubectl") for word in re.findall(r"--from-(?:literal|file)=([\w.-]+)", str(command))
     }
-    assert {
-        each["valueFrom"]["secretKeyRef"]["key"] for each in pod["containers"][0]["env"] if "secretKeyRef" in str(each)
-    } <= keys
+    assert read and {key for _, key in read} <= keys
 
 
 def test_a_patch_of_a_secret_is_json_and_changes_a_key_that_is_there() -> None:

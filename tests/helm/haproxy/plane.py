@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 
 from framehold.cli.local.ports import free as free_port
-from tests.helm.chart.render import render
+from tests.helm.chart.render import render, secrets_of
 from tests.node.nodes import KEY
 from tests.processes import Child, until
 
@@ -95,8 +95,13 @@ class HAProxy(Child):
     async def start(self) -> None:
         """Run what comes first, and then HAProxy, until it lives."""
         (first,) = self._spec["initContainers"]
-        assert [variable["name"] for variable in first["env"]] == ["FRAMEHOLD_KEYS"]
-        bare = {"PATH": _PATH, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "FRAMEHOLD_KEYS": KEY}
+        assert [variable["name"] for variable in first["env"]] == ["FRAMEHOLD_SECRETS_DIR"]
+        secrets = self.folder / "secrets"
+        secrets.mkdir(exist_ok=True)
+        for setting in secrets_of(self._spec):
+            (secrets / setting).write_text({"FRAMEHOLD_KEYS": KEY}[setting])
+        python = os.pathsep.join(filter(None, sys.path))
+        bare = {"PATH": _PATH, "PYTHONPATH": python, "FRAMEHOLD_SECRETS_DIR": str(secrets)}
         subprocess.run(self._words(first), env=bare, check=True, timeout=60)
         self.launch()
         await self.until(self._lives, "HAProxy's start")

@@ -88,12 +88,16 @@ def call(
 
 
 def _for_api(context: typer.Context, admin_token: str | None, url: str | None, router: str | None) -> str | None:
-    """The admin token for the API. `url` names a server to call, which may be somebody else's: it is asked nothing
-    with what the shell has for routers of the user's own."""
+    """The admin token for the API: the option's, else that of the settings, which may be in a file. `url` names a
+    server to call, which may be somebody else's: it is asked nothing with what the settings have for routers of the
+    user's own."""
+    from ..client import own_settings
+
     # By its name: Typer has an enum of its own in place of click's.
     source = context.get_parameter_source("admin_token")
-    is_variable = source is not None and source.name == "ENVIRONMENT"
-    return None if is_variable and url is not None and router is None else admin_token
+    if source is not None and source.name == "COMMANDLINE":
+        return admin_token
+    return None if url is not None and router is None else own_settings.admin_token()
 
 
 def _problem(as_json: bool, answers: list[str] | None, prove: bool) -> str:
