@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from release import Refused, places, steps
+from release import Refused, images, places, registry, steps
 from release.changelog import opened
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def main(words: list[str] | None = None, root: Path = ROOT) -> int:
-    """Run the command of `words`; 0 if it was done."""
+def main(words: list[str] | None = None, root: Path = ROOT, ask: Callable[[str], str] = registry.digest) -> int:
+    """Run the command of `words`; 0 if it was done. `ask` gives the digest of an image."""
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     version = commands.add_parser("version", help="write a new version into all files, and open its changelog section")
@@ -23,7 +24,7 @@ def main(words: list[str] | None = None, root: Path = ROOT) -> int:
     chosen = parser.parse_args(words)
     try:
         if chosen.command == "version":
-            set_version(root, chosen.version)
+            set_version(root, chosen.version, ask)
         else:
             steps.make(root)
     except Refused as why:
@@ -32,16 +33,19 @@ def main(words: list[str] | None = None, root: Path = ROOT) -> int:
     return 0
 
 
-def set_version(root: Path, new: str) -> None:
-    """Write the version `new` into all places, and turn the changelog's [Unreleased] into its section.
+def set_version(root: Path, new: str, ask: Callable[[str], str]) -> None:
+    """Write the version `new` into all places and the digests of images behind their tags, and turn the changelog's
+    [Unreleased] into the section of `new`.
 
     Raises:
-        Refused: `new` is no version, or there is nothing to release."""
+        Refused: `new` is no version, there is nothing to release, or a registry does not answer."""
     page = root / "CHANGELOG.md"
     text = opened(page.read_text("utf-8"), new, datetime.now(UTC).date())
-    changed = places.write(root, new)
+    digests = images.asked(root, ask)
+    changed = {*places.write(root, new), *images.FILES, "CHANGELOG.md"}
+    images.write(root, digests)
     page.write_text(text, "utf-8")
-    print(f"wrote {new} into {', '.join([*changed, 'CHANGELOG.md'])}")
+    print(f"wrote {new} into {', '.join(sorted(changed))}")
     print("next: read `git diff`, commit it by a reviewed change, then: make release")
 
 

@@ -1,6 +1,7 @@
 """The steps from a committed version to a tag: each is a command, and nothing is tagged unless all have succeeded.
 
-1. nothing is uncommitted, all places state one version, its changelog section is there, its tag is not
+1. nothing is uncommitted, all places state one version, its changelog section is there, its tag is not, and images of
+   others are named by their digests
 2. both distributions are built, as wheels and as source, into `dist/`
 3. twine checks what an index will show
 4. the wheel is installed alone into a new environment, which must run it; its packages become the list of parts (SBOM)
@@ -19,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from release import Refused, changelog, places
+from release import Refused, changelog, images, places
 
 Run = Callable[[Sequence[str], Path], str]
 """Runs a command in a folder, and returns what it printed."""
@@ -46,6 +47,7 @@ def make(root: Path, run: Run = run) -> None:
         Refused: a step failed; nothing was tagged."""
     version = places.version(root)
     notes = changelog.section((root / "CHANGELOG.md").read_text("utf-8"), version)
+    images.check(root)
     tag = _free_tag(root, version, run)
     dist = root / "dist"
     shutil.rmtree(dist, ignore_errors=True)

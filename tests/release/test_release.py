@@ -3,6 +3,7 @@ every step has succeeded."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from release import Refused, changelog, places, steps
+from release import Refused, changelog, images, places, steps
 from release.__main__ import main
 
 ROOT = Path(__file__).parents[2]
@@ -36,11 +37,21 @@ CHANGELOG = """# Changelog
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of the files that have the version, and a changelog with something unreleased."""
-    for name, _ in places.PLACES:
+    for name in {*(name for name, _ in places.PLACES), *images.FILES}:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
     return tmp_path
+
+
+def digest(image: str) -> str:
+    """Stands in for a registry."""
+    return f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+
+
+def version(tree: Path, new: str) -> int:
+    """`make version` where registries answer."""
+    return main(["version", new], tree, digest)
 
 
 def test_a_section_without_its_heading() -> None:
@@ -81,19 +92,85 @@ def test_no_place_is_left_out() -> None:
 def test_a_new_version_is_written_everywhere(tree: Path) -> None:
     """No file that has the version keeps the old one. A second run finds nothing unreleased."""
     old = places.version(tree)
-    assert main(["version", "7.8.9"], tree) == 0
+    assert version(tree, "7.8.9") == 0
     assert places.version(tree) == "7.8.9"
     assert [name for name, _ in places.PLACES if old in (tree / name).read_text()] == []
     assert "## [7.8.9] - 20" in (tree / "CHANGELOG.md").read_text()
-    assert main(["version", "7.9.0"], tree) == 1
+    assert version(tree, "7.9.0") == 1
     assert places.version(tree) == "7.8.9"
 
 
-@pytest.mark.parametrize("version", ["", "1.2", "v1.2.3", "1.2.3-rc1", "1.2.3 "])
-def test_what_is_no_version_is_not_written(version: str, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["version", version], tree) == 1
+@pytest.mark.parametrize("new", ["", "1.2", "v1.2.3", "1.2.3-rc1", "1.2.3 "])
+def test_what_is_no_version_is_not_written(new: str, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert version(tree, new) == 1
     assert "is no version such as 1.2.3" in capsys.readouterr().err
     assert (tree / "CHANGELOG.md").read_text() == CHANGELOG
+
+
+def test_images_of_others_get_their_digests(tree: Path) -> None:
+    """Wherever a file names one: in values, table and metadata of the chart, in compose.yaml, in Dockerfiles. A later
+    version replaces them. A tag of the installation's own replaces tag and digest."""
+    before = {name: (tree / name).read_text() for name in images.FILES}
+
+    def later(image: str) -> str:
+        return digest(f"{image} later")
+
+    for number, of in enumerate((digest, later)):
+        assert main(["version", f"7.8.{number}"], tree, of) == 0
+        (tree / "CHANGELOG.md").write_text(CHANGELOG)
+        for image, names in images.IMAGES.items():
+            tag = image.partition(":")[2]
+            for name in names:
+                stated = re.findall(rf"{tag}\S*?(?=[`\s])", (tree / name).read_text())
+                assert stated and set(stated) == {f"{tag}@{of(image)}"}, name
+        images.check(tree)
+    assert "ARG BASE=python:3.11-slim-bookworm@sha256:" in (tree / "node/Dockerfile").read_text()
+    lines = {name: len(text.splitlines()) for name, text in before.items()}
+    assert {name: len((tree / name).read_text().splitlines()) for name in images.FILES} == lines
+
+
+def test_each_image_of_others_is_known() -> None:
+    """What the chart, compose.yaml and the Dockerfiles name, and nobody here builds."""
+    folders = ("helm/framehold", "node", "router", "loadtest", "images")
+    paths = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in (".yaml", "", ".md")]
+    text = "\n".join(path.read_text("utf-8") for path in [*paths, ROOT / "compose.yaml"] if path.is_file())
+    named = set(re.findall(r"(?m)^\s*-?\s*(?:image:|ARG BASE=|FROM) *([\w./-]+:[\w.-]+)", text))
+    values = (ROOT / "helm/framehold/values.yaml").read_text("utf-8")
+    named |= {":".join(each) for each in re.findall(r"repository: (\S+)\n(?: +#.*\n)* +tag: ([\w.-]+)", values)}
+    assert {image for image in named if not image.startswith("framehold/")} == set(images.IMAGES)
+
+
+def test_without_an_answer_of_the_registry_nothing_is_written(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_text() for path in tree.rglob("*") if path.is_file()}
+
+    def silent(image: str) -> str:
+        if image.startswith("haproxy"):
+            raise Refused(f"no digest of {image}")
+        return digest(image)
+
+    assert main(["version", "7.8.9"], tree, silent) == 1
+    assert "no digest of haproxy:3.2-alpine" in capsys.readouterr().err
+    assert {path: path.read_text() for path in before} == before
+
+
+def test_an_image_that_is_named_otherwise_is_missed(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tag that was changed in one file alone would keep its old digest in the others."""
+    compose = tree / "compose.yaml"
+    compose.write_text(compose.read_text().replace("9.1.2-alpine", "9.2.0-alpine"))
+    assert version(tree, "7.8.9") == 1
+    assert "compose.yaml does not name valkey/valkey:9.1.2-alpine; nothing was written" in capsys.readouterr().err
+    assert "7.8.9" not in (tree / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("name", ["helm/framehold/values.yaml", "router/Dockerfile"])
+def test_without_a_digest_nothing_is_built(name: str, tree: Path) -> None:
+    assert version(tree, "7.8.9") == 0
+    path = tree / name
+    path.write_text(re.sub("@sha256:[0-9a-f]{64}", "", path.read_text()))
+    commands = Commands(tree)
+    with pytest.raises(Refused, match=f"without a digest: .* in {name}.*; nothing was built"):
+        steps.make(tree, commands)
+    assert commands.ran == []
 
 
 def test_places_that_differ_are_named(tree: Path) -> None:
@@ -139,7 +216,7 @@ class Commands:
 
 def test_a_release_is_built_checked_listed_and_tagged(tree: Path) -> None:
     """In this order. The tag's message is the changelog's section."""
-    assert main(["version", "7.8.9"], tree) == 0
+    assert version(tree, "7.8.9") == 0
     commands = Commands(tree)
     steps.make(tree, commands)
     order = ("git status", "git tag --list v7.8.9", "-m build", "-m build", "twine check --strict", "-m venv")
@@ -172,7 +249,7 @@ def test_a_release_is_built_checked_listed_and_tagged(tree: Path) -> None:
     ],
 )
 def test_nothing_is_tagged_unless_each_step_succeeds(how: dict[str, str], why: str, built: bool, tree: Path) -> None:
-    assert main(["version", "7.8.9"], tree) == 0
+    assert version(tree, "7.8.9") == 0
     commands = Commands(tree, **how)
     with pytest.raises(Refused, match=why):
         steps.make(tree, commands)

@@ -82,7 +82,7 @@ class Builder:
             _linked(before.root, place)
             image = Image(**{**vars(before), "root": place, "env": dict(before.env), "labels": dict(before.labels)})
         else:
-            assert stage.base == BASE
+            assert stage.base.partition("@")[0] == BASE
             place.mkdir()
             root.prepare(place)
             image = Image(place)
