@@ -69,6 +69,12 @@ def stale() -> list[str]:
     return [name for name, wanted in requirements().items() if f"# of {digest(wanted)}\n" not in _text(name)]
 
 
+def pins(name: str) -> dict[str, str]:
+    """The version of each package of a lock, by its name."""
+    found = re.findall(r"(?m)^([\w.-]+)==([^ \\\n]+)", _text(name))
+    return {package.replace("_", "-").lower(): version for package, version in found}
+
+
 def _text(name: str) -> str:
     return path(name).read_text(encoding="utf-8") if path(name).exists() else ""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
 
 import pytest
 
 from framehold.cli.local.ports import free
 from release import Refused, registry
+from tests.release.served import Reply, served
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = b'{"manifests": [{"platform": {"architecture": "amd64"}}, {"platform": {"architecture": "arm64"}}]}'
@@ -33,14 +33,14 @@ class Registry:
     token: str = "granted"
     asked: list[str] = field(default_factory=list)
 
-    def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body."""
+    def answer(self, path: str, headers: Message, _: bytes) -> Reply:
+        """What a registry answers."""
         self.asked.append(path)
         if path == f"/token?service=the+registry&scope={SCOPE.replace(':', '%3A').replace('/', '%2F')}":
             return 200, {}, json.dumps({"token": self.token}).encode()
         if path != PATH:
             return 404, {}, b"{}"
-        if not self.open and authorization != "Bearer granted":
+        if not self.open and headers["authorization"] != "Bearer granted":
             wants = f'Bearer realm="{self.url}/token",service="the registry",scope="{SCOPE}"'
             return 401, {"www-authenticate": wants}, b"{}"
         digest = {} if self.digest is None else {"docker-content-digest": self.digest}
@@ -50,26 +50,8 @@ class Registry:
 @pytest.fixture
 def hub() -> Iterator[Registry]:
     made = Registry()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, headers, body = made.answer(self.path, self.headers["authorization"])
-            self.send_response(status)
-            for name, value in {"content-length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with served(made.answer) as made.url:
         yield made
-        server.shutdown()
-        thread.join()
 
 
 def test_a_tag_leads_to_the_digest_of_its_index(hub: Registry) -> None:

@@ -36,7 +36,7 @@ class Stage:
 
     `lanes`: commands that run at the same time. `needs`: tools, by their names in the Makefile. `minutes`: the limit,
     or the share of an open-ended stage, whose commands have `{minutes}` in them. `reads`: what changes its result; a
-    result of `make nightly` is kept until one of these files changes.
+    result of `make nightly` is kept until one of these files changes, but for a stage that asks the world (`asks`).
     """
 
     name: str
@@ -45,6 +45,7 @@ class Stage:
     minutes: float = 10
     reads: tuple[str, ...] = (".",)
     needs_root: bool = False
+    asks: bool = False
 
     @property
     def is_open_ended(self) -> bool:
@@ -126,6 +127,7 @@ NIGHTLY = (
         reads=(*SHIPPED, "loadtest", "tests/loadtest", "tests/sim"),
     ),
     Stage("release", (pytest("-m", "release"),), ("release",)),
+    Stage("audit", (_module("release.audit"),), reads=("images", "tests", "loadtest", "release"), asks=True),
     _other_python("3.12"),
     _other_python("3.13"),
     Stage("conformance-held", (_module("tests.conformance"),), ("npm",), reads=_CONFORMANCE),

@@ -199,6 +199,16 @@ def test_a_night_goes_on_behind_a_failure_and_keeps_what_passed(
     assert Counter(runs.read_text().split()) == {"bad": 3, "good": 3}
 
 
+def test_a_stage_that_asks_the_world_is_played_each_night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its answer changes though nothing here does: the audit of the locks is one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    runs = tmp_path / "runs"
+    asking = stage("audit", f"echo asked >> {runs}", asks=True)
+    assert [played(monkeypatch, ["nightly"], asking) for _ in range(2)] == [0, 0]
+    assert runs.read_text().split() == ["asked"] * 2
+    assert [each.name for each in NIGHTLY if each.asks] == ["audit"]
+
+
 def test_hours_widen_one_open_ended_stage(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -11,14 +11,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from release import locks
+from release.locks import pins
 
 LOCKS = ("build", "runtime", "loadtest")
-
-
-def pins(name: str) -> dict[str, str]:
-    """The version of each package, by its name."""
-    found = re.findall(r"(?m)^([\w.-]+)==([^ \\\n]+)", locks.path(name).read_text(encoding="utf-8"))
-    return {package.replace("_", "-").lower(): version for package, version in found}
 
 
 def test_locks_are_made_of_the_present_requirements() -> None:
