@@ -167,6 +167,12 @@ class RouterSettings(FleetSettings):
 def _folder(path: str) -> str:
     if not os.path.isdir(path):
         raise ConfigError(f"{_SECRETS_DIR} is wrong: {path} is no folder; nothing was started; mount it, or unset it")
+    names = [name for name in sorted(os.listdir(path)) if name.startswith("FRAMEHOLD_")]
+    if closed := ", ".join(name for name in names if not os.access(os.path.join(path, name), os.R_OK)):
+        raise ConfigError(
+            f"{_SECRETS_DIR} is wrong: this process can't read {closed} in {path}; nothing was started; give its user "
+            "or its group the right to (in a pod: fsGroup)"
+        )
     return path
 
 

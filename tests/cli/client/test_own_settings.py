@@ -47,6 +47,15 @@ def test_a_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) ->
         read(Settings)
 
 
+@pytest.mark.parametrize("kind", [Settings, RouterSettings])
+def test_a_file_that_can_not_be_read_is_named(folder: Path, kind: Any) -> None:
+    """As where a pod's group has no right to it. Root, as whom tests may run, can't read a link that leads nowhere."""
+    (folder / "FRAMEHOLD_KEYS").unlink()
+    (folder / "FRAMEHOLD_KEYS").symlink_to("gone")
+    with pytest.raises(ConfigError, match=r"this process can't read FRAMEHOLD_KEYS in .*nothing was started"):
+        read(kind)
+
+
 def test_a_wrong_secret_in_a_file_is_not_shown(folder: Path) -> None:
     (folder / "FRAMEHOLD_KEYS").write_text("short-and-secret")
     with pytest.raises(ConfigError, match="FRAMEHOLD_KEYS is wrong") as refused:
