@@ -135,6 +135,7 @@ NIGHTLY = (
     Stage("conformance-replayed", (_module("tests.conformance", "--way", "replay"),), ("npm",), reads=_CONFORMANCE),
     Stage("suites", (_module("tests.suites"),), minutes=30, reads=(*SHIPPED, "tests/suites", "tests/store")),
     Stage("soak", (_module("tests.fleet.soak", "--times", "1", "--minutes", "{minutes}"),), minutes=20),
+    Stage("memory", (_module("tests.memory"),), minutes=15, reads=(*SHIPPED, "tests/memory"), needs_root=True),
     Stage(
         "fuzz",
         (_module("tests.fuzz", "--minutes", "{minutes}", "--seed", _DAY),),
