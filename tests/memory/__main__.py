@@ -24,6 +24,7 @@ from tests.fleet.fleet import Fleet
 from tests.memory import positions
 from tests.memory.group import NoGroup, group, resident
 from tests.memory.positions import MIB, Row, rows
+from tests.node.nodes import FrameholdProcess
 from tests.processes import Child
 from tests.store.server import RedisServer, running
 from tests.wire import Caller, Reply
@@ -35,6 +36,8 @@ SLACK = 48 * MIB
 SHARE = 256 * MIB
 """Bytes that the values of all requests may take, with what is parked of one that is unmarked."""
 TIMES = 3
+LONGEST = 0.1
+"""Seconds for which one request may keep an event loop from everything else."""
 
 
 @dataclass
@@ -49,6 +52,7 @@ class Seen:
     statuses: Mapping[int, int] = field(default_factory=dict)
     took: list[float] = field(default_factory=list)
     failed: int = 0
+    stood: float = 0.0
 
     def faults(self, row: Row) -> list[str]:
         """Why the row does not hold."""
@@ -59,7 +63,8 @@ class Seen:
                 ("killed for memory", self.kills > 0 or self.ended),
                 (f"took {(self.peak - self.before) // MIB} MiB", self.peak - self.before > most + SLACK),
                 (f"{self.failed} calls of another user failed", self.failed > 0),
-                ("no call of another user was answered", not self.took),
+                ("no call of another user was answered", not (self.took or row.is_one)),
+                (f"the loop stood for {self.stood * 1000:.0f} ms", row.is_one and self.stood > LONGEST),
             )
             if is_so
         ]
@@ -85,9 +90,25 @@ async def _uses(url: str, seen: Seen, ends: asyncio.Event) -> None:
                     raise ValueError(done.text)
                 seen.took.append(time.monotonic() - began)
             except Exception as error:
-                print("   ", type(error).__name__, str(error)[:200], flush=True)
+                if not seen.failed:
+                    print("   ", type(error).__name__, str(error)[:200], flush=True)
                 seen.failed += 1
             await asyncio.sleep(0.02)
+
+
+async def _asks(child: FrameholdProcess, seen: Seen, ends: asyncio.Event) -> None:
+    """How long the process is silent at most: it is asked again as soon as it has answered."""
+    host, port = child.root.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    while not ends.is_set():
+        began = time.monotonic()
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+        await reader.readexactly(length)
+        seen.stood = max(seen.stood, time.monotonic() - began)
+        await asyncio.sleep(0.002)
+    writer.close()
 
 
 async def _watches(child: Child, seen: Seen, ends: asyncio.Event) -> None:
@@ -115,7 +136,7 @@ async def play(name: str, row: Row, folder: Path, redis: RedisServer) -> Seen:
     try:
         await made.add_nodes("node")
         router = await made.add_router()
-        child: Child = router if row.at == "router" else made.nodes["node"]
+        child: FrameholdProcess = router if row.at == "router" else made.nodes["node"]
         url = router.url
         ends = asyncio.Event()
         with ExitStack() as stack:
@@ -126,8 +147,9 @@ async def play(name: str, row: Row, folder: Path, redis: RedisServer) -> Seen:
             warm = Seen()
             await _warm(url, warm)
             seen.before = resident(child.pid) or 0
-            tasks = [asyncio.create_task(_uses(url, seen, ends)), asyncio.create_task(_watches(child, seen, ends))]
-            await _attack(name, int(child.root.rpartition(":")[2]), seen)  # type: ignore[attr-defined]
+            users = _asks(child, seen, ends) if row.is_one else _uses(url, seen, ends)
+            tasks = [asyncio.create_task(users), asyncio.create_task(_watches(child, seen, ends))]
+            await _attack(name, int(child.root.rpartition(":")[2]), seen)
             ends.set()
             await asyncio.gather(*tasks)
             seen.kills = sum(one.kills for one in groups)
@@ -161,9 +183,11 @@ def _line(name: str, row: Row, seen: Seen) -> str:
     took = sorted(seen.took) or [0.0]
     statuses = ", ".join(f"{count} x {status}" for status, count in sorted(seen.statuses.items())) or "none"
     faults = "; ".join(seen.faults(row)) or "holds"
+    user = f"user: {len(seen.took)} calls, p99 {took[int(len(took) * 0.99)] * 1000:.0f} ms"
+    who = f"the loop stood for {seen.stood * 1000:.0f} ms" if row.is_one else user
     return (
-        f"{name:30} sent {seen.sent / MIB:6.0f} MiB, held {seen.before // MIB:4} -> {seen.peak // MIB:4} MiB; user: "
-        f"{len(took)} calls, p99 {took[int(len(took) * 0.99)] * 1000:.0f} ms; responses: {statuses}; {faults}"
+        f"{name:30} sent {seen.sent / MIB:6.0f} MiB, held {seen.before // MIB:4} -> {seen.peak // MIB:4} MiB; {who}; "
+        f"responses: {statuses}; {faults}"
     )
 
 

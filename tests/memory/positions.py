@@ -118,14 +118,14 @@ async def subscriptions(it: Attacker) -> None:
         await asyncio.gather(*(it.asks(request) for _ in range(100)))
 
 
-def shape(tool: str, item: bytes) -> Attack:
-    """Calls whose values weigh as much as may be, many at once, which stay parked."""
+def shape(tool: str, item: bytes, count: int) -> Attack:
+    """Calls whose values weigh as much as may be, so many at once, which stay parked."""
 
     async def attack(it: Attacker) -> None:
         request = it.request(
             "tools/call", {"name": tool, "arguments": {"given": "@"}}, heaviest(item, 5 * BODY - (1 << 17))
         )
-        await asyncio.gather(*(it.asks(request, 30) for _ in range(40)))
+        await asyncio.gather(*(it.asks(request, 30) for _ in range(count)))
 
     return attack
 
@@ -142,11 +142,12 @@ def bomb(tool: str) -> Attack:
 
 
 class Row(NamedTuple):
-    """An attack: by whom it is met, and whether values are built of what is sent."""
+    """An attack: by whom it is met, whether values are built of what is sent, and whether it is a single request."""
 
     attack: Attack
     at: str
     builds: bool = False
+    is_one: bool = False
 
 
 def rows() -> Mapping[str, Row]:
@@ -164,8 +165,9 @@ def rows() -> Mapping[str, Row]:
         "node: empty lists, unmarked": Row(bomb("unmarked"), "node"),
     }
     for name, item in SHAPES.items():
-        found[f"node: {name}, marked"] = Row(shape("marked", item), "node", builds=True)
-    found["node: lists, unmarked"] = Row(shape("unmarked", SHAPES["lists"]), "node", builds=True)
+        found[f"node: {name}, marked"] = Row(shape("marked", item, 40), "node", builds=True)
+        found[f"node: one of {name}"] = Row(shape("marked", item, 1), "node", builds=True, is_one=True)
+    found["node: lists, unmarked"] = Row(shape("unmarked", SHAPES["lists"], 40), "node", builds=True)
     return found
 
 
