@@ -145,7 +145,8 @@ class RouterSettings(FleetSettings):
     max_connections: int = Field(10_000, gt=0)
     """Connections of clients at once."""
     max_head: int = Field(32 * 1024, ge=4096, le=1024 * 1024)
-    """Bytes of a request's head: its first line and its headers."""
+    """Bytes of a request's head: its first line and its headers. Also of the framing of a chunked body, beyond a
+    quarter of that body."""
     max_headers: int = Field(100, ge=20)
     """Headers of a request."""
     history: bool = True

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
+from httptools import HttpRequestParser
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -221,6 +222,9 @@ LAST = (b"Connection: close", b"HTTP/1.0")
 FOLLOWED = {
     name: data + post(b"second") for name, (data, _, _) in ONE_FORM.items() if not any(last in data for last in LAST)
 }
+FOLLOWED["extensions and zeros before sizes"] = chunked(b"005;a=b\r\nhello\r\n000;c\r\n\r\n") + post(b"second")
+FOLLOWED["a chunk that looks like the last one"] = chunked(b"7\r\n\r\n0\r\n\r\n\r\n0\r\nA: b\r\n\r\n") + post(b"second")
+FOLLOWED["empty lines before both"] = b"\r\n\r\n\r\n" + post(b"first") + b"\r\n\r\n" + post(b"second")
 FOLLOWED["chunks that are empty lines"] = chunked(b"2\r\n\r\n\r\n4\r\n\r\n\r\n\r\n0\r\n\r\n") + post(b"second")
 
 
@@ -233,6 +237,59 @@ def test_requests_end_where_they_end_wherever_their_bytes_are_cut(data: bytes) -
     for at in range(1, len(data)):
         assert read([data[:at], data[at:]]) == whole
     assert read([data[at : at + 1] for at in range(len(data))]) == whole
+
+
+class Counted:
+    """A parser that counts its calls."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.parser, self.calls = HttpRequestParser(reader), 0
+
+    def feed_data(self, data: bytes) -> None:
+        self.calls += 1
+        self.parser.feed_data(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.parser, name)
+
+
+KIB = 64 * 1024
+COSTLY = {
+    "one chunk of empty lines": chunked(b"%x\r\n%b\r\n0\r\n\r\n" % (KIB, b"\r\n" * (KIB // 2))),
+    "one chunk of last chunks": chunked(b"%x\r\n%b\r\n0\r\n\r\n" % (8 * KIB, b"\r\n0\r\n\r\n " * KIB)),
+    "chunks that are empty lines": chunked(b"4\r\n\r\n\r\n\r\n" * 1000 + b"0\r\n\r\n"),
+    "chunks of one byte": chunked(b"1\r\n\n\r\n" * 1000 + b"0\r\n\r\n"),
+    "a body with a length of empty lines": posted(f"Content-Length: {KIB}", body=b"\r\n" * (KIB // 2)),
+    "empty lines before it": b"\r\n" * 10_000 + post(b"first"),
+}
+
+
+@pytest.mark.parametrize("data", COSTLY.values(), ids=COSTLY.keys())
+def test_what_a_request_costs_follows_its_reads_and_not_its_bytes(data: bytes) -> None:
+    """The parser is called for a head, a body and what ends it, and for each further read: not for each empty line."""
+    for reads in (1, 7):
+        reader = Reader(1 << 20, 32 * 1024, 100)
+        reader._parser = parser = Counted(reader)  # type: ignore[assignment]
+        size = -(-len(data) // reads)
+        for at in range(0, len(data), size):
+            reader.feed(data[at : at + size])
+        assert reader.whole
+        assert parser.calls <= reads + 3
+
+
+@pytest.mark.parametrize("line", [b"1\r\nx\r\n", b"1;%b\r\nx\r\n" % (b"a" * 1000), b"4\r\n\r\n\r\n\r\n"])
+def test_framing_that_outgrows_its_body_is_refused(line: bytes) -> None:
+    """Each chunk costs the calls of a chunk, whatever its size: so small ones count. A body in chunks of some size, or
+    in few chunks, passes."""
+    for data in (b"20\r\n%b\r\n" % (b"x" * 32) * 10_000, line * (32 * 1024 // len(line) - 1)):
+        (found,) = read([chunked(data + b"0\r\n\r\n")])
+        assert found.body
+    reader = Reader(1 << 20, 32 * 1024, 100)
+    with pytest.raises(Refused) as caught:
+        for _ in range(10_000):
+            reader.feed(chunked(line) if reader.version == "" else line)
+    assert caught.value.status == 431 and "FRAMEHOLD_MAX_HEAD" in caught.value.text
+    assert len(reader._body) <= 33 * 1024
 
 
 WRITTEN = b"POST /mcp HTTP/1.1\r\nHost: a\r\n%bContent-Length: %b\r\nX-A: %b\r\n\r\n%b"

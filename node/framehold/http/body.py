@@ -16,11 +16,13 @@ _METHOD, _LISTEN = b"mcp-method", b"subscriptions/listen"
 
 
 class Body:
-    """Reads the body of a request up to `limit` bytes, and replays its messages. `held` is charged for what came."""
+    """Reads the body of a request up to `limit` bytes, and replays it as one message, in however many it came. `held`
+    is charged for what came."""
 
     def __init__(self, receive: Receive, limit: int, held: Held) -> None:
         self._receive, self._limit, self._held = receive, limit, held
-        self._read: list[Message] = []
+        self._came: bytes | bytearray = b""
+        self._read: Message | None = None
 
     async def whole(self) -> bytes | None:
         """The whole body; None if the client left before its end.
@@ -29,27 +31,30 @@ class Body:
             TooLarge: the body is larger than the limit, and was read no further.
             Crowded: requests hold too much memory; it was read no further.
         """
-        size = 0
-        while True:
+        more = True
+        while more:
             message = await self._next()
-            self._read.append(message)
             if message["type"] != "http.request":
                 return None
-            size += (length := len(message.get("body", b"")))
-            if size > self._limit:
+            piece, more = message.get("body", b""), message.get("more_body", False)
+            if len(self._came) + len(piece) > self._limit:
                 raise TooLarge(f"the limit is {self._limit} bytes (FRAMEHOLD_MAX_BODY)")
-            self._held.receives(length)
-            if not message.get("more_body", False):
-                break
+            self._held.receives(len(piece))
+            # Not a list of messages: in pieces of one byte they would take some hundred times the body.
+            if not self._came:
+                self._came = piece
+            elif isinstance(self._came, bytes):
+                self._came = bytearray(self._came + piece)
+            else:
+                self._came += piece
         self._held.received()
-        if len(self._read) > 1:
-            # Joined once: the pieces and the whole would be held side by side.
-            self._read = [{**message, "body": b"".join([item.get("body", b"") for item in self._read])}]
-        return bytes(self._read[0].get("body", b""))
+        data, self._came = bytes(self._came), b""
+        self._read = {"type": "http.request", "body": data, "more_body": False}
+        return data
 
     def drop(self) -> None:
         """Forget what was read: the request is refused."""
-        self._read.clear()
+        self._came, self._read = b"", None
 
     async def _next(self) -> Message:
         try:
@@ -60,8 +65,9 @@ class Body:
             raise Crowded from None
 
     async def replay(self) -> Message:
-        """A `receive` for the next app: it gives the messages of the body again, then those that follow."""
-        return self._read.pop(0) if self._read else await self._receive()
+        """A `receive` for the next app: it gives the body again, then the messages that follow."""
+        read, self._read = self._read, None
+        return await self._receive() if read is None else read
 
 
 class Reception:

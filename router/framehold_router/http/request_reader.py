@@ -10,7 +10,8 @@ The parser does not report where in its input a request ended. So it is fed piec
 request and the start of the next:
 
     1  a head and a chunked body end with an empty line: a piece ends at the next empty line at the latest, even if the
-       first bytes of that line came in an earlier read
+       first bytes of that line came in an earlier read. Empty lines in front of a request, and within a chunk, end
+       nothing: a piece goes past them
     2  in a body of declared length, a piece has no more bytes than are missing of the body
     3  if the parser sees the start of a second request all the same, the first is refused (400)
 
@@ -19,9 +20,12 @@ A request whose head is repeated is not fed to the parser (`repeated.py`).
 
 from __future__ import annotations
 
+import re
+
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from ..fleet.trust import Header
+from .chunks import Chunks
 from .headers import RequestHead
 from .message import Request
 from .repeated import Repeated
@@ -32,7 +36,12 @@ SMALL_BODY = 4096
 """Bytes up to which a request is let in though all clients together hold too much. The number of connections limits
 what such requests take."""
 
-_EMPTY_LINE = b"\r\n\r\n"
+FRAMING = 4
+"""A chunked body may have a byte of framing for so many bytes of its own."""
+
+_LINE_END = b"\r\n"
+_EMPTY_LINE = _LINE_END * 2
+_BLANK = re.compile(rb"[\r\n]+")
 _SPECIAL = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 
 
@@ -51,13 +60,14 @@ class Reader:
     `version` belong to that request. A request always has exactly one Host header."""
 
     __slots__ = (
-        "_body", "_chunked", "_declared", "_due", "_fed", "_fresh", "_headers", "_host", "_max_body", "_max_head",
-        "_max_headers", "_method", "_parser", "_read", "_refusal", "_repeat", "_repeated", "_tail", "_upgrading",
-        "_url", "expects", "keep_alive", "version", "whole",
+        "_begun", "_body", "_chunked", "_chunks", "_declared", "_due", "_fed", "_fresh", "_headers", "_host",
+        "_max_body", "_max_head", "_max_headers", "_method", "_parser", "_read", "_refusal", "_repeat", "_repeated",
+        "_tail", "_upgrading", "_url", "expects", "keep_alive", "version", "whole",
     )  # fmt: skip
 
     def __init__(self, max_body: int, max_head: int, max_headers: int) -> None:
-        """`max_head` is also the most bytes between two pieces of a chunked body."""
+        """`max_head` is also how many bytes of framing a chunked body may have beyond one for `FRAMING` of its own.
+        Each chunk costs far more than its bytes."""
         self._max_body, self._max_head, self._max_headers = max_body, max_head, max_headers
         self._parser = HttpRequestParser(self)
         self._refusal: Refused | None = None
@@ -78,7 +88,9 @@ class Reader:
         self._declared = 0
         self._due = 0  # bytes of the body of declared length that are still missing, once its head is complete
         self._chunked = False
-        self._fed = 0  # bytes since the request began, or since the last piece of its body
+        self._chunks: Chunks | None = None  # where the chunks of the body end, from its head to its last chunk
+        self._begun = False  # the parser has seen more than empty lines
+        self._fed = 0  # bytes of the head, or of the framing of chunks, less those that the body may have
         self._tail = b""  # the last bytes of a piece that ended elsewhere than at an empty line
         self._upgrading = False
         self._fresh = True  # nothing of the request was read
@@ -109,7 +121,7 @@ class Reader:
             except HttpParserError as error:
                 raise (self._refusal or Refused(400, f"Malformed request ({error}); it was not read")) from None
             if self._fed > self._max_head and not self.whole:
-                what = f"More than {self._max_head} bytes of head or framing (FRAMEHOLD_MAX_HEAD)"
+                what = f"More than {self._max_head} bytes of head, or of framing for small chunks (FRAMEHOLD_MAX_HEAD)"
                 raise Refused(431, f"{what}; the request was not read")
             start = end
         if fresh and self.whole and start == size:
@@ -168,7 +180,17 @@ class Reader:
             del self._parser
 
     def _cut(self, data: bytes, start: int, size: int) -> int:
-        """The end of the piece that begins at `start`: after the next empty line, or the end of the data."""
+        """The end of the piece that begins at `start`: after the next empty line that may end the request, or the end
+        of the data."""
+        if not self._begun:
+            if data[start] in _LINE_END and (blank := _BLANK.match(data, start)) is not None:
+                start = blank.end()
+        elif self._chunks is not None:
+            start = self._chunks.end(data, start)
+            if self._chunks.more:
+                return size
+            # The line of the last chunk has ended: another line end makes the empty line.
+            self._chunks, self._tail = None, _LINE_END
         tail = self._tail
         if tail:
             at = (tail + data[start : start + 3]).find(_EMPTY_LINE)
@@ -203,6 +225,7 @@ class Reader:
     # Called by the parser. An exception here ends its feed_data with an HttpParserError.
 
     def on_message_begin(self) -> None:
+        self._begun = True
         if self.whole:
             self._refuse(400, "A second request began within the first; neither was read")
 
@@ -267,6 +290,7 @@ class Reader:
         if self._url[:1] != b"/" or b"#" in self._url:
             self._origin_form()
         self._due = self._declared
+        self._chunks = Chunks() if self._chunked else None
         self._fed = 0
 
     def _origin_form(self) -> None:
@@ -284,7 +308,7 @@ class Reader:
         self._url = path if path[:1] == b"/" else b"/" + path
 
     def on_body(self, piece: bytes) -> None:
-        self._fed = 0
+        self._fed = max(self._fed - len(piece) - len(piece) // FRAMING, 0)
         if not self._body:
             self._body = piece
         else:
