@@ -91,15 +91,15 @@ class Application:
             await asyncio.shield(self._ready)
         # If the start failed, every request raises that error: a server that never started serves none.
         self._ready.result()
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         assert self._front is not None, "an app that is ready has a front"
         front, runtime = self._front, self.attached.runtime
-        contained.begin()
         if not scope["path"].startswith("/"):
             _use_path(scope)
         hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        contained.begin()
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         if path == _SLASH_TOO_MANY:
             path = _without_slash(scope)

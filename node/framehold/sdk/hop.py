@@ -102,7 +102,8 @@ class Hop:
 
 
 def received(scope: Scope, trust: Trust, node: str, with_headers: bool) -> Hop:
-    """Remove the internal headers from a request, and keep them as the request's `Hop`. `node` is this node's id."""
+    """Remove the internal headers from a request, of HTTP or of WebSocket, and keep them as its `Hop`. `node` is this
+    node's id."""
     # httptools keeps white space round a header's value; h11 and the protocol don't.
     headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
     trusted: dict[bytes, bytes] | None = None

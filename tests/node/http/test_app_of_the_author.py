@@ -15,14 +15,15 @@ from starlette.applications import Starlette
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
+from framehold_router.fleet.trust import CALL_ID, VIA, Trust
 from tests.node.fastmcp_stage import hosted
-from tests.node.nodes import served
+from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, server_of
 from tests.wire import Caller
 
@@ -56,6 +57,10 @@ class Noting:
         await self.app(scope, receive, send)
 
 
+async def silent(*_: Any) -> Any:
+    raise AssertionError("nothing is read and nothing is sent")
+
+
 async def home(request: Request) -> Response:
     return PlainTextResponse(f"{request.app.state.greeting} from home")
 
@@ -80,6 +85,28 @@ async def test_what_is_added_to_the_app_is_served_beside_the_server() -> None:
         assert texts == ["hello from home", "hello from home", "mounted", "ok\n"]
     paths = ["/mcp", "/mcp", "/mcp", "/home", "/again", "/below/home"]
     assert seen == [(name, path, "hello") for path in paths for name in ("outer", "inner")]
+
+
+async def test_no_route_of_the_author_sees_an_internal_header() -> None:
+    """A router shows the fleet's secret with each request. No route of the app gets it, neither one of HTTP nor one of
+    WebSocket, nor what is mounted in it."""
+    seen: list[Scope] = []
+
+    class Noted:
+        """An endpoint of either kind."""
+
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            seen.append(scope)
+
+    app = framehold.asgi(server_of("added", ask), Settings(node_id="n", keys=(KEY,)))
+    app.router.routes += [Route("/http", Noted()), WebSocketRoute("/socket", Noted())]
+    app.mount("/below", Noted())
+    badge = [Trust([KEY.encode()]).header, (VIA, b"router"), (CALL_ID, b"c" * 32)]
+    async with app.lifespan():
+        for kind, path in (("http", "/http"), ("websocket", "/socket"), ("http", "/below/"), ("websocket", "/below/")):
+            scope = {"type": kind, "path": path, "method": "GET", "headers": [*badge, (b"x-own", b"1")]}
+            await app(scope, silent, silent)
+            assert seen.pop()["headers"] == [(b"x-own", b"1")], (kind, path)
 
 
 async def test_a_function_round_the_app_sees_the_rounds() -> None:
