@@ -123,7 +123,10 @@ class Caller:
 
     async def send(self, method: str, params: dict[str, Any], **options: Any) -> Reply:
         """One request; options as for `envelope`."""
-        envelope = self.envelope(method, params, **options)
+        return await self.post(self.envelope(method, params, **options))
+
+    async def post(self, envelope: Envelope) -> Reply:
+        """A request as it is."""
         return _heard(await self._http.post(self.url, json=envelope.body, headers=envelope.headers))
 
     def envelope(

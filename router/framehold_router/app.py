@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from aiohttp import web
 
@@ -44,6 +45,7 @@ from .routing import request_facts
 from .routing.counted_relay import CountedRelay
 from .routing.placement import Placer
 from .routing.relay import Relay
+from .routing.request_facts import WITH_SAGAS
 from .telemetry.counters import Meter
 
 DRAIN = 10.0
@@ -209,7 +211,8 @@ def _relay(
 ) -> Relay:
     """The handler of requests; it counts them if there are metrics, and makes spans of them if a provider collects
     spans. `pages` is the socket of the router's pages."""
-    parts = (placer, request_facts.read, upstream, trust, settings, pages)
+    read = partial(request_facts.read, methods=WITH_SAGAS) if settings.sagas else request_facts.read
+    parts = (placer, read, upstream, trust, settings, pages)
     if (traced := _traced_relay()) is not None:
         return traced(Meter() if metrics is None else metrics.meter, *parts)
     return Relay(*parts) if metrics is None else CountedRelay(metrics.meter, *parts)

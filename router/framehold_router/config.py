@@ -86,6 +86,9 @@ class FleetSettings(AdminSettings):
     keys: Listed = ()
     max_body: int = Field(4 * 1024 * 1024, gt=0)
     route_headers: bool = False
+    sagas: bool = False
+    """Whether `tools/callSaga` and `tools/resumeSaga` call tools. A rule of a gateway for `tools/call` alone does not
+    hold for them."""
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"
     """A line for people, or a JSON object for machines."""

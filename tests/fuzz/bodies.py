@@ -11,7 +11,7 @@ from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOC
 
 from framehold_core import token
 from framehold_core.ids import CallId
-from framehold_router.routing.request_facts import METHODS
+from framehold_router.routing.request_facts import WITH_SAGAS
 
 REVISION = "2026-07-28"
 RESUME = "tools/resumeSaga"
@@ -86,7 +86,7 @@ def request(draw: Random) -> Any:
         params["sagaToken"] = _state(draw)
     if draw.random() < 0.3:
         params["inputResponses"] = {"q": {"action": "accept", "content": value(draw)}}
-    method = draw.choice(sorted(METHODS) * 4 + ["tools/list", "ping"])
+    method = draw.choice(sorted(WITH_SAGAS) * 4 + ["tools/list", "ping"])
     if method == "resources/read":
         params["uri"] = params.pop("name")
     whole: Any = {"jsonrpc": "2.0", "id": draw.choice([1, "a", 2**70, *TEXTS]), "method": method, "params": params}

@@ -21,7 +21,7 @@ from framehold_core import token
 from framehold_router.http.headers import RequestHead
 from framehold_router.http.message import Request
 from framehold_router.routing import request_facts
-from framehold_router.routing.request_facts import METHODS, Facts, Kind
+from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind
 
 from .bodies import RESUME, REVISION, Writer, request, spoiled
 
@@ -63,13 +63,15 @@ def difference(headers: Headers, data: bytes) -> str | None:
     """What the router or the node reads otherwise than the SDK; None if they agree."""
     sdk = meant(headers, data)
     try:
-        facts = request_facts.read(Request(RequestHead(b"POST", b"/mcp", [(b"host", b"h"), *headers], ""), data))
+        facts = request_facts.read(
+            Request(RequestHead(b"POST", b"/mcp", [(b"host", b"h"), *headers], ""), data), WITH_SAGAS
+        )
         found = classify.ordinary(headers, data)
     except Exception as error:
         return f"a reader raises {error!r}"
     if sdk is None:
         return None if found is None else f"the SDK refuses it, the node reads {found!r}"
-    if sdk.method not in METHODS:
+    if sdk.method not in WITH_SAGAS:
         return None if facts.kind is Kind.ANY else f"no call, and the router says {facts!r}"
     said = (sdk.id, sdk.method, sdk.params)
     if found is None or repr(tuple(found)) != repr(said):

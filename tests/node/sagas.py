@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol
 
+from tests.node.stage import stage
 from tests.wire import Reply, accepted
 
 Step = dict[str, Any]
+saga_stage = partial(stage, sagas=True)
+"""A stage whose node serves sagas."""
 
 
 class Sends(Protocol):
@@ -46,13 +50,13 @@ def token(reply: Reply) -> str:
 class SagaClient:
     """One saga at a time, its completed steps all sent again with each resume."""
 
-    def __init__(self, wire: Sends) -> None:
-        self.wire = wire
+    def __init__(self, wire: Sends, tool: str = "") -> None:
+        self.wire, self.tool = wire, tool
         self.completed: list[Step] = []
 
     async def call(self, tool: str, /, **arguments: Any) -> Reply:
         """Begin a saga."""
-        self.completed = []
+        self.completed, self.tool = [], tool
         return await self.wire.send("tools/callSaga", {"name": tool, "arguments": arguments}, has={})
 
     async def resume(self, reply: Reply | str, *completed: Step) -> Reply:
@@ -62,8 +66,8 @@ class SagaClient:
         return await self.raw(sagaToken=wire, completedSteps=self.completed)
 
     async def raw(self, **params: Any) -> Reply:
-        """`tools/resumeSaga` with these parameters."""
-        return await self.wire.send("tools/resumeSaga", params, has={})
+        """`tools/resumeSaga` with these parameters. It needs the tool's name for its header alone."""
+        return await self.wire.send("tools/resumeSaga", {"name": self.tool, **params}, has={})
 
     async def told(self, tool: str, /, **arguments: Any) -> Reply:
         """A whole saga; each form is filled with its question."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,10 +14,15 @@ from hypothesis import strategies as st
 from framehold_core import token
 from framehold_core.errors import ProtocolError
 from framehold_core.ids import Boot, CallId, NodeId
+from framehold_router import app
+from framehold_router.config import RouterSettings
 from framehold_router.fleet import session_ids
+from framehold_router.fleet.trust import Trust
 from framehold_router.http.headers import RequestHead
 from framehold_router.http.message import Request
-from framehold_router.routing.request_facts import Facts, Kind, read
+from framehold_router.http.upstream import Upstream
+from framehold_router.routing.placement import Placer
+from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind, read
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
 TOKEN = token.hold(CALL, "sealed.with.dots")
@@ -51,15 +57,27 @@ def test_a_call_without_a_token_starts_one_on_2026_07_28_only(method: str) -> No
 
 def test_a_sagas_token_names_its_call() -> None:
     """It stands under a name of its own; each wire's requests are read by theirs alone."""
+    saga = partial(read, methods=WITH_SAGAS)
     for headers in ((), (MODERN,)):
-        assert read(request(message("tools/resumeSaga", sagaToken=SAGA), *headers)) == RETRY
+        assert saga(request(message("tools/resumeSaga", sagaToken=SAGA), *headers)) == RETRY
     stateless = message("tools/resumeSaga", sagaToken="s1.saga.x", completedSteps=[])
-    assert read(request(stateless, MODERN)) == START
-    assert read(request(stateless)) == ANY
-    assert read(request(message("tools/resumeSaga", requestState=TOKEN), MODERN)) == START
-    assert read(request(message("tools/call", sagaToken=SAGA), MODERN)) == START
-    assert read(request(message("tools/callSaga", name="x"), MODERN)) == START
-    assert read(request(message("tools/callSaga", name="x"))) == ANY
+    assert saga(request(stateless, MODERN)) == START
+    assert saga(request(stateless)) == ANY
+    assert saga(request(message("tools/resumeSaga", requestState=TOKEN), MODERN)) == START
+    assert saga(request(message("tools/call", sagaToken=SAGA), MODERN)) == START
+    assert saga(request(message("tools/callSaga", name="x"), MODERN)) == START
+    assert saga(request(message("tools/callSaga", name="x"))) == ANY
+
+
+def test_where_sagas_are_off_their_methods_are_any_others() -> None:
+    """An author may have one of that name: to send it twice would run it twice. The router's setting decides."""
+    body = message("tools/resumeSaga", sagaToken=SAGA)
+    assert read(request(body, MODERN)) == read(request(message("tools/callSaga", name="x"), MODERN)) == ANY
+    placer, settings = cast(Placer, None), RouterSettings(keys=("k" * 32,))
+    for sagas, facts in ((False, ANY), (True, RETRY)):
+        chosen = settings.model_copy(update={"sagas": sagas})
+        relay = app._relay(None, placer, cast(Upstream, None), Trust([b"k"]), chosen, "pages")
+        assert relay.read(request(body, MODERN)) == facts
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ test names that release.
 The private parts, and why they are touched (a missing part gives a clear error):
 
 - `RequestStateBoundary._security`: its codec is wrapped, so that tokens have a routing prefix; the cryptography stays
-- `_streamable_http_modern._mcp_param_rejection`: the header check, which Framehold's HTTP entry calls too
 - `elicitation.render_elicitation_schema`: keeps what it rendered, where that can't change (`sdk/form_schemas.py`)
 - `OpenTelemetryMiddleware`: skipped while no tracer provider is set
 
@@ -15,10 +14,8 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-import mcp.server._streamable_http_modern as modern
 from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import (
@@ -52,9 +49,6 @@ logger = logging.getLogger(__name__)
 
 TESTED = "2.3.0"
 """The SDK release that this file was read off."""
-
-ParamRejection = Callable[..., Awaitable[Any]]
-param_rejection: ParamRejection = modern._mcp_param_rejection
 
 _attached: weakref.WeakKeyDictionary[Server[Any], Attached] = weakref.WeakKeyDictionary()
 
@@ -97,9 +91,10 @@ def attach(
         attached = Attached(inner, handlers, build(settings, security.ttl), settings, boundary)
         attached.set_in_code = in_code
         form_schemas.keep()
-        sagas = Sagas(inner, attached.runtime.payloads.sealer, settings.max_body, session_of)
+        sealer = attached.runtime.payloads.sealer
+        sagas = [Sagas(inner, sealer, settings.max_body, session_of)] if settings.sagas else []
         measured = [operation_metrics.OperationMetrics(inner, attached.names)] if operation_metrics.provided() else []
-        inner.middleware[:] = [sagas, *measured, *(_only_traced(item) for item in inner.middleware)]
+        inner.middleware[:] = [*sagas, *measured, *(_only_traced(item) for item in inner.middleware)]
         if tracing.has_provider():
             attached.runtime.observers.add(tracing.Tracing(attached.runtime.heartbeat))
         _attached[inner] = attached

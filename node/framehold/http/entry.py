@@ -1,5 +1,5 @@
-"""The HTTP entry for the five methods that may ask on 2026-07-28: three of the protocol and two of sagas. It goes past
-Starlette and past the SDK's task group for each request.
+"""The HTTP entry for the methods that may ask on 2026-07-28: three of the protocol, and two of sagas where these are on
+(FRAMEHOLD_SAGAS). It goes past Starlette and past the SDK's task group for each request.
 
 The entry serves ordinary requests only. Any other request goes to the SDK's own app, with its body replayed: another
 method, another era, a header that is missing, that is there twice or that contradicts the body, malformed JSON. So
@@ -29,9 +29,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from framehold_core import token
 
 from ..frame.logged_call import NamedCall, logged_call
-from ..hosts.attach import param_rejection
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
+from ..sdk.inbound import param_rejection
 from ..sdk.replies import Misdirected, NotTaken, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
 from ..telemetry import tracing
 from ..wires import saga
@@ -47,7 +47,6 @@ from .outages import OwnerSearch, WaitResult
 from .pacing import Pacing
 from .watches import Watches
 
-_METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS | saga.METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
 _CHECKED_HEADERS = {b"host", b"origin", b"content-type", b"accept"}
 MAX_CACHED = 1024
@@ -102,6 +101,8 @@ class Entry:
         self._attached, self._relay, self._rest, self._reception = attached, relay, rest, reception
         self._security = TransportSecurityMiddleware(security)
         self._limit = reception.limit
+        asking = INPUT_REQUIRED_METHODS | (saga.METHODS if attached.settings.sagas else frozenset())
+        self._methods = {method.encode() for method in asking}
         self._identities = ClientIdentities()
         self._accepted: set[tuple[tuple[bytes, bytes], ...]] = set()
         self._unmirrored: dict[str, Any] = {}
@@ -131,7 +132,7 @@ class Entry:
         """Serve a request whose body was received."""
         scope, found = request.scope, None
         scope["framehold"].distrust_call(data)
-        may_ask = headers.get(b"mcp-protocol-version") in _VERSIONS and headers.get(b"mcp-method") in _METHODS
+        may_ask = headers.get(b"mcp-protocol-version") in _VERSIONS and headers.get(b"mcp-method") in self._methods
         if may_ask and await self._acceptable(request):
             found = ordinary(scope["headers"], data)
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):

@@ -5,7 +5,9 @@
 
 The law: behind this file a saga is a `tools/call` of 2026-07-28. A request is translated before any other middleware
 sees it, and its result is translated after all of them. So one tool serves both wires, every middleware guards both
-wires, and the revision on which a saga came does not matter.
+wires, and the revision on which a saga came does not matter. What the SDK checks of a `tools/call` before its
+middlewares, it checks of the translated request: `Mcp-Name` and `Mcp-Param-*` say tool and arguments of a saga, and of
+each resume those of its token. `Mcp-Method` says the saga's own method.
 
     token   seals the parameters of the call, which a resume doesn't repeat (`saga_token`)
     step    has the id <key>#<n>: the key of a question, and the number of the answer that is wanted under this key
@@ -35,6 +37,7 @@ from framehold_core.errors import SealError
 from framehold_store.seal import Sealer
 
 from ..engine import token_claims
+from ..sdk.inbound import check_translated
 from ..sdk.middleware_chain import chained, dumped
 from ..sdk.questions import Failure, without_failures
 from ..sdk.replies import invalid_state
@@ -126,6 +129,7 @@ class Sagas:
             protocol_version=LATEST_MODERN_VERSION,
             session=self._session_of(ctx, CAN),
         )
+        await check_translated(self._server, ctx, inner)
         chain = self._server.middleware
         reply = dumped(await chained(chain[chain.index(self) + 1 :], self._enter)(inner))
         if methods.is_input_required(reply):

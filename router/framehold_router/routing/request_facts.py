@@ -22,8 +22,11 @@ from ..http.message import Request
 REVISION = b"2026-07-28"
 """The protocol revision on which a request may start a call that asks."""
 _RESUME = "tools/resumeSaga"
-METHODS = frozenset(("tools/call", "prompts/get", "resources/read", "tools/callSaga", _RESUME))
-"""The methods that start or continue a call; a saga is served as a call."""
+METHODS = frozenset(("tools/call", "prompts/get", "resources/read"))
+"""The methods that start or continue a call."""
+WITH_SAGAS = METHODS | {"tools/callSaga", _RESUME}
+"""The same where sagas are served (FRAMEHOLD_SAGAS): as calls. Elsewhere their names may be an author's own methods,
+which run again if they are sent again."""
 
 
 class Kind(StrEnum):
@@ -62,8 +65,8 @@ _ANY = Facts(Kind.ANY)
 _START = Facts(Kind.START)
 
 
-def read(request: Request) -> Facts:
-    """The routing facts of a request; never raises."""
+def read(request: Request, methods: frozenset[str] = METHODS) -> Facts:
+    """The routing facts of a request; never raises. `methods` are those that start or continue a call."""
     fields = request.head.fields
     named = fields.get(b"mcp-session-id")
     if named is not None:
@@ -73,7 +76,7 @@ def read(request: Request) -> Facts:
     if request.head.method != b"POST":
         return _ANY
     body = _body(request.body)
-    if body is None or body.method not in METHODS:
+    if body is None or body.method not in methods:
         return _ANY
     params = body.params
     state = None if params is None else params.sagaToken if body.method == _RESUME else params.requestState

@@ -144,6 +144,13 @@ async def test_a_store_of_ones_own_keeps_open_calls(tmp_path: Path) -> None:
         redis.remove()
 
 
+async def test_sagas_are_served(fleet: Up) -> None:
+    """Elsewhere they are off, and their method is unknown."""
+    async with Caller(f"{fleet.url}/mcp") as caller:
+        reply = await caller.send("tools/callSaga", {"name": "nobody", "arguments": {}})
+    assert reply.text == "Unknown tool: nobody"
+
+
 async def test_nodes_and_ring(fleet: Up) -> None:
     """Both commands print the router's reply, as JSON and as columns."""
     where = ("--url", fleet.url)

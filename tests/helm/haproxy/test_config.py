@@ -34,9 +34,15 @@ def test_the_chart_says_what_the_example_says(name: str) -> None:
     """But for what is the chart's own."""
     ours, theirs = (
         [line for line in section(text, name) if not HERE.match(line) and not HERE.search(line.partition(" if ")[2])]
-        for text in (config(), EXAMPLE)
+        for text in (config({"settings": {"sagas": True}}), EXAMPLE)
     )
     assert ours == theirs and theirs
+
+
+def test_no_saga_names_a_call_where_sagas_are_off() -> None:
+    """A line that says so is all that differs."""
+    (line,) = set(config({"settings": {"sagas": True}}).splitlines()) - set(config().splitlines())
+    assert "$.params.sagaToken" in line
 
 
 @pytest.mark.parametrize(

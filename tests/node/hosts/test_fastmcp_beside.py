@@ -56,7 +56,7 @@ async def test_a_saga_of_fastmcps_hears_answers_and_failures_in_one_round(settin
             result.append(error)
         return " ".join(str(item.error.code) if isinstance(item, MCPError) else value(item) for item in result)
 
-    async with hosted(server, **settings) as wire:
+    async with hosted(server, sagas=True, **settings) as wire:
         client = SagaClient(wire)
         reply = await client.call("both")
         left, right = steps(reply)
@@ -223,9 +223,9 @@ async def test_a_call_belongs_to_the_version_that_it_asked_for(settings: dict[st
 async def test_a_saga_keeps_the_version_that_it_asked_for(settings: dict[str, Any]) -> None:
     """A resume need not say it again."""
     entered: list[str] = []
-    async with hosted(versions(entered), **settings) as wire:
+    async with hosted(versions(entered), sagas=True, **settings) as wire:
         reply = await wire.send("tools/callSaga", {"name": "ask", "arguments": {}}, has={}, meta=OLD)
-        client = SagaClient(wire)
+        client = SagaClient(wire, "ask")
         assert (await client.resume(reply, done(steps(reply)[0], accepted(value="a")))).text == "1: a"
         assert {*entered} == {"1"}
 

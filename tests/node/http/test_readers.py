@@ -21,7 +21,7 @@ from framehold_core.ids import CallId
 from framehold_router.http.headers import RequestHead
 from framehold_router.http.message import Request
 from framehold_router.routing import request_facts
-from framehold_router.routing.request_facts import METHODS, Facts, Kind
+from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind
 from tests.node.http.test_relay import Site, fleet
 from tests.node.served import edge
 from tests.node.stage import Word, said, stage
@@ -60,7 +60,7 @@ def bodies() -> list[tuple[str, bytes]]:
     draw, made = random.Random(12), []
     call = CallId("0123456789abcdef" * 2)
     for spelling, spelled in [*SPELLINGS.items(), ("broken", fails)]:
-        for method in (*sorted(METHODS), "ping", "tools/list"):
+        for method in (*sorted(WITH_SAGAS), "ping", "tools/list"):
             for value in VALUES:
                 state = draw.choice([token.hold(call, "sealed"), "s.sealed", HALF, 5, None, "absent"])
                 params: Any = {"name": "tool", "arguments": {"value": value}}
@@ -79,7 +79,7 @@ def meant(data: bytes) -> Facts:
     except (ValueError, RecursionError):
         return Facts(Kind.ANY)
     method, params = body.get("method"), body.get("params")
-    if method not in METHODS or type(params) not in (dict, type(None)):
+    if method not in WITH_SAGAS or type(params) not in (dict, type(None)):
         return Facts(Kind.ANY)
     state = None if params is None else params.get("sagaToken" if method == "tools/resumeSaga" else "requestState")
     if type(state) not in (str, type(None)):
@@ -91,7 +91,9 @@ def meant(data: bytes) -> Facts:
 def test_a_router_reads_what_json_reads() -> None:
     made = bodies()
     headers = [(b"host", b"h"), (b"mcp-protocol-version", b"2026-07-28")]
-    found = [request_facts.read(Request(RequestHead(b"POST", b"/mcp", headers, ""), data)) for _, data in made]
+    found = [
+        request_facts.read(Request(RequestHead(b"POST", b"/mcp", headers, ""), data), WITH_SAGAS) for _, data in made
+    ]
     wrong = {spelling for (spelling, data), facts in zip(made, found, strict=True) if facts != meant(data)}
     assert wrong == set() and {facts.kind for facts in found} == {Kind.START, Kind.RETRY, Kind.ANY}
 

@@ -56,7 +56,7 @@ TOUCHED = {
     # asyncio's list of callbacks; where a loop has none, only turns are counted.
     "frame/loop.py": {"_ready"},
     "frame/rehearsed_frame.py": {"_answer", "_deliver_next", "_frame", "_host", "_key"},
-    "hosts/attach.py": {"_security", "_mcp_param_rejection", "mcp.server._otel", "mcp.server._streamable_http_modern"},
+    "hosts/attach.py": {"_security", "mcp.server._otel"},
     "hosts/attached.py": {"_security", "_server_instances", "_has_started"},
     "hosts/connections.py": {"_connection", "_request_outbound"},
     "hosts/fastmcp.py": {"_current_context", "_is_modern_protocol", "_srctx"},
@@ -71,6 +71,7 @@ TOUCHED = {
     "http/kernel.py": {"_serialize", "_stamp_server_info"},
     "http/session_affinity.py": {"_admit_session", "_server_instances", "_session_owners"},
     "sdk/boundary.py": {"_seal", "_unseal"},
+    "sdk/inbound.py": {"_mcp_param_rejection", "mcp.server._streamable_http_modern"},
     "sdk/tool_shortcut.py": {"_handle_call_tool", "_subscriptions", "_tool_manager"},
     "telemetry/tracing.py": {"_TRACER_PROVIDER"},
     "wires/legacy_session.py": {"_connection", "_request_outbound"},

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 import mcp_types as types
 import pytest
+from mcp import Client
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
-from mcp.types import InputRequiredResult
+from mcp.types import InputRequiredResult, Request
+from pydantic import Field, RootModel
 
 import framehold
 from tests.node.acting import Effects, each_way, told
-from tests.node.sagas import SagaClient, done, failed, form, steps, token
+from tests.node.sagas import SagaClient, done, failed, form, saga_stage, steps, token
 from tests.node.stage import Word, said, stage
-from tests.wire import accepted
+from tests.wire import Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +52,7 @@ async def test_a_saga_elicits(settings: dict[str, Any]) -> None:
         second = said(await ctx.elicit(f"{first} two", Word))
         return f"{first} {second} {said(await ctx.elicit(f'{second} three', Word))}"
 
-    async with stage(chain, **settings) as wire:
+    async with saga_stage(chain, **settings) as wire:
         client = SagaClient(wire)
         reply = await client.told("chain", name="Ada")
         assert reply.text == "<Ada one> <<Ada one> two> <<<Ada one> two> three>"
@@ -61,7 +63,7 @@ async def test_a_saga_elicits(settings: dict[str, Any]) -> None:
 @each_way
 async def test_a_saga_samples(settings: dict[str, Any]) -> None:
     """As the gist tells it, message by message, of a client that declares no capability."""
-    async with stage(deploy, **settings) as wire:
+    async with saga_stage(deploy, **settings) as wire:
         client = SagaClient(wire)
         first = await client.call("deploy", service="web")
         assert first.result.keys() == {"resultType", "state", "sagaToken", "steps", "_meta"}
@@ -91,7 +93,7 @@ async def test_a_step_that_failed_is_raised_into_the_handler(settings: dict[str,
             seen.append((error.error.code, error.error.message, error.error.data))
         return f"{seen[0][1]}, then {said(await ctx.elicit('two', Word))}"
 
-    async with stage(careful, **settings) as wire:
+    async with saga_stage(careful, **settings) as wire:
         client = SagaClient(wire)
         first = await client.call("careful")
         second = await client.resume(first, failed(steps(first)[0], -7, "no screen", data={"why": [1]}))
@@ -102,7 +104,7 @@ async def test_a_step_that_failed_is_raised_into_the_handler(settings: dict[str,
 
 async def test_a_failure_that_the_handler_lets_through_ends_the_call_with_it() -> None:
     """An error as the handler raised it; resumed again, the same."""
-    async with stage(deploy) as wire:
+    async with saga_stage(deploy) as wire:
         client = SagaClient(wire)
         first = await client.call("deploy", service="web")
         answers = [failed(steps(first)[0], -7, "no screen")]
@@ -123,7 +125,7 @@ async def test_one_tool_answers_both_wires(settings: dict[str, Any]) -> None:
         one, two = await asyncio.gather(ctx.elicit(f"{name} one", Word), ctx.elicit(f"{name} two", Word))
         return f"{before} {said(one)} {said(two)}"
 
-    async with stage(order, **settings) as wire:
+    async with saga_stage(order, **settings) as wire:
         by_call = await told(wire, "order", name="Ada")
         assert effects.ran == ["before Ada"]
         by_saga = await SagaClient(wire).told("order", name="Ada")
@@ -138,7 +140,7 @@ async def test_a_tool_that_never_asks_is_answered_at_once() -> None:
     async def double(number: int) -> int:
         return 2 * number
 
-    async with stage(double) as wire:
+    async with saga_stage(double) as wire:
         for arguments in ({"number": 21}, {"number": "x"}):
             by_saga = await SagaClient(wire).call("double", **arguments)
             assert by_saga.result == (await wire.call("double", arguments=arguments)).result
@@ -154,7 +156,7 @@ async def test_missing_steps_are_asked_again_and_keep_their_names() -> None:
         one, two = await asyncio.gather(ctx.elicit("one", Word), ctx.elicit("two", Word))
         return f"{said(one)} {said(two)}"
 
-    async with stage(both) as wire:
+    async with saga_stage(both) as wire:
         client = SagaClient(wire)
         first = await client.call("both")
         one, two = steps(first)
@@ -175,7 +177,7 @@ async def test_an_earlier_answer_is_not_taken_for_a_later_question_of_the_same_k
         first = said(await framehold.ask("word", "one", Word))
         return f"{first} {said(await framehold.ask('word', 'two', Word))}"
 
-    async with stage(again, **settings) as wire:
+    async with saga_stage(again, **settings) as wire:
         client = SagaClient(wire)
         first = await client.call("again")
         second = await client.resume(first, form(steps(first)[0]))
@@ -186,7 +188,7 @@ async def test_an_earlier_answer_is_not_taken_for_a_later_question_of_the_same_k
 
 async def test_a_resume_that_comes_twice_gets_the_same_answer() -> None:
     """While it runs, after the call moved on, and after it ended; other answers are a conflict."""
-    async with stage(deploy) as wire:
+    async with saga_stage(deploy) as wire:
         client = SagaClient(wire)
         first = await client.call("deploy", service="web")
         seconds = await asyncio.gather(*(client.raw(sagaToken=token(first), completedSteps=[]) for _ in range(2)))
@@ -214,7 +216,7 @@ async def test_a_tool_that_asks_for_roots_ends_with_a_clear_error(settings: dict
         assert ctx.session.check_client_capability(types.ClientCapabilities(sampling=types.SamplingCapability()))
         return str(await ctx.session.list_roots())
 
-    async with stage(rooted, **settings) as wire:
+    async with saga_stage(rooted, **settings) as wire:
         reply = await SagaClient(wire).call("rooted")
         assert (reply.code, "roots/list" in reply.text) == (-32021, True)
         assert len(wire.runtime.table) == 0
@@ -234,7 +236,7 @@ async def test_a_handler_that_parks_by_hand() -> None:
             return InputRequiredResult(input_requests={"q": QUESTION}, request_state="again")
         return f"{ctx.request_state}: {answer.action}"
 
-    async with stage(by_hand) as wire:
+    async with saga_stage(by_hand) as wire:
         client = SagaClient(wire)
         first = await client.call("by_hand", name="Ada")
         assert token(first).startswith("s1.saga.")
@@ -245,3 +247,80 @@ async def test_a_handler_that_parks_by_hand() -> None:
         assert ended.result["isError"] and "q failed at the client: the user left" in ended.text
         refused = await client.call("by_hand", name="roots")
         assert (refused.code, "roots/list" in refused.text) == (-32021, True)
+
+
+MISMATCH = -32020
+
+
+async def test_headers_that_a_gateway_rules_by_say_what_runs() -> None:
+    """`Mcp-Name` and `Mcp-Param-*` are compared with the tool and the arguments of a saga, and of a resume with those
+    of its token, as with those of a `tools/call`."""
+    entered: list[str] = []
+
+    async def visit(
+        region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})], count: int, ctx: Context
+    ) -> str:
+        entered.append(region)
+        return said(await ctx.elicit("why?", Word))
+
+    right = {"mcp-name": "visit", "mcp-param-region": "north"}
+    wrong: dict[str, Any] = {
+        "another tool": {"mcp-name": "harmless"},
+        "no tool": {"mcp-name": None},
+        "another argument": {"mcp-param-region": "south"},
+        "no argument": {"mcp-param-region": None},
+        "the method that it becomes": {"mcp-method": "tools/call"},
+    }
+    params = {"name": "visit", "arguments": {"region": "north", "count": 1}}
+    async with saga_stage(visit) as wire:
+
+        async def send(method: str, params: dict[str, Any], headers: dict[str, Any]) -> Reply:
+            envelope = wire.envelope(method, params, has={})
+            chosen = {**envelope.headers, **right, **headers}
+            envelope.headers.clear()
+            envelope.headers.update({name: text for name, text in chosen.items() if text is not None})
+            return await wire.post(envelope)
+
+        for method in ("tools/call", "tools/callSaga"):
+            for name, headers in wrong.items():
+                if (method, headers) != ("tools/call", {"mcp-method": method}):
+                    reply = await send(method, params, headers)
+                    assert (reply.status, reply.code) == (400, MISMATCH), (method, name)
+        assert entered == []
+        first = await send("tools/callSaga", params, {})
+        resume = {"sagaToken": token(first), "completedSteps": [form(steps(first)[0])]}
+        for name, headers in wrong.items():
+            reply = await send("tools/resumeSaga", resume, headers)
+            assert (reply.status, reply.code) == (400, MISMATCH), name
+        assert wire.runtime.counts["resumed"] == 0
+        assert (await send("tools/resumeSaga", {**resume, "name": "harmless"}, {})).text == "<why?>"
+        assert entered == ["north"]
+
+
+async def test_sagas_are_off_until_they_are_switched_on() -> None:
+    """Their methods are unknown, as any that the server lacks, and their token is none, on each wire; what the author
+    registers under such a name is served."""
+
+    async def ask(ctx: Context) -> str:
+        return said(await ctx.elicit("why?", Word))
+
+    params = {"name": "ask", "arguments": {}}
+    async with saga_stage(ask) as on, stage(ask) as wire:
+        resume = {"sagaToken": token(await SagaClient(on).call("ask")), "completedSteps": []}
+        unknown = await wire.send("tools/burn", params)
+        for method, given in (("tools/callSaga", params), ("tools/resumeSaga", resume)):
+            reply = await wire.send(method, given)
+            assert reply.status == unknown.status == 404
+            assert reply.message["error"] == {**unknown.message["error"], "data": method}
+            for where in (wire.url, wire.server):
+                async with Client(where, mode="legacy") as old:
+                    request = Request[dict[str, Any], str](method=method, params=given)
+                    with pytest.raises(MCPError, match="Method not found"):
+                        await old.session.send_request(request, RootModel[dict[str, Any]])
+        assert wire.runtime.counts["entered"] == 0
+
+        async def own(ctx: Any, params: types.RequestParams) -> types.EmptyResult:
+            return types.EmptyResult()
+
+        wire.server._lowlevel_server.add_request_handler("tools/callSaga", types.RequestParams, own)
+        assert (await wire.send("tools/callSaga", params)).result

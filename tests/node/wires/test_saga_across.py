@@ -21,8 +21,8 @@ from framehold.config import Settings
 from framehold.http.app import Application
 from tests.node.acting import each_way
 from tests.node.nodes import KEY, entries, heirs, served
-from tests.node.sagas import SagaClient, done, failed, form, steps, token
-from tests.node.stage import Word, said, stage
+from tests.node.sagas import SagaClient, done, failed, form, saga_stage, steps, token
+from tests.node.stage import Word, said
 from tests.store.server import RedisServer
 from tests.wire import Caller, Reply
 
@@ -45,7 +45,7 @@ async def pair(redis: RedisServer, namespace: str, **settings: Any) -> AsyncIter
         for name in ("a", "b"):
             server: MCPServer[Any] = MCPServer("pair")
             server.tool(description="Asks twice.")(two)
-            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0}
+            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0, "sagas": True}
             app = framehold.asgi(server, Settings(node_id=name, route_headers=True, **{**common, **settings}))
             url = await stack.enter_async_context(served(app))
             found.append((app, await stack.enter_async_context(Caller(url))))
@@ -60,7 +60,7 @@ async def test_a_resume_that_reaches_a_wrong_node_is_passed_on(redis: RedisServe
         client.wire = at_b
         second = await at_b.send(
             "tools/resumeSaga",
-            {"sagaToken": token(first), "completedSteps": [form(steps(first)[0])]},
+            {"name": "two", "sagaToken": token(first), "completedSteps": [form(steps(first)[0])]},
             meta={"progressToken": "p"},
         )
         assert (second.headers["framehold-node"], second.headers["framehold-route"]) == ("a", "lease")
@@ -92,6 +92,7 @@ async def test_a_node_that_dies_between_two_resumes(
     """Killed after each round; the next one takes over, also where a step had failed before, and where the SDK asks
     for a parameter by itself. Each effect ran once."""
     monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    monkeypatch.setenv("FRAMEHOLD_SAGAS", "true")
     async with heirs("tests/node/reentrant_server.py", tmp_path, redis.url) as start:
 
         async def mortal(tool: str, name: str) -> Reply:
@@ -129,8 +130,14 @@ async def test_a_parameter_that_is_asked_for_and_a_body_that_asks(settings: dict
     async def mixed(name: str, may: Annotated[Word, Resolve(agree)], ctx: Context) -> str:
         return f"{may.word} {said(await ctx.elicit('and now?', Word))}"
 
-    async with stage(mixed, **settings) as wire:
+    async with saga_stage(mixed, **settings) as wire:
         assert (await SagaClient(wire).told("mixed", name="Di")).text == "<may Di?> <and now?>"
+
+
+class SagaRequest(Request[dict[str, Any], str]):
+    """A request of a saga. The SDK writes its tool's name into `Mcp-Name`."""
+
+    name_param = "name"
 
 
 class Official:
@@ -141,7 +148,7 @@ class Official:
 
     async def send(self, method: str, params: dict[str, Any], **_: Any) -> Reply:
         try:
-            request = Request[dict[str, Any], str](method=method, params=params)
+            request = SagaRequest(method=method, params=params)
             found = await self.client.session.send_request(request, RootModel[dict[str, Any]])
         except MCPError as error:
             return Reply(200, {}, {"error": error.error.model_dump(exclude_none=True)})
@@ -151,7 +158,7 @@ class Official:
 @pytest.mark.parametrize("mode", ["auto", "2026-07-28", "legacy"])
 async def test_the_official_client_drives_a_saga_on_each_transport(mode: Any) -> None:
     """Over HTTP and within the process, whatever revision it settles on."""
-    async with stage(two) as wire:
+    async with saga_stage(two) as wire:
         for where in (wire.url, wire.server):
             async with Client(where, mode=mode) as official:
                 assert (await SagaClient(Official(official)).told("two")).text == "<one> <two>"
@@ -169,7 +176,7 @@ async def test_a_saga_of_a_client_of_2025(settings: dict[str, Any]) -> None:
             return f"{error.error.message}: {framehold.era(ctx)} {said(await ctx.elicit('two', Word))}"
         return "never"
 
-    async with stage(careful, **settings) as wire:
+    async with saga_stage(careful, **settings) as wire:
         async with Client(wire.url, mode="legacy") as old:
             client = SagaClient(Official(old))
             first = await client.call("careful")
@@ -191,6 +198,6 @@ async def test_many_sagas_at_once() -> None:
         first = said(await ctx.elicit(f"{name} one", Word))
         return f"{first} {said(await ctx.elicit(f'{name} two', Word))}"
 
-    async with stage(named) as wire:
+    async with saga_stage(named) as wire:
         result = await asyncio.gather(*(SagaClient(wire).told("named", name=str(number)) for number in range(30)))
         assert [reply.text for reply in result] == [f"<{number} one> <{number} two>" for number in range(30)]

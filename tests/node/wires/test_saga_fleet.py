@@ -41,7 +41,7 @@ async def test_sagas_find_their_frames(redis: RedisServer, tmp_path: Path) -> No
     """The router reads a resume's token, so it goes where the saga began, as does HAProxy with a hash; by turns it
     takes a hop more. Whoever holds
     one and is killed is relieved by another. Each effect runs once."""
-    async with fleet(tmp_path, redis, "a", "b", "c", target=REENTRANT) as made:
+    async with fleet(tmp_path, redis, "a", "b", "c", target=REENTRANT, sagas="true") as made:
         router = await made.add_router()
         for number in range(6):
             begun, *resumed = ways(await told(router.url, f"sticky-{number}"))

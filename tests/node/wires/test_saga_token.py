@@ -20,8 +20,8 @@ from framehold.config import Settings
 from framehold.wires import saga_token
 from tests.node.acting import each_way
 from tests.node.nodes import served
-from tests.node.sagas import SagaClient, done, failed, form, steps, token
-from tests.node.stage import Word, said, stage
+from tests.node.sagas import SagaClient, done, failed, form, saga_stage, steps, token
+from tests.node.stage import Word, said
 from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ def verdict(reply: Reply) -> tuple[int, int, str]:
 @each_way
 async def test_a_sagas_token_on_the_other_wire_and_the_other_wires_token_on_a_saga(settings: dict[str, Any]) -> None:
     """Both are refused by name, and both calls can still be carried on where they belong."""
-    async with stage(ask, **settings) as wire:
+    async with saga_stage(ask, **settings) as wire:
         client = SagaClient(wire)
         by_saga, by_call = await client.call("ask"), await wire.call("ask")
         crossed = await wire.retry("ask", token(by_saga), {"x": accepted(word="x")})
@@ -62,7 +62,7 @@ async def test_a_sagas_token_on_the_other_wire_and_the_other_wires_token_on_a_sa
 
 async def test_forged_tokens() -> None:
     """Cut, altered, of another call, or no text: one reply for all."""
-    async with stage(ask) as wire:
+    async with saga_stage(ask) as wire:
         client = SagaClient(wire)
         first, other = await client.call("ask"), await client.call("ask", name="me")
         good, foreign = token(first), token(other)
@@ -85,7 +85,7 @@ async def test_forged_tokens() -> None:
 
 async def test_an_expired_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """It lives as long as a token of the other wire: what is sealed within it says how long."""
-    async with stage(ask, token_ttl=600) as wire:
+    async with saga_stage(ask, token_ttl=600) as wire:
         client = SagaClient(wire)
         first = await client.call("ask")
         now = time.time()
@@ -112,7 +112,7 @@ MALFORMED: dict[str, tuple[Any, str]] = {
 
 async def test_malformed_steps_consume_nothing() -> None:
     """Whatever is wrong with them, and also where only the answer to the question is."""
-    async with stage(ask) as wire:
+    async with saga_stage(ask) as wire:
         client = SagaClient(wire)
         first = await client.call("ask")
         (step,) = steps(first)
@@ -132,7 +132,7 @@ async def test_malformed_steps_consume_nothing() -> None:
     "params", [{}, {"name": 1}, {"name": "ask", "arguments": []}, {"name": "ask", "arguments": "x"}], ids=str
 )
 async def test_a_malformed_start(params: dict[str, Any]) -> None:
-    async with stage(ask) as wire:
+    async with saga_stage(ask) as wire:
         headers = {"mcp-name": "ask"}
         reply = await wire.send("tools/callSaga", params, headers=headers)
         assert (reply.status, reply.code) == (400, -32602) and reply.text.endswith("; nothing was done")
@@ -141,7 +141,7 @@ async def test_a_malformed_start(params: dict[str, Any]) -> None:
 
 async def test_arguments_that_no_token_could_carry() -> None:
     """They are refused before anything runs, since no resume could bring them."""
-    async with stage(ask, max_body=20_000) as wire:
+    async with saga_stage(ask, max_body=20_000) as wire:
         reply = await SagaClient(wire).call("ask", name="x" * 14_000)
         assert (reply.code, "FRAMEHOLD_MAX_BODY" in reply.text) == (-32602, True)
         assert wire.runtime.counts["entered"] == 0
@@ -164,7 +164,7 @@ async def test_only_a_saga_has_words_for_a_failure(settings: dict[str, Any]) -> 
             raised.append(error)
             raise
 
-    async with stage(keyed, **settings) as wire:
+    async with saga_stage(keyed, **settings) as wire:
         first = await wire.send("tools/call", {"name": "keyed", "arguments": {}, "inputResponses": {}})
         retry = await wire.retry("keyed", first.token, {"word": failure})
         assert (retry.status, retry.code) == (400, -32602)
@@ -188,7 +188,7 @@ async def test_whoever_guards_calls_guards_sagas() -> None:
 
     server: MCPServer[Any] = MCPServer("guarded", middleware=[guard])
     server.tool(description="Asks.")(ask)
-    async with served(framehold.asgi(server, Settings(node_id="guarded"))) as url, Caller(url) as wire:
+    async with served(framehold.asgi(server, Settings(node_id="guarded", sagas=True))) as url, Caller(url) as wire:
         client = SagaClient(wire)
         assert (await client.told("ask", name="Ada")).text == "<what says Ada?>"
         assert seen == [("tools/call", "ask", {"name": "Ada"}, False)] * 2
@@ -208,20 +208,20 @@ async def test_a_saga_belongs_to_who_began_it() -> None:
     auth = AuthSettings(issuer_url=address, resource_server_url=address, validate_token_resource=False)
     server: MCPServer[Any] = MCPServer("owned", token_verifier=Verifier(), auth=auth)
     server.tool(description="Asks.")(ask)
-    async with served(framehold.asgi(server, Settings(node_id="owned"))) as url, Caller(url) as wire:
+    async with served(framehold.asgi(server, Settings(node_id="owned", sagas=True))) as url, Caller(url) as wire:
 
         async def send_as(user: str, method: str, **params: Any) -> Reply:
             return await wire.send(method, params, headers={"authorization": f"Bearer {user}"})
 
         first = await send_as("ann", "tools/callSaga", name="ask")
-        resume = {"sagaToken": token(first), "completedSteps": [form(steps(first)[0])]}
+        resume = {"name": "ask", "sagaToken": token(first), "completedSteps": [form(steps(first)[0])]}
         assert verdict(await send_as("ben", "tools/resumeSaga", **resume)) == INVALID
         assert (await send_as("ann", "tools/resumeSaga", **resume)).text == "<what says you?>"
 
 
 async def test_a_token_shows_nothing_of_its_call() -> None:
     """Name and arguments are sealed in it; its mark and the call's id are all that a reader sees."""
-    async with stage(ask) as wire:
+    async with saga_stage(ask) as wire:
         first = await SagaClient(wire).call("ask", name="a secret")
         wire_token = token(first)
         (slot,) = wire.runtime.table

@@ -67,7 +67,9 @@ frontend mcp
 backend nodes
     log global
     http-request set-var(txn.call) req.body,json_query('$.params.requestState'),field(2,.)
+    {{- if .Values.settings.sagas }}
     http-request set-var(txn.call) req.body,json_query('$.params.sagaToken'),field(2,.) unless { var(txn.call) -m found }
+    {{- end }}
     http-request set-header framehold-call-id %[uuid()] unless { var(txn.call) -m len 22:36 }
     http-request disable-l7-retry if { req.hdr(framehold-call-id) -m found }
     http-request set-var(txn.call) req.hdr(framehold-call-id) if { req.hdr(framehold-call-id) -m found }

@@ -164,6 +164,7 @@ def _environment(settings: config.Settings, nodes: int) -> dict[str, str]:
     token = {ADMIN_TOKEN: secrets.token_hex(16)} if settings.admin_token is None else {}
     # The nodes may be killed from the page: the supervisor starts them again.
     playground = settings.playground if "playground" in settings.model_fields_set else "kill"
+    sagas = {} if "sagas" in settings.model_fields_set else {"FRAMEHOLD_SAGAS": "true"}
     return {
         "FRAMEHOLD_ROUTE_HEADERS": "true",
         PLAYGROUND: playground,
@@ -174,6 +175,7 @@ def _environment(settings: config.Settings, nodes: int) -> dict[str, str]:
         **token,
         **usual,
         **level,
+        **sagas,
     }
 
 
