@@ -44,11 +44,12 @@ class Said:
 
     @property
     def verdict(self) -> tuple[int, Any]:
-        """Status and JSON-RPC error code; where there is none, "result" or what the body says."""
+        """Status and JSON-RPC error code, or that of OAuth; where there is none, "result" or what the body says."""
         message = self.message
         if not isinstance(message, dict):
             return self.status, self.body.decode()
-        return self.status, message["error"]["code"] if "error" in message else "result"
+        error = message.get("error", "result")
+        return self.status, error["code"] if isinstance(error, dict) else error
 
 
 @dataclass(frozen=True)
