@@ -77,7 +77,7 @@ async def test_which_refusals_are_declined(node: Node, why: Callable[[Node], Non
 async def test_which_refusals_are_not(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit of one user, a paused tool, an id that is in use, an answer."""
 
-    def exhausted(principal: str | None) -> None:
+    def exhausted(*_: object) -> None:
         raise LimitExceeded("you have too many; nothing was started", limit="MAX_PARKED_PER_PRINCIPAL")
 
     with monkeypatch.context() as patch:

@@ -20,6 +20,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 import framehold
 from framehold.config import Settings
+from framehold.hosts.listeners import bus_of
 from framehold.http.app import Application
 from framehold_core.ids import is_call_id
 from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
@@ -345,6 +346,6 @@ async def test_events_reach_listeners_of_every_node(redis: RedisServer, tmp_path
 
 
 def _bus(app: Application) -> Any:
-    entry = app.attached.server.get_request_handler("subscriptions/listen")
-    assert entry is not None
-    return getattr(entry.handler, "_bus")  # noqa: B009 - the SDK's own
+    bus = bus_of(app.attached.server)
+    assert bus is not None
+    return bus

@@ -12,6 +12,7 @@ from framehold.engine.runtime import Runtime
 from framehold.http.body import Reception
 from framehold.http.forward import Forward, ForwardResult
 from framehold.http.session_affinity import SessionAffinity
+from framehold.sdk.hop import Hop
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,8 @@ async def test_who_may_send_a_request_again_is_told_so(result: ForwardResult) ->
     eviction = SimpleNamespace(intake=1000, room=lambda: None)
     runtime = cast(Runtime, SimpleNamespace(settings=SimpleNamespace(max_body=1000), eviction=eviction))
     affinity = SessionAffinity(nobody, runtime, cast(Forward, Forwarding()), Reception(runtime))
-    await affinity._forward_to("http://other", {"type": "http", "method": "POST", "headers": []}, receive, send)
+    scope = {"type": "http", "method": "POST", "headers": [], "framehold": Hop("node", None, False)}
+    await affinity._forward_to("http://other", scope, receive, send)
     told = TOLD.get(result, (503, "nothing was sent; send the same request again"))
     if told is None:
         assert sent == []
