@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import sys
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import ByteSize, Field, ValidationError, field_validator
@@ -18,6 +19,7 @@ from pydantic import ByteSize, Field, ValidationError, field_validator
 from framehold_core.ids import is_node_id
 from framehold_router.config import FleetSettings, Listed, listed, wrong
 from framehold_router.config import load as load_settings
+from framehold_store.config import StoreConfig
 
 
 class Settings(FleetSettings):
@@ -73,10 +75,10 @@ class Settings(FleetSettings):
     code_modules: Listed = ()
     """Names of modules whose code is kept with that of the handlers, or with `-` in front is not, beyond the author's
     own modules."""
-    max_value: int = Field(1024 * 1024, gt=0)
-    """The largest value in a journal: an answer, or a result of `once`."""
-    max_journal: int = Field(4 * 1024 * 1024, gt=0)
-    """The largest journal of one call."""
+    max_journal_per_principal: int | None = Field(None, gt=0)
+    """How many bytes the journals of one authenticated user's calls on this node may have in the store together. Beyond
+    that, new calls of that user that need the store are refused, and answers that are not small. None: four times
+    `max_journal`."""
     result_delay: float = Field(0.002, ge=0, le=1)
     """For how long a result of `once`, which its handler has heard, waits for the next write of its call to take it
     along. Then it is written by itself. 0: at once."""
@@ -90,6 +92,15 @@ class Settings(FleetSettings):
     """For how long a client of an earlier revision may take for each answer, or report no progress."""
     allowed_hosts: Listed = ()
     allowed_origins: Listed = ()
+
+    @property
+    def journals_of_one(self) -> int:
+        """How many bytes the journals of one user may have, in numbers."""
+        return self.max_journal_per_principal or 4 * self.max_journal
+
+    def store(self) -> StoreConfig:
+        """The settings of the store."""
+        return replace(super().store(), max_code=self.max_code)
 
     @property
     def keeps_code(self) -> bool:

@@ -96,6 +96,11 @@ class FleetSettings(AdminSettings):
     """Whether metrics are counted, and served at `/metrics`."""
     max_attempts: int = Field(MAX_ATTEMPTS, gt=0)
     """How many processes may end in one round of a call before the call is stuck: no node enters its handler again."""
+    max_value: int = Field(1024 * 1024, gt=0)
+    """The largest value in a journal: an answer, or a result of `once`."""
+    max_journal: int = Field(4 * 1024 * 1024, gt=0)
+    """The largest journal of one call: once it has so many bytes, the call can't ask or run anything more. What is
+    under way then may still be added (`most_written`)."""
     playground: Literal["off", "call", "kill"] = "off"
     """Whether the dashboard has a page that calls tools (`call`), and may also kill the node of a call (`kill`). A node
     is killed only if it has `kill` too."""
@@ -126,9 +131,15 @@ class FleetSettings(AdminSettings):
         """The keys as bytes; the first seals, all open."""
         return tuple(key.encode() for key in self.keys)
 
+    @property
+    def most_written(self) -> int:
+        """Bytes of values that one journal may have, with answers and results that were under way when it was full."""
+        return 2 * (self.max_journal + self.max_value)
+
     def store(self) -> StoreConfig:
-        """The settings of the store."""
-        return StoreConfig(url=self.store_url, namespace=self.namespace)
+        """The settings of the store. The stored form of a journal is longer than its values, by a third at most, and by
+        some bytes an entry."""
+        return StoreConfig(self.store_url, self.namespace, max_journal=self.most_written * 3 // 2)
 
 
 class RouterSettings(FleetSettings):

@@ -53,6 +53,10 @@ _KEPT = "k"
 _STEPS = {_KEPT: Moved.CLAIMED, **{step.value[0]: step for step in Moved}}
 _STEP = re.compile(f"([{''.join(_STEPS)}]) " + "([0-9]{1,15}) " * 4 + "(.*)")
 _VERDICTS = {verdict.value.encode(): verdict for verdict in Verdict}
+_LARGE = (
+    "its {} takes {} bytes or more, and {} are read at most; if a call of this fleet has so much, raise "
+    "FRAMEHOLD_MAX_JOURNAL on nodes and routers"
+)
 _OK = tuple(Reply(Verdict.OK, epoch) for epoch in range(64))
 
 
@@ -73,14 +77,15 @@ def seconds(milliseconds: str | int) -> float:
     return found / 1000
 
 
-def encode(request: Request) -> tuple[Script, Arguments]:
-    """The script that carries out `request`, and its ARGV.
+def encode(request: Request, max_journal: int) -> tuple[Script, Arguments]:
+    """The script that carries out `request`, and its ARGV. A journal of more than `max_journal` bytes is not read.
 
     Raises:
         ValueError: a text in the request has no UTF-8 form.
     """
     script, arguments = _ENCODERS[type(request)]
-    return script, arguments(request)
+    found = arguments(request)
+    return script, (*found, max_journal) if isinstance(request, Read | Claim) else found
 
 
 def decode(request: Request, raw: Any) -> Reply:
@@ -93,6 +98,8 @@ def decode(request: Request, raw: Any) -> Reply:
         epoch = request.fence.epoch  # type: ignore[union-attr]  # only scripts with a fence answer 1
         return _OK[epoch] if 0 <= epoch < 64 else Reply(Verdict.OK, epoch)
     try:
+        if raw[0] == b"large":
+            raise ValueError(_LARGE.format(raw[1].decode(), raw[2], raw[3]))
         verdict, epoch = _VERDICTS[raw[0]], raw[1]
         if len(raw) == 2:
             return Reply(verdict, epoch)

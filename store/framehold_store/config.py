@@ -40,6 +40,7 @@ class StoreConfig:
     `url`: one of the forms at the top of this module. `namespace`: part of every key; fleets that share a Redis use
     different ones. `op_timeout`: seconds after which a request fails with StoreUnavailable. `max_queue`: requests that
     may wait for one server at a time. `poll`: seconds after which a change feed wakes its readers without a notice.
+    `max_journal`, `max_code`: the most bytes that are read as the journal of a call, and as the code of a handler.
 
     Raises:
         ConfigError: a value is out of its range, or the URL has none of these forms.
@@ -50,12 +51,16 @@ class StoreConfig:
     op_timeout: float = 1.0
     max_queue: int = 10_000
     poll: float = POLL
+    max_journal: int = 15 * 1024 * 1024
+    max_code: int = 1024 * 1024
 
     def __post_init__(self) -> None:
         Keys(self.namespace)
-        for name, value in (("op_timeout", self.op_timeout), ("max_queue", self.max_queue), ("poll", self.poll)):
-            if not value > 0:
-                raise ConfigError(f"the store's {name} is {value}; it must be above 0; nothing was started")
+        for name in ("op_timeout", "max_queue", "poll", "max_journal", "max_code"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(
+                    f"the store's {name} is {getattr(self, name)}; it must be above 0; nothing was started"
+                )
         if self.url is not None and self.scheme not in (*_ONE, *address.KINDS):
             raise ConfigError(self._unknown())
         try:

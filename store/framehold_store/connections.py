@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from redis._parsers import _AsyncHiredisParser
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
@@ -26,6 +27,7 @@ from framehold_core.errors import ConfigError
 
 from .address import Address, Place
 from .config import StoreConfig
+from .keys import MAX_MESSAGE
 
 
 def open_pool(config: StoreConfig, place: Place | None = None, patience: float | None = None) -> ConnectionPool:
@@ -65,6 +67,7 @@ def _pool(config: StoreConfig, place: Place | None, patience: float | None) -> C
         "socket_timeout": patience,
         "socket_connect_timeout": config.op_timeout,
         "decode_responses": False,
+        "parser_class": _Parser,
         **parse_url(address.server if address else config.url or ""),
     }
     if address is None:
@@ -73,6 +76,17 @@ def _pool(config: StoreConfig, place: Place | None, patience: float | None) -> C
         return _master_pool(address, options, config.op_timeout / (len(address.places) + 1))
     options["host"], options["port"] = place or address.places[0]
     return ConnectionPool(**options)
+
+
+class _Parser(_AsyncHiredisParser):
+    """redis-py's parser of replies, which gives up a reply that is too large before it has come to its end. Messages
+    of channels are read by it, and nobody can ask for their size first."""
+
+    async def read_from_socket(self) -> bool:
+        reader: Any = self._reader
+        if reader.len() > MAX_MESSAGE:
+            raise ConnectionError(f"a message or reply has more than {MAX_MESSAGE} bytes; check who else writes there")
+        return bool(await super().read_from_socket())  # type: ignore[no-untyped-call]  # redis-py does not annotate it
 
 
 def _master_pool(address: Address, options: dict[str, Any], patience: float) -> ConnectionPool:

@@ -16,23 +16,21 @@ from framehold_core.errors import StoreFull, StoreUnavailable
 
 from .base import MAX_EVENT_AGE, MAX_EVENTS, MemoryUse, StoredEvent
 from .batch import Item, pack
-from .keys import Keys
+from .keys import MAX_EVENT, Keys
 from .servers import Servers
 
 Script = Callable[..., Awaitable[Any]]
 """(name of the script, key, arguments) -> raw reply; raises StoreUnavailable."""
-Command = Callable[..., Awaitable[Any]]
-"""(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
 
 _BYTES = 256 * 1024
 """Bytes of entries that one script adds at most: a longer one would hold up rounds."""
 
 
 class EventLog:
-    """The event log of one namespace. `script` and `command` send to the store."""
+    """The event log of one namespace. `script` sends to the store."""
 
-    def __init__(self, keys: Keys, script: Script, command: Command) -> None:
-        self._key, self._script, self._command = keys.log, script, command
+    def __init__(self, keys: Keys, script: Script) -> None:
+        self._key, self._script = keys.log, script
 
     async def append(self, entries: Sequence[bytes]) -> None:
         portion: list[bytes] = []
@@ -49,11 +47,9 @@ class EventLog:
 
     async def read(self, after: str, count: int) -> tuple[StoredEvent, ...]:
         start = f"({after}" if after else "-"
-        raw = await self._command(self._key, "XRANGE", self._key, start, "+", "COUNT", count)
-        if isinstance(raw, ResponseError):
-            raise StoreUnavailable(f"the event log at {self._key} can't be read ({raw}); check who else writes there")
-        # An entry with other fields was written by somebody else; its reader skips an empty one.
-        return tuple(StoredEvent(place.decode(), fields[1] if fields[:1] == [b"e"] else b"") for place, fields in raw)
+        # An entry with other fields, or a larger one, was written by somebody else; its reader skips an empty one.
+        raw = await self._script("events", self._key, start, count, MAX_EVENT)
+        return tuple(StoredEvent(place.decode(), entry) for place, entry in raw)
 
 
 async def memory(servers: Servers) -> MemoryUse | None:

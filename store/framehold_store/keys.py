@@ -20,6 +20,10 @@ may live on another shard than the leases. No script touches both; the list is o
 a sorted set because a name must be removed some time after its lease has ended: readers would have to clean a plain
 set, and would race with a node that registers again. Each renewal writes the name of its node again.
 
+Somebody else may write anything of any size there, so what a process reads is limited, and measured in the store
+first. The constants below say how much; the limits of journals and code are settings. A list or a hash counts 64 bytes
+for each of its texts on top of what they have (scripts/size.lua).
+
 All keys of a call carry one TTL, set by the same script; `nodes` is trimmed by each renewal, `log` by each append.
 `tools` has no TTL: a paused tool stays paused until it is resumed. Nothing else is ever written.
 """
@@ -33,6 +37,24 @@ from framehold_core.ids import CallId, NodeId, is_call_id, is_node_id
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _NAMESPACE = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,62}")
+MAX_RECORD = 8 * 1024 * 1024
+"""Bytes of the record of a call, as scripts/size.lua has it too: those of one with 50,000 effects."""
+MAX_LEASE = 4096
+"""Bytes of a node's lease, as scripts/lease.lua has it too."""
+MAX_NAME = 64
+"""Bytes of a name on the list of nodes: a longer one is cut, and is then no node's name."""
+MAX_TOOLS = 1024 * 1024
+"""Bytes of the hash of all tools."""
+MAX_EVENT = 16 * 1024
+"""Bytes of an entry of the event log."""
+MAX_SAMPLE = 64 * 1024
+"""Bytes of the figures of one slot."""
+MAX_SUMMARY = 16 * 1024
+"""Bytes of those fields of a record that a scan reads."""
+MAX_KEY = 256
+"""Bytes of a key that a scan finds."""
+MAX_MESSAGE = 1024 * 1024
+"""Bytes of a message on a channel."""
 FORGET_MS = 60_000
 """Milliseconds for which `nodes` keeps a name after its lease has ended: longer than a fail-over may move the clock of
 the server."""

@@ -16,7 +16,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import FRAMEHOLD, WINDOW, Pause, Tools
 
 from .codec import milliseconds
-from .keys import Keys
+from .keys import MAX_TOOLS, Keys
 from .registry import Command, Script
 
 _VERSION = 1
@@ -30,9 +30,12 @@ class PausedTools:
         self._key, self._script, self._command = keys.tools, script, command
 
     async def read(self) -> Tools:
-        raw = await self._command(self._key, "HGETALL", self._key)
-        if isinstance(raw, ResponseError):
-            raise StoreUnavailable(f"the paused tools can't be read ({raw}); check who else writes {self._key}")
+        raw = await self._script("tools", self._key, MAX_TOOLS)
+        if isinstance(raw, int):
+            raise StoreUnavailable(
+                f"the paused tools can't be read (they take {raw} bytes or more, and {MAX_TOOLS} are read at most); "
+                f"check who else writes {self._key}"
+            )
         texts = [item.decode("utf-8", "replace") for item in raw]
         fields = dict(zip(texts[::2], texts[1::2], strict=True))
         found = (_read(name.removeprefix(_PAUSE), text) for name, text in fields.items() if name.startswith(_PAUSE))
@@ -51,7 +54,8 @@ class PausedTools:
         return bool(await self._script("pause", self._key, tool, ""))
 
     async def died(self, tool: str, boot: str, limit: int, why: str) -> tuple[Pause | None, bool]:
-        raw, paused = await self._script("died", self._key, tool, boot, milliseconds(WINDOW), limit, FRAMEHOLD, why)
+        terms = (tool, boot, milliseconds(WINDOW), limit, FRAMEHOLD, why, MAX_TOOLS)
+        raw, paused = await self._script("died", self._key, *terms)
         return _read(tool, raw.decode("utf-8", "replace")), bool(paused)
 
 

@@ -39,6 +39,8 @@ from .servers import OneServer, Servers
 _log = logging.getLogger(__name__)
 _END = 13
 """Digits of its end that stand before the code of a handler (scripts/keep.lua)."""
+_AROUND = 64
+"""Bytes of its end and its seal, and some more."""
 
 
 class RedisStore:
@@ -59,9 +61,9 @@ class RedisStore:
         self._servers = self._make_servers(self._config)
         self._send = self._servers.submit
         multi_key = self._servers.accepts_multi_key_commands
-        self._registry = Registry(self._keys, self._script, self._command, self._config.poll, multi_key)
-        self._log = EventLog(self._keys, self._script, self._command)
-        self._samples = Samples(self._keys, self._command)
+        self._registry = Registry(self._keys, self._script, self._strings, self._config.poll, multi_key)
+        self._log = EventLog(self._keys, self._script)
+        self._samples = Samples(self._keys, self._command, self._strings)
         self._tools = PausedTools(self._keys, self._script, self._command)
         self._subscription: asyncio.Task[None] | None = None
         self._closed = False
@@ -73,7 +75,7 @@ class RedisStore:
 
     def submit(self, request: Request, done: Done) -> None:
         try:
-            script, arguments = codec.encode(request)
+            script, arguments = codec.encode(request, self._config.max_journal)
             record, journal = self._keys.call(request.call)
             packed = pack(("EVALSHA", script.sha, 2, record, journal, *arguments))
         except (ValueError, TypeError) as error:
@@ -150,8 +152,24 @@ class RedisStore:
         """
         raw = await self._command(key, "EVALSHA", SCRIPTS[name].sha, 1, key, *arguments)
         if isinstance(raw, ResponseError):
-            raise refused(f"the store refused to {name} ({raw}); look at the store's own log", raw)
+            where = "check who else writes there, and look at the store's own log"
+            raise refused(f"the store refused to run `{name}` at {key} ({raw}); {where}", raw)
         return raw
+
+    async def _strings(self, keys: Sequence[str], most: int) -> list[Any]:
+        """What is stored at some keys, which one server has in one slot: for each its value, None if there is none, or
+        the number of its bytes if it has more than `most`; 0 if it is no string.
+
+        Raises:
+            StoreUnavailable: no answer came in time, or the server replied with an error.
+        """
+        raw = await self._command(keys[0], "EVALSHA", SCRIPTS["strings"].sha, len(keys), *keys, most)
+        if isinstance(raw, ResponseError):
+            raise refused(
+                f"the store refused to read {keys[0]} ({raw}); look at its log, and at its user's rights", raw
+            )
+        found: list[Any] = raw
+        return found
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
         self._request_counts["register"] += 1
@@ -196,11 +214,12 @@ class RedisStore:
 
     async def code(self, digest: str) -> bytes | None:
         key = self._keys.code(digest)
-        raw = await self._command(key, "GET", key)
-        if isinstance(raw, ResponseError):
-            _log.warning("the code at %s can't be read (%s); check who else writes there", key, raw)
+        [found] = await self._strings([key], self._config.max_code + _AROUND)
+        if isinstance(found, int):
+            what = f"{found} bytes, more than FRAMEHOLD_MAX_CODE allows" if found else "no text"
+            _log.warning("the code at %s is not read: it is %s; check who else writes there", key, what)
             return b""
-        return None if raw is None else bytes(raw[_END:])
+        return None if found is None else bytes(found[_END:])
 
     async def count_nodes(self) -> int:
         return await self._registry.count_nodes()

@@ -11,11 +11,10 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from redis.asyncio import ConnectionPool
-from redis.exceptions import NoPermissionError, ResponseError
 
 from framehold_core.errors import ProtocolError, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId, is_node_id
@@ -24,7 +23,7 @@ from framehold_core.lease import NodeRecord, Renewal
 from .channels import follow
 from .codec import milliseconds, seconds
 from .feed import Feed
-from .keys import FORGET_MS, Keys
+from .keys import FORGET_MS, MAX_LEASE, MAX_NAME, Keys
 
 _log = logging.getLogger(__name__)
 
@@ -32,22 +31,24 @@ _RENEWALS = {renewal.value.encode(): renewal for renewal in Renewal}
 _NAME = re.compile(r"[0-9A-Za-z_.:-]{1,64}")
 _MAX_NODES = 10_000
 _LEASES_PER_COMMAND = 256
-"""Leases that one MGET reads: with a thousand, Redis would serve nobody else for a millisecond."""
+"""Leases that one script reads: with a thousand, Redis would serve nobody else for a millisecond."""
 
 Script = Callable[..., Awaitable[Any]]
 """(name of the script, key, arguments) -> raw reply; raises StoreUnavailable."""
 Command = Callable[..., Awaitable[Any]]
 """(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
+Strings = Callable[[Sequence[str], int], Awaitable[list[Any]]]
+"""Reads what is stored at some keys (`RedisStore._strings`)."""
 
 
 class Registry:
-    """Node leases of one namespace. `script` and `command` send to the store; `poll` is the pause of the change feed in
+    """Node leases of one namespace. `script` and `strings` send to the store; `poll` is the pause of the change feed in
     seconds; `multi_key` says whether one command may name keys of several slots."""
 
-    def __init__(self, keys: Keys, script: Script, command: Command, poll: float, multi_key: bool) -> None:
+    def __init__(self, keys: Keys, script: Script, strings: Strings, poll: float, multi_key: bool) -> None:
         self._keys = keys
         self._script = script
-        self._command = command
+        self._strings = strings
         self._multi_key = multi_key
         self._garbage: dict[str, bytes] = {}
         self._subscription: asyncio.Task[None] | None = None
@@ -87,11 +88,9 @@ class Registry:
         for name, value in zip(named, values, strict=True):
             if value is None:
                 continue
-            if isinstance(value, NoPermissionError):
-                raise StoreUnavailable(f"the leases of nodes can't be read ({value}); give the store's user that right")
-            node = _read(name, value)
+            node = None if isinstance(value, int) else _read(name, value)
             if node is None:
-                garbage[name] = bytes(value) if isinstance(value, bytes) else str(value).encode()
+                garbage[name] = str(value).encode() if isinstance(value, int) else value
             else:
                 found.append(node)
         if wanted is None:
@@ -104,11 +103,7 @@ class Registry:
         Raises:
             StoreUnavailable: no answer came in time, or the key holds something else than the list.
         """
-        raw = await self._command(self._keys.nodes, "ZRANGE", self._keys.nodes, 0, _MAX_NODES - 1)
-        if isinstance(raw, ResponseError):
-            raise StoreUnavailable(
-                f"the list of nodes at {self._keys.nodes} is not ours ({raw}); check who else writes there"
-            )
+        raw = await self._script("members", self._keys.nodes, _MAX_NODES, MAX_NAME)
         return sorted(name.decode("utf-8", "replace") for name in raw)
 
     @property
@@ -120,20 +115,11 @@ class Registry:
         return int(await self._script("alive", self._keys.nodes))
 
     async def _values(self, keys: list[str]) -> list[Any]:
-        """For each key its value, None if there is none, or the error reply of the server."""
-        found: dict[str, Any] = {}
-        if self._multi_key:
-            starts = range(0, len(keys), _LEASES_PER_COMMAND)
-            portions = [keys[start : start + _LEASES_PER_COMMAND] for start in starts]
-            answers = await asyncio.gather(*(self._command(some[0], "MGET", *some) for some in portions))
-            for some, answer in zip(portions, answers, strict=True):
-                found.update(zip(some, answer if isinstance(answer, list) else [answer] * len(some), strict=True))
-        # MGET gives None for a key that holds no string; GET gives an error.
-        missing = [key for key in keys if found.get(key) is None]
-        found.update(
-            zip(missing, await asyncio.gather(*(self._command(key, "GET", key) for key in missing)), strict=True)
-        )
-        return [found[key] for key in keys]
+        """For each key its value, None if there is none, or a number if it is no lease (`Strings`)."""
+        count = _LEASES_PER_COMMAND if self._multi_key else 1
+        portions = [keys[start : start + count] for start in range(0, len(keys), count)]
+        answers = await asyncio.gather(*(self._strings(some, MAX_LEASE) for some in portions))
+        return [value for answer in answers for value in answer]
 
     def _report(self, garbage: dict[str, bytes]) -> None:
         """Log one line for each entry that can't be read; the next line follows only after the entry has changed."""

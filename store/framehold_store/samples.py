@@ -6,28 +6,27 @@ Each sample is a key with a TTL (`Keys.sample`), so nothing has to be trimmed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import logging
+from collections.abc import Sequence
 
 from redis.exceptions import ResponseError
 
-from framehold_core.errors import StoreUnavailable
-
 from . import codec
 from .event_log import refused
-from .keys import Keys
+from .keys import MAX_SAMPLE, Keys
+from .registry import Command, Strings
 
-Command = Callable[..., Awaitable[Any]]
-"""(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
+_log = logging.getLogger(__name__)
 READ = 100
 """Samples of one command at most: a longer one would hold up rounds."""
 
 
 class Samples:
-    """The samples of one namespace. `command` sends to the store."""
+    """The samples of one namespace. `command` and `strings` send to the store."""
 
-    def __init__(self, keys: Keys, command: Command) -> None:
-        self._keys, self._command = keys, command
+    def __init__(self, keys: Keys, command: Command, strings: Strings) -> None:
+        self._keys, self._command, self._strings = keys, command, strings
+        self._reported: set[str] = set()
 
     async def keep(self, step: int, slot: int, sample: bytes, ttl: float) -> None:
         key = self._keys.sample(step, slot)
@@ -39,8 +38,13 @@ class Samples:
         found: list[bytes | None] = []
         for start in range(0, len(slots), READ):
             keys = [self._keys.sample(step, slot) for slot in slots[start : start + READ]]
-            raw = await self._command(keys[0], "MGET", *keys)
-            if isinstance(raw, ResponseError):
-                raise StoreUnavailable(f"the history at {keys[0]} can't be read ({raw}); check who else writes there")
-            found += raw
+            values = await self._strings(keys, MAX_SAMPLE)
+            found += [None if isinstance(value, int) else value for value in values]
+            self._report({key for key, value in zip(keys, values, strict=True) if isinstance(value, int)})
         return tuple(found)
+
+    def _report(self, garbage: set[str]) -> None:
+        """Log the samples that are none, each once."""
+        for key in sorted(garbage - self._reported):
+            _log.warning("the history at %s has no sample; it is passed over; check who else writes there", key)
+        self._reported = garbage

@@ -8,7 +8,7 @@ the records of the slot; the next walk finds them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -20,15 +20,15 @@ from framehold_core.requests import RecordState
 from .base import ScanStep, Summary
 from .batch import Item, pack
 from .codec import VERSION, seconds
-from .keys import Keys
+from .keys import MAX_KEY, MAX_SUMMARY, Keys
+from .registry import Command
+from .scripts import SCRIPTS
 from .servers import Servers
 
 _FIELDS = (
     *("v", "state", "owner", "inc", "boot", "epoch", "round", "attempts", "reentrant", "tool", "strategy"),
     *("created", "expires"),
 )
-Command = Callable[..., Awaitable[Any]]
-"""(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
 
 
 async def scan(servers: Servers, command: Command, keys: Keys, cursor: str, count: int) -> ScanStep:
@@ -41,9 +41,12 @@ async def scan(servers: Servers, command: Command, keys: Keys, cursor: str, coun
     name, at = _position(primaries, cursor)
     if name is None:
         return ScanStep("", (), 0)
-    after, records = await _record_keys(servers, name, at, keys.records, count)
-    rows = await asyncio.gather(*(command(record, "HMGET", record, *_FIELDS) for record in records))
-    found, unreadable = [], 0
+    after, records, unreadable = await _record_keys(servers, name, at, keys.records, count)
+    at_once = max(1, len(records)) if servers.accepts_multi_key_commands else 1
+    portions = [records[start : start + at_once] for start in range(0, len(records), at_once)]
+    answers = await asyncio.gather(*(_rows(command, some) for some in portions))
+    rows = [row for answer in answers for row in answer]
+    found = []
     for record, row in zip(records, rows, strict=True):
         try:
             summary = _read(keys.call_of(record), row)
@@ -52,6 +55,13 @@ async def scan(servers: Servers, command: Command, keys: Keys, cursor: str, coun
         else:
             found += [summary] if summary else []
     return ScanStep(_next(primaries, name, after), tuple(found), unreadable)
+
+
+async def _rows(command: Command, records: Sequence[str]) -> Sequence[Any]:
+    """The fields of records that one server has in one slot; a number in place of what is no record or is too large."""
+    asked = ("EVALSHA", SCRIPTS["summary"].sha, len(records), *records)
+    raw = await command(records[0], *asked, MAX_SUMMARY, *_FIELDS)
+    return [raw] * len(records) if isinstance(raw, ResponseError) else raw
 
 
 def _position(primaries: Sequence[str], cursor: str) -> tuple[str | None, str]:
@@ -72,10 +82,11 @@ def _next(primaries: Sequence[str], name: str, after: str) -> str:
     return f"{name} {after}"
 
 
-async def _record_keys(servers: Servers, name: str, at: str, pattern: str, count: int) -> tuple[str, list[str]]:
-    """The next SCAN cursor of a server, and the keys of records that one SCAN found there."""
+async def _record_keys(servers: Servers, name: str, at: str, pattern: str, count: int) -> tuple[str, list[str], int]:
+    """The next SCAN cursor of a server, the keys of records that one SCAN found there, and how many of them are too
+    long for the key of a record."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    packed = pack(("SCAN", at, "MATCH", pattern, "COUNT", count))
+    packed = pack(("EVALSHA", SCRIPTS["keys"].sha, 0, at, pattern, count, MAX_KEY))
     servers.submit_to(
         name, Item(packed, f"scan {name}", "scan", lambda raw: None if future.done() else future.set_result(raw))
     )
@@ -84,8 +95,8 @@ async def _record_keys(servers: Servers, name: str, at: str, pattern: str, count
         raise raw
     if isinstance(raw, ResponseError):
         raise StoreUnavailable(f"the store refused to scan ({raw}); nothing was looked at; look at the store's own log")
-    after, records = raw
-    return after.decode(), [record.decode("utf-8", "replace") for record in records]
+    after, records, left_out = raw
+    return after.decode(), [record.decode("utf-8", "replace") for record in records], left_out
 
 
 def _read(call: CallId, row: Any) -> Summary | None:
@@ -94,7 +105,7 @@ def _read(call: CallId, row: Any) -> Summary | None:
     Raises:
         ValueError: the record is corrupted or of a newer release.
     """
-    if isinstance(row, ResponseError):
+    if isinstance(row, ResponseError | int):
         raise ValueError(str(row))
     if not any(row):
         return None

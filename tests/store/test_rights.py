@@ -39,7 +39,8 @@ def test_the_rule_has_what_the_scripts_run() -> None:
     scripts = [path.read_text() for path in files("framehold_store.scripts").iterdir() if path.name.endswith(".lua")]
     run = {name.lower() for text in scripts for name in re.findall(r"redis\.p?call\('([A-Z]+)'", text)}
     assert run
-    assert run <= {right[1:] for right in COMMANDS}
+    # A script goes on without it where it is not allowed, or unknown.
+    assert run - {"memory"} <= {right[1:] for right in COMMANDS}
 
 
 @pytest.mark.parametrize("right", COMMANDS)

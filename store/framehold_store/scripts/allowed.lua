@@ -10,6 +10,7 @@ local key, channel = ARGV[1], ARGV[2]
 local needed = {
   {'EVALSHA', 'sha', '1', key}, {'SCRIPT', 'LOAD', ''}, {'SCAN', '0'}, {'TIME'}, {'PING'},
   {'HGET', key, 'f'}, {'HMGET', key, 'f'}, {'HGETALL', key}, {'HEXISTS', key, 'f'}, {'HSET', key, 'f', 'v'},
+  {'HLEN', key}, {'HSTRLEN', key, 'f'}, {'STRLEN', key},
   {'LLEN', key}, {'LRANGE', key, '0', '-1'}, {'RPUSH', key, 'v'},
   {'GET', key}, {'MGET', key, key}, {'SET', key, 'v'}, {'DEL', key}, {'PEXPIREAT', key, '1'},
   {'ZADD', key, '1', 'm'}, {'ZRANGE', key, '0', '-1'}, {'ZCOUNT', key, '0', '1'},

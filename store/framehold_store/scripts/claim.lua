@@ -4,18 +4,22 @@
 -- KEYS    1 record, 2 journal
 -- ARGV    1 epoch, 2 owner, 3 inc as the caller read them; 4 evidence (gone, not-held, released, owner)
 --         5 new owner  6 its inc  7 its boot  8 '1' if the present code is re-entrant  9 most attempts  10 ttl in ms
---         11 letter of the step: c, or k if kept code will be entered
--- Returns {ok | already | changed, epoch, record, journal}, {lost | stuck, epoch, record}, {missing, 0}
+--         11 letter of the step: c, or k if kept code will be entered  12 the most bytes of the journal
+-- Returns {ok | already | changed, epoch, record, journal}, {lost | stuck, epoch, record}, {missing, 0};
+--         {large, ...} as size.lua says: then nothing was written
 
 local R, J = KEYS[1], KEYS[2]
 local h = redis.call('HMGET', R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'boot', 'reentrant', 'attempts')
-local held = h[1] == 'open' or h[1] == 'released'
-if not h[1] or (held and redis.call('LLEN', J) ~= tonumber(h[6])) then return {'missing', 0} end
-local epoch = tonumber(h[4])
+local held, count = h[1] == 'open' or h[1] == 'released', redis.call('LLEN', J)
+if not h[1] or (held and count ~= tonumber(h[6])) then return {'missing', 0} end
+local epoch, most = tonumber(h[4]), tonumber(ARGV[12])
+local record, found = fields(R, MAX_RECORD)
+if not record then return large('record', found, MAX_RECORD) end
+local journal
+journal, found = items(J, count, most)
+if not journal then return large('journal', found, most) end
 
-local function whole(verdict)
-  return {verdict, epoch, redis.call('HGETALL', R), redis.call('LRANGE', J, 0, -1)}
-end
+local function whole(verdict) return {verdict, epoch, redis.call('HGETALL', R), journal} end
 
 local function claimable()
   if h[4] ~= ARGV[1] or h[2] ~= ARGV[2] or h[3] ~= ARGV[3] then return false end

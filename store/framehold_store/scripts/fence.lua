@@ -8,7 +8,8 @@
 --       11 the effects whose results this write records: each 'k:<digest>', or '+k:<digest>' if it had no intent;
 --       joined by spaces, '' for none
 --       from 12 on: arguments of the script itself
--- Returns 1 for OK under the epoch of the writer, else {verdict, epoch [, record as HGETALL gives it [, journal]]}
+-- Returns 1 for OK under the epoch of the writer, else {verdict, epoch [, record as HGETALL gives it [, journal]]}, or
+--       {large, ...} as size.lua says
 
 local R, J = KEYS[1], KEYS[2]
 local h = redis.call('HMGET', R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'jh', ARGV[8])
@@ -19,7 +20,9 @@ if torn then h = {} end
 
 local function refuse(verdict)
   if not h[1] then return {verdict, 0} end
-  return {verdict, tonumber(h[4]), redis.call('HGETALL', R)}
+  local record, found = fields(R, MAX_RECORD)
+  if not record then return large('record', found, MAX_RECORD) end
+  return {verdict, tonumber(h[4]), record}
 end
 
 -- nil to go on, else the verdict

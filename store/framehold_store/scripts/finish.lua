@@ -6,7 +6,7 @@
 -- Returns 1; {already, epoch} for the same outcome of the same writer; behind, fenced, conflict with the record
 
 if h[1] == 'done' and h[2] == ARGV[1] and h[3] == ARGV[2] and h[4] == ARGV[3]
-  and redis.call('HGET', R, 'outcome') == ARGV[12] then
+  and redis.call('HSTRLEN', R, 'outcome') == #ARGV[12] and redis.call('HGET', R, 'outcome') == ARGV[12] then
   return {'already', tonumber(h[4])}
 end
 local verdict = fence(false)

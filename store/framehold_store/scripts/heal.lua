@@ -27,11 +27,12 @@ if verdict ~= 'behind' then return refuse(verdict or 'changed') end
 local time = now()
 local epoch = tonumber(ARGV[3]) + 1
 local kept = {'attempts', '0', 'created', string.format('%.0f', time)}
-local fields = h[1] and redis.call('HGETALL', R) or {}
-for place = 1, #fields, 2 do
-  local name = fields[place]
+local flat, found = fields(R, MAX_RECORD)
+if not flat then return large('record', found, MAX_RECORD) end
+for place = 1, h[1] and #flat or 0, 2 do
+  local name = flat[place]
   if name == 'attempts' or name == 'created' or string.sub(name, 1, 2) == 's:' then
-    kept[#kept + 1], kept[#kept + 2] = name, fields[place + 1]
+    kept[#kept + 1], kept[#kept + 2] = name, flat[place + 1]
   end
 end
 fresh(12, time)

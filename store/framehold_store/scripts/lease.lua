@@ -6,9 +6,12 @@
 --         whose first four values keep their places in every later format, so that all releases can read each other's
 -- ARGV  1 inc  2 boot  3 channel of membership changes, where the key of the lease is published
 --       4 '"<node>","<address>","<state>","<code>",'  5 '"<stats>"]'  6 ttl in ms  7 a beat
--- A stored value that does not begin like a lease counts as no lease. A value that this user may not read is an error.
+-- A stored value that is larger than a lease, or does not begin like one, counts as no lease. A value that this user
+-- may not read is an error.
 
-local stored = redis.pcall('GET', KEYS[1])
+local MAX_LEASE = 4096
+local stored = redis.pcall('STRLEN', KEYS[1])
+if type(stored) == 'number' then stored = stored <= MAX_LEASE and redis.pcall('GET', KEYS[1]) end
 if type(stored) == 'table' and stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
 local beat, inc, boot, rest
 if type(stored) == 'string' then

@@ -166,7 +166,7 @@ def adapter(store: Store, calls: Iterator[CallId], lanes: int) -> Way:
 
 def pipelined(client: redis.asyncio.Redis, calls: Iterator[CallId]) -> Way:
     """redis-py's own pipeline: the first writes of some calls in one, their last writes in the next."""
-    scripts = [codec.encode(make(CallId("0" * 32))) for make in (_commit, _finish)]
+    scripts = [codec.encode(make(CallId("0" * 32)), 0) for make in (_commit, _finish)]
 
     async def write(tally: Tally, seconds: float) -> None:
         until = time.perf_counter() + seconds
