@@ -21,6 +21,7 @@ from .code.keeper import Keeper, NoKeeper
 from .config import Settings
 from .doors.door import Door
 from .doors.pauses import Pauses
+from .doors.store_room import StoreRoom
 from .engine.drain import Drain
 from .engine.event_queue import EventQueue
 from .engine.eviction import Eviction
@@ -84,10 +85,10 @@ def assemble(settings: Settings, store: Store, is_shared: bool, keeper: CodeKeep
     if is_shared:
         heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl, hooks)
     drain, rechecks = Drain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
-    door = Door(heartbeat, Pauses(store, shared, settings.pause_after))
+    payloads, room = _payloads(settings), StoreRoom(store, shared.tasks, is_shared)
+    door = Door(heartbeat, Pauses(store, shared, settings.pause_after), shared.table, room)
     shared.observers.add(door.habits)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
-    payloads = _payloads(settings)
     keeper = keeper or _keeper(settings, store, payloads.sealer, is_shared)
     records = CallRecords(settings, shared, payloads, ways, keeper)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -86,8 +87,8 @@ async def insist(send: Callable[[], Awaitable[Reply]]) -> Reply:
 
 
 @asynccontextmanager
-async def node_at(redis: RedisServer, lease_ttl: float) -> AsyncIterator[Node]:
-    """A node in this process that shares `redis`."""
+async def node_at(redis: RedisServer, lease_ttl: float, store: str = "") -> AsyncIterator[Node]:
+    """A node in this process that shares `redis`, which it reaches at `store`, if that is not empty."""
     mcp = MCPServer("trouble")
 
     @mcp.tool()
@@ -123,9 +124,8 @@ async def node_at(redis: RedisServer, lease_ttl: float) -> AsyncIterator[Node]:
         here.entered.append("marked")
         return "marked"
 
-    settings = Settings(
-        store_url=redis.url, namespace="trouble", node_id="one", keys=(KEY,), lease_ttl=lease_ttl, log_level="info"
-    )
+    fixed: dict[str, Any] = {"namespace": "trouble", "node_id": "one", "keys": (KEY,), "log_level": "info"}
+    settings = Settings(store_url=store or redis.url, lease_ttl=lease_ttl, **fixed)
     app = framehold.asgi(mcp, settings)
     async with served(app) as url, Caller(url) as caller:
         here = Node(redis, caller, app.attached.runtime)

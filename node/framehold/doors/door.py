@@ -4,7 +4,9 @@ A paused tool takes no new call, and its calls wait: their answers are not taken
 (docs/protocol.md, rule 27). What runs, runs to the end of its round.
 
 A node that can't write to the store enters no new handler that needs it (docs/protocol.md, rule 6). Its own lease says
-whether it can: a heartbeat is a write. What never asks is served on, and so is strategy replay, which needs no store.
+whether it can: a heartbeat is a write. Nor does it while the store is nearly full, or while the journals of the user
+have as much there as they may: calls that exist go on. What never asks is served on, and so is strategy replay, which
+needs no store.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from framehold_core.requests import Record
 from .. import clock
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.ports import HandlerEntry
+from ..engine.table import Table
 from .habits import Habits
 from .pauses import Pauses
+from .store_room import StoreRoom
 
 LEASE_PATIENCE = 1.0
 """Seconds that a new call waits for a lease which has run out, while the store answers."""
@@ -39,8 +43,8 @@ _LAPSED = "this node has no valid lease: the store does not answer, or the lease
 class Door:
     """Decides on requests of one node: the engine's `Door`."""
 
-    def __init__(self, heartbeat: Heartbeat | Alone, pauses: Pauses) -> None:
-        self._heartbeat, self.pauses = heartbeat, pauses
+    def __init__(self, heartbeat: Heartbeat | Alone, pauses: Pauses, table: Table, store_room: StoreRoom) -> None:
+        self._heartbeat, self.pauses, self._table, self.store_room = heartbeat, pauses, table, store_room
         self._renewed = asyncio.Event()
         """Set with the next acknowledged heartbeat."""
         self.habits = Habits()
@@ -50,9 +54,15 @@ class Door:
         """The refusal of a request; None if it may go on. `begins` says whether it begins a call."""
         if (pause := self.pauses.known.get(handler.tool)) is not None:
             return Refusal(Reason.PAUSED if begins else Reason.WAITS, detail=pause.whose)
-        if begins and (trouble := self._store_trouble()) is not None and self._needs_store(handler):
-            return Refusal(Reason.NOT_TAKEN, detail=_NO_STORE.format(trouble))
-        return None
+        if not begins:
+            return None
+        trouble, full = self._store_trouble() or self.store_room.trouble, self._table.full_for(handler.principal)
+        if (trouble is None and full is None) or not self._needs_store(handler):
+            return None
+        if full is not None:
+            # A limit of one user: no other node is asked to take the call (docs/protocol.md, rule 9).
+            return Refusal(Reason.UNAVAILABLE, detail=full)
+        return Refusal(Reason.NOT_TAKEN, detail=_NO_STORE.format(trouble))
 
     async def wait_for_lease(self, handler: HandlerEntry) -> None:
         """Wait up to LEASE_PATIENCE seconds for a lease that has run out though the store answers: the loop was late,
@@ -82,12 +92,14 @@ class Door:
     async def open(self) -> None:
         """Learn which tools are paused, before the first call."""
         await self.pauses.read()
+        await self.store_room.read()
 
     def renewed(self) -> None:
         """A heartbeat was acknowledged."""
         self._renewed.set()
         self._renewed = asyncio.Event()
         self.pauses.renewed()
+        self.store_room.renewed()
 
     def _store_trouble(self) -> str | None:
         """Why this node can't write to the store, as far as its lease tells; None if it can."""

@@ -16,16 +16,35 @@ class MalformedAnswer(ValueError):
     """An answer is not of the kind that its question asks for; no answer was taken."""
 
 
-def given(answers: Mapping[str, Any]) -> tuple[ev.Answer, ...]:
-    """Raw answers (JSON values by key) as core's events have them: key, digest and JSON bytes.
+def given(answers: Mapping[str, Any], limit: int) -> tuple[ev.Answer, ...]:
+    """Raw answers (JSON values by key) as core's events have them: key, digest and JSON bytes. `limit` is how many
+    bytes one may have.
 
     Raises:
-        MalformedAnswer: an answer can't be written as JSON.
+        MalformedAnswer: an answer can't be written as JSON, or is too large.
     """
     try:
-        return tuple(ev.Answer(key, journal.answer_digest(raw), journal.canonical(raw)) for key, raw in answers.items())
+        found = tuple(
+            ev.Answer(key, journal.answer_digest(raw), journal.canonical(raw)) for key, raw in answers.items()
+        )
     except (RecursionError, ValueError) as error:
         raise MalformedAnswer(f"an answer can't be read ({type(error).__name__}); no answer was taken") from None
+    for answer in found:
+        if (size := len(answer.value)) > limit:
+            raise MalformedAnswer(
+                f"the answer to {answer.key!r} has {size} bytes, and {limit} are taken at most (FRAMEHOLD_MAX_VALUE); "
+                "no answer was taken; send a shorter one"
+            )
+    return found
+
+
+def fits(size: int, journal_size: int, limit: int) -> None:
+    """Raise MalformedAnswer if a journal of `journal_size` bytes has no room for answers of `size`."""
+    if journal_size + size > limit:
+        raise MalformedAnswer(
+            f"the answers have {size} bytes, which is too much for the journal of this call, which has {journal_size} "
+            "(FRAMEHOLD_MAX_JOURNAL); no answer was taken; send shorter ones"
+        )
 
 
 def parsed(slot: Slot, round_: int, answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ..frame.frame import Frame
 from ..frame.payloads import Payloads
 from .event_queue import Feed
 from .slot import Slot
+from .table import Table
 from .tasks import Tasks
 
 _ENTRY_BYTES = 128
@@ -28,14 +29,16 @@ _ENTRY_BYTES = 128
 
 @dataclass(frozen=True, slots=True)
 class FrameServices:
-    """The parts of the engine that all frames of a node share. `max_journal` is in bytes. `rebuilt` and `ended` are
-    called when a frame is rebuilt or its handler has ended; they decide which event that is."""
+    """The parts of the engine that all frames of a node share. `max_journal` and `most_written` are in bytes. `rebuilt`
+    and `ended` are called when a frame is rebuilt or its handler has ended; they decide which event that is."""
 
+    table: Table
     feed: Feed
     payloads: Payloads
     tasks: Tasks
     asking_threads: AskingThreads
     max_journal: int
+    most_written: int
     rebuilt: Callable[[Slot], None]
     ended: Callable[[Slot, Frame, object], None]
 
@@ -91,7 +94,9 @@ class FrameLink:
         return self._slot.may_run()
 
     def admit(self, what: str) -> None:
-        """Raise LimitExceeded if the journal is too long for one more entry. `what` names it for the error."""
+        """Raise LimitExceeded if the journal is too long for one more entry, or those of its user are. `what` names it
+        for the error."""
+        self._services.table.admit_entry(self._slot.handler.principal, what)
         limit = self._services.max_journal
         if (size := self._slot.size + self._slot.unwritten) >= limit:
             raise LimitExceeded(
@@ -99,6 +104,11 @@ class FrameLink:
                 "(FRAMEHOLD_MAX_JOURNAL); nothing was asked or run; keep large results elsewhere and their names here",
                 limit="MAX_JOURNAL",
             )
+
+    def keeps(self, size: int) -> bool:
+        """Whether the journal takes a result of `size` bytes: effects that run side by side were each admitted before
+        the others had theirs."""
+        return self._slot.size + self._slot.unwritten + size <= self._services.most_written
 
     def shield(self, effect: Coroutine[object, object, None], context: contextvars.Context) -> asyncio.Task[None]:
         """Run an effect in a task that no cancellation of a request ends."""

@@ -96,9 +96,9 @@ class Performer:
         self.owed_results = OwedResults(settings.result_delay, self._feed)
         threads = AskingThreads(settings.max_asking_threads)
         self._new_frame = RehearsedFrame if settings.rehearse else Frame
-        self._services = FrameServices(
-            self._feed, self._payloads, self._tasks, threads, settings.max_journal, self._rebuilt, self._ended
-        )
+        parts = (self._table, self._feed, self._payloads, self._tasks, threads)
+        limits = (settings.max_journal, settings.most_written)
+        self._services = FrameServices(*parts, *limits, self._rebuilt, self._ended)
         self.perform: dict[type[Any], Callable[[Slot, Any], None]] = {
             fx.Write: records.write,
             fx.Lookup: records.lookup,

@@ -60,9 +60,12 @@ _UNANSWERED = (
     "call %s: the store did not answer a %s: its frame, if it has one, stays and is written when the store is back; "
     "its client is told to try again (%s)"
 )
+_REFUSED = "call %s: the store refused a %s: %s"
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
 _PAUSED = "its tool is paused by {}; the call waits, nothing was taken"
 _SUSPECT = "it may have ended several nodes, so it is entered alone, and others like it are before it"
+_GONE = (Verdict.FENCED, Verdict.LOST)
+"""The verdicts after which this node has no part in a call."""
 _TIMED_OPS = (Op.PARK, Op.FINISH)
 """The writes that report for how long their round ran."""
 WHOLE, DIGEST = b"=", b"#"
@@ -99,6 +102,7 @@ class CallRecords:
     ) -> None:
         self._settings, self.payloads, self._counts, self.keeper = settings, payloads, shared.counts, keeper
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
+        self._journals = shared.table.journals
         self._heir, self._member, self._died, self._survived, self._went_back = ways
         self.bursts = LogBursts(logger)
         """The lines that each call would cause while the store does not answer."""
@@ -193,9 +197,21 @@ class CallRecords:
             if event.verdict is Verdict.LOST:
                 logger.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             else:
-                details = (prefix(slot.call.id), write.op.value, event.verdict.value)
-                logger.info("call %s: the store refused a %s: %s", *details, extra=slot.log_fields)
+                logger.info(_REFUSED, prefix(slot.call.id), write.op.value, event.verdict.value, extra=slot.log_fields)
+        self._count(slot, write.op, event)
         self._feed(slot, event)
+
+    def _count(self, slot: Slot, op: Op, event: ev.Event) -> None:
+        """A write was decided: count for the user of its call what the store keeps of it now."""
+        user = slot.handler.principal
+        if user is None or isinstance(slot.backing.records, TokenRecord):
+            return
+        if isinstance(event, ev.Acked | ev.Claimed) and op is not Op.FINISH:
+            terms = self._terms(slot)
+            size = slot.size + len(terms.head.target)
+            self._journals.keep(user, slot.call.id, size, clock.now() + terms.record_ttl)
+        elif isinstance(event, ev.Acked) or (isinstance(event, ev.WriteRefused) and event.verdict in _GONE):
+            self._journals.drop(user, slot.call.id)
 
     def _moved_on(self, slot: Slot) -> None:
         """A round of a call was parked here, or the call has ended."""

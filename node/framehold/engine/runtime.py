@@ -181,12 +181,15 @@ class Runtime:
         Raises:
             LimitExceeded: this node, or this principal, has as many calls as it may, or memory is short; nothing was
                 started.
+            MalformedAnswer: an answer that came along is too large; nothing was started.
         """
         if (answer := self.draining.divert_start(call_id)) is not None:
             return answer
         await self.door.wait_for_lease(handler)
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_ARRIVED_TWICE)
+        if handler.prefilled:
+            answers_of.given(handler.prefilled, self.settings.max_value)
         if (refusal := self.door.refusal(handler, True)) is not None:
             self.observers.call_refused(handler.tool)
             return refusal
@@ -206,12 +209,17 @@ class Runtime:
 
         Raises:
             MalformedAnswer: an answer is not of the kind that its question asks for; nothing was consumed.
+            LimitExceeded: the journals of this principal have as much as they may; nothing was consumed.
         """
         if (answer := self.draining.divert_retry(claims.call)) is not None:
             return answer
         if (refusal := self.door.refusal(handler, False)) is not None:
             return refusal
-        given, slot = answers_of.given(answers), self.table.get(claims.call)
+        given, slot = answers_of.given(answers, self.settings.max_value), self.table.get(claims.call)
+        if slot is None or slot.call.phase is _PARKED:
+            size = sum(len(answer.value) for answer in given)
+            answers_of.fits(size, 0 if slot is None else slot.size, self.settings.most_written)
+            self.table.admit_answers(handler.principal, size)
         if slot is None:
             slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
         waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
@@ -234,7 +242,7 @@ class Runtime:
         if (refusal := self.door.refusal(handler, False)) is not None:
             return refusal
         self.eviction.admit(handler.principal, handler.weight)
-        given = answers_of.given(answers)
+        given = answers_of.given(answers, self.settings.max_value)
         records, entropy, mark = token_record.arrived(carried, self.payloads.sealer)
         waiter, held = Waiter(next(self._waiters)), self._unleased.lease
         backing = Backing(records, self._unleased, entropy, True)
@@ -379,6 +387,7 @@ class Runtime:
         for slot, event in self.table.due(clock.now()):
             self.feed(slot, event)
         self._gate.release_slow(clock.now())
+        self.table.journals.forget_expired(clock.now())
         await self.eviction.sweep()
         if isinstance(self.heartbeat, Alone):
             run_all(self.after_renewal)

@@ -10,7 +10,9 @@ from framehold_core import events as ev
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.errors import LimitExceeded
 from framehold_core.ids import CallId
+from framehold_core.room import Journals
 
+from .. import clock
 from ..config import Settings
 from .slot import Slot
 
@@ -19,6 +21,17 @@ _PARKED = Phase.PARKED
 
 _EXPIRING = (Phase.PARKED, Phase.STRANDED, Phase.RELEASING)
 """The phases in which a call may be forgotten when its last token expires."""
+
+
+_NOT_STARTED = "this tool may ask or run an effect, which needs more; nothing was started"
+
+
+def _no_room(journals: Journals, principal: str | None, consequence: str) -> LimitExceeded:
+    return LimitExceeded(
+        f"your calls on this node have {journals.held(principal)} bytes in the store, the limit for one user is "
+        f"{journals.limit} (FRAMEHOLD_MAX_JOURNAL_PER_PRINCIPAL); {consequence}; end some of them by short answers",
+        limit="MAX_JOURNAL_PER_PRINCIPAL",
+    )
 
 
 class Table:
@@ -32,6 +45,8 @@ class Table:
         self._weights: Counter[str] = Counter()
         """Bytes that the requests of each principal's calls take at most, in memory."""
         self._evictable: OrderedDict[Slot, None] = OrderedDict()
+        self.journals = Journals(settings.journals_of_one)
+        """What the journals of each user have in the store."""
         self.over_limit = 0
         """How many new calls were refused because their principal had as many calls as it may."""
         self.frames = 0
@@ -67,6 +82,28 @@ class Table:
                 "what FRAMEHOLD_MEMORY_LIMIT leaves for calls); nothing was started; finish a call first",
                 limit="MEMORY_LIMIT",
             )
+
+    def full_for(self, principal: str | None) -> str | None:
+        """Why this principal may have no more calls that need the store; None if it may."""
+        if self.journals.may_begin(principal):
+            return None
+        self.journals.forget_expired(clock.now())
+        return None if self.journals.may_begin(principal) else str(_no_room(self.journals, principal, _NOT_STARTED))
+
+    def admit_answers(self, principal: str | None, size: int) -> None:
+        """Raise LimitExceeded if the journals of this principal have no room for `size` bytes more; nothing was
+        taken."""
+        if self.journals.may_answer(principal, size):
+            return
+        self.journals.forget_expired(clock.now())
+        if not self.journals.may_answer(principal, size):
+            raise _no_room(self.journals, principal, "no answer was taken, and the call waits")
+
+    def admit_entry(self, principal: str | None, what: str) -> None:
+        """Raise LimitExceeded if the journals of this principal have twice as much as they may, so that a call can't
+        record `what`."""
+        if not self.journals.may_go_on(principal):
+            raise _no_room(self.journals, principal, f"{what} was not asked or run")
 
     def holders(self, count: int) -> list[tuple[str, int]]:
         """The principals with the most calls, and how many calls each has; at most `count`."""

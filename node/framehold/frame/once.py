@@ -24,7 +24,7 @@ from typing import Any
 
 import anyio
 
-from framehold_core.errors import InDoubt
+from framehold_core.errors import InDoubt, ResultNotKept
 from framehold_core.journal import Draft, Entry, Kind, Lane
 from framehold_core.replay import Once
 from framehold_core.writes import once_digest
@@ -41,6 +41,10 @@ LEASE_POLL = 0.05
 _DOUBT = (
     "once({key!r}): its intent is recorded and no result is, so it may have run, or may yet run; it was not run again; "
     "look where it would show, or declare it idempotent=True if a second run under the same idempotency key is safe"
+)
+_FULL = (
+    "once({key!r}) ran and is not run again, but its result of {size} bytes was not kept: the journal of this call is "
+    "full (FRAMEHOLD_MAX_JOURNAL); run fewer effects side by side, or keep large results elsewhere"
 )
 
 
@@ -211,6 +215,8 @@ class Effects:
                 packed = values.pack_error(in_doubt(effect.key))
             else:
                 packed = await run_and_pack(values, effect.key, run)
+            if not journal.keeps(len(packed.data)):
+                packed = values.pack_error(ResultNotKept(_FULL.format(key=effect.key, size=len(packed.data))))
             if self._frame.dead:
                 raise asyncio.CancelledError("this call's frame is gone: another may run the call, so nothing is kept")
             effect.stored, effect.packed = asyncio.get_running_loop().create_future(), packed

@@ -120,6 +120,9 @@ class CallJournal(Protocol):
     def admit(self, what: str) -> None:
         """Raise LimitExceeded if the journal is too long for one more entry. `what` names it for the error."""
 
+    def keeps(self, size: int) -> bool:
+        """Whether the journal takes a result of `size` bytes."""
+
     def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
         """Run an effect in a task that no cancellation of a request ends."""
 

@@ -93,6 +93,8 @@ class Seam:
             hop = hops.of(ctx.request)
             call = None if hop is None else hop.call
             return await self.runtime.start(invocation, Round(ctx), call)
+        except MalformedAnswer as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
         except LimitExceeded as error:
             self.runtime.observers.call_refused(invocation.tool)
             reply = replies.NotTaken if isinstance(error, NodeFull) else replies.Unavailable

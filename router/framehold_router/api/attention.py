@@ -118,7 +118,7 @@ def _store(seen: Seen) -> Iterator[ProblemView]:
         text += _unheard(seen)
         yield _harm("store_silent", text, f"look at the store; {_KEEP_NODES}", f"{_RUNBOOK}frameholdstoreerrors")
     elif (use := seen.store.memory) is not None and use.used >= NEARLY_FULL * use.limit:
-        text = f"the store uses {use.used / use.limit:.0%} of its memory; a full store refuses all calls that ask"
+        text = f"the store uses {use.used / use.limit:.0%} of its memory; from 90% on new calls that ask are refused"
         do = "raise its maxmemory, or lower FRAMEHOLD_TOKEN_TTL"
         yield _risk("store_memory", text, do, f"{_RUNBOOK}a-full-store")
 

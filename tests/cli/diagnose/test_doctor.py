@@ -283,7 +283,7 @@ def test_versions_that_nobody_says() -> None:
         ({"used_memory": 5 << 20, "maxmemory": 10 << 20}, ["ok"], "50% of its limit of 10.0 MiB"),
         ({"used_memory": 8 << 20, "maxmemory": 10 << 20}, ["warn"], "nearly full"),
         ({"used_memory": 11 << 20, "maxmemory": 10 << 20}, ["fail"], "no node can write to it"),
-        ({}, [], ""),
+        ({}, ["warn"], "doesn't say how full it is"),
     ],
 )
 def test_how_full_the_store_is(info: dict[str, Any], verdicts: list[str], says: str) -> None:

@@ -164,6 +164,49 @@ async def test_max_round_counts_no_time_between_rounds() -> None:
         assert (await answer(client, asked)).text == "aye"
 
 
+@pytest.mark.parametrize("strategy", ["hold", "replay"])
+async def test_max_value_of_an_answer(strategy: str) -> None:
+    """A longer one is refused by name and nothing is taken: the same round is answered by a shorter one. So it is where
+    it comes with the first request."""
+    server: MCPServer[Any] = MCPServer("long")
+
+    @server.tool()
+    @framehold.reentrant
+    async def tell(ctx: Context) -> str:
+        """Ask once."""
+        return str(len(said(await framehold.ask("word", "Which word?", Word))))
+
+    app = framehold.asgi(server, Settings(node_id="long", strategy=strategy, max_value=1000))
+    async with served(app) as url, Stage(url) as client:
+        asked = await client.call("tell")
+        for size in (960, 1000, 100_000):
+            answers = asked.accept(word="x" * size)
+            first = {"name": "tell", "arguments": {}, "inputResponses": answers}
+            for reply in (await client.retry("tell", asked.token, answers), await client.send("tools/call", first)):
+                assert (reply.status, reply.code) == (400, -32602), size
+                assert "FRAMEHOLD_MAX_VALUE" in reply.text and "no answer was taken" in reply.text
+        assert (await client.retry("tell", asked.token, asked.accept(word="x" * 900))).text == "900"
+
+
+async def test_answers_that_are_too_much_for_a_journal() -> None:
+    """Each may be as long as a value, and together they are more than another node would read: nothing is taken."""
+    server: MCPServer[Any] = MCPServer("many")
+
+    @server.tool()
+    async def tell(ctx: Context) -> str:
+        """Ask six questions at once."""
+        asks = (framehold.ask(f"k{number}", f"Word {number}?", Word) for number in range(6))
+        return str(sum(len(said(word)) for word in await asyncio.gather(*asks)))
+
+    app = framehold.asgi(server, Settings(node_id="many", max_value=1000, max_journal=1000))
+    async with served(app) as url, Stage(url) as client:
+        asked = await client.call("tell")
+        reply = await client.retry("tell", asked.token, asked.accept(word="x" * 900))
+        assert (reply.status, reply.code) == (400, -32602)
+        assert "FRAMEHOLD_MAX_JOURNAL" in reply.text and "no answer was taken" in reply.text
+        assert (await client.retry("tell", asked.token, asked.accept(word="x" * 20))).text == "120"
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_max_body(chunked: bool) -> None:
     """413 that names the setting, whether or not the client says how long its body is; what fits is served."""

@@ -163,6 +163,27 @@ async def test_a_journal_that_is_full(settings: dict[str, Any], by: str) -> None
         assert (await told(client, "hungry")).text == "full"
 
 
+@each_way
+async def test_results_side_by_side_that_are_too_much_together(settings: dict[str, Any]) -> None:
+    """Each was admitted while there was room, and fits by itself. What is too much is not kept, by name: the others
+    are."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def greedy(ctx: Context) -> str:
+        said(await ctx.elicit("begin", Word))
+        runs = (framehold.once(f"k{number}", effects.note, "." * 900) for number in range(10))
+        found = await asyncio.gather(*runs, return_exceptions=True)
+        refused = [error for error in found if isinstance(error, ResultNotKept)]
+        assert 0 < len(refused) < 10 and len(found) - len(refused) == sum(isinstance(item, list) for item in found)
+        assert all("FRAMEHOLD_MAX_JOURNAL" in str(error) and "is not run again" in str(error) for error in refused)
+        assert len(effects.ran) == 10
+        return f"{len(refused)} refused"
+
+    async with stage(greedy, max_journal=2000, max_value=1000, **settings) as client:
+        assert (await told(client, "greedy")).text.endswith(" refused")
+
+
 # Cancellation, disconnects, overruns
 
 

@@ -16,11 +16,13 @@ from mcp.server.mcpserver import Context
 from pydantic import AnyHttpUrl
 
 import framehold
+from framehold import clock
 from framehold.admin import tool_list
 from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.runtime import Runtime
 from framehold.telemetry.recent_calls import RecentCalls
+from framehold_core.events import Expired
 from tests.node.nodes import served
 from tests.node.served import Wire, send, wire
 from tests.node.stage import Word, said
@@ -69,6 +71,16 @@ def guarded() -> MCPServer[Any]:
             group.create_task(child("last"))
         return " ".join([reply[0], reply[1], *sorted(reply[2:4]), *reply[4:], seen()])
 
+    @server.tool()
+    async def grow(ctx: Context) -> str:
+        """Run large effects until one is refused; say how many were run."""
+        for number in range(100):
+            try:
+                await framehold.once(f"k{number}", lambda: "x" * 3_000)
+            except framehold.LimitExceeded as error:
+                return f"{number} {error}"
+        return "100"
+
     return server
 
 
@@ -81,8 +93,8 @@ class Guarded(Caller):
     async def call_as(self, bearer: str, **arguments: Any) -> Reply:
         return await self.call("watch", arguments=arguments, headers={"authorization": f"Bearer {bearer}"})
 
-    async def answer_as(self, bearer: str, asked: Reply, **arguments: Any) -> Reply:
-        headers, answers = {"authorization": f"Bearer {bearer}"}, asked.accept(word="x")
+    async def answer_as(self, bearer: str, asked: Reply, word: str = "x", **arguments: Any) -> Reply:
+        headers, answers = {"authorization": f"Bearer {bearer}"}, asked.accept(word=word)
         return await self.retry("watch", asked.token, answers, arguments=arguments, headers=headers)
 
     async def complete_as(self, bearer: str, asked: Reply, **arguments: Any) -> str:
@@ -183,6 +195,53 @@ async def test_the_access_tokens_of_two_users_never_mix() -> None:
             )
         assert ann.text.replace("a1", "b1").replace("a2", "b2").replace("a3", "b3").replace("a4", "b4") == ben.text
         assert ann.text.startswith("a1 a2 left:a2>a3 right:a2>a3 ")
+
+
+async def test_max_journal_per_principal() -> None:
+    """What one user's calls have in the store is counted together. Beyond the limit a new call is refused, and an
+    answer that is not small: nothing is started or taken, another user is served, and small answers end the calls."""
+    async with guard(max_journal_per_principal=40_000) as client:
+        parked = [await client.call_as(f"ann/ask/{number}") for number in (1, 2, 3)]
+        assert (await client.answer_as("ann/ask/1", parked[0], "x" * 20_000)).asked
+        refused = await client.answer_as("ann/ask/2", parked[1], "x" * 20_000)
+        assert (refused.status, refused.code) == (503, -32603)
+        assert "FRAMEHOLD_MAX_JOURNAL_PER_PRINCIPAL" in refused.text and "no answer was taken" in refused.text
+        assert int(refused.headers["retry-after"]) >= 1
+        second = await client.answer_as("ann/ask/2", parked[1], "x" * 11_000)
+        assert second.asked
+        full = await client.call_as("ann/ask/4")
+        assert (full.status, full.code) == (503, -32603)
+        assert "FRAMEHOLD_MAX_JOURNAL_PER_PRINCIPAL" in full.text and "nothing was started" in full.text
+        other = await client.call_as("ben/ask/1")
+        assert (await client.answer_as("ben/ask/1", other, "x" * 20_000)).asked
+        assert await client.complete_as("ann/ask/3", parked[2])
+        assert await client.complete_as("ann/ask/2", second)
+        assert (await client.call_as("ann/ask/4")).asked
+
+
+async def test_a_journal_counts_for_its_user_until_its_record_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its frame was let go of: the store keeps it."""
+    async with guard(max_journal_per_principal=20_000) as client:
+        asked = await client.call_as("ann/ask/1")
+        assert (await client.answer_as("ann/ask/1", asked, "x" * 20_000)).status == 503
+        assert (await client.answer_as("ann/ask/1", asked, "x" * 15_000)).asked
+        (slot,) = client.runtime.table
+        slot.call = slot.call._replace(expires=clock.now())
+        client.runtime.feed(slot, Expired())
+        assert not len(client.runtime.table)
+        assert (await client.call_as("ann/ask/2")).status == 503
+        after = clock.now() + 1_000
+        monkeypatch.setattr(clock, "now", lambda: after)
+        assert (await client.call_as("ann/ask/2")).asked
+
+
+async def test_a_handler_can_not_take_its_user_far_beyond() -> None:
+    """With twice the limit an effect is not run, and the handler hears why."""
+    async with guard(max_journal_per_principal=10_000) as client:
+        grown = await client.call("grow", headers={"authorization": "Bearer ann/ask/1"})
+        count, _, why = grown.text.partition(" ")
+        assert 4 <= int(count) <= 6
+        assert "FRAMEHOLD_MAX_JOURNAL_PER_PRINCIPAL" in why and "once('k" in why
 
 
 async def test_max_parked_per_principal() -> None:

@@ -161,7 +161,8 @@ def room(facts: ServerFacts) -> list[Finding]:
     served."""
     used, limit = facts.info.get("used_memory"), facts.info.get("maxmemory")
     if not isinstance(used, int) or not isinstance(limit, int):
-        return []
+        do = "give its user +info: nodes then keep the last tenth of its memory for calls that exist"
+        return [warn("store memory", "the store doesn't say how full it is", do)]
     if not limit:
         return [ok("store memory", f"{figures.size(used)} in use, and there is no limit (maxmemory)")]
     says = f"{figures.size(used)} in use, {used / limit:.0%} of its limit of {figures.size(limit)}"
