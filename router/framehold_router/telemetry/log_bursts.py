@@ -31,22 +31,26 @@ class LogBursts:
 
     def warning(self, text: str, *args: object, extra: Mapping[str, object]) -> None:
         """Log a line, or count it. Lines of one `text`, before its arguments are put in, are of one kind."""
-        burst = self._bursts.get(text)
+        level = logging.WARNING if self.begins(text, text % args) else logging.DEBUG
+        self._logger.log(level, text, *args, extra=extra)
+
+    def begins(self, kind: str, line: str) -> bool:
+        """Whether a line of this kind is to be logged now. Otherwise it is counted."""
+        burst = self._bursts.get(kind)
         if burst is None:
-            self._logger.warning(text, *args, extra=extra)
-            self._begin(text)
-        else:
-            burst.left_out, burst.last = burst.left_out + 1, text % args
-            self._logger.debug(text, *args, extra=extra)
+            self._begin(kind)
+            return True
+        burst.left_out, burst.last = burst.left_out + 1, line
+        return False
 
-    def _begin(self, text: str) -> None:
-        self._bursts[text] = _Burst()
+    def _begin(self, kind: str) -> None:
+        self._bursts[kind] = _Burst()
         # In an empty context: what is logged then is about all requests, not about the one that came first.
-        asyncio.get_running_loop().call_later(self._interval, self._report, text, context=contextvars.Context())
+        asyncio.get_running_loop().call_later(self._interval, self._report, kind, context=contextvars.Context())
 
-    def _report(self, text: str) -> None:
-        burst = self._bursts.pop(text)
+    def _report(self, kind: str) -> None:
+        burst = self._bursts.pop(kind)
         if burst.left_out:
             note = "%d more lines like this one in the last %g s, which are logged at level debug only: %s"
             self._logger.warning(note, burst.left_out, self._interval, burst.last)
-            self._begin(text)
+            self._begin(kind)

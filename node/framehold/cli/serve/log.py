@@ -11,7 +11,6 @@ import json
 import logging
 import math
 import sys
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +18,7 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from framehold_router.config import FleetSettings
+from framehold_router.telemetry.log_bursts import INTERVAL, LogBursts
 
 from ..checks import environment
 from ..show import visible
@@ -37,24 +37,16 @@ _MAX_INT_BITS = 63
 
 
 class Few(logging.Filter):
-    """Lets one warning of a logger pass in `interval` seconds. It says how many were left out before it."""
+    """Lets the first warning of a burst of a logger's pass; `LogBursts` then says how many came after it."""
 
-    def __init__(self, interval: float = 5.0) -> None:
+    def __init__(self, interval: float = INTERVAL) -> None:
         super().__init__()
-        self._interval, self._passes_at, self._left_out = interval, -math.inf, 0
+        # Its count is logged elsewhere, where it does not pass this filter.
+        self._bursts = LogBursts(logger, interval)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is logged."""
-        if record.levelno != logging.WARNING:
-            return True
-        now = time.monotonic()
-        if now < self._passes_at:
-            self._left_out += 1
-            return False
-        if self._left_out:
-            record.msg, record.args = f"{record.getMessage()} ({self._left_out} more since the last line)", ()
-        self._passes_at, self._left_out = now + self._interval, 0
-        return True
+        return record.levelno != logging.WARNING or self._bursts.begins(record.name, record.getMessage())
 
 
 _few = Few()
