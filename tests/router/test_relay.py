@@ -90,6 +90,22 @@ async def test_connection_takes_nothing_that_a_node_decides_by() -> None:
         assert (reply.one(b"origin"), reply.one(b"content-length")) == (b"b", b"1")
 
 
+async def test_a_client_says_its_address_in_no_other_header() -> None:
+    """Also where `Connection` names them. A response passes as it is, but for them."""
+    forged = [
+        "X-Real-IP: 9.9.9.9",
+        "Forwarded: for=9.9.9.9;proto=https",
+        "X-REAL-IP: 8.8.8.8",
+        "X-Forwarded-For: 1.1.1.1",
+    ]
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        for more in ([], ["Connection: X-Real-IP, Forwarded, X-Other", "X-Other: 9.9.9.9"]):
+            assert (await it.ask(post(b"x", *forged, *more))).status == 200
+        for reply in upstream.requests:
+            assert not [value for _, value in reply.headers if b"9.9.9.9" in value or b"8.8.8.8" in value]
+            assert reply.one(b"x-forwarded-for") == b"1.1.1.1, 127.0.0.1"
+
+
 async def test_the_client_is_added_to_those_it_was_forwarded_for() -> None:
     async with node(ok()) as upstream, router(upstream.address) as it:
         await it.ask(post(b"x", "X-Forwarded-For: 1.1.1.1, 2.2.2.2", "X-Forwarded-For: 3.3.3.3"))

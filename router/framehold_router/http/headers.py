@@ -1,7 +1,8 @@
 """The heads of relayed messages: what a node gets of a client's head, and what a client gets of a node's.
 
 The law: the values and the order of headers are kept byte for byte. Hop-by-hop headers are dropped; internal headers of
-the fleet are neither accepted from a client nor sent to one; the length of a body is sent once, behind the headers.
+the fleet are neither accepted from a client nor sent to one; the length of a body is sent once, behind the headers. The
+only header with addresses of clients is X-Forwarded-For, to which the router appends the address that it sees.
 
 A client and a node send most of their heads again and again. So everything that is derived from a head is kept with it,
 and a head that is repeated (`repeated.py`) is the same object.
@@ -20,6 +21,9 @@ from ..fleet.trust import CODE, NODE, PREFIX, ROUTE, Header, end_to_end
 MCP = b"/mcp"
 _ROUTE = frozenset((NODE, ROUTE, CODE))
 _FORWARDED = b"x-forwarded-for"
+_OTHER_ADDRESSES = frozenset((b"forwarded", b"x-real-ip"))
+"""Further headers with the address of a client. Relayed, they would be what the client wrote; X-Forwarded-For ends with
+what the router saw."""
 _CONNECTION = b"connection"
 _NAMES_NOTHING = frozenset((b"keep-alive", b"close"))
 _MAX_CACHED_NAMES = 1024
@@ -30,7 +34,8 @@ class _Passes(dict[bytes, bool]):
     has a limit."""
 
     def __missing__(self, name: bytes) -> bool:
-        passes = name != _FORWARDED and not name.startswith(PREFIX) and bool(end_to_end([(name, b"")]))
+        dropped = name == _FORWARDED or name in _OTHER_ADDRESSES or name.startswith(PREFIX)
+        passes = not dropped and bool(end_to_end([(name, b"")]))
         if len(self) < _MAX_CACHED_NAMES:
             self[name] = passes
         return passes

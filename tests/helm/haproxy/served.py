@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 
 from mcp.server.mcpserver import Context
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 import framehold
 from tests.node.draining_server import asked, mcp
@@ -27,6 +29,12 @@ async def speak(ctx: Context) -> str:
         await ctx.report_progress(step, 15)
         await asyncio.sleep(0.2)
     return "said"
+
+
+@mcp.custom_route("/headers", methods=["GET"])  # type: ignore[untyped-decorator]  # the SDK's has no type
+async def headers(request: Request) -> Response:
+    """What came with a request."""
+    return JSONResponse(request.headers.items())
 
 
 app = framehold.asgi(mcp)

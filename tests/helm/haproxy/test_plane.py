@@ -193,6 +193,15 @@ async def test_what_operators_ask_is_not_served_to_clients(scene: Scene) -> None
     assert found == dict.fromkeys(paths, 404)
 
 
+async def test_a_client_says_its_address_in_no_header_that_a_node_gets_alone(scene: Scene) -> None:
+    """As behind a router: X-Forwarded-For ends with what HAProxy saw."""
+    forged = {"X-Real-IP": "9.9.9.9", "Forwarded": "for=9.9.9.9", "X-Forwarded-For": "1.1.1.1"}
+    async with httpx2.AsyncClient(headers=forged) as http:
+        found = (await http.get(f"{scene.first.root}/headers")).json()
+    assert "9.9.9.9" not in str(found)
+    assert [value for name, value in found if name == "x-forwarded-for"] == ["1.1.1.1", "127.0.0.1"]
+
+
 async def test_a_stream_that_speaks_is_not_cut(scene: Scene) -> None:
     """Neither side's timeout counts while something comes: nodes ping every 15 s, and HAProxy waits for 60."""
     async with Caller(scene.hasty.url) as caller:

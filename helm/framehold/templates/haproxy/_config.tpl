@@ -58,6 +58,8 @@ frontend mcp
     bind {{ $any }}:8080
     maxconn {{ $here.maxConnections | int64 }}
     http-request del-header framehold- -m beg
+    http-request del-header x-real-ip
+    http-request del-header forwarded
     {{- include "framehold.haproxy.health" . | nindent 4 }}
     http-request return status 404 if { path,url_dec -m str /admin } || { path,url_dec -m beg /admin/ }
     # The routers' own Service has them.

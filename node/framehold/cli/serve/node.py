@@ -79,6 +79,8 @@ def _options(app: Any, lifespan: Literal["on", "off"]) -> uvicorn.Config:
         # closed.
         timeout_keep_alive=90,
         http=HttpProtocol,
+        # Believed from this machine, they would let any client of a router here choose its address and scheme.
+        proxy_headers=False,
         backlog=BACKLOG,
     )
 
