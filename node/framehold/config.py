@@ -90,7 +90,6 @@ class Settings(FleetSettings):
     revision."""
     round_timeout: float = Field(600.0, gt=0)
     """For how long a client of an earlier revision may take for each answer, or report no progress."""
-    allowed_hosts: Listed = ()
     allowed_origins: Listed = ()
 
     @property
@@ -107,9 +106,9 @@ class Settings(FleetSettings):
         """Whether the code of handlers is kept where nodes share a store."""
         return self.keep_code and self.pickle
 
-    @field_validator("allowed_hosts", "allowed_origins", "code_modules", mode="before")
+    @field_validator("allowed_origins", "code_modules", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
+    def _split_listed(cls, value: Any) -> Any:
         return listed(value)
 
     @field_validator("memory_limit", mode="before")

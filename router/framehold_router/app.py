@@ -11,17 +11,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from ipaddress import IPv6Address, ip_address
 
 from aiohttp import web
+from pydantic import SecretStr
 
 from framehold_core.errors import ConfigError
 from framehold_store import Store, open_store
 
+from .api.access import CLOSED, Access
 from .api.sources import Sources
 from .collect.fleet_log import FleetLog
 from .collect.history import History
@@ -35,18 +40,21 @@ from .fleet.membership import Fleet, Membership
 from .fleet.store_health import StoreHealth
 from .fleet.trust import Trust
 from .fleet.unheard import UnheardNodes
+from .guard.guesses import Guesses
 from .http.server import Front, serve
 from .http.upstream import Upstream
 from .metrics import Metrics, counting, page
 from .models.events import LogEntry
 from .own_folder import own_folder
-from .pages import end_streams, pages, serve_pages
+from .pages import Guard, end_streams, pages, serve_pages
 from .routing import request_facts
 from .routing.counted_relay import CountedRelay
 from .routing.placement import Placer
 from .routing.relay import Relay
 from .routing.request_facts import WITH_SAGAS
 from .telemetry.counters import Meter
+
+_log = logging.getLogger(__name__)
 
 DRAIN = 10.0
 """Seconds for which requests under way may go on when a router ends."""
@@ -95,7 +103,7 @@ async def running(
         survey, tools = _surveys(stack, fleet, node_client)
         log, writer = _event_log(stack, store, fleet, departures)
         placer = Placer(fleet, time.monotonic)
-        counted = counting(membership, departures, survey.nodes)
+        counted = counting(membership, departures, survey.nodes, counts := Counter[str]())
         metrics = await stack.enter_async_context(counted) if settings.metrics else None
         health = StoreHealth(store, lambda: membership.stale, lambda: writer.trouble)
         sources = Sources(
@@ -110,7 +118,7 @@ async def running(
             playground=settings.playground,
             max_attempts=settings.max_attempts,
         )
-        shown = pages(sources, settings.admin_token, page(metrics, health))
+        shown = pages(sources, _guard(settings, sources, admin or listening, counts), page(metrics, health))
         place = await _serve_on_socket(stack, shown, settings.max_head)
         relay = _relay(metrics, placer, upstream, trust, settings, place)
         front = await _serve_ports(stack, relay, settings, listening, admin)
@@ -119,6 +127,34 @@ async def running(
         finally:
             end_streams(shown)
             await front.close(DRAIN)
+
+
+def _guard(settings: RouterSettings, sources: Sources, listening: socket.socket, counts: Counter[str]) -> Guard:
+    """What lets requests in to the pages, which `listening` serves. Wrong tokens are counted in `counts`."""
+    access = Access(
+        _text(settings.admin_token),
+        _text(settings.read_token),
+        is_exposed=is_exposed(listening),
+        credential=sources.credential,
+        playground=sources.playground,
+    )
+    if access.is_closed:
+        _log.warning(CLOSED)
+    return Guard(access, settings.allowed_hosts, Guesses(_log, counts))
+
+
+def _text(token: SecretStr | None) -> str | None:
+    return None if token is None else token.get_secret_value()
+
+
+def is_exposed(listening: socket.socket) -> bool:
+    """Whether other machines may be able to connect to a listening socket."""
+    if listening.family == socket.AF_UNIX:
+        return False
+    address = ip_address(listening.getsockname()[0])
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return not address.is_loopback
 
 
 async def _open_membership(

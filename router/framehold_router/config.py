@@ -9,7 +9,7 @@ import os
 from collections.abc import Container
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -47,7 +47,10 @@ class AdminSettings(BaseSettings):
     """The port on which `framehold router` serves its dashboard, its API and its metrics, and `framehold node` its
     metrics and its admin API. The port of clients then answers 404 to these paths. 0: one port serves all."""
     admin_token: SecretStr | None = None
-    """The token for the actions drain, cancel, evict, pause and resume. If it is set, reads of the API need it too."""
+    """The token for the actions drain, cancel, evict, pause and resume. If it is set, reads of the API need it too, or
+    the read token."""
+    read_token: SecretStr | None = None
+    """A token that a router takes for reads of its API and its dashboard, and for no action."""
 
     @classmethod
     def settings_customise_sources(
@@ -63,7 +66,7 @@ class AdminSettings(BaseSettings):
         files = (SecretsSettingsSource(settings_cls, secrets_dir=_folder(folder)),) if folder else ()
         return (init_settings, env_settings, *files)
 
-    @field_validator("admin_token")
+    @field_validator("admin_token", "read_token")
     @classmethod
     def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
         if value is None or not value.get_secret_value():
@@ -73,6 +76,15 @@ class AdminSettings(BaseSettings):
             raise ValueError(
                 f"must have at least {TOKEN_CHARACTERS} printable ASCII characters and no space; make one with: "
                 "framehold keys new"
+            )
+        return value
+
+    @field_validator("read_token")
+    @classmethod
+    def _reads_only(cls, value: SecretStr | None, found: ValidationInfo) -> SecretStr | None:
+        if value is not None and value == found.data.get("admin_token"):
+            raise ValueError(
+                "must not be the admin token, since who reads could act; make one with: framehold keys new"
             )
         return value
 
@@ -89,6 +101,8 @@ class FleetSettings(AdminSettings):
     sagas: bool = False
     """Whether `tools/callSaga` and `tools/resumeSaga` call tools. A rule of a gateway for `tools/call` alone does not
     hold for them."""
+    allowed_hosts: Listed = ()
+    """The names that `Host` may have. Pages answer to local names and to addresses besides, and ignore ports."""
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"
     """A line for people, or a JSON object for machines."""
@@ -105,9 +119,9 @@ class FleetSettings(AdminSettings):
     """Whether the dashboard has a page that calls tools (`call`), and may also kill the node of a call (`kill`). A node
     is killed only if it has `kill` too."""
 
-    @field_validator("keys", mode="before")
+    @field_validator("keys", "allowed_hosts", mode="before")
     @classmethod
-    def _split_keys(cls, value: Any) -> Any:
+    def _split(cls, value: Any) -> Any:
         return listed(value)
 
     @field_validator("keys")

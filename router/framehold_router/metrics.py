@@ -23,6 +23,7 @@ from framehold_store.base import MemoryUse
 from .fleet.departures import Departures
 from .fleet.membership import DRAINING, LIVE, STRANGE, Membership
 from .fleet.store_health import StoreHealth
+from .guard.guesses import WRONG_TOKENS
 from .models.nodes import NodeStatus
 from .telemetry import families
 from .telemetry.counters import LABELS, Meter
@@ -36,8 +37,8 @@ _STATES = (LIVE, DRAINING, STRANGE)
 class Metrics(Collector):
     """All metrics of one router."""
 
-    def __init__(self, meter: Meter, membership: Membership, departures: Departures) -> None:
-        self.meter = meter
+    def __init__(self, meter: Meter, membership: Membership, departures: Departures, counts: Counter[str]) -> None:
+        self.meter, self._counts = meter, counts
         self._membership, self._departures = membership, departures
         self.store_memory: MemoryUse | None = None
         """The memory of the store; None if it has no limit, or if that is not known."""
@@ -56,6 +57,9 @@ class Metrics(Collector):
         used, limit = (None, None) if memory is None else (memory.used, memory.limit)
         yield families.gauge("store_memory_bytes", "The memory that the store uses", used)
         yield families.gauge("store_memory_limit_bytes", "The memory that the store may use", limit)
+        yield families.count(
+            "router_wrong_tokens", "Wrong tokens that were shown for the API", self._counts[WRONG_TOKENS]
+        )
         yield families.build()
 
     def _requests(self) -> Iterator[Metric]:
@@ -116,11 +120,14 @@ def page(metrics: Metrics | None, store: StoreHealth) -> Callable[[web.Request],
 
 @asynccontextmanager
 async def counting(
-    membership: Membership, departures: Departures, nodes: Callable[[], Awaitable[Iterable[NodeStatus]]]
+    membership: Membership,
+    departures: Departures,
+    nodes: Callable[[], Awaitable[Iterable[NodeStatus]]],
+    counts: Counter[str],
 ) -> AsyncIterator[Metrics]:
     """The metrics of a router. They are kept up to date for as long as the context is open. `nodes` asks all nodes for
-    their status."""
-    metrics = Metrics(Meter(), membership, departures)
+    their status; `counts` has the count of wrong tokens."""
+    metrics = Metrics(Meter(), membership, departures, counts)
     departures.on_detected = metrics.meter.detected.observe
     task = asyncio.create_task(follow(membership, nodes, metrics.meter.set_tools), name="framehold names of tools")
     try:

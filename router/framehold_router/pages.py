@@ -1,29 +1,33 @@
 """The pages of a router: probes, metrics, the API under `/api/v1/`, and the dashboard.
 
-The law: every request passes one access check (`api.access`), and a page that is not listed there needs the admin
-token. A request that is signed with the token counts there as one that shows it. The server of the public port relays
-requests for pages over a Unix socket. Errors of the API are JSON, other errors are one line of text.
+The law: every request passes a check of its `Host` (`guard.hosts`) and one access check (`api.access`), and a page that
+is not listed there needs the admin token. A request that is signed with a token counts there as one that shows it. Who
+shows or signs with a wrong token waits for the answer (`guard.guesses`). The server of the public port relays requests
+for pages over a Unix socket. Errors of the API are JSON, other errors are one line of text.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from typing import NamedTuple
 
 from aiohttp import web
-from pydantic import SecretStr
 
-from .api.access import Access
-from .api.routes import need_of
+from .api.access import Access, Need
+from .api.routes import BASE, need_of
 from .api.serve import Api, in_json
 from .api.signature import PROOF, Signatures
 from .api.sources import Sources
 from .dashboard import Dashboard, assets
+from .guard.guesses import Guesses
+from .guard.hosts import REFUSAL, is_answered
 from .http.request_reader import MAX_LINE
 from .models.nodes import ErrorView
+from .telemetry.log_bursts import LogBursts
 
 _log = logging.getLogger(__name__)
 
@@ -32,18 +36,28 @@ _MAX_BODY_BYTES = 9 * 1024 * 1024
 """Bytes of a body at most: a token to look up may have 8 MB. The public port takes no more than FRAMEHOLD_MAX_BODY."""
 _SHUTDOWN = 2.0
 """Seconds for which a request under way may go on when the pages close."""
+_ACCESS = f"{BASE}access"
+"""An open page that says whether a token is right."""
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def pages(sources: Sources, token: SecretStr | None = None, metrics: Handler | None = None) -> web.Application:
-    """The application of the pages of one router. `token` is the admin token, None if there is none; `metrics` answers
-    `/metrics`.
+class Guard(NamedTuple):
+    """What lets requests in: their access, the names that pages answer to (FRAMEHOLD_ALLOWED_HOSTS), and what slows
+    down wrong tokens."""
+
+    access: Access
+    hosts: Collection[str]
+    guesses: Guesses
+
+
+def pages(sources: Sources, guard: Guard, metrics: Handler | None = None) -> web.Application:
+    """The application of the pages of one router. `metrics` answers `/metrics`.
 
     Call `end_streams` before waiting for requests under way.
     """
-    app = _Pages(sources, token).app()
+    app = _Pages(sources, guard).app()
     if metrics is not None:
         app.router.add_get("/metrics", metrics)
     return app
@@ -89,15 +103,14 @@ def end_streams(app: web.Application) -> None:
 
 
 class _Pages:
-    def __init__(self, sources: Sources, token: SecretStr | None) -> None:
-        self._sources = sources
-        shown = token.get_secret_value() if token is not None else None
-        self._access = Access(shown, sources.credential, sources.playground)
-        self._signatures = Signatures([shown] if shown else [])
+    def __init__(self, sources: Sources, guard: Guard) -> None:
+        self._sources, self._guard = sources, guard
+        self._signatures = Signatures(guard.access.tokens)
+        self._bursts = LogBursts(_log)
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[_plain, self._signed, self._checked], client_max_size=_MAX_BODY_BYTES)
-        app[_API_OF] = Api(self._sources, self._access)
+        app[_API_OF] = Api(self._sources, self._guard.access)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         Dashboard(assets()).mount(app)
@@ -130,11 +143,19 @@ class _Pages:
 
     @web.middleware
     async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The access check of every request. A path without a route needs none: it gets a 404."""
+        """The checks of every request. A path without a route needs no access: it gets a 404."""
+        host = request.headers.get("Host", "")
+        if not is_answered(host, self._guard.hosts):
+            text = "a page was asked for by the Host %.100r and was refused; if it is one of yours, name it in %s"
+            self._bursts.warning(text, host, "FRAMEHOLD_ALLOWED_HOSTS", extra={})
+            return _error(request, 421, REFUSAL)
         resource = request.match_info.route.resource
         if resource is None:
             return await handler(request)
-        refusal = self._access.refusal(need_of(request.method, resource.canonical), request.headers)
+        need, access = need_of(request.method, resource.canonical), self._guard.access
+        if (need is not Need.OPEN or resource.canonical == _ACCESS) and access.is_guess(request.headers):
+            await self._guard.guesses.wrong(_peer(request))
+        refusal = access.refusal(need, request.headers)
         if refusal is None:
             return await handler(request)
         response = _error(request, refusal.status, refusal.text)
@@ -171,6 +192,11 @@ async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
         _log.exception("a bug in %s; nothing but this page is harmed", resource.canonical if resource else "no page")
         response = _error(request, 500, "a bug in this page; the router's log has more")
     return response
+
+
+def _peer(request: web.Request) -> str:
+    """The address of who sent a request to the public port, which appends it to those that were forwarded."""
+    return request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from pydantic import SecretStr
 
 from framehold.admin import call_list
 from framehold.telemetry.recent_calls import MAX_CALLS, EndedCall
@@ -30,9 +29,8 @@ from framehold_router.api import paging
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.models.calls import CallsQuery, LeaseQuery
 from framehold_router.models.choices import Sort
-from framehold_router.pages import pages
 from tests.node.operating import TOKEN
-from tests.router.cast import Cast, member, said, saying
+from tests.router.cast import Cast, guarded, member, said, saying
 
 CALLS = 100_000
 NODES = ("one", "two", "three", "four", "five")
@@ -193,6 +191,6 @@ async def crowd(calls: int = CALLS) -> AsyncIterator[Crowd]:
         measured = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "report.json"
         measured.write_text(json.dumps(report()), encoding="utf-8")
         sources = dataclasses.replace(await cast.sources(), clock=time.time, report=str(measured))
-        server = TestServer(pages(sources, SecretStr(TOKEN)), host="127.0.0.1")
+        server = TestServer(guarded(sources, TOKEN), host="127.0.0.1")
         await stack.enter_async_context(server)
         yield Crowd(f"http://127.0.0.1:{server.port}", rows)

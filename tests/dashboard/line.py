@@ -19,12 +19,10 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from pydantic import SecretStr
 
-from framehold_router.pages import pages
 from tests.dashboard.screen import Screen
 from tests.node.operating import TOKEN
-from tests.router.cast import Cast, said
+from tests.router.cast import Cast, guarded, said
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 STREAM = "/api/v1/stream"
@@ -144,15 +142,15 @@ def _less(request: web.Request, response: web.StreamResponse) -> web.StreamRespo
 
 
 @asynccontextmanager
-async def line() -> AsyncIterator[Line]:
-    """A router with an admin token, and the way to it."""
+async def line(token: str | None = TOKEN, **guard: Any) -> AsyncIterator[Line]:
+    """A router with an admin token, and the way to it. `guard`: further arguments of `guarded`."""
     made = Line()
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
         await cast.node("harbour", made.tells)
         made.report = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "report.json"
         sources = dataclasses.replace(await cast.sources(), clock=time.time, report=str(made.report))
-        app = pages(sources, SecretStr(TOKEN))
+        app = guarded(sources, token, **guard)
         app.middlewares.insert(0, made.between)
         server = TestServer(app, host="127.0.0.1")
         await stack.enter_async_context(server)

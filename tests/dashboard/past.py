@@ -10,16 +10,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from aiohttp.test_utils import TestServer
-from pydantic import SecretStr
 
 from framehold_router.collect.history import COARSE, KEPT, STEP, History
 from framehold_router.collect.samples import packed
 from framehold_router.models.history import Figures, Sample
 from framehold_router.models.tools import ToolFigures
-from framehold_router.pages import pages
 from framehold_router.telemetry.bounds import EXPIRY, PARK, ROUND
 from tests.node.operating import TOKEN
-from tests.router.cast import Cast, said, saying
+from tests.router.cast import Cast, guarded, said, saying
 
 LOST = 1500
 """Seconds ago: a node was lost, and for five minutes the other one had all."""
@@ -85,6 +83,6 @@ async def past() -> AsyncIterator[str]:
         sources = await cast.sources()
         history = History(cast.store, sources.survey.nodes, sources.tools.seen, time.time)
         sources = dataclasses.replace(sources, clock=time.time, history=history)
-        server = TestServer(pages(sources, SecretStr(TOKEN)), host="127.0.0.1")
+        server = TestServer(guarded(sources, TOKEN), host="127.0.0.1")
         await stack.enter_async_context(server)
         yield f"http://127.0.0.1:{server.port}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dashboard.line import Line, later, says, until
+from tests.dashboard.conftest import Screens
+from tests.dashboard.line import Line, later, line, says, until
 from tests.dashboard.screen import Screen
 from tests.node.operating import TOKEN
 
@@ -73,3 +74,37 @@ async def test_who_signs_out_sees_nothing_until_signed_in(way: Line, page: Scree
     await page.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
     await says(page, "Live")
     await page.sees("harbour")
+
+
+READER = "a-token-that-reads"
+
+
+async def test_the_read_token_shows_all_and_does_nothing(screens: Screens) -> None:
+    """An action asks for the admin token, and refuses the read token in words; with the right one it goes on."""
+    async with line(read=READER) as way, screens(way.root) as page:
+        page.expects("/api/v1/")
+        await page.open("/nodes", signed_in=False)
+        await sign_in(page, READER)
+        await says(page, "Live")
+        await page.sees("harbour")
+        await page.page.get_by_role("button", name="Drain harbour").click()
+        dialog = page.page.get_by_role("dialog")
+        await dialog.get_by_text("show the admin token first").wait_for()
+        for token, answer in ((READER, "That is this router's read token"), ("wrong", "not this router's admin token")):
+            await page.page.get_by_label("Token", exact=True).fill(token)
+            await dialog.get_by_role("button", name="Sign in").click()
+            await page.text(answer).wait_for()
+        await page.page.get_by_label("Token", exact=True).fill(TOKEN)
+        await dialog.get_by_role("button", name="Sign in").click()
+        await dialog.get_by_role("button", name="Drain", exact=True).wait_for()
+        assert [one.method for one in way.asked if one.method != "GET"] == []
+
+
+async def test_a_router_that_is_closed_says_why(screens: Screens) -> None:
+    """It listens beyond its machine and has no token: nothing is shown, and no token is asked for."""
+    async with line(None, exposed=True) as way, screens(way.root) as page:
+        page.expects("/api/v1/")
+        await page.open("", signed_in=False)
+        await page.sees("This router shows its fleet to nobody", "FRAMEHOLD_READ_TOKEN")
+        assert "harbour" not in await page.shown()
+        assert await page.page.get_by_role("button", name="Sign in").count() == 0

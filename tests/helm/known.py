@@ -3,6 +3,7 @@ nodes and routers exposes them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from types import SimpleNamespace
@@ -85,7 +86,7 @@ def _routers() -> tuple[Metric, ...]:
     meter = Meter()
     for status in (200, 400, 503):
         meter.refused(status)
-    return tuple(of_router.Metrics(meter, membership, Departures()).collect())
+    return tuple(of_router.Metrics(meter, membership, Departures(), Counter()).collect())
 
 
 @cache

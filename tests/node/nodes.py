@@ -93,12 +93,17 @@ class _Untuned:
 
 
 @asynccontextmanager
-async def served(app: Any, http: Any = HttpProtocol, failures: list[Exception] | None = None) -> AsyncIterator[str]:
+async def served(
+    app: Any,
+    http: Any = HttpProtocol,
+    failures: list[Exception] | None = None,
+    config: uvicorn.Config | None = None,
+) -> AsyncIterator[str]:
     """Serve `app` on this loop and yield the URL of its `/mcp`. `http` is uvicorn's choice of a parser, `failures` is
-    as for `_Untuned`."""
+    as for `_Untuned`, and `config` stands in for all options."""
     shown = _Untuned(app, failures) if isinstance(app, Application) else app
-    config = uvicorn.Config(shown, http=http, lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
-    server = _Quiet(config)
+    usual = uvicorn.Config(shown, http=http, lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
+    server = _Quiet(config or usual)
     # Named as TCP: else asyncio leaves Nagle's algorithm on in the sockets that it accepts, 40 ms a request.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))

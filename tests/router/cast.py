@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from pydantic import SecretStr
 
 from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_router.api.access import Access
 from framehold_router.api.sources import Sources
 from framehold_router.collect.fleet_log import FleetLog
 from framehold_router.collect.history import History
@@ -24,7 +26,8 @@ from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.store_health import StoreHealth
 from framehold_router.fleet.trust import Trust
-from framehold_router.pages import pages
+from framehold_router.guard.guesses import Guesses
+from framehold_router.pages import Guard, pages
 from framehold_store.memory import MemoryStore
 
 TRUST = Trust([b"k" * 32])
@@ -56,6 +59,26 @@ def saying(answer: Any, status: int = 200) -> Answer:
     return handler
 
 
+async def at_once(_: float) -> None:
+    """Wrong tokens are answered without a pause."""
+
+
+def guarded(
+    sources: Sources,
+    token: str | None = None,
+    metrics: Answer | None = None,
+    *,
+    read: str | None = None,
+    exposed: bool = False,
+    hosts: Collection[str] = (),
+    guesses: Guesses | None = None,
+) -> web.Application:
+    """The pages of a router with these tokens and names."""
+    access = Access(token, read, is_exposed=exposed, credential=sources.credential, playground=sources.playground)
+    slowly = guesses or Guesses(logging.getLogger("tests"), Counter(), pause=at_once)
+    return pages(sources, Guard(access, hosts, slowly), metrics)
+
+
 class Cast:
     """Fake nodes, each a server of its own, and the fleet of them."""
 
@@ -67,6 +90,8 @@ class Cast:
         self.stale = False
         """Whether the store does not answer reads."""
         self.token: str | None = None
+        self.guard: dict[str, Any] = {}
+        """Further arguments of `guarded`."""
         self.asker: NodeClient | None = None
         self.more: dict[str, Any] = {}
         """Further sources of the pages."""
@@ -118,8 +143,7 @@ class Cast:
         )
 
     async def client(self, limit: float = ANSWER_TIMEOUT) -> Client:
-        token = SecretStr(self.token) if self.token is not None else None
-        app = pages(await self.sources(limit), token, saying("metrics"))
+        app = guarded(await self.sources(limit), self.token, saying("metrics"), **self.guard)
         return await self._stack.enter_async_context(TestClient(TestServer(app)))
 
     @asynccontextmanager

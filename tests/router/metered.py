@@ -110,7 +110,7 @@ class Stand:
         return await (await self.client()).ask(data)
 
     async def text(self) -> str:
-        return (await self.ask(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n")).body.decode()
+        return (await self.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")).body.decode()
 
     async def scrape(self) -> dict[Series, float]:
         return samples(await self.text())

@@ -9,16 +9,15 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from pydantic import SecretStr
 
 from framehold_router.api.access import Access, Need
 from framehold_router.api.routes import BASE, OPEN_PAGES, ROUTES
-from framehold_router.pages import pages
-from tests.router.cast import Cast, Client, get, saying
+from tests.router.cast import Cast, Client, get, guarded, saying
 
 pytestmark = pytest.mark.anyio
 
 TOKEN = "correct-horse-battery-staple"
+READER = "a-token-that-reads"
 CALL = "0123456789abcdef0123456789abcdef"
 LISTED = {(route.method, BASE + route.path): route.need for route in ROUTES}
 LISTED |= {("GET", path): Need.OPEN for path in OPEN_PAGES}
@@ -31,6 +30,7 @@ def basic(password: str, user: str = "anyone") -> str:
 
 
 RIGHT = {"bearer": f"Bearer {TOKEN}", "basic": basic(TOKEN), "basic without a user": basic(TOKEN, "")}
+READS = {"bearer": f"Bearer {READER}", "basic": basic(READER)}
 WRONG = {
     "none": "",
     "wrong bearer": "Bearer correct-horse-battery-stapler",
@@ -46,15 +46,18 @@ WRONG = {
 
 
 class Doors:
-    """The pages twice: with a token and without."""
+    """The pages of four routers: with both tokens, without any, and each on a socket that other machines reach or with
+    the read token alone."""
 
-    def __init__(self, closed: Client, free: Client) -> None:
-        self.closed, self.free = closed, free
+    def __init__(self, closed: Client, free: Client, exposed: Client, readable: Client) -> None:
+        self.closed, self.free, self.exposed, self.readable = closed, free, exposed, readable
 
-    async def knock(self, way: tuple[str, str], shown: str, closed: bool = True, **more: str) -> tuple[int, list[str]]:
+    async def knock(
+        self, way: tuple[str, str], shown: str, client: Client | None = None, **more: str
+    ) -> tuple[int, list[str]]:
         """The status of a request with these credentials, and its challenges."""
         method, path = way
-        client = self.closed if closed else self.free
+        client = client or self.closed
         body = {"token": "t"} if path.endswith("/lookup") else None
         url = path.format(node_id="a", call_id=CALL, page="nodes", path="app.js")
         headers = more | ({"Authorization": shown} if shown else {})
@@ -71,9 +74,9 @@ def anyio_backend() -> str:
 async def doors() -> AsyncIterator[Doors]:
     async with AsyncExitStack() as stack:
         found = []
-        for token in (TOKEN, None):
+        for token, more in ((TOKEN, {"read": READER}), (None, {}), (None, {"exposed": True}), (None, {"read": READER})):
             cast = Cast(stack)
-            cast.token = token
+            cast.token, cast.guard = token, more
             found.append(await cast.client())
         yield Doors(*found)
 
@@ -81,7 +84,7 @@ async def doors() -> AsyncIterator[Doors]:
 async def test_every_route_is_listed() -> None:
     """And what is listed is there: the check at the door knows them all."""
     async with AsyncExitStack() as stack:
-        app = pages(await Cast(stack).sources(), None, saying(""))
+        app = guarded(await Cast(stack).sources(), None, saying(""))
         there = {
             (route.method, route.resource.canonical)
             for route in app.router.routes()
@@ -117,25 +120,29 @@ async def test_a_script_that_asks_for_itself_is_not_offered_basic(doors: Doors, 
     """A browser would ask its user for a password behind the page's back. Its header lets nobody in."""
     for text in ("XMLHttpRequest", "anything", ""):
         for shown in ("", WRONG["wrong bearer"]):
-            status, challenges = await doors.knock(way, shown, True, **{"x-requested-with": text})
+            status, challenges = await doors.knock(way, shown, None, **{"x-requested-with": text})
             assert (status == 401) is (LISTED[way] is not Need.OPEN)
             assert challenges == ([] if LISTED[way] is Need.OPEN else ['Bearer realm="framehold"'])
-    status, _ = await doors.knock(way, RIGHT["bearer"], True, **{"X-Requested-With": "x"})
+    status, _ = await doors.knock(way, RIGHT["bearer"], None, **{"X-Requested-With": "x"})
     assert status not in (401, 403)
 
 
-async def access(client: Client, shown: str) -> tuple[bool, bool]:
-    """Whether a token is set, and whether this is it."""
+async def access(client: Client, shown: str) -> tuple[bool, bool, bool]:
+    """Whether a token is set, whether this is the admin token, and whether it reads."""
     body = await get(client, f"{BASE}access", 200, **({"Authorization": shown} if shown else {}))
-    assert set(body) == {"token_set", "token_right", "credential", "playground"}
-    return body["token_set"], body["token_right"]
+    assert set(body) == {"token_set", "token_right", "may_read", "credential", "playground"}
+    return body["token_set"], body["token_right"], body["may_read"]
 
 
 async def test_who_asks_is_told_whether_the_token_is_right(doors: Doors) -> None:
-    """As actions take it: as Bearer alone. It says no more than any read does: by its status."""
+    """As actions and reads take it. It says no more than the status of either does."""
     for name, shown in {**RIGHT, **WRONG}.items():
-        assert await access(doors.closed, shown) == (True, name == "bearer"), name
-        assert await access(doors.free, shown) == (False, False), name
+        assert await access(doors.closed, shown) == (True, name == "bearer", name in RIGHT), name
+        assert await access(doors.free, shown) == (False, False, True), name
+        assert await access(doors.exposed, shown) == (False, False, False), name
+    for shown in READS.values():
+        assert await access(doors.closed, shown) == (True, False, True)
+        assert await access(doors.readable, shown) == (True, False, True)
 
 
 def test_the_token_is_compared_by_one_function_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,19 +154,22 @@ def test_the_token_is_compared_by_one_function_in_constant_time(monkeypatch: pyt
         return False
 
     monkeypatch.setattr("framehold_router.api.access.hmac.compare_digest", compare)
-    at, headers = Access(TOKEN, "3f9a20c1"), {"Authorization": f"Bearer {TOKEN}"}
+    at, headers = Access(TOKEN, READER, credential="3f9a20c1"), {"Authorization": f"Bearer {TOKEN}"}
     assert at.refusal(Need.READ, headers) is not None and at.refusal(Need.ACTION, headers) is not None
     view = at.view(headers)
-    assert (view.token_right, view.credential) == (False, "")
-    assert compared == [(TOKEN.encode(), TOKEN.encode())] * 3
+    assert (view.token_right, view.may_read, view.credential) == (False, False, "")
+    assert at.is_guess(headers)
+    assert compared == [(TOKEN.encode(), token.encode()) for token in (TOKEN, READER)] * 5
 
 
 def test_whoever_has_the_token_is_told_how_events_name_it() -> None:
     """And nobody else, also where no token is set."""
     shown = {"Authorization": f"Bearer {TOKEN}"}
-    assert Access(TOKEN, "3f9a20c1").view(shown).credential == "3f9a20c1"
-    assert Access(TOKEN, "3f9a20c1").view({}).credential == ""
-    assert Access(None, "").view(shown).credential == ""
+    at = Access(TOKEN, READER, credential="3f9a20c1", playground="kill")
+    assert (at.view(shown).credential, at.view(shown).playground) == ("3f9a20c1", "kill")
+    for other in ({}, {"Authorization": READS["bearer"]}):
+        assert (at.view(other).credential, at.view(other).playground) == ("", "off")
+    assert Access().view(shown).credential == ""
 
 
 @pytest.mark.parametrize("way", WAYS, ids=IDS)
@@ -172,10 +182,36 @@ async def test_with_the_token(doors: Doors, way: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=IDS)
+async def test_the_read_token_reads_and_does_not_act(doors: Doors, way: tuple[str, str]) -> None:
+    """Beside an admin token and without one, and in both ways of showing it."""
+    is_action = LISTED[way] is Need.ACTION
+    for name, shown in READS.items():
+        status, challenges = await doors.knock(way, shown)
+        assert status == (401 if name == "basic" else 403) if is_action else status not in (401, 403), name
+        assert challenges == (['Bearer realm="framehold"'] if is_action and name == "basic" else [])
+        status, _ = await doors.knock(way, shown, doors.readable)
+        assert status == 403 if is_action else status not in (401, 403), name
+    for shown in ("", *WRONG.values()):
+        status, _ = await doors.knock(way, shown, doors.readable)
+        assert status == {Need.READ: 401, Need.ACTION: 403}.get(LISTED[way], status)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=IDS)
+async def test_a_router_that_others_reach_and_that_has_no_token_tells_nothing(
+    doors: Doors, way: tuple[str, str]
+) -> None:
+    """Whatever is shown; probes, metrics and the files of the dashboard are served."""
+    for shown in (*RIGHT.values(), *WRONG.values()):
+        status, challenges = await doors.knock(way, shown, doors.exposed)
+        assert (status == 403) is (LISTED[way] is not Need.OPEN)
+        assert status != 401 and challenges == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids=IDS)
 async def test_where_no_token_is_set(doors: Doors, way: tuple[str, str]) -> None:
     """Everybody reads and nobody acts, whatever they show."""
     for shown in (*RIGHT.values(), *WRONG.values()):
-        status, _ = await doors.knock(way, shown, closed=False)
+        status, _ = await doors.knock(way, shown, doors.free)
         assert (status == 403) is (LISTED[way] is Need.ACTION)
         assert status != 401
 
@@ -195,7 +231,7 @@ async def test_a_route_that_nobody_listed_is_closed() -> None:
 
     for token, shown, status in ((None, "", 403), (TOKEN, "", 401), (TOKEN, RIGHT["basic"], 401)):
         async with AsyncExitStack() as stack:
-            app = pages(await Cast(stack).sources(), SecretStr(token) if token else None)
+            app = guarded(await Cast(stack).sources(), token)
             app.router.add_get("/forgotten", forgotten)
             client = await stack.enter_async_context(TestClient(TestServer(app)))
             async with client.get("/forgotten", headers={"Authorization": shown}) as response:
@@ -208,4 +244,8 @@ def test_refusals_say_what_to_do() -> None:
     assert action is not None and "set FRAMEHOLD_ADMIN_TOKEN" in action.text and "nothing was done" in action.text
     wrong = Access(TOKEN).refusal(Need.ACTION, {"Authorization": basic(TOKEN)})
     assert wrong is not None and "Bearer" in wrong.text and TOKEN not in wrong.text
-    assert Access("").refusal(Need.READ, {}) is None, "an empty token is none"
+    reads = Access(TOKEN, READER).refusal(Need.ACTION, {"Authorization": READS["bearer"]})
+    assert reads is not None and "read token" in reads.text and "nothing was done" in reads.text
+    closed = Access(is_exposed=True).refusal(Need.READ, {})
+    assert closed is not None and "FRAMEHOLD_READ_TOKEN" in closed.text and "bind it to 127.0.0.1" in closed.text
+    assert Access("", "").refusal(Need.READ, {}) is None, "an empty token is none"

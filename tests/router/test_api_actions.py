@@ -204,8 +204,9 @@ async def test_a_node_is_killed_only_where_the_playground_may(cast: Cast) -> Non
     assert await get(client, "/api/v1/access") == {
         "token_set": True,
         "token_right": False,
+        "may_read": False,
         "credential": "",
-        "playground": "kill",
+        "playground": "off",
     }
 
 

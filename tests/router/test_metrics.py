@@ -29,7 +29,8 @@ NAMES = {
     "framehold_router_requests", "framehold_router_route_duration_seconds", "framehold_upstream_duration_seconds",
     "framehold_affinity", "framehold_ring_ownership_ratio", "framehold_ring_moves", "framehold_ring_moved_ratio",
     "framehold_failover_duration_seconds", "framehold_nodes", "framehold_node_last_seen_seconds",
-    "framehold_store_memory_bytes", "framehold_store_memory_limit_bytes", "framehold_build_info",
+    "framehold_store_memory_bytes", "framehold_store_memory_limit_bytes", "framehold_router_wrong_tokens",
+    "framehold_build_info",
 }  # fmt: skip
 REQUESTS = "framehold_router_requests_total"
 
@@ -90,7 +91,7 @@ async def test_each_request_is_counted_by_what_it_is_and_what_became_of_it(it: S
         await it.ask(call(token=RETRY))
         await it.ask(call(f"Mcp-Session-Id: {session}"))
         await it.ask(call(method="tools/list"))
-        await it.ask(b"GET /healthz HTTP/1.1\r\nHost: r\r\n\r\n")
+        await it.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert moved == {
         requests("book", "start", "start", "2xx"): 2,
         requests("book", "retry", "ring", "2xx"): 1,
@@ -143,7 +144,7 @@ async def test_what_goes_nowhere_has_no_route(it: Stand) -> None:
     async with it.moves(REQUESTS) as moved:
         assert (await it.ask(call(token=RETRY))).status == 503
         assert (await it.ask(call(inside))).status == 508
-        assert (await it.ask(b"GET /admin/node HTTP/1.1\r\nHost: r\r\n\r\n")).status == 404
+        assert (await it.ask(b"GET /admin/node HTTP/1.1\r\nHost: localhost\r\n\r\n")).status == 404
         assert (await it.ask(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n")).status == 400
     assert moved == {
         requests("other", "retry", "none", "5xx"): 1,
@@ -384,7 +385,7 @@ async def test_where_metrics_are_off_nothing_is_counted(monkeypatch: pytest.Monk
         actor = await it.node()
         while (await it.ask(call())).status != 200:
             it.store._feed.notify()
-        reply = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n")
+        reply = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (reply.status, "FRAMEHOLD_METRICS=false" in reply.body.decode()) == (404, True)
         assert not actor.asked.is_set()
 
@@ -399,5 +400,5 @@ async def test_several_routers_in_one_process_do_not_mix(monkeypatch: pytest.Mon
 async def test_metrics_need_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """As probes: what scrapes them is the operator's own, and nothing in them is a secret."""
     async with stand(monkeypatch, admin_token="t" * 20) as it:
-        reply = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n")
+        reply = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (reply.status, reply.one(b"content-type")) == (200, b"text/plain; version=0.0.4; charset=utf-8")

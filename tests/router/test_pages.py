@@ -15,8 +15,8 @@ from aiohttp import web
 from framehold_core.ids import Boot, NodeId
 from framehold_router.collect import node_client, shared_look
 from framehold_router.fleet.node_stats import Stats
-from framehold_router.pages import pages, serve_pages
-from tests.router.cast import SECRET, SOON, STATS, Answer, Cast, cast_of, get, member, said, saying
+from framehold_router.pages import serve_pages
+from tests.router.cast import SECRET, SOON, STATS, Answer, Cast, cast_of, get, guarded, member, said, saying
 
 pytestmark = pytest.mark.anyio
 
@@ -315,10 +315,10 @@ async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> N
     """For as long as the context is open; one that a killed router left behind is replaced."""
     path = tmp_path / "pages.sock"
     for _ in range(2):
-        async with serve_pages(pages(await cast.sources()), str(path), 32 * 1024):
+        async with serve_pages(guarded(await cast.sources()), str(path), 32 * 1024):
             async with (
                 aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as http,
-                http.get("http://router/healthz") as response,
+                http.get("http://localhost/healthz") as response,
             ):
                 assert (response.status, await response.text()) == (200, "ok\n")
             assert stat.S_ISSOCK(os.stat(path).st_mode)
@@ -330,7 +330,7 @@ async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> N
 async def test_a_socket_that_can_not_be_bound_is_an_error(cast: Cast, tmp_path: Path) -> None:
     """And leaves nothing open."""
     with pytest.raises(OSError):
-        async with serve_pages(pages(await cast.sources()), str(tmp_path / "no" / "folder"), 32 * 1024):
+        async with serve_pages(guarded(await cast.sources()), str(tmp_path / "no" / "folder"), 32 * 1024):
             pytest.fail("served nowhere")
 
 

@@ -16,8 +16,8 @@ from framehold_router.collect.node_client import QUICK_BYTES, NodeClient
 from framehold_router.config import RouterSettings
 from framehold_router.http.request_reader import MAX_LINE
 from framehold_router.models.calls import LeasesView
-from framehold_router.pages import pages, serve_pages
-from tests.router.cast import TRUST, cast_of, member
+from framehold_router.pages import serve_pages
+from tests.router.cast import TRUST, cast_of, guarded, member
 
 pytestmark = pytest.mark.anyio
 
@@ -30,11 +30,11 @@ async def http(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncIterato
     """A client of the pages as a front serves them. Nobody's request is a fault of the router's: none is logged."""
     path = str(tmp_path / "pages.sock")
     async with cast_of() as cast:
-        app = pages(await cast.sources())
+        app = guarded(await cast.sources())
         connector = aiohttp.UnixConnector(path)
         async with (
             serve_pages(app, path, MAX_HEAD),
-            aiohttp.ClientSession("http://router", connector=connector) as made,
+            aiohttp.ClientSession("http://localhost", connector=connector) as made,
         ):
             yield made
     assert not caplog.get_records("call")

@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
 from framehold_router.collect.node_client import CREDENTIAL
+from framehold_router.guard.guesses import Guesses
 from framehold_router.models.calls import CallsQuery, LeaseQuery, LeasesView
 from framehold_router.models.events import Kind
 from framehold_router.models.fields import MAX_TEXT_CHARACTERS, printable
@@ -82,6 +83,7 @@ class Admin:
         self.profile = Profile(attached)
         self._recent_calls = RecentCalls()
         runtime.observers.add(self._recent_calls)
+        self._guesses = Guesses(logger, runtime.counts)
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
@@ -105,6 +107,8 @@ class Admin:
         method, endpoint = self.endpoints[path]
         settings = self._runtime.settings
         if not access.allowed(hop, scope, settings):
+            if access.is_guess(scope, settings):
+                await self._guesses.wrong((scope.get("client") or ("",))[0])
             response = _json(ErrorView(error=access.refusal(settings)), 403)
         elif scope["method"] != method:
             response = _json(ErrorView(error=f"{path} takes {method} only; nothing was done"), 405)

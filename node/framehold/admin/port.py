@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..hosts.attached import Attached
 from ..sdk.hop import received
+from . import access
 from .api import Admin
 from .probes import PROBES
 
@@ -19,16 +20,19 @@ _NOT_HERE = "not served here: the admin port serves /healthz, /readyz, /metrics 
 
 
 class AdminPort:
-    """Serves the admin port of one node; `admin` is its admin API."""
+    """Serves the admin port of one node; `admin` is its admin API, and `stranger` answers to a `Host` that is not
+    allowed."""
 
-    def __init__(self, attached: Attached, admin: Admin) -> None:
-        self._attached, self._admin = attached, admin
+    def __init__(self, attached: Attached, admin: Admin, stranger: ASGIApp) -> None:
+        self._attached, self._admin, self._stranger = attached, admin, stranger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         runtime = self._attached.runtime
         hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
         path = str(scope["path"])
-        if (probe := PROBES.get(path)) is not None:
+        if not access.answers(hop, scope, runtime.settings):
+            await self._stranger(scope, receive, send)
+        elif (probe := PROBES.get(path)) is not None:
             await probe(self._attached, Request(scope, receive))(scope, receive, send)
         elif path in self._admin.endpoints:
             await self._admin(hop, path, scope, receive, send)

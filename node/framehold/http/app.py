@@ -20,11 +20,15 @@ from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from framehold_core.errors import ConfigError
+from framehold_router.guard.hosts import REFUSAL
 
+from ..admin import access
 from ..admin.api import Admin
 from ..admin.port import AdminPort
 from ..admin.probes import PROBES, Probe
@@ -34,7 +38,7 @@ from ..frame import contained
 from ..hosts.attach import attach
 from ..hosts.attached import Attached
 from ..hosts.host_choice import host_of
-from ..sdk.hop import received
+from ..sdk.hop import Hop, received
 from .body import Reception
 from .cors import Cors
 from .entry import Entry
@@ -74,6 +78,10 @@ class Application:
         self._relay = NodeRelay(attached.runtime.peers)
         self._admin = Admin(attached)
         self._has_admin_port = False
+        self._is_strict = security.enable_dns_rebinding_protection
+        self._refusals = RefusalLog()
+        self._stranger = self._refusals.around(PlainTextResponse(f"{REFUSAL}\n", 421))
+        """What answers to a request for a page by a `Host` that is not allowed."""
         self._front: _Front | None = None
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -97,7 +105,8 @@ class Application:
             _use_path(scope)
         hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            served = not self._is_strict or access.answers(hop, scope, runtime.settings)
+            await (self._app if served else WebSocketClose())(scope, receive, send)
             return
         contained.begin()
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
@@ -108,6 +117,15 @@ class Application:
             scope["app"] = self._app
             endpoint = front.plain if _is_plain(scope) else front.fast
             await endpoint(scope, receive, hop.adding_headers(send))
+        else:
+            await self._page(front, path, hop, scope, receive, send)
+
+    async def _page(self, front: _Front, path: str, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that is none for MCP. Pages of the author answer to the names that MCP requests do; FastMCP
+        checks those of its server itself."""
+        is_own = path in front.probes or path in front.administers
+        if (is_own or self._is_strict) and not access.answers(hop, scope, self.attached.settings):
+            await self._stranger(scope, receive, send)
         elif (probe := front.probes.get(path)) is not None:
             await probe(self.attached, Request(scope, receive))(scope, receive, send)
         elif path in front.administers and (hop.inside or not self._has_admin_port):
@@ -125,7 +143,7 @@ class Application:
         if self._front is not None:
             raise RuntimeError("this app has started; nothing was changed; take the admin port before")
         self._has_admin_port = True
-        return AdminPort(self.attached, self._admin)
+        return AdminPort(self.attached, self._admin, self._stranger)
 
     def __getattr__(self, name: str) -> Any:
         """What a Starlette app has besides: `add_middleware`, `add_route`, `add_exception_handler`, `mount`, `routes`,
@@ -182,7 +200,7 @@ class Application:
     def _built(self) -> _Front:
         """What stands before the SDK's app, with the middlewares and routes that it has now."""
         attached, taken = self.attached, self._endpoint.methods
-        log = RefusalLog()
+        log = self._refusals
         reception = Reception(attached.runtime)
         guarded = _guarded(
             self._app, self._endpoint, lambda rest: Entry(attached, self._relay, rest, self._security, reception), log

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from framehold_core import lease
 from framehold_core.pauses import FRAMEHOLD, OPERATOR
 from framehold_router.fleet.membership import LIVE
+from framehold_router.guard.guesses import WRONG_TOKENS
 from framehold_router.telemetry import families
 from framehold_router.telemetry.histogram import Tally
 
@@ -154,6 +155,8 @@ class Exposition(Collector):
         )
         cut = runtime.counts["deadline"]
         yield families.count("drain_deadline_hits", "Drains that ended with calls lost or rounds cut.", cut)
+        wrong = runtime.counts[WRONG_TOKENS]
+        yield families.count("wrong_tokens", "Wrong tokens that were shown for the admin API.", wrong)
         yield families.build()
 
 

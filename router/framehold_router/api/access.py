@@ -1,9 +1,10 @@
 """Access control: one check, which every request for a page passes.
 
-The law: a page that is not marked as open is closed. Without an admin token reads are open. With one, reads need it, as
-Bearer or as the password of Basic, which a browser asks its user for. Actions always need it, and as Bearer only: a
-browser may add a Basic password by itself to a request that another site's page makes. Tokens are compared in constant
-time.
+The law: a page that is not marked as open is closed. Who shows the admin token reads and acts, who shows the read token
+reads. Where either is set, reads need one, as Bearer or as the password of Basic, which a browser asks its user for.
+Where none is set, reads are open on a socket that only this machine reaches, and closed on any other. Actions always
+need the admin token, and as Bearer only: a browser may add a Basic password by itself to a request that another site's
+page makes. Tokens are compared in constant time.
 
 A browser asks its user for a password whenever Basic is offered. A script of the dashboard sends the header
 `X-Requested-With` with any value; it is offered Bearer only.
@@ -18,10 +19,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..models.nodes import AccessView, Playground
+from .signature import SCHEME
 
 
 class Need(Enum):
-    """What a request must show to get a page: nothing, the token if one is set, or always the token."""
+    """What a request must show to get a page: nothing, a token if one is set, or always the admin token."""
 
     OPEN = "open"
     READ = "read"
@@ -41,53 +43,89 @@ _BEARER = 'Bearer realm="framehold"'
 _BASIC = 'Basic realm="framehold"'
 
 
-class Access:
-    """The access control of one router; `token` is its admin token, None if none is set, and `credential` its name in
-    events. `playground` is the setting of that name, which the dashboard learns together with its access."""
+CLOSED = (
+    "this router listens beyond its own machine and has no token, so its API is closed: set FRAMEHOLD_ADMIN_TOKEN or "
+    "FRAMEHOLD_READ_TOKEN, or bind it to 127.0.0.1"
+)
+_WRONG = "the token is missing or wrong: nothing was {}; show "
+_NO_READING = _WRONG.format("returned") + "the admin token or the read token as Bearer, or as Basic's password"
+_NO_ACTING = _WRONG.format("done") + "the admin token as Bearer (Basic does not do for actions)"
+_NONE_SET = "actions need an admin token and none is set: nothing was done; set FRAMEHOLD_ADMIN_TOKEN"
+_READS_ONLY = "this is the read token, which reads and does not act: nothing was done; show the admin token"
 
-    def __init__(self, token: str | None, credential: str = "", playground: Playground = "off") -> None:
-        self._token = token.encode() if token else None
+
+class Access:
+    """The access control of one router. `admin` and `read` are its tokens, None or empty if they are not set.
+    `is_exposed`: whether other machines can connect to the socket of the pages. `credential` is the name of the admin
+    token in events; `playground` is the setting of that name, which the dashboard learns together with its access."""
+
+    def __init__(
+        self,
+        admin: str | None = None,
+        read: str | None = None,
+        *,
+        is_exposed: bool = False,
+        credential: str = "",
+        playground: Playground = "off",
+    ) -> None:
+        self._admin, self._read = (token.encode() if token else None for token in (admin, read))
+        self.tokens = tuple(token for token in (admin, read) if token)
+        self._is_set = bool(self.tokens)
+        self._is_open = not (self._is_set or is_exposed)
+        self.is_closed = is_exposed and not self._is_set
+        """Whether nobody may read, because no token is set."""
         self._credential, self._playground = credential, playground
 
     def refusal(self, need: Need, headers: Mapping[str, str]) -> Refusal | None:
         """Why a request with these headers is refused; None if it is allowed."""
-        if need is Need.OPEN or (need is Need.READ and self._token is None):
+        if need is Need.OPEN:
             return None
-        if self._token is None:
-            return Refusal(
-                403, "actions need an admin token and none is set: nothing was done; set FRAMEHOLD_ADMIN_TOKEN"
-            )
-        if self._right(need, headers):
+        acts, reads = self._rights(_shown(headers, need))
+        if need is Need.ACTION:
+            if self._admin is None:
+                return Refusal(403, _NONE_SET)
+            if acts:
+                return None
+            return Refusal(403, _READS_ONLY) if reads else Refusal(401, _NO_ACTING, (_BEARER,))
+        if reads:
             return None
-        if need is Need.READ:
-            text = (
-                "the admin token is missing or wrong: nothing was returned; show it as Bearer, or as Basic's password"
-            )
-            return Refusal(401, text, (_BEARER,) if _SCRIPT in headers else (_BASIC, _BEARER))
-        text = (
-            "the admin token is missing or wrong: nothing was done; show it as Bearer (Basic does not do for actions)"
-        )
-        return Refusal(401, text, (_BEARER,))
+        if self.is_closed:
+            return Refusal(403, f"{CLOSED}; nothing was returned")
+        return Refusal(401, _NO_READING, (_BEARER,) if _SCRIPT in headers else (_BASIC, _BEARER))
+
+    def is_guess(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request with these headers shows a token, where one is set, and the token is wrong. A signature that
+        is still there was made with a wrong token: a right one was replaced by its token."""
+        if headers.get("Authorization", "").startswith(f"{SCHEME} "):
+            return self._is_set
+        shown = _shown(headers, Need.READ)
+        return shown is not None and self._is_set and not self._rights(shown)[1]
 
     def view(self, headers: Mapping[str, str]) -> AccessView:
         """What a request with these headers may do."""
-        right = self._right(Need.ACTION, headers)
+        acts, _ = self._rights(_shown(headers, Need.ACTION))
+        _, reads = self._rights(_shown(headers, Need.READ))
         return AccessView(
-            token_set=self._token is not None,
-            token_right=right,
-            credential=self._credential if right else "",
-            playground=self._playground,
+            token_set=self._is_set,
+            token_right=acts,
+            may_read=reads,
+            credential=self._credential if acts else "",
+            playground=self._playground if acts or self._is_open else "off",
         )
 
-    def _right(self, need: Need, headers: Mapping[str, str]) -> bool:
-        """Whether these headers show the admin token as `need` takes it."""
-        scheme, _, credentials = headers.get("Authorization", "").partition(" ")
-        shown = _shown(scheme.lower(), credentials.strip(), need)
-        return shown is not None and self._token is not None and hmac.compare_digest(shown, self._token)
+    def _rights(self, shown: bytes | None) -> tuple[bool, bool]:
+        """Whether who shows this token may act, and whether it may read."""
+        acts, reads = (
+            shown is not None and token is not None and hmac.compare_digest(shown, token)
+            for token in (self._admin, self._read)
+        )
+        return acts, acts or reads or self._is_open
 
 
-def _shown(scheme: str, credentials: str, need: Need) -> bytes | None:
-    """The token in the credentials of a request; None if there is none, or their scheme does not do for `need`."""
+def _shown(headers: Mapping[str, str], need: Need) -> bytes | None:
+    """The token that a request shows; None if it shows none, or shows it in a way that does not do for `need`."""
+    scheme, _, credentials = headers.get("Authorization", "").partition(" ")
+    scheme, credentials = scheme.lower(), credentials.strip()
     if scheme == "bearer":
         return credentials.encode("utf-8", "surrogateescape")
     if scheme != "basic" or need is Need.ACTION:

@@ -13,14 +13,15 @@ from .routes import BASE, ROUTES, Route
 from .sources import VERSION
 
 _REF = "#/components/schemas/{model}"
-_ALWAYS = (400, 500)
+_ALWAYS = (400, 421, 500)
 _WHY = {
     400: "A parameter or the body is wrong; the text names it",
-    401: "The admin token is missing or wrong",
-    403: "No admin token is set: there are no actions",
+    401: "The token is missing or wrong",
+    403: "The token that this needs is not set, or the read token was shown for an action",
     404: "There is no such thing",
     409: "It can't be done now; the text says why",
     413: "The body is too long",
+    421: "The router does not answer to the Host of the request",
     500: "A bug",
     502: "A node did not answer: the text says whether it was done",
     503: "It can't be answered at present; try again",
@@ -54,8 +55,12 @@ def document() -> dict[str, Any]:
         "components": {
             "schemas": schemas,
             "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "description": "The admin token"},
-                "basic": {"type": "http", "scheme": "basic", "description": "Any user, the admin token as password"},
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The admin token; for reads also the read token",
+                },
+                "basic": {"type": "http", "scheme": "basic", "description": "Any user, one of the tokens as password"},
             },
         },
     }
@@ -104,7 +109,7 @@ def _good(route: Route) -> dict[str, Any]:
 
 def _errors(route: Route) -> dict[str, Any]:
     statuses = {*_ALWAYS, *route.errors}
-    statuses |= {Need.OPEN: set(), Need.READ: {401}, Need.ACTION: {401, 403}}[route.need]
+    statuses |= {Need.OPEN: set(), Need.READ: {401, 403}, Need.ACTION: {401, 403}}[route.need]
     statuses |= {413} if route.body is not None else set()
     content = {"application/json": {"schema": {"$ref": _REF.format(model=ErrorView.__name__)}}}
     return {str(status): {"description": _WHY[status], "content": content} for status in sorted(statuses)}

@@ -290,9 +290,11 @@ class AccessView(BaseModel):
     """The access that a request has."""
 
     token_set: bool
-    """Whether this router has an admin token. Without one, reads are open to everybody and actions to nobody."""
+    """Whether this router has an admin token or a read token."""
     token_right: bool
-    """Whether the request shows the admin token, as Bearer."""
+    """Whether the request shows the admin token, as Bearer: then it may act."""
+    may_read: bool
+    """Whether the request may read the API."""
     credential: Text = ""
     """How events name this token; empty if it is not right."""
     playground: Playground = "off"

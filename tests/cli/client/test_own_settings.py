@@ -70,7 +70,29 @@ def test_the_router_of_this_machine_has_its_admin_port(monkeypatch: pytest.Monke
     assert own_settings.router() == "http://127.0.0.1:8081"
 
 
-def test_the_admin_token_may_be_in_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert own_settings.admin_token() == TOKEN
+def test_the_token_may_be_in_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The admin token, and without it the read token."""
+    (folder / "FRAMEHOLD_READ_TOKEN").write_text("a-read-token-in-a-file\n")
+    assert own_settings.token() == TOKEN
+    (folder / "FRAMEHOLD_ADMIN_TOKEN").unlink()
+    assert own_settings.token() == "a-read-token-in-a-file"
     monkeypatch.delenv("FRAMEHOLD_SECRETS_DIR")
-    assert own_settings.admin_token() is None
+    assert own_settings.token() is None
+
+
+@pytest.mark.parametrize("name", ["ADMIN_TOKEN", "READ_TOKEN"])
+def test_a_token_that_can_be_guessed_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """So is one that no header can carry. None is shown."""
+    for text in ("too-short", "with a space in it", "\u00e4" * 20):
+        monkeypatch.setenv(f"FRAMEHOLD_{name}", text)
+        with pytest.raises(ConfigError, match=f"FRAMEHOLD_{name} is wrong: must have at least 16") as refused:
+            read(RouterSettings)
+        assert text not in str(refused.value)
+
+
+def test_the_read_token_is_another_than_the_admin_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ADMIN_TOKEN", "READ_TOKEN"):
+        monkeypatch.setenv(f"FRAMEHOLD_{name}", TOKEN)
+    with pytest.raises(ConfigError, match="FRAMEHOLD_READ_TOKEN is wrong: must not be the admin token") as refused:
+        read(RouterSettings)
+    assert TOKEN not in str(refused.value)

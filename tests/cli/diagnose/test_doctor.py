@@ -28,6 +28,7 @@ pytestmark = pytest.mark.anyio
 
 TOKEN = "0123456789abcdef"
 OK, BUSY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
+MISDIRECTED = b"HTTP/1.1 421 Misdirected Request\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +172,8 @@ async def test_the_address_that_a_node_gives_others() -> None:
         (OK + b'{"nodes": []}', BUSY, "warn", "not ready"),
         (b'HTTP/1.1 401 Unauthorized\r\n\r\n{"error": "a token is missing"}', OK, "ok", "one is ready"),
         (b"HTTP/1.1 401 Unauthorized\r\n\r\n{}", OK, "warn", "something else"),
+        (b'HTTP/1.1 403 Forbidden\r\n\r\n{"error": "no token is set"}', OK, "ok", "one is ready"),
+        (MISDIRECTED + b'{"error": "another Host"}', MISDIRECTED, "fail", "does not answer to this name"),
         (OK + b'{"nodes": 1}', OK, "warn", "something else"),
         (OK + b"fine", OK, "warn", "something else"),
         (b"HTTP/1.1 404 Not Found\r\n\r\n", OK, "warn", "something else"),
@@ -270,6 +273,15 @@ def test_a_router_that_wants_a_token(operator: Operator, router: FakeRouter) -> 
     router.say("overview", OVERVIEW)
     code, found = checked(operator, "--token", TOKEN)
     assert (code, found["admin token"]["verdict"], found["fleet"]["verdict"]) == (0, "ok", "ok")
+
+
+@pytest.mark.parametrize("status", [403, 421])
+def test_a_router_that_tells_nobody(operator: Operator, router: FakeRouter, status: int) -> None:
+    """It has no token, or another name: its own words say what to do."""
+    for what in ("nodes", "overview"):
+        router.say(what, {"error": "set FRAMEHOLD_THIS"}, status=status)
+    code, found = checked(operator)
+    assert code == 1 and found["fleet"]["says"] == f"{status}: set FRAMEHOLD_THIS"
 
 
 def test_versions_that_nobody_says() -> None:

@@ -19,6 +19,7 @@ DECIDED = {
     "secrets_dir",
     "keys",
     "admin_token",
+    "read_token",
     "node_id",
     "advertise_url",
     "allowed_hosts",

@@ -59,7 +59,7 @@ def test_what_is_typed_in_a_routers_pod_reaches_that_router(tmp_path: Path, monk
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert addresses.server(None, None) == f"http://127.0.0.1:{ports['http']}/mcp"
     assert addresses.router(None, None) == f"http://127.0.0.1:{ports['admin']}"
-    assert own_settings.admin_token() == TOKEN
+    assert own_settings.token() == TOKEN
 
 
 async def test_the_call_of_the_trial_gets_its_answer(served: NodeProcess) -> None:

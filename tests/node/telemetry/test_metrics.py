@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import httpx2
 import pytest
 from mcp.server.mcpserver import Context
 
@@ -22,6 +23,7 @@ from framehold.telemetry.prometheus import STATES
 from framehold_core import events as ev
 from framehold_core.errors import StoreUnavailable
 from tests.node.nodes import KEY, served
+from tests.node.operating import TOKEN
 from tests.node.scraping import MOVED, moves, scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
 from tests.processes import until
@@ -571,6 +573,16 @@ async def test_what_somebody_else_wrote_into_the_store(
 
 
 # ---- the node
+
+
+@moves("wrong_tokens_total")
+async def test_a_wrong_token_of_an_operator() -> None:
+    async with stage(one, admin_token=TOKEN) as client, httpx2.AsyncClient() as http:
+        begin = await scraped(client)
+        root = client.url.removesuffix("/mcp")
+        for shown, status in (("Bearer wrong", 403), (f"Bearer {TOKEN}", 200), ("", 403)):
+            assert (await http.get(f"{root}/admin/node", headers={"authorization": shown})).status_code == status
+        assert (await scraped(client)).since(begin) == {"wrong_tokens_total": 1}
 
 
 @moves("drain_deadline_hits_total", "node_state")

@@ -16,12 +16,13 @@ def router() -> str:
     return f"http://127.0.0.1:{read(AdminSettings).admin_port or _PORT}"
 
 
-def admin_token() -> str | None:
-    """The admin token of this machine's settings, which may be in a file (FRAMEHOLD_SECRETS_DIR); None if there is
-    none.
+def token() -> str | None:
+    """The admin token of this machine's settings, or else the read token; None if there is neither. Both may be in
+    files (FRAMEHOLD_SECRETS_DIR).
 
     Raises:
         ConfigError: a setting is malformed.
     """
-    token = read(AdminSettings).admin_token
+    settings = read(AdminSettings)
+    token = settings.admin_token or settings.read_token
     return None if token is None else token.get_secret_value()

@@ -155,8 +155,12 @@ async def router(where: str, there: bool) -> Finding:
     """Whether the router at `where` is ready. If none is `there`: whether its port on this machine is free."""
     check, (host, port, local) = "router", _place(where)
     if there:
-        if await _status(f"{where}/readyz") == httpx2.codes.OK:
+        status = await _status(f"{where}/readyz")
+        if status == httpx2.codes.OK:
             return ok(check, f"one is ready at {where}")
+        if status == httpx2.codes.MISDIRECTED_REQUEST:
+            do = "add it to FRAMEHOLD_ALLOWED_HOSTS of routers and nodes, or use an IP address"
+            return fail(check, f"the one at {where} does not answer to this name", do)
         do = "look at its log; it needs the store and a live node"
         return warn(check, f"the one at {where} is not ready: it knows no live node", do)
     if not await _listens(host, port):
@@ -179,8 +183,9 @@ async def access_of(where: str) -> Access | None:
         return None
     if not isinstance(found, dict):
         return None
-    if response.status_code == httpx2.codes.UNAUTHORIZED:
-        return "token" if "error" in found else None
+    refused: dict[int, Access] = {401: "token", 403: "nobody", 421: "nobody"}
+    if response.status_code in refused:
+        return refused[response.status_code] if "error" in found else None
     return "open" if isinstance(found.get("nodes"), list) else None
 
 

@@ -18,8 +18,8 @@ from ..client.api import Api, Refused
 from ..operate.problems import problems_of
 from ..show import figures
 
-Access = Literal["open", "token"]
-"""Who may read a router's API: everybody, or only callers with the admin token."""
+Access = Literal["open", "token", "nobody"]
+"""Who may read a router's API: everybody, callers with a token, or nobody by this address."""
 
 
 def check(url: str, token: str | None, access: Access) -> list[Finding]:
@@ -33,7 +33,7 @@ def check(url: str, token: str | None, access: Access) -> list[Finding]:
                 wants = "the router wants one, and none was given"
                 says = "who answers does not prove that it has this one" if api.has_token else wants
                 return [fail("admin token", says, "give --token or FRAMEHOLD_ADMIN_TOKEN; checks of its nodes need it")]
-            return [fail("fleet", str(refused), "look at the router's log")]
+            return [fail("fleet", str(refused), "do what the router says, or look at its log")]
         except ConfigError as error:
             return [fail("fleet", str(error), "see docs/operating.md; checks of its nodes need its API")]
     overview, found = answer.view, problems_of(answer)
@@ -47,7 +47,7 @@ def admin(access: Access) -> Finding:
     """Whether the router needs an admin token. A token that it refuses is a finding of `check`."""
     if access == "token":
         return ok("admin token", "the router wants it, and takes the one that was given")
-    says = "the router has none: whoever reaches it may read its API, and nobody may drain, cancel or evict"
+    says = "the router has none: all on its machine may read its API, and nobody may drain, cancel or evict"
     return warn("admin token", says, "export FRAMEHOLD_ADMIN_TOKEN=$(framehold keys new) for routers and nodes")
 
 

@@ -42,7 +42,7 @@ def _token(value: str | None) -> str | None:
     """The admin token: it may be in a file (FRAMEHOLD_SECRETS_DIR)."""
     from ..client import own_settings
 
-    return value or own_settings.admin_token()
+    return value or own_settings.token()
 
 
 Token = Annotated[

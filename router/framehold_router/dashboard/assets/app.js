@@ -98,10 +98,19 @@ function Side({ here, pages, onFind, onSignIn, onSignOut }) {
   </div>`;
 }
 
+/** A router that other machines reach, and that has no token, shows nothing to anybody. */
+function Closed() {
+  return html`<${Page} title="Closed"><${Card} label="Closed"><${Empty} title="This router shows its fleet to nobody">
+    It has no token, and listens beyond its own machine. Set FRAMEHOLD_ADMIN_TOKEN or FRAMEHOLD_READ_TOKEN, or bind it to 127.0.0.1, and start it again.
+  </${Empty}></${Card}></${Page}>`;
+}
+
 /** `refused`: what was shown so far is not the token, or not any more. */
 function Locked({ refused, onSignIn }) {
+  const { tokenSet } = useAccess();
+  if (tokenSet === false) return html`<${Closed} />`;
   return html`<${Page} title="Sign in"><${Card} label="Sign in"><${Empty} title=${refused ? "This router no longer takes the admin token of this tab" : "This router shows its fleet to those who have its admin token"}>
-    ${refused ? "It may have been started with another one. Nothing is shown until you sign in again." : "It is the FRAMEHOLD_ADMIN_TOKEN of its routers; the link that framehold up prints brings it along."}${" "}
+    ${refused ? "It may have been started with another one. Nothing is shown until you sign in again." : "It is the FRAMEHOLD_ADMIN_TOKEN of its routers, or their FRAMEHOLD_READ_TOKEN to look only; the link that framehold up prints brings it along."}${" "}
     <button type="button" class="act" onClick=${onSignIn}>Sign in</button>
   </${Empty}></${Card}></${Page}>`;
 }

@@ -1,7 +1,7 @@
 /**
  * Requests to this router: reads, actions, and the access that it requires.
  *
- * The law: the admin token is in this tab's memory and session storage, and is sent only in the header of requests to this
+ * The law: the token is in this tab's memory and session storage, and is sent only in the header of requests to this
  * router. An action is sent once: if it is not answered, whether it was done is unknown.
  */
 import { useCallback, useEffect, useRef, useState } from "./html.js";
@@ -25,7 +25,7 @@ export class Trouble extends Error {
   }
 }
 
-const access = shared({ token: remembered(), tokenSet: null, locked: false, asked: false, playground: "off" });
+const access = shared({ token: remembered(), tokenSet: null, acts: null, locked: false, asked: false, playground: "off" });
 
 /** A token may come in the fragment of a link that `framehold up` prints; no server sees it, and it doesn't stay. */
 function remembered() {
@@ -109,33 +109,38 @@ export async function learn(signal) {
   const found = await ask("GET", "access", { signal }).catch(() => null);
   if (signal.aborted) return false;
   const now = access.get();
-  const learnt = found && { tokenSet: found.token_set, locked: found.token_set && !found.token_right, playground: found.playground ?? "off" };
-  access.set({ ...now, ...learnt, asked: true });
+  access.set({ ...now, ...(found && learnt(found)), asked: true });
   return !access.get().locked;
 }
 
-/** Use this token from now on. Throws Trouble if it is wrong. */
-export async function signIn(token) {
-  const right = TOKEN.test(token) && (await ask("GET", "access", { token })).token_right;
-  if (!right) throw new Trouble(401, "That is not this router's admin token.");
+/** What the router said of the access of this page. */
+function learnt({ token_set: tokenSet, token_right: acts, may_read: reads, playground = "off" }) {
+  return { tokenSet, acts, locked: !reads, playground };
+}
+
+/** Use this token from now on; `acting`: for an action. Throws Trouble if it is wrong, or does not do for that. */
+export async function signIn(token, acting = false) {
+  const found = TOKEN.test(token) ? await ask("GET", "access", { token }) : null;
+  if (!found?.token_set || !found.may_read) throw new Trouble(401, "That is not this router's admin token.");
+  if (acting && !found.token_right) throw new Trouble(403, "That is this router's read token: it shows, and does nothing.");
   storage()?.setItem(STORAGE_KEY, token);
-  access.set({ ...access.get(), token, tokenSet: true, locked: false, asked: true });
+  access.set({ ...access.get(), ...learnt(found), token, asked: true });
 }
 
 /** Forget the token. */
 export function signOut() {
   storage()?.removeItem(STORAGE_KEY);
-  access.set({ ...access.get(), token: null, locked: access.get().tokenSet === true });
+  access.set({ ...access.get(), token: null, acts: null, locked: access.get().tokenSet === true });
 }
 
 /**
- * `asked`: whether the router was asked what it wants; `tokenSet`: whether it has an admin token (null: not known);
- * `locked`: whether it must be shown first; `playground`: "off", "call" (the dashboard calls tools) or "kill" (and kills
- * nodes).
+ * `asked`: whether the router was asked what it wants; `tokenSet`: whether it has a token (null: not known); `acts`:
+ * whether ours is the admin token (null: not known); `locked`: whether nothing is shown without one; `playground`: "off", "call" (the
+ * dashboard calls tools) or "kill" (and kills nodes).
  */
 export function useAccess() {
-  const { token, tokenSet, locked, asked, playground } = access.use();
-  return { asked, tokenSet, locked, playground, signedIn: Boolean(token) && !locked, signIn, signOut };
+  const { token, tokenSet, acts, locked, asked, playground } = access.use();
+  return { asked, tokenSet, acts, locked, playground, signedIn: Boolean(token) && !locked, signIn, signOut };
 }
 
 /**

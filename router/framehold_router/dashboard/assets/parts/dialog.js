@@ -60,10 +60,10 @@ function useSubmit(act, onDone) {
 
 /** Asks before `act` (a function that answers with a sentence) is done. `onDone` gets the sentence; `ready`: it may be done. */
 export function Confirm({ title, children, label, act, ready = true, onDone, onClose }) {
-  const { signedIn, tokenSet } = useAccess();
+  const { signedIn, acts, tokenSet } = useAccess();
   const { busy, error, run } = useSubmit(act, onDone);
   if (tokenSet === false) return html`<${Impossible} title=${title} onClose=${onClose} />`;
-  if (!signedIn) return html`<${SignIn} why=${`To ${label.toLowerCase()}, show the admin token first.`} onClose=${onClose} onDone=${() => {}} />`;
+  if (!signedIn || acts === false) return html`<${SignIn} acting why=${`To ${label.toLowerCase()}, show the admin token first.`} onClose=${onClose} onDone=${() => {}} />`;
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${run}>
       <div class="says">${children}</div>
@@ -88,11 +88,11 @@ function Impossible({ title, onClose }) {
   </${Dialog}>`;
 }
 
-/** Asks for the admin token. */
-export function SignIn({ why, onClose, onDone }) {
+/** Asks for a token; `acting`: for the admin token. */
+export function SignIn({ why, acting = false, onClose, onDone }) {
   const { signIn } = useAccess();
   const field = useRef(null);
-  const { busy, error, run } = useSubmit(() => signIn(field.current.value.trim()), onDone);
+  const { busy, error, run } = useSubmit(() => signIn(field.current.value.trim(), acting), onDone);
   return html`<${Dialog} title="Admin token" onClose=${onClose}>
     <form onSubmit=${run}>
       <p>${why} It is what <code>FRAMEHOLD_ADMIN_TOKEN</code> was set to, or what <code>framehold up</code> printed. It is kept until this tab is closed.</p>

@@ -1,0 +1,166 @@
+"""Which `Host` the pages of a node answer to, and what a wrong token costs: on the port of clients, on the admin port,
+and beside the author's own pages."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import httpx2
+import pytest
+from fastmcp import FastMCP
+from mcp.server import MCPServer
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.websockets import WebSocket
+
+import framehold
+from framehold.cli.serve import node
+from framehold.config import Settings
+from framehold.http.app import Application
+from framehold_router.guard import guesses
+from tests.node.nodes import KEY, served
+from tests.node.operating import PROOF, SHOWN, TOKEN
+
+pytestmark = pytest.mark.anyio
+
+PAGES = ("/healthz", "/readyz", "/metrics", "/admin/node", "/admin/leases")
+GOOD = ("127.0.0.1", "10.1.2.3:8080", "[2001:db8::7]:8080", "localhost:1", "node.example", "Node.Example:9")
+BAD = ("evil.example", "evil.example:8080", "localhost.evil.example", "[evil]")
+
+
+def app_of(server: Any, **settings: Any) -> Application:
+    chosen = {"keys": (KEY,), "admin_token": TOKEN, "allowed_hosts": ("node.example",), **settings}
+    return framehold.asgi(server, Settings(node_id="n", **chosen))
+
+
+async def home(_: Request) -> Response:
+    return PlainTextResponse("at home")
+
+
+def with_pages(app: Application) -> Application:
+    app.routes.append(Route("/home", home))
+    return app
+
+
+async def status(url: str, host: str, path: str, **headers: str) -> int:
+    root = url.removesuffix("/mcp")
+    async with httpx2.AsyncClient() as http:
+        response = await http.get(root + path, headers={**headers, "host": host})
+        if response.status_code == 421:
+            assert "FRAMEHOLD_ALLOWED_HOSTS" in response.text and "at home" not in response.text
+        return response.status_code
+
+
+async def test_no_page_of_a_node_answers_to_a_name_that_was_re_bound(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither Framehold's own nor the author's, with the admin token too; the log names each name once. Addresses and
+    names that are allowed are answered, whatever the port."""
+    async with served(with_pages(app_of(MCPServer("n")))) as url:
+        for path in (*PAGES, "/home", "/nowhere"):
+            for host in BAD:
+                assert await status(url, host, path, **SHOWN) == 421, (path, host)
+            for host in GOOD:
+                assert await status(url, host, path, **SHOWN) == (404 if path == "/nowhere" else 200), (path, host)
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len([line for line in lines if "is not allowed, and was refused with 421" in line]) == len(BAD)
+
+
+async def test_the_fleet_itself_reaches_a_node_by_any_name() -> None:
+    """By the one that its lease has, as in a network of containers. What is passed on for a client has its Host."""
+    async with served(with_pages(app_of(MCPServer("n")))) as url:
+        for path in PAGES:
+            assert await status(url, "node-1:8080", path, **PROOF) == 200
+            assert await status(url, "evil.example", path, **PROOF, **{"framehold-via": "router"}) == 421
+        assert await status(url, "evil.example", "/home", **PROOF, **{"framehold-via": "router"}) == 421
+
+
+async def test_pages_behind_the_prefix_of_another_app_are_checked_too() -> None:
+    """And the parent's own are its own."""
+    app = with_pages(app_of(MCPServer("n")))
+    async with served(Starlette(routes=[Route("/", home), Mount("/sub", app)], lifespan=app.lifespan)) as url:
+        for path in (*PAGES, "/home"):
+            assert await status(url, "evil.example", f"/sub{path}", **SHOWN) == 421
+            assert await status(url, "node.example", f"/sub{path}", **SHOWN) == 200
+        assert await status(url, "evil.example", "/") == 200
+
+
+async def test_fastmcp_checks_the_names_of_its_own_pages() -> None:
+    """Framehold's are checked as ever; whether those of the author are is up to FastMCP's settings."""
+    app = with_pages(app_of(FastMCP("n"), allowed_hosts=()))
+    async with served(app) as url:
+        for path in PAGES:
+            assert await status(url, "evil.example", path, **SHOWN) == 421
+        root = url.removesuffix("/mcp")
+        async with httpx2.AsyncClient() as http:
+            refused = await http.get(f"{root}/home", headers={"host": "evil.example"})
+        assert refused.status_code == 421 and "FRAMEHOLD" not in refused.text
+
+
+@pytest.mark.parametrize(("host", "sent"), [("evil.example", "websocket.close"), ("localhost", "websocket.accept")])
+async def test_a_websocket_of_the_author_is_a_page_too(host: str, sent: str) -> None:
+    app = app_of(MCPServer("n"))
+    messages: list[str] = []
+
+    async def talk(socket: WebSocket) -> None:
+        await socket.accept()
+
+    app.router.add_websocket_route("/talk", talk)
+
+    async def send(message: Any) -> None:
+        messages.append(message["type"])
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async with served(app):
+        scope = {"type": "websocket", "path": "/talk", "headers": [(b"host", host.encode())], "query_string": b""}
+        await app({**scope, "subprotocols": []}, receive, send)
+    assert messages == [sent]
+
+
+async def test_the_admin_port_checks_the_name() -> None:
+    """Of whatever is asked there."""
+    app = app_of(MCPServer("n"))
+    admin = app.take_admin_port()
+    async with served(app) as clients, served(admin, config=node._options(admin, "off")) as url:
+        for path in (*PAGES, "/mcp", "/"):
+            assert await status(url, "evil.example", path, **SHOWN) == 421
+            assert await status(url, "node.example", path, **SHOWN) == (200 if path in PAGES else 404)
+            assert await status(url, "node-1", path, **PROOF) == (200 if path in PAGES else 404)
+        assert await status(clients, "evil.example", "/metrics") == 421
+
+
+async def test_a_wrong_admin_token_waits_is_counted_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On both ports together; who shows none, or the right one, does not guess. The log has no token."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    app = app_of(MCPServer("n"))
+    monkeypatch.setattr(app._admin._guesses, "_pause", pause)
+    async with served(app) as url:
+        for shown in ("", "Bearer", f"Bearer {TOKEN}", "Basic eDp3cm9uZw==", f"bearer  {TOKEN}"):
+            await status(url, "localhost", "/admin/node", authorization=shown)
+        assert pauses == [guesses.FIRST_DELAY], "an empty bearer token is a wrong one"
+        for number in range(3):
+            assert await status(url, "localhost", "/admin/node", authorization=f"Bearer guess-{number}") == 403
+    assert pauses == [guesses.FIRST_DELAY * factor for factor in (1, 2, 4, 8)]
+    assert app.attached.runtime.counts[guesses.WRONG_TOKENS] == 4
+    assert len([text for text in caplog.messages if "a wrong token was shown by '127.0.0.1'" in text]) == 1
+    assert "guess-" not in caplog.text
+
+
+async def test_a_node_believes_no_client_about_its_address_or_scheme() -> None:
+    """A router on the same machine passes on what a client wrote, and uvicorn would believe a neighbour."""
+
+    async def told(scope: Any, receive: Any, send: Any) -> None:
+        await JSONResponse([scope["client"][0], scope["scheme"]])(scope, receive, send)
+
+    async with served(told, config=node._options(told, "off")) as url, httpx2.AsyncClient() as http:
+        forged = {"x-forwarded-for": "10.9.9.9", "x-forwarded-proto": "https"}
+        assert (await http.get(url, headers=forged)).json() == ["127.0.0.1", "http"]
