@@ -25,11 +25,13 @@
 {{- define "framehold.env.fleet" -}}
 {{ include "framehold.env.keys" . }}
 {{- if not .Values.auth.asFiles }}
-{{ include "framehold.env.adminToken" . }}
+{{ include "framehold.env.token" (dict "root" . "name" "adminToken") }}
 - name: FRAMEHOLD_STORE_URL
   valueFrom:
     secretKeyRef: {name: {{ include "framehold.storeSecret" . | quote }}, key: {{ include "framehold.storeKey" . | quote }}}
 {{- end }}
+- name: FRAMEHOLD_ALLOWED_HOSTS
+  value: {{ include "framehold.allowedHosts" . | quote }}
 {{- include "framehold.settings" (merge (dict "namespace" (include "framehold.namespace" .)) .Values.settings) }}
 {{- end }}
 
@@ -38,15 +40,17 @@
   value: /etc/framehold/secrets
 {{- end }}
 
-{{/* The admin token, if there is one: as a variable, or the folder of the files. */}}
-{{- define "framehold.env.adminToken" -}}
-{{- with .Values.auth.adminTokenKey -}}
-{{- if $.Values.auth.asFiles -}}
-{{ include "framehold.env.secretsFolder" $ }}
+{{/* A token, if there is one: as a variable, or the folder of the files. `dict "root" $ "name" "adminToken"`. */}}
+{{- define "framehold.env.token" -}}
+{{- $root := .root -}}
+{{- $name := .name -}}
+{{- with index $root.Values.auth (printf "%sKey" $name) -}}
+{{- if $root.Values.auth.asFiles -}}
+{{ include "framehold.env.secretsFolder" $root }}
 {{- else -}}
-- name: FRAMEHOLD_ADMIN_TOKEN
+- name: FRAMEHOLD_{{ $name | snakecase | upper }}
   valueFrom:
-    secretKeyRef: {name: {{ include "framehold.authSecret" $ | quote }}, key: {{ . | quote }}}
+    secretKeyRef: {name: {{ include "framehold.authSecret" $root | quote }}, key: {{ . | quote }}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -79,8 +83,6 @@
     fieldRef: {fieldPath: status.podIP}
 - name: FRAMEHOLD_ADVERTISE_URL
   value: {{ eq .Values.ipFamily "IPv6" | ternary "http://[$(POD_IP)]:8080" "http://$(POD_IP):8080" }}
-- name: FRAMEHOLD_ALLOWED_HOSTS
-  value: {{ include "framehold.allowedHosts" . | quote }}
 - name: FRAMEHOLD_ALLOWED_ORIGINS
   value: {{ include "framehold.allowedOrigins" . | quote }}
 {{- end }}

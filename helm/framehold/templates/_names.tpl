@@ -82,12 +82,14 @@ annotations:
 {{- if not (or .Values.store.url .Values.store.existingSecret.name) }}true{{ end -}}
 {{- end }}
 
-{{/* Names under which clients reach the fleet, comma-separated; any port, since a port-forward has one of its own. */}}
+{{/* Names under which clients reach the fleet, and operators its routers, comma-separated; any port, since a port-forward has one
+     of its own. */}}
 {{- define "framehold.allowedHosts" -}}
-{{- $name := include "framehold.fullname" . -}}
-{{- $space := printf "%s.%s" $name .Release.Namespace -}}
-{{- $full := printf "%s.svc.%s" $space .Values.clusterDomain -}}
-{{- $hosts := list "localhost" "127.0.0.1" "[::1]" $name $space (printf "%s.svc" $space) $full -}}
+{{- $hosts := list "localhost" "127.0.0.1" "[::1]" -}}
+{{- range $name := list (include "framehold.fullname" .) (include "framehold.componentName" (dict "root" . "component" "router")) }}
+{{- $space := printf "%s.%s" $name $.Release.Namespace -}}
+{{- $hosts = concat $hosts (list $name $space (printf "%s.svc" $space) (printf "%s.svc.%s" $space $.Values.clusterDomain)) -}}
+{{- end -}}
 {{- if .Values.ingress.enabled }}{{ $hosts = concat $hosts .Values.ingress.hosts }}{{ end -}}
 {{- if .Values.httpRoute.enabled }}{{ $hosts = concat $hosts .Values.httpRoute.hostnames }}{{ end -}}
 {{- $all := list -}}

@@ -144,7 +144,7 @@ livenessProbe:
   {{- include "framehold.over" (dict "ours" $liveness "theirs" .livenessProbe) | nindent 2 }}
 {{- end }}
 
-{{/* The volume of secrets, where processes read them from files: `dict "root" $ "holds" (list "keys" "adminToken" "store")`. A file is
+{{/* The volume of secrets, where processes read them from files: `dict "root" $ "holds" (list "keys" "adminToken" "readToken" "store")`. A file is
      called as its setting. */}}
 {{- define "framehold.secretsVolume" -}}
 {{- $auth := .root.Values.auth -}}
@@ -161,6 +161,9 @@ livenessProbe:
             {{- end }}
             {{- if and (has "adminToken" .holds) $auth.adminTokenKey }}
             - {key: {{ $auth.adminTokenKey | quote }}, path: FRAMEHOLD_ADMIN_TOKEN}
+            {{- end }}
+            {{- if and (has "readToken" .holds) $auth.readTokenKey }}
+            - {key: {{ $auth.readTokenKey | quote }}, path: FRAMEHOLD_READ_TOKEN}
             {{- end }}
       {{- if has "store" .holds }}
       - secret:
@@ -196,7 +199,7 @@ livenessProbe:
 
 {{/* Pods are made anew when what they read of Secrets has changed, as far as this can be seen from here. */}}
 {{- define "framehold.checksums" -}}
-checksum/auth: {{ pick (include "framehold.auth.data" . | fromYaml) .Values.auth.keysKey .Values.auth.adminTokenKey | toJson | sha256sum }}
+checksum/auth: {{ pick (include "framehold.auth.data" . | fromYaml) .Values.auth.keysKey .Values.auth.adminTokenKey .Values.auth.readTokenKey | toJson | sha256sum }}
 checksum/store: {{ pick (include "framehold.store.data" . | fromYaml) (include "framehold.storeKey" .) | toJson | sha256sum }}
 {{- end }}
 

@@ -35,20 +35,32 @@ auth.keys[{{ $at }}] is shorter than 32 bytes; make one with: framehold keys new
 {{- if ne (len $auth.keys) (len (uniq $auth.keys)) }}
 auth.keys has a key twice; leave each in once
 {{- end }}
-{{- if and $auth.adminToken (not (regexMatch "^[!-~]{16,}$" $auth.adminToken)) }}
-auth.adminToken is not 16 or more printable ASCII characters without a blank; make one with: framehold keys new
+{{- $drawn := not $auth.keys }}
+{{- range $name := list "adminToken" "readToken" }}
+{{- $token := index $auth $name }}
+{{- $key := index $auth (printf "%sKey" $name) }}
+{{- $drawn = or $drawn (and $key (not $token)) }}
+{{- if and $token (not (regexMatch "^[!-~]{16,}$" $token)) }}
+auth.{{ $name }} is not 16 or more printable ASCII characters without a blank; make one with: framehold keys new
 {{- end }}
-{{- if and $auth.adminToken (not $auth.adminTokenKey) }}
-auth.adminToken is given, and auth.adminTokenKey is empty, which means that there is none; leave one of them out
+{{- if and $token (not $key) }}
+auth.{{ $name }} is given, and auth.{{ $name }}Key is empty, which means that there is none; leave one of them out
 {{- end }}
-{{- if eq $auth.keysKey $auth.adminTokenKey }}
-auth.keysKey and auth.adminTokenKey are both {{ quote $auth.keysKey }}; a Secret holds the two under keys of their own
+{{- if eq $auth.keysKey $key }}
+auth.keysKey and auth.{{ $name }}Key are both {{ quote $key }}; a Secret holds the two under keys of their own
 {{- end }}
-{{- if and $auth.existingSecret (or $auth.keys $auth.adminToken) }}
-auth.existingSecret is given, and auth.keys or auth.adminToken beside it; put them into that Secret, or leave it out
 {{- end }}
-{{- if and .Values.gitops (not $auth.existingSecret) (not (and $auth.keys (or $auth.adminToken (not $auth.adminTokenKey)))) }}
-gitops is true, and keys or the admin token would be made anew at each sync, which ends every parked call; make a Secret and name it in auth.existingSecret, or give both auth.keys and auth.adminToken
+{{- if and $auth.adminTokenKey (eq $auth.adminTokenKey $auth.readTokenKey) }}
+auth.adminTokenKey and auth.readTokenKey are both {{ quote $auth.readTokenKey }}; who reads could act; a Secret holds the two under keys of their own
+{{- end }}
+{{- if and $auth.adminToken (eq $auth.adminToken $auth.readToken) }}
+auth.adminToken and auth.readToken are the same; who reads could act; make another with: framehold keys new
+{{- end }}
+{{- if and $auth.existingSecret (or $auth.keys $auth.adminToken $auth.readToken) }}
+auth.existingSecret is given, and auth.keys, auth.adminToken or auth.readToken beside it; put them into that Secret, or leave it out
+{{- end }}
+{{- if and .Values.gitops (not $auth.existingSecret) $drawn }}
+gitops is true, and keys or a token would be made anew at each sync, which ends every parked call; make a Secret and name it in auth.existingSecret, or give auth.keys and each token that has a key
 {{- end }}
 {{- end }}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helm.chart.render import render
+from tests.helm.chart.render import render, secrets_of
 
 pytestmark = pytest.mark.chart
 
@@ -22,13 +22,17 @@ OWN = {"node": {"source": "mcp = None"}}
         (OWN, ""),
         ({**OWN, "test": {"tool": "nap", "arguments": ["for=1 h"]}}, f"{PROVED} -- nap for=1 h"),
         ({"node": {"settings": {"strategy": "replay"}}}, "/mcp -- book restaurant=Luna"),
+        ({"auth": {"adminTokenKey": ""}}, "/mcp -- book restaurant=Luna"),
+        ({"auth": {"adminTokenKey": "", "readTokenKey": "reads"}}, f"{PROVED} -- book restaurant=Luna"),
     ],
 )
 def test_what_is_called(values: dict[str, object], calls: str) -> None:
-    """The example's tool where it is served, one's own where it is named; under replay no record can prove it."""
+    """The example's tool where it is served, one's own where it is named; under replay no record can prove it, and
+    without a token no router is asked."""
     (pod,) = render(values).of("Pod")
     _, _, script, *words = pod["spec"]["containers"][0]["command"]
-    assert "until framehold status --url http://fleet-framehold-router || test $? -eq 2; do\n" in script
+    asks = "until framehold status --url http://fleet-framehold-router || test $? -eq 2; do\n"
+    assert (asks in script) == bool(secrets_of(pod["spec"]))
     assert ("framehold call" in script) == bool(calls)
     assert " ".join([script.partition(' "$@"')[0], *words[1:]]).endswith(calls)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from framehold_router.guard.hosts import is_answered
 from tests.helm.chart.reach import Pod, pods, reaches
 from tests.helm.chart.render import CI, Rendered, ci, render
 from tests.helm.chart.schemas import RELEASES, faults
@@ -192,10 +193,18 @@ def test_a_route_leads_to_the_front_and_cuts_no_stream() -> None:
 
 
 def test_hosts_of_ingress_and_route_are_answered_to() -> None:
-    """A name that leads here and that nodes refuse would be a 403 at the first request."""
-    [container] = render(ROUTED).one("StatefulSet", "fleet-framehold-node")["spec"]["template"]["spec"]["containers"]
-    hosts = next(each["value"] for each in container["env"] if each["name"] == "FRAMEHOLD_ALLOWED_HOSTS").split(",")
-    assert {*ROUTED["ingress"]["hosts"], *ROUTED["httpRoute"]["hostnames"]} <= set(hosts)
+    """By nodes and routers: a name that leads here and that is refused would be a 421 at the first request. So are the
+    names of both Services."""
+    made = render(ROUTED)
+    for kind, part in (("StatefulSet", "node"), ("Deployment", "router")):
+        [container] = made.one(kind, f"fleet-framehold-{part}")["spec"]["template"]["spec"]["containers"]
+        hosts = next(each["value"] for each in container["env"] if each["name"] == "FRAMEHOLD_ALLOWED_HOSTS").split(",")
+        assert {*ROUTED["ingress"]["hosts"], *ROUTED["httpRoute"]["hostnames"]} <= set(hosts)
+        for service in ("fleet-framehold", "fleet-framehold-router"):
+            made.one("Service", service)
+            names = (service, f"{service}.prod", f"{service}.prod.svc", f"{service}.prod.svc.cluster.local")
+            assert all(is_answered(f"{name}:8081", hosts) for name in names)
+        assert not is_answered("evil.example", hosts)
 
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])

@@ -268,6 +268,14 @@ def test_secrets_are_variables_where_that_is_wanted() -> None:
         assert "projected" not in str(spec) and "FRAMEHOLD_SECRETS_DIR" not in str(spec)
 
 
+@pytest.mark.parametrize("as_files", [True, False], ids=["files", "variables"])
+def test_the_read_token_is_read_by_routers_and_by_the_test(as_files: bool) -> None:
+    """Which then needs the admin token no longer."""
+    read = {**_READ, "router": {*_READ["router"], "FRAMEHOLD_READ_TOKEN"}, "test": {"FRAMEHOLD_READ_TOKEN"}}
+    for part, spec in reading({"auth": {"asFiles": as_files, "readTokenKey": "reads"}}).items():
+        assert secrets_of(spec).keys() == read[part]
+
+
 def test_without_an_admin_token_nobody_looks_for_one() -> None:
     """A folder that is named and not there would keep a process from starting."""
     for part, spec in reading({"auth": {"adminTokenKey": ""}}).items():

@@ -184,6 +184,24 @@ def test_a_secret_of_ones_own_is_used_and_never_written(at: Cluster) -> None:
     assert _checksum(at) != before, "a changed Secret of one's own rolled nothing"
 
 
+def test_routers_alone_get_the_read_token(at: Cluster) -> None:
+    """Where a key is named for it; then it is kept as the admin token is. No pod has it otherwise."""
+    release = Release(at)
+    release.install({})
+    assert "FRAMEHOLD_READ_TOKEN" not in secrets_of(at.template("deployments", "fleet-framehold-router")["spec"])
+    assert "read-token" not in _data(at, "fleet-framehold")
+    before = _checksum(at)
+    release.upgrade({"auth": {"readTokenKey": "read-token"}})
+    drawn = _data(at, "fleet-framehold")
+    assert len(drawn["read-token"]) == 40 and drawn["read-token"] != drawn["admin-token"]
+    read = secrets_of(at.template("deployments", "fleet-framehold-router")["spec"])
+    assert read["FRAMEHOLD_READ_TOKEN"] == ("fleet-framehold", "read-token")
+    assert "FRAMEHOLD_READ_TOKEN" not in secrets_of(at.template("statefulsets", "fleet-framehold-node")["spec"])
+    assert _checksum(at) != before
+    release.upgrade({"auth": {"readTokenKey": "read-token"}, "node": {"replicas": 5}})
+    assert _data(at, "fleet-framehold") == drawn
+
+
 @pytest.mark.parametrize("as_files", [True, False], ids=["files", "variables"])
 @pytest.mark.parametrize("auth", [{}, {"existingSecret": "own", "keysKey": "fh"}], ids=["generated", "own"])
 def test_all_of_a_fleet_read_the_same_keys(auth: dict[str, str], as_files: bool) -> None:

@@ -44,14 +44,46 @@ WRONG: list[tuple[Values, str]] = [
         'auth.keysKey and auth.adminTokenKey are both "keys"; a Secret holds the two under keys of their own',
     ),
     (
+        {"auth": {"readToken": "f" * 16}},
+        "auth.readToken is given, and auth.readTokenKey is empty, which means that there is none; leave one of them "
+        "out",
+    ),
+    (
+        {"auth": {"readToken": "f" * 15, "readTokenKey": "reads"}},
+        "auth.readToken is not 16 or more printable ASCII characters without a blank; make one with: framehold keys "
+        "new",
+    ),
+    (
+        {"auth": {"readTokenKey": "keys"}},
+        'auth.keysKey and auth.readTokenKey are both "keys"; a Secret holds the two under keys of their own',
+    ),
+    (
+        {"auth": {"readTokenKey": "admin-token"}},
+        'auth.adminTokenKey and auth.readTokenKey are both "admin-token"; who reads could act; a Secret holds the two '
+        "under keys of their own",
+    ),
+    (
+        {"auth": {"readTokenKey": "reads", "readToken": "f" * 16, "adminToken": "f" * 16}},
+        "auth.adminToken and auth.readToken are the same; who reads could act; make another with: framehold keys new",
+    ),
+    (
+        {
+            "gitops": True,
+            "auth": {"keys": [KEY], "adminToken": "f" * 16, "readTokenKey": "reads"},
+            "store": {"url": "redis://redis"},
+        },
+        "gitops is true, and keys or a token would be made anew at each sync, which ends every parked call; make a "
+        "Secret and name it in auth.existingSecret, or give auth.keys and each token that has a key",
+    ),
+    (
         {"auth": {**SECRET, "keys": [KEY]}},
-        "auth.existingSecret is given, and auth.keys or auth.adminToken beside it; put them into that Secret, or leave "
-        "it out",
+        "auth.existingSecret is given, and auth.keys, auth.adminToken or auth.readToken beside it; put them into that "
+        "Secret, or leave it out",
     ),
     (
         {"gitops": True, "auth": {"keys": [KEY]}, "store": {"url": "redis://redis"}},
-        "gitops is true, and keys or the admin token would be made anew at each sync, which ends every parked call; "
-        "make a Secret and name it in auth.existingSecret, or give both auth.keys and auth.adminToken",
+        "gitops is true, and keys or a token would be made anew at each sync, which ends every parked call; make a "
+        "Secret and name it in auth.existingSecret, or give auth.keys and each token that has a key",
     ),
     (
         {"gitops": True, "auth": SECRET},

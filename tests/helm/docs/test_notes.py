@@ -126,7 +126,9 @@ def test_where_clients_come_in_is_said_of_each_way() -> None:
 def test_a_key_with_a_dot_is_found_and_no_key_is_said() -> None:
     assert r"jsonpath='{.data.admin\.token}'" in told(OWN, {"auth": {"adminTokenKey": "admin.token"}})
     notes = told(OWN, {"auth": {"adminTokenKey": ""}})
-    assert "There is no admin token" in notes and "jsonpath" not in notes
+    assert "There is no admin token" in notes and "jsonpath" not in notes and "Nobody may look either" in notes
+    notes = told(OWN, {"auth": {"adminTokenKey": "", "readTokenKey": "reads"}})
+    assert "It takes the read token:" in notes and ".data.reads}" in notes and "Nobody may look" not in notes
 
 
 def test_no_secret_is_in_it() -> None:

@@ -29,8 +29,10 @@ upgrade keeps it; else drawn. What was drawn is kept in .Values, for whoever ask
 {{- fail (printf "the Secret %s/%s with this fleet's keys is not there: new ones would end every parked call, and nothing was changed; put the Secret back, or say auth.keys or auth.existingSecret; if no node of this release ever ran, uninstall it first; if this was only to show what would be done, let it look into the cluster (--dry-run=server)" .Release.Namespace $name) -}}
 {{- end -}}
 {{- $drawn := dict .Values.auth.keysKey ($keys | default (randAlphaNum 64 | b64enc)) -}}
-{{- with .Values.auth.adminTokenKey -}}
-{{- $_ := set $drawn . ($.Values.auth.adminToken | b64enc | default (get $found .) | default (randAlphaNum 40 | b64enc)) -}}
+{{- range $name := list "adminToken" "readToken" -}}
+{{- with index $.Values.auth (printf "%sKey" $name) -}}
+{{- $_ := set $drawn . (index $.Values.auth $name | b64enc | default (get $found .) | default (randAlphaNum 40 | b64enc)) -}}
+{{- end -}}
 {{- end -}}
 {{- $_ := set .Values.auth "drawn" $drawn -}}
 {{- end -}}

@@ -97,7 +97,7 @@ def _for_api(context: typer.Context, admin_token: str | None, url: str | None, r
     source = context.get_parameter_source("admin_token")
     if source is not None and source.name == "COMMANDLINE":
         return admin_token
-    return None if url is not None and router is None else own_settings.admin_token()
+    return None if url is not None and router is None else own_settings.token()
 
 
 def _problem(as_json: bool, answers: list[str] | None, prove: bool) -> str:
