@@ -18,7 +18,7 @@ from framehold_router.app import is_exposed
 from framehold_router.guard import guesses
 from framehold_router.guard.guesses import FIRST_DELAY, FORGET, MAX_DELAY, WRONG_TOKENS, Guesses
 from framehold_router.guard.hosts import is_answered
-from tests.router.cast import Cast, Client, cast_of
+from tests.router.cast import SOON, Cast, Client, cast_of
 from tests.router.metered import series, stand
 
 pytestmark = pytest.mark.anyio
@@ -184,7 +184,7 @@ async def test_what_guesses_can_take_is_bounded(monkeypatch: pytest.MonkeyPatch,
     tasks = [asyncio.create_task(at.wrong(f"10.0.{number}.1")) for number in range(3)]
     while len(clock.pauses) < 3:
         await asyncio.sleep(0)
-    await at.wrong("10.9.9.9")
+    await asyncio.wait_for(at.wrong("10.9.9.9"), SOON)
     tasks[0].cancel()
     await asyncio.wait(tasks[:1])
     tasks.append(asyncio.create_task(at.wrong("10.8.8.8")))
