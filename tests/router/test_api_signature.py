@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import aiohttp
 import pytest
-from pydantic import SecretStr
 from yarl import URL
 
 from framehold_router.api.access import Need
 from framehold_router.api.routes import BASE
 from framehold_router.api.signature import PROOF, WINDOW, Signatures, Signed, sign
-from framehold_router.pages import pages, serve_pages
-from tests.router.cast import Cast, Client, saying
+from framehold_router.pages import serve_pages
+from tests.router.cast import Cast, Client, guarded, saying
 from tests.router.test_api_access import CALL, IDS, LISTED, TOKEN, WAYS
 
 pytestmark = pytest.mark.anyio
@@ -138,12 +137,12 @@ async def test_it_goes_through_the_socket_of_the_pages(tmp_path: Path) -> None:
     """Percent-encoded names too: the target is signed as it is sent."""
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
-        app = pages(await cast.sources(), SecretStr(TOKEN), saying(""))
+        app = guarded(await cast.sources(), TOKEN, saying(""))
         await stack.enter_async_context(serve_pages(app, str(tmp_path / "s"), 8192))
         connector = aiohttp.UnixConnector(path=str(tmp_path / "s"))
         http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         target = f"{BASE}leases?tool=a%2Fb&limit=3"
         signed = sign(TOKEN, "GET", target, b"")
         headers = {"Authorization": signed.authorization}
-        async with http.get(URL(f"http://x{target}", encoded=True), headers=headers) as response:
+        async with http.get(URL(f"http://localhost{target}", encoded=True), headers=headers) as response:
             assert (response.status, response.headers[PROOF]) == (200, signed.proof)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from framehold_router.api.routes import BASE, OPEN_PAGES, ROUTES
+from framehold_router.api.signature import sign
 from framehold_router.app import is_exposed
 from framehold_router.guard import guesses
 from framehold_router.guard.guesses import FIRST_DELAY, FORGET, MAX_DELAY, WRONG_TOKENS, Guesses
@@ -210,12 +211,23 @@ async def test_a_wrong_token_waits_and_a_right_one_never_does(clock: Clock) -> N
             for right in ("", f"Bearer {TOKEN}", "Bearer a-token-that-reads", "Digest x", "Basic ???"):
                 await status(client, way, **({"Authorization": right} if right else {}))
             assert counts[WRONG_TOKENS] == before, way
-            for wrong in ("Bearer wrong", "Basic eDp3cm9uZw=="):
+            signature = sign("wrong", *way, b"").authorization
+            for wrong in ("Bearer wrong", "Basic eDp3cm9uZw==", signature):
                 await status(client, way, Authorization=wrong)
-            assert counts[WRONG_TOKENS] == before + (2 if route.path != "openapi.json" else 0), way
+            assert counts[WRONG_TOKENS] == before + (3 if route.path != "openapi.json" else 0), way
         for path in OPEN_PAGES:
             await status(client, ("GET", path), Authorization="Bearer wrong")
-    assert counts[WRONG_TOKENS] == len(clock.pauses) == 2 * (len(ROUTES) - 1)
+    assert counts[WRONG_TOKENS] == len(clock.pauses) == 3 * (len(ROUTES) - 1)
+
+
+async def test_a_request_that_is_signed_with_the_read_token_reads_and_does_not_act(cast: Cast) -> None:
+    """As one that shows it."""
+    cast.token, cast.guard = TOKEN, {"read": "a-token-that-reads"}
+    client = await cast.client()
+    for way, wanted in ((("GET", f"{BASE}nodes"), 200), (("POST", f"{BASE}nodes/a/drain"), 403)):
+        signed = sign("a-token-that-reads", *way, b"").authorization
+        async with client.request(*way, headers={"Authorization": signed}) as response:
+            assert response.status == wanted
 
 
 async def test_guesses_are_slow_by_peer_and_counted(

@@ -94,8 +94,8 @@ class Access:
         return Refusal(401, _NO_READING, (_BEARER,) if _SCRIPT in headers else (_BASIC, _BEARER))
 
     def is_guess(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request with these headers shows a token, where one is set, and the token is wrong. A signature that
-        is still there was made with a wrong token: a right one was replaced by its token."""
+        """Whether a request with these headers shows a token, where one is set, and the token is wrong. A signature
+        that is still there was made with a wrong token: a right one was replaced by its token."""
         if headers.get("Authorization", "").startswith(f"{SCHEME} "):
             return self._is_set
         shown = _shown(headers, Need.READ)
