@@ -101,6 +101,18 @@ async def test_a_body_that_is_cut_off_is_no_request() -> None:
 
 
 HEAD = b"POST /mcp HTTP/1.1\r\nhost: x\r\n"
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+@pytest.mark.parametrize("coding", [b"xchunked", b"gzip", b'"chunked"', b"chunked, gzip", b"chunked\x0b"])
+async def test_a_coding_that_is_none_is_refused(offer: str, coding: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """In words: a loop that closes a connection because of an exception says nothing to its client."""
+    async with connected() as (_, reader, writer), asyncio.timeout(30):
+        writer.write(HEAD + OFFERS[offer] + b"transfer-encoding: " + coding + b"\r\n\r\n0\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+    assert "Fatal error" not in caplog.text
+
+
 LARGE = {
     "lines": (HEAD, b"a:b\r\n" * 100),
     "one line": (HEAD + b"a: ", b"b" * 100_000),

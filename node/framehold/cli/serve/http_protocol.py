@@ -74,6 +74,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_resuming = True
         try:
             self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(framing) + b"\r\n")
+        except httptools.HttpParserError:
+            # What offers another protocol may have a framing that no other request may have.
+            self.send_400_response("Invalid HTTP request received.")
+            return
         finally:
             self._is_resuming = False
         if rest:
