@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
+from framehold_core.ids import is_call_id
 from tests.fleet.fleet import Fleet, Watched, converse, fleet, haproxy
 from tests.node.guest import expected
 from tests.processes import ROOT
@@ -98,6 +101,22 @@ async def test_haproxy_passes_on_no_page_of_operators(made: Fleet, tmp_path: Pat
         found = {path: (await http.get(url.removesuffix("/mcp") + path)).status_code for path in paths}
         assert (await http.get(f"{root}/metrics")).status_code == 200
     assert found == dict.fromkeys(paths, 404)
+
+
+async def test_a_trailer_behind_haproxy_is_no_header_of_the_fleet(made: Fleet, tmp_path: Path) -> None:
+    """HAProxy removes the internal headers of a client from heads, and passes trailers on."""
+    chosen = "d" * 32
+    async with haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes.values()) as url, Caller(url) as caller:
+        sent = caller.envelope("tools/call", {"name": "one", "arguments": {"name": "trailer"}})
+        body, host = json.dumps(sent.body).encode(), urlsplit(url).netloc
+        lines = [f"{name}: {value}" for name, value in {**sent.headers, "transfer-encoding": "chunked"}.items()]
+        head = "\r\n".join(["POST /mcp HTTP/1.1", f"host: {host}", "connection: close", *lines, "", ""]).encode()
+        trailer = f"framehold-call-id: {chosen}\r\nframehold-via: node\r\n\r\n".encode()
+        reader, writer = await asyncio.open_connection(*host.split(":"))
+        writer.write(head + b"%x\r\n%b\r\n0\r\n%b" % (len(body), body, trailer))
+        result = json.loads((await reader.read()).partition(b"\r\n\r\n")[2])["result"]
+        writer.close()
+    assert is_call_id(call := result["requestState"].split(".")[1]) and call != chosen
 
 
 async def test_behind_plain_round_robin(made: Fleet, tmp_path: Path) -> None:

@@ -113,6 +113,16 @@ async def test_a_coding_that_is_none_is_refused(offer: str, coding: bytes, caplo
     assert "Fatal error" not in caplog.text
 
 
+@pytest.mark.parametrize("offer", OFFERS)
+async def test_trailers_are_no_headers(offer: str) -> None:
+    """Whoever reads heads in front of a node has seen none of them. A second `mcp-name` in the head is refused."""
+    async with connected() as (client, reader, writer), asyncio.timeout(30):
+        for text in ("first", "second"):
+            head, body = request(client, text, OFFERS[offer], chunked=True)
+            writer.write(head + body.removesuffix(b"\r\n") + b"mcp-name: other\r\nhost: other\r\n\r\n")
+            assert await answer(reader) == text
+
+
 LARGE = {
     "lines": (HEAD, b"a:b\r\n" * 100),
     "one line": (HEAD + b"a: ", b"b" * 100_000),

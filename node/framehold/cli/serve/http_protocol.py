@@ -1,7 +1,12 @@
-"""uvicorn's HTTP/1.1 protocol, with a limit on heads, and for requests that offer another protocol (`Upgrade: h2c`).
+"""uvicorn's HTTP/1.1 protocol, with a limit on heads, without trailers, and for requests that offer another protocol
+(`Upgrade: h2c`).
 
 uvicorn with httptools keeps a head of any size. Here its lines are counted as they come, and its bytes with each read:
 no router lets more through.
+
+uvicorn with httptools shows an application the trailers of a chunked body as headers. What stands before a node
+removes the internal headers of a client from heads alone, so a trailer could pass for a header of the fleet (RFC 9110,
+section 6.5.1, forbids to merge them). Here trailers are counted and dropped.
 
 The HTTP client of the JDK sends such an offer with each request. A server that does not take it serves the request as
 if nothing was offered (RFC 9110, section 7.8). httptools stops behind the headers of such a request, so its body would
@@ -36,6 +41,8 @@ class HttpProtocol(HttpToolsProtocol):
     _fed = 0
     """Bytes since the request began, or since the last piece of its body."""
     _is_too_large = False
+    _trailers = -1
+    """Trailers so far; negative within a head."""
 
     def _should_upgrade(self) -> bool:
         """Whether the request opens a WebSocket; only a GET does (RFC 6455, section 4.1)."""
@@ -86,7 +93,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         if not self._is_resuming:
-            self._is_incomplete, self._fed = True, 0
+            self._is_incomplete, self._fed, self._trailers = True, 0, -1
             super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -98,13 +105,17 @@ class HttpProtocol(HttpToolsProtocol):
         """A header of the request, or a trailer."""
         if self._is_resuming:
             return
-        if len(self.headers) >= MAX_LINES:
+        if len(self.headers) + max(0, self._trailers) >= MAX_LINES:
             self._is_too_large = True
             raise ValueError(_TOO_LARGE)
-        super().on_header(name, value)
+        if self._trailers < 0:
+            super().on_header(name, value)
+        else:
+            self._trailers += 1
 
     def on_headers_complete(self) -> None:
         """The head of the request ends."""
+        self._trailers = 0
         if not self._is_resuming:
             super().on_headers_complete()
 
