@@ -12,11 +12,13 @@ N ?= 2000
 SEED ?= 1
 TIMES ?= 10
 MINUTES ?= 60
+SECONDS ?=
+PART ?=
 TARGET ?=
 STAGE ?=
 HOURS ?=
 # The sets, and what each puts on the disk, in MB: Python packages and programs of the system.
-SETS := test docs chart browser npm load release firefox
+SETS := test docs chart browser npm load release firefox fuzz
 MB_test := 170
 MB_docs := 100
 MB_chart := 450
@@ -25,10 +27,11 @@ MB_npm := 400
 MB_load := 260
 MB_release := 90
 MB_firefox := 310
+MB_fuzz := 70
 NAMED := $(if $(STAGE),--stage $(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim soak kube kube-down kube-test version release
+.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim soak fuzz kube kube-down kube-test version release
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -75,7 +78,7 @@ endif
 nightly: $(VENV)/.test  ## all tests, in 150 minutes; STAGE=soak HOURS=2 runs one stage, and gives it two hours
 	@$(BIN)/python -m tests.stages nightly $(NAMED) $(if $(HOURS),--hours $(HOURS))
 
-tools: $(SETS:%=$(VENV)/.%)  ## what all stages need, 2.2 GB: then `make test ARGS=...` runs any test
+tools: $(SETS:%=$(VENV)/.%)  ## what all stages need, 2.3 GB: then `make test ARGS=...` runs any test
 
 check: $(VENV)/.test  ## format, lint, types, import rules, and whether every test can be collected
 	$(BIN)/ruff format --check .
@@ -114,6 +117,9 @@ sim: $(VENV)/.test  ## N seeded schedules of the simulation, from SEED on
 
 soak: $(VENV)/.test  ## every real fault TIMES times, then MINUTES of all kinds at random under load
 	$(BIN)/python -m tests.fleet.soak --times $(TIMES) --minutes $(MINUTES) --seed $(SEED)
+
+fuzz: $(VENV)/.test $(VENV)/.fuzz  ## hostile requests, stores and inputs for MINUTES, or for SECONDS each part; PART=front runs one
+	@$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS),--minutes $(MINUTES)) --seed $(SEED) $(PART:%=--part %)
 
 kube: $(VENV)/.chart  ## a real Kubernetes on this machine, for root on Linux; KUBE_BIN=folder takes its binaries from there
 	@tests/kube/up.sh

@@ -31,6 +31,14 @@ TARGET = "tests/node/three_rounds.py"
 SECRET = Trust([KEY.encode()]).header[1].decode()
 
 
+class Rooted(Protocol):
+    """Whatever HAProxy may stand before."""
+
+    @property
+    def root(self) -> str:
+        """Its address without a path."""
+
+
 class Stored(Protocol):
     """Whatever nodes may keep their calls in."""
 
@@ -160,7 +168,7 @@ async def fleet(
 
 
 @asynccontextmanager
-async def haproxy(folder: Path, template: Path, nodes: Iterable[NodeProcess]) -> AsyncIterator[str]:
+async def haproxy(folder: Path, template: Path, nodes: Iterable[Rooted]) -> AsyncIterator[str]:
     """Debian's HAProxy in front of nodes, as `template` configures it but for its port and its servers; yields its
     URL."""
     binary = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")

@@ -1,43 +1,76 @@
-"""`python -m tests.fuzz`: draw bodies from a seed, and compare what router, nodes and SDK make of them."""
+"""`python -m tests.fuzz`: draw what others may send and store from a seed, and see what all that reads it makes of it.
+
+    readers    bodies of requests: router and node read each as the SDK does
+    rounds     whole rounds at three nodes, in all positions of a client, beside a server of the SDK alone
+    front      mutated requests at a router with a strict server behind it, and what uvicorn reads in them
+    haproxy    the same requests at HAProxy
+    store      garbage and well-formed lies in every kind of key, below two nodes and a router
+    guided     a coverage-guided fuzzer at each reader of what others write
+
+Ctrl-C and SIGTERM end it and all that it started. The exit code says whether anything was found.
+"""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import importlib
 import logging
+import signal
 import sys
-import tempfile
-from pathlib import Path
+import time
 
-from tests.store.server import RedisServer, running
+from .part import Outcome
 
-from . import readers, rounds
+PARTS = {
+    "readers": "readers",
+    "rounds": "rounds",
+    "front": "front",
+    "haproxy": "balanced",
+    "store": "store",
+    "guided": "guided.run",
+}
+"""The module of each part. Only what is run is imported: `guided` needs a package of its own."""
 
 
-async def _rounds(seed: int, seconds: float) -> tuple[int, list[str]]:
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder, running(RedisServer()) as redis:
-        async with rounds.positions(Path(folder), redis) as at:
-            return await rounds.run(seed, seconds, at)
+def _end(number: int, _: object) -> None:
+    # Once is enough: a second one would cut off what ends what was started.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def _played(part: str, seed: int, seconds: float) -> Outcome:
+    """What a part has found. A part that can't run is a finding."""
+    try:
+        module = importlib.import_module(f".{PARTS[part]}", __package__)
+        outcome: Outcome = module.run(seed, seconds)
+        return outcome
+    except Exception as error:
+        return Outcome(0, [f"{part} did not run: {error!r}"])
 
 
 def main() -> int:
-    """Run each part for its seconds; the exit code says whether anything differed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    """Run each part for its seconds."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60, help="seconds for each part (60)")
     parser.add_argument("--minutes", type=float, help="minutes for all parts together, in place of --seconds")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
-    parser.add_argument("--part", choices=["readers", "rounds"], help="one part alone")
+    parser.add_argument("--part", choices=[*PARTS], action="append", help="this part alone; may be repeated")
     chosen = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     logging.disable(logging.WARNING)
-    seconds = chosen.seconds if chosen.minutes is None else 30 * chosen.minutes
-    differences = 0
-    for part in ("readers", "rounds"):
-        if chosen.part in (None, part):
-            run = readers.run(chosen.seed, seconds) if part == "readers" else None
-            count, found = run or asyncio.run(_rounds(chosen.seed, seconds))
-            differences += len(found)
-            print(*found[:20], f"{part}: {count} from seed {chosen.seed} on, {len(found)} differ", sep="\n", flush=True)
-    return differences > 0
+    parts = chosen.part or [*PARTS]
+    seconds = chosen.seconds if chosen.minutes is None else 60 * chosen.minutes / len(parts)
+    found = 0
+    for part in parts:
+        began = time.monotonic()
+        outcome = _played(part, chosen.seed, seconds)
+        found += len(outcome.found)
+        seen = f", {outcome.seen}" if outcome.seen else ""
+        what = f"{outcome.tried} inputs from seed {chosen.seed} on in {time.monotonic() - began:.0f} s{seen}"
+        print(*outcome.found[:20], f"{part}: {what}, {len(outcome.found)} findings", sep="\n", flush=True)
+    return found > 0
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from framehold_router.routing import request_facts
 from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind
 
 from .bodies import RESUME, REVISION, Writer, request, spoiled
+from .part import Outcome
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -89,12 +90,12 @@ def _wanted(sdk: JSONRPCRequest) -> Facts | None:
     return Facts(Kind.START) if call is None else Facts(Kind.RETRY, call)
 
 
-def run(seed: int, seconds: float) -> tuple[int, list[str]]:
-    """Draw bodies from the seeds that begin with `seed`, for some seconds: how many, and each difference."""
+def run(seed: int, seconds: float) -> Outcome:
+    """Draw bodies from the seeds that begin with `seed`, for some seconds."""
     end, number, found = time.monotonic() + seconds, seed, list[str]()
     while time.monotonic() < end:
         headers, data = drawn(Random(number))
         if (wrong := difference(headers, data)) is not None:
             found.append(f"seed {number}: {wrong[:2000]}\n  {headers!r}\n  {data[:2000]!r}")
         number += 1
-    return number - seed, found
+    return Outcome(number - seed, found)

@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import json
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,9 +24,10 @@ from tests.fleet.fleet import Fleet, haproxy
 from tests.node.nodes import NodeProcess, served
 from tests.node.served import Said, Wire, send
 from tests.processes import ROOT
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, running
 
 from .bodies import META, REVISION, TEXTS, Writer, plainly, spoiled, value
+from .part import Outcome
 from .server import plain, said
 
 TARGET = "tests/fuzz/server.py:mcp"
@@ -181,8 +183,8 @@ def _says_else(wire: Wire, params: dict[str, Any]) -> bool:
         return False
 
 
-async def run(seed: int, seconds: float, at: dict[str, str]) -> tuple[int, list[str]]:
-    """Play rounds from the seeds that begin with `seed`, for some seconds: how many, and each difference."""
+async def play(seed: int, seconds: float, at: dict[str, str]) -> Outcome:
+    """Play rounds from the seeds that begin with `seed`, for some seconds."""
     end, numbers, found, played = time.monotonic() + seconds, itertools.count(seed), list[str](), 0
 
     async def work() -> None:
@@ -200,4 +202,15 @@ async def run(seed: int, seconds: float, at: dict[str, str]) -> tuple[int, list[
                 found.append("\n  ".join([f"seed {number}: {wrong[:2000]}", *one.sent]))
 
     await asyncio.gather(*(work() for _ in range(WORKERS)))
-    return played, found
+    return Outcome(played, found)
+
+
+async def _run(seed: int, seconds: float) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder, running(RedisServer()) as redis:
+        async with positions(Path(folder), redis) as at:
+            return await play(seed, seconds, at)
+
+
+def run(seed: int, seconds: float) -> Outcome:
+    """Start all positions, and play rounds."""
+    return asyncio.run(_run(seed, seconds))

@@ -312,6 +312,7 @@ async def router(
     pages: Address = "/nonexistent",
     mint: bool = False,
     relay: Callable[..., Relay] = Relay,
+    deadline: float | None = DEADLINE,
     **settings: Any,
 ) -> AsyncIterator[Router]:
     """A router before `addresses`; at its end, what the placer was told has to add up, and nothing may be left open."""
@@ -321,7 +322,7 @@ async def router(
     listening = socket.create_server(("127.0.0.1", 0))
     front = await serve(relay(placer, read, upstream, TRUST, chosen, pages), chosen, listening)
     try:
-        async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE):
+        async with AsyncExitStack() as stack, asyncio.timeout(deadline):
             yield Router(front, upstream, placer, listening.getsockname()[1], stack)
     finally:
         await front.close(0.0)

@@ -139,8 +139,9 @@ NIGHTLY = (
     Stage(
         "fuzz",
         (_module("tests.fuzz", "--minutes", "{minutes}", "--seed", _DAY),),
-        minutes=10,
-        reads=(*SHIPPED, "tests/fuzz"),
+        ("fuzz",),
+        minutes=15,
+        reads=(*SHIPPED, "examples/haproxy.cfg", "tests/compat", "tests/fuzz"),
     ),
     Stage(
         "simulation",

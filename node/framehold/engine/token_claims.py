@@ -150,10 +150,10 @@ def lifetime(state: str) -> float | None:
     if not state.startswith(OURS) or state.endswith('"hold"]'):
         return None
     try:
-        claims = from_json(state[len(OURS) :])
-    except ValueError:
+        found = from_json(state[len(OURS) :])[9]
+    except (ValueError, TypeError, LookupError):
         return None
-    return float(claims[9]) if isinstance(claims, list) and len(claims) > 9 else None
+    return float(found) if type(found) in (int, float) and 0 < found < _MAX_INSTANT else None
 
 
 def excess(plain: str, limit: int) -> str | None:

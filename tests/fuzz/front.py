@@ -1,0 +1,157 @@
+"""Streams of requests at a router with a strict server behind it, and what others read in the same bytes."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import fcntl
+import termios
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvloop
+
+from framehold_router.http.client_connection import Connection
+from framehold_router.http.message import Reply, Request
+from framehold_router.routing.relay import Relay
+from tests.processes import DEADLINE
+from tests.router.wires import Router, router
+
+from . import streams
+from .complaints import Complaints, complaints
+from .others import Uvicorn
+from .part import Outcome
+from .strict import NUMBER, Meaning, Strict, strict
+
+_ANSWERED_ALONE = frozenset((b"admin", b"healthz", b"readyz", b"dashboard", b"metrics"))
+"""The first segments of paths that no router sends on."""
+
+
+class _Noting(Relay):
+    """Notes each request that the router accepts, and whether it goes on to a node."""
+
+    accepted: list[tuple[Meaning, bool]]
+
+    def __call__(self, request: Request, reply: Reply) -> None:
+        head = request.head
+        self.accepted.append((Meaning(head.method, head.target, request.body), head.segment not in _ANSWERED_ALONE))
+        super().__call__(request, reply)
+
+
+class Front:
+    """A router with a strict server behind it, and the others who read the same streams."""
+
+    def __init__(self, made: Router, relay: _Noting, behind: Strict, heard: Complaints) -> None:
+        self._router, self._relay, self._behind, self._heard = made, relay, behind, heard
+        self._others = [Uvicorn("h11"), Uvicorn("node")]
+        self.shapes = set[tuple[Any, ...]]()
+        """What streams have led to: statuses, requests, and how many of them each reader found."""
+
+    def _is_settled(self, writer: asyncio.StreamWriter) -> bool:
+        """Whether the router has read all that a client has sent, and answers nothing any more."""
+        if writer.transport.get_write_buffer_size():
+            return False
+        own = writer.get_extra_info("sockname")
+        for one in self._router.front.connections:
+            if one._transport.get_extra_info("peername") == own:
+                return not (_unread(one) or one._response is not None or one._rest)
+        return False
+
+    async def _sent(self, pieces: Sequence[bytes]) -> bytes:
+        """All that a client of the router gets for a stream."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._router.port, limit=1 << 22)
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            while not (reader.at_eof() or reader.exception() or self._is_settled(writer)):
+                await asyncio.sleep(0)
+            # More would have come before it had settled, so what follows can only be the end.
+            writer.write_eof()
+            return await reader.read()
+        except OSError:
+            # It was reset: what was refused was not read to its end.
+            return b""
+        finally:
+            writer.close()
+
+    async def wrong(self, pieces: Sequence[bytes]) -> str | None:
+        """What is wrong with what a stream led to; None if nothing is."""
+        self._behind.begin()
+        self._relay.accepted, self._heard.said = [], []
+        async with asyncio.timeout(DEADLINE):
+            got = await self._sent(pieces)
+        read = {other.name: await other.read(pieces) for other in self._others}
+        accepted = [meaning for meaning, _ in self._relay.accepted]
+        passed = [meaning for meaning, goes_on in self._relay.accepted if goes_on]
+        statuses = tuple(line.split(b" ")[1] for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1 "))
+        self.shapes.add((*statuses, len(passed), *map(len, read.values())))
+        if self._behind.violations or self._heard.said or self._router.placer.counts.total():
+            return f"{self._behind.violations} {self._heard.said} {self._router.placer.counts}"
+        if b"500" in statuses or b"502" in statuses or b"504" in statuses:
+            return f"a client was answered {statuses!r}"
+        if self._behind.requests != passed:
+            return f"the server behind got {self._behind.requests!r}, the router took {passed!r}"
+        if [int(number) for number in NUMBER.findall(got)] != [*range(len(passed))]:
+            return f"{len(passed)} requests were passed on, and the client got {got[:2000]!r}"
+        if raised := [error for other in self._others if other.name == "node" for error in other.raised]:
+            return f"the protocol of a node raised {raised}"
+        wrong = (difference("the router", accepted, name, found) for name, found in read.items())
+        return next(filter(None, wrong), None)
+
+
+def difference(one: str, found: Sequence[Meaning], other: str, others: Sequence[Meaning]) -> str | None:
+    """Where two who read the same stream, and both accept a request, take it for different ones; None if nowhere."""
+    for ours, theirs in zip(found, others, strict=False):
+        if ours != theirs:
+            return f"{one} takes {str(ours)[:900]}, {other} takes {str(theirs)[:900]}"
+    return None
+
+
+def _unread(connection: Connection) -> int:
+    """Bytes that have arrived at a connection and were not read."""
+    size = array.array("i", [0])
+    descriptor = connection._transport.get_extra_info("socket").fileno()
+    if descriptor >= 0:
+        fcntl.ioctl(descriptor, termios.FIONREAD, size)
+    return size[0]
+
+
+@asynccontextmanager
+async def fronted() -> AsyncIterator[Front]:
+    """A router and what stands behind it, in this process."""
+    relays = list[_Noting]()
+
+    def relay(*parts: Any) -> Relay:
+        relays.append(_Noting(*parts))
+        return relays[-1]
+
+    async with strict() as behind, router(behind.address, mint=True, relay=relay, deadline=None) as made:
+        # What uvicorn says of its streams is of no interest.
+        with complaints(ignored="uvicorn") as heard:
+            yield Front(made, relays[0], behind, heard)
+
+
+def run(seed: int, seconds: float) -> Outcome:
+    """Send the streams of the seeds that begin with `seed`, for some seconds, on the loop of production."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(seed, seconds))
+
+
+async def _run(seed: int, seconds: float) -> Outcome:
+    found = list[str]()
+    async with fronted() as front:
+        end, number = time.monotonic() + seconds, seed
+        while time.monotonic() < end:
+            if (wrong := await front.wrong(pieces := streams.drawn(number))) is not None:
+                found.append(shown(number, wrong, pieces))
+            number += 1
+        return Outcome(number - seed, found, f"{len(front.shapes)} kinds of outcome")
+
+
+def shown(number: int, wrong: str, pieces: Iterable[bytes]) -> str:
+    """A finding, as it is printed."""
+    return f"seed {number}: {wrong[:3000]}\n  {[*pieces]!r:.3000}"

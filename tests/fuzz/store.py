@@ -1,0 +1,213 @@
+"""A fleet in this process, with a store that somebody else writes: two nodes and a router, whose clients go on."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from random import Random
+from typing import Any
+
+import httpx2
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.admin.actions import Actions
+from framehold.config import Settings
+from framehold.engine.runtime import Runtime
+from framehold_core.ids import CallId
+from framehold_router.app import running as router_running
+from framehold_router.config import RouterSettings
+from framehold_store.keys import Keys
+from tests.node.nodes import KEY, served
+from tests.node.stage import Word, said
+from tests.processes import DEADLINE
+from tests.store.server import RedisServer, running
+from tests.wire import Caller, Reply
+
+from .complaints import Complaints, complaints
+from .lies import Planter
+from .part import Outcome
+
+PAGES = (
+    "overview", "nodes", "nodes/a", "capacity", "history", "history?seconds=86400", "tools", "waiting", "ring",
+    "leases", "calls", "failovers", "events",
+)  # fmt: skip
+"""Pages of the API that read the store, of the router itself or through a node."""
+TOOLS = ("ask", "plain")
+LEASE_TTL = 1.5
+
+
+def server() -> MCPServer[Any]:
+    """The tools of both nodes: one that is marked, with an effect, and one that is not."""
+    mcp: MCPServer[Any] = MCPServer("fuzz")
+
+    @mcp.tool()
+    @framehold.reentrant
+    async def ask(name: str, ctx: Context) -> str:
+        """Run an effect, and ask twice."""
+        framehold.uuid4("drawn")
+        await framehold.once("effect", lambda: name)
+        one = said(await ctx.elicit(f"{name} 1?", Word))
+        return f"{name}: {one} {said(await ctx.elicit(f'{name} 2?', Word))}"
+
+    @mcp.tool()
+    async def plain(name: str, ctx: Context) -> str:
+        """Ask twice."""
+        one = said(await ctx.elicit(f"{name} 1?", Word))
+        return f"{name}: {one} {said(await ctx.elicit(f'{name} 2?', Word))}"
+
+    return mcp
+
+
+class Fleet:
+    """The fleet, and what its clients do while somebody lies."""
+
+    def __init__(
+        self, redis: Any, keys: Keys, nodes: dict[str, Runtime], callers: list[Caller], api: str, heard: Complaints
+    ) -> None:
+        self._redis, self._keys, self._nodes, self._callers, self._api = redis, keys, nodes, callers, api
+        self._heard = heard
+        self._http = httpx2.AsyncClient(timeout=DEADLINE)
+        self.kinds = set[tuple[str, str]]()
+        """Which kinds of lie led to which answers."""
+
+    async def close(self) -> None:
+        """Close its client of the API."""
+        await self._http.aclose()
+
+    async def _told(self, reply: Reply, name: str, tool: str, where: Caller) -> Reply:
+        """The response to an answer."""
+        arguments = {"name": name}
+        return await where.retry(tool, reply.token, reply.accept(word="yes"), arguments=arguments)
+
+    async def wrong(self, seed: int) -> str | None:
+        """What is wrong with what some lies led to; None if nothing is."""
+        draw, self._heard.said = Random(seed), []
+        begun = [await self._begun(f"{seed}-{number}", draw.choice(TOOLS)) for number in range(draw.choice((1, 2, 4)))]
+        calls = [CallId(reply.token.split(".")[1]) for _, _, reply in begun]
+        boots = {name: str(runtime.heartbeat.lease.boot) for name, runtime in self._nodes.items()}
+        planter = Planter(self._redis, self._keys, draw, calls, boots)
+        lies = [planter.plant() for _ in range(draw.choice((1, 1, 2, 3)))]
+        for runtime in self._nodes.values():
+            if draw.random() < 0.3:
+                runtime.heartbeat.announce(runtime.heartbeat.state)
+            for call in calls:
+                if draw.random() < 0.5:
+                    # Its next round reads the store.
+                    Actions(runtime).evict(call, "fuzz")
+        found = [await self._answered(draw, *call) for call in begun] + [await self._looked(draw, calls)]
+        self.kinds |= {(lie.partition(":")[0], text[:40]) for lie in lies for text, _ in found[:-1]}
+        bad = [text for text, is_wrong in found if is_wrong]
+        await self._tidy(calls)
+        try:
+            async with asyncio.timeout(DEADLINE):
+                await self._control(seed)
+        except TimeoutError:
+            bad.append("no control call completed")
+        bad += [f"node {name} has ended" for name, runtime in self._nodes.items() if runtime.heartbeat.lost.is_set()]
+        bad += self._heard.said
+        return f"{bad}\n  {lies}" if bad else None
+
+    async def _begun(self, name: str, tool: str) -> tuple[str, str, Reply]:
+        """A call that is parked at some node."""
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                reply = await self._callers[0].call(tool, arguments={"name": name})
+                if reply.status == 200 and reply.message.get("result", {}).get("resultType") == "input_required":
+                    return name, tool, reply
+                await asyncio.sleep(0.02)
+
+    async def _answered(self, draw: Random, name: str, tool: str, reply: Reply) -> tuple[str, bool]:
+        """What the client of a call heard last, and whether it may not hear that."""
+        for _ in range(4):
+            heard = await self._told(reply, name, tool, draw.choice(self._callers))
+            if heard.status == 500:
+                return f"500 {heard.message}", True
+            result = heard.message.get("result")
+            if heard.status == 503 or result is None:
+                continue
+            if result["resultType"] != "input_required":
+                text = heard.text
+                return text, not result.get("isError") and text != f"{name}: yes yes"
+            if (asked := heard.messages) != [f"{name} 2?"]:
+                return f"{name} is asked {asked}", True
+            reply = heard
+        return str(heard.message), False
+
+    async def _looked(self, draw: Random, calls: list[CallId]) -> tuple[str, bool]:
+        """What two pages of the API answered."""
+        for page in draw.sample((*PAGES, f"leases/{draw.choice(calls)}"), 2):
+            response = await self._http.get(f"{self._api}/api/v1/{page}")
+            if response.status_code == 500:
+                return f"{page}: {response.text}", True
+        return "", False
+
+    async def _tidy(self, calls: list[CallId]) -> None:
+        """Delete what was lied about, but for what nodes write again, and end what is left of the calls."""
+        kept = {*map(self._keys.node, self._nodes), self._keys.nodes}
+        for key in self._redis.scan_iter("fh:*"):
+            is_right = self._redis.type(key) == (b"zset" if key.decode() == self._keys.nodes else b"string")
+            if key.decode("utf-8", "replace") not in kept or not is_right:
+                self._redis.delete(key)
+        for runtime in self._nodes.values():
+            runtime.heartbeat.announce(runtime.heartbeat.state)
+            for call in calls:
+                await Actions(runtime).cancel(call, "fuzz")
+
+    async def _control(self, seed: int) -> None:
+        """A call that nobody lies about, through the router, begun again until it completes."""
+        while True:
+            name = f"control {seed}"
+            name, tool, reply = await self._begun(name, TOOLS[seed % 2])
+            for _ in range(3):
+                reply = await self._told(reply, name, tool, self._callers[0])
+                if reply.status != 200 or "result" not in reply.message:
+                    break
+                if reply.result["resultType"] == "complete":
+                    if reply.text == f"{name}: yes yes":
+                        return
+                    break
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def fleet(redis: RedisServer) -> AsyncIterator[Fleet]:
+    """Two nodes and a router."""
+    namespace = secrets.token_hex(4)
+    common: dict[str, Any] = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,)}
+    listening = socket.create_server(("127.0.0.1", 0))
+    root = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    async with AsyncExitStack() as stack:
+        heard, client = stack.enter_context(complaints()), stack.enter_context(redis.client())
+        nodes, urls = dict[str, Runtime](), [f"{root}/mcp"]
+        for name in ("a", "b"):
+            app = framehold.asgi(server(), Settings(node_id=name, lease_ttl=LEASE_TTL, **common))
+            urls.append(await stack.enter_async_context(served(app)))
+            nodes[name] = app.attached.runtime
+        await stack.enter_async_context(router_running(RouterSettings(**common), listening))
+        callers = [await stack.enter_async_context(Caller(url)) for url in urls]
+        made = Fleet(client, Keys(namespace), nodes, callers, root, heard)
+        stack.push_async_callback(made.close)
+        yield made
+
+
+async def _run(seed: int, seconds: float) -> Outcome:
+    found = list[str]()
+    with running(RedisServer()) as redis:
+        async with fleet(redis) as at:
+            end, number = time.monotonic() + seconds, seed
+            while time.monotonic() < end:
+                if (wrong := await at.wrong(number)) is not None:
+                    found.append(f"seed {number}: {wrong[:6000]}")
+                number += 1
+            return Outcome(number - seed, found, f"{len(at.kinds)} kinds of answer")
+
+
+def run(seed: int, seconds: float) -> Outcome:
+    """Tell the lies of the seeds that begin with `seed`, for some seconds."""
+    return asyncio.run(_run(seed, seconds))
