@@ -54,8 +54,11 @@ class Balanced:
     async def wrong(self, pieces: Sequence[bytes]) -> str | None:
         """What is wrong with what a stream led to; None if nothing is."""
         self._behind.begin()
-        async with asyncio.timeout(DEADLINE):
-            got = await self._sent(pieces)
+        try:
+            async with asyncio.timeout(DEADLINE):
+                got = await self._sent(pieces)
+        except TimeoutError:
+            return f"no end within {DEADLINE:g} s"
         passed = self._behind.requests
         statuses = tuple(line.split(b" ")[1] for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1 "))
         self.shapes.add((*statuses, len(passed)))

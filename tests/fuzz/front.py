@@ -30,12 +30,16 @@ _ANSWERED_ALONE = frozenset((b"admin", b"healthz", b"readyz", b"dashboard", b"me
 
 
 class _Noting(Relay):
-    """Notes each request that the router accepts, and whether it goes on to a node."""
+    """Notes each request that the router accepts, and whether it goes on to a node; and each that has two framings, or
+    one that a node would not know of."""
 
     accepted: list[tuple[Meaning, bool]]
+    misframed: list[bytes]
 
     def __call__(self, request: Request, reply: Reply) -> None:
         head = request.head
+        codings = [value.strip().lower() for name, value in head.headers if name == b"transfer-encoding"]
+        self.misframed += [coding for coding in codings if codings != [b"chunked"]]
         self.accepted.append((Meaning(head.method, head.target, request.body), head.segment not in _ANSWERED_ALONE))
         super().__call__(request, reply)
 
@@ -49,25 +53,29 @@ class Front:
         self.shapes = set[tuple[Any, ...]]()
         """What streams have led to: statuses, requests, and how many of them each reader found."""
 
-    def _is_settled(self, writer: asyncio.StreamWriter) -> bool:
-        """Whether the router has read all that a client has sent, and answers nothing any more."""
-        if writer.transport.get_write_buffer_size():
-            return False
-        own = writer.get_extra_info("sockname")
-        for one in self._router.front.connections:
-            if one._transport.get_extra_info("peername") == own:
-                return not (_unread(one) or one._response is not None or one._rest)
-        return False
+    def _connection_of(self, writer: asyncio.StreamWriter) -> Connection | None:
+        """The router's end of a client's connection, if it has been accepted."""
+        own, all_of_them = writer.get_extra_info("sockname"), self._router.front.connections
+        return next((one for one in all_of_them if one._transport.get_extra_info("peername") == own), None)
+
+    def _is_settled(self, connection: Connection, writer: asyncio.StreamWriter) -> bool:
+        """Whether the router has read all that a client has sent, and answers nothing any more; or has closed."""
+        if connection not in self._router.front.connections:
+            return True
+        has_all = not (writer.transport.get_write_buffer_size() or _unread(connection) or connection._rest)
+        return has_all and connection._response is None
 
     async def _sent(self, pieces: Sequence[bytes]) -> bytes:
         """All that a client of the router gets for a stream."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._router.port, limit=1 << 22)
         try:
+            while (connection := self._connection_of(writer)) is None:
+                await asyncio.sleep(0)
             for piece in pieces:
                 writer.write(piece)
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
-            while not (reader.at_eof() or reader.exception() or self._is_settled(writer)):
+            while not self._is_settled(connection, writer):
                 await asyncio.sleep(0)
             # More would have come before it had settled, so what follows can only be the end.
             writer.write_eof()
@@ -81,16 +89,20 @@ class Front:
     async def wrong(self, pieces: Sequence[bytes]) -> str | None:
         """What is wrong with what a stream led to; None if nothing is."""
         self._behind.begin()
-        self._relay.accepted, self._heard.said = [], []
-        async with asyncio.timeout(DEADLINE):
-            got = await self._sent(pieces)
+        self._relay.accepted, self._relay.misframed, self._heard.said = [], [], []
+        try:
+            async with asyncio.timeout(DEADLINE):
+                got = await self._sent(pieces)
+        except TimeoutError:
+            return f"no end within {DEADLINE:g} s"
         read = {other.name: await other.read(pieces) for other in self._others}
         accepted = [meaning for meaning, _ in self._relay.accepted]
         passed = [meaning for meaning, goes_on in self._relay.accepted if goes_on]
         statuses = tuple(line.split(b" ")[1] for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1 "))
         self.shapes.add((*statuses, len(passed), *map(len, read.values())))
-        if self._behind.violations or self._heard.said or self._router.placer.counts.total():
-            return f"{self._behind.violations} {self._heard.said} {self._router.placer.counts}"
+        bad = [*self._behind.violations, *self._heard.said, *self._relay.misframed]
+        if bad or self._router.placer.counts.total():
+            return f"{bad}, in flight: {self._router.placer.counts}"
         if b"500" in statuses or b"502" in statuses or b"504" in statuses:
             return f"a client was answered {statuses!r}"
         if self._behind.requests != passed:

@@ -105,13 +105,12 @@ class Planter:
 
     def _record(self) -> str:
         (key, _), (other, _) = self._call(), self._call()
-        if self.draw.random() < 0.1:
+        if self.draw.random() < 0.05:
             self.client.delete(key)
             return "deleted"
         field = self.draw.choice((*_FIELDS, *self.client.hkeys(key)))
-        value = self.draw.choice(
-            (self._garbage(), self.client.hget(other, field), self.spoiled(self.client.hget(key, field) or b""))
-        )
+        own, others = self.client.hget(key, field), self.client.hget(other, field)
+        value = self.draw.choice((None, self._garbage(), others, self.spoiled(own or b"")))
         if value is None:
             self.client.hdel(key, field)
         else:
@@ -209,17 +208,20 @@ class Planter:
         return f"{place} {field!r} = {value!r:.200}"
 
     def _sample(self) -> str:
-        step = self.draw.choice((10, 60))
-        slot = int(time.time()) // step - self.draw.choice((-1, 0, 1, 2, 30))
+        """Figures of several slots that have just ended."""
         shown = {
             "nodes": {"a": {"rounds": 1.0, "p99": 0.1, "parked": 1}},
             "tools": {"ask": {"parked": 1}},
             "release": "1",
         }
-        text = self.spoiled(json.dumps(shown).encode())
-        value = self.draw.choice((text, zlib.compress(text), zlib.compress(text)[:-3], zlib.compress(b"[" * 5_000_000)))
-        self.client.set(self.keys.sample(step, slot), value, px=60_000)
-        return f"{step} {slot} = {text!r:.200}"
+        told = list[bytes]()
+        for step, ago in ((10, 1), (10, 2), (10, 3), (10, 5), (10, 8), (60, 1), (60, 2)):
+            text = self.spoiled(json.dumps(shown).encode())
+            packed = zlib.compress(text)
+            value = self.draw.choice((text, packed, packed, self.spoiled(packed), zlib.compress(b"[" * 5_000_000)))
+            self.client.set(self.keys.sample(step, int(time.time()) // step - ago), value, px=60_000)
+            told.append(text[:100])
+        return f"{told!r}"
 
     def _code(self) -> str:
         """Kept code of another digest, or of none."""

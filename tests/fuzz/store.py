@@ -34,12 +34,22 @@ from .lies import Planter
 from .part import Outcome
 
 PAGES = (
-    "overview", "nodes", "nodes/a", "capacity", "history", "history?seconds=86400", "tools", "waiting", "ring",
+    "overview", "nodes", "nodes/a", "capacity", "history", "history?range=24h", "tools", "waiting", "ring",
     "leases", "calls", "failovers", "events",
 )  # fmt: skip
 """Pages of the API that read the store, of the router itself or through a node."""
+SHOWN = {
+    "sample": ("history", "history?range=24h"),
+    "log": ("events", "failovers", "calls"),
+    "tools": ("tools",),
+    "lease": ("nodes", "ring", "overview"),
+    "stranger": ("nodes", "capacity", "waiting"),
+    "members": ("nodes", "ring"),
+}
+"""The pages that show what a kind of lie is about."""
 TOOLS = ("ask", "plain")
 LEASE_TTL = 1.5
+HANGS = "waits in vain"
 
 
 def server() -> MCPServer[Any]:
@@ -88,11 +98,22 @@ class Fleet:
     async def wrong(self, seed: int) -> str | None:
         """What is wrong with what some lies led to; None if nothing is."""
         draw, self._heard.said = Random(seed), []
-        begun = [await self._begun(f"{seed}-{number}", draw.choice(TOOLS)) for number in range(draw.choice((1, 2, 4)))]
+        try:
+            async with asyncio.timeout(DEADLINE):
+                bad, lies = await self._lied(draw, seed)
+        except (TimeoutError, httpx2.TransportError) as error:
+            bad, lies = [f"a client {HANGS} ({error!r})"], []
+        bad += [f"node {name} has ended" for name, runtime in self._nodes.items() if runtime.heartbeat.lost.is_set()]
+        bad += self._heard.said
+        return f"{bad}\n  {lies}" if bad else None
+
+    async def _lied(self, draw: Random, seed: int) -> tuple[list[str], list[str]]:
+        """What is wrong with what clients heard, and the lies."""
+        begun = [await self._begun(f"{seed}-{number}", draw.choice(TOOLS)) for number in range(4)]
         calls = [CallId(reply.token.split(".")[1]) for _, _, reply in begun]
         boots = {name: str(runtime.heartbeat.lease.boot) for name, runtime in self._nodes.items()}
         planter = Planter(self._redis, self._keys, draw, calls, boots)
-        lies = [planter.plant() for _ in range(draw.choice((1, 1, 2, 3)))]
+        lies = [planter.plant() for _ in range(draw.choice((1, 3, 6, 10)))]
         for runtime in self._nodes.values():
             if draw.random() < 0.3:
                 runtime.heartbeat.announce(runtime.heartbeat.state)
@@ -100,27 +121,19 @@ class Fleet:
                 if draw.random() < 0.5:
                     # Its next round reads the store.
                     Actions(runtime).evict(call, "fuzz")
-        found = [await self._answered(draw, *call) for call in begun] + [await self._looked(draw, calls)]
+        found = [await self._answered(draw, *call) for call in begun] + [await self._looked(draw, calls, lies)]
         self.kinds |= {(lie.partition(":")[0], text[:40]) for lie in lies for text, _ in found[:-1]}
-        bad = [text for text, is_wrong in found if is_wrong]
         await self._tidy(calls)
-        try:
-            async with asyncio.timeout(DEADLINE):
-                await self._control(seed)
-        except TimeoutError:
-            bad.append("no control call completed")
-        bad += [f"node {name} has ended" for name, runtime in self._nodes.items() if runtime.heartbeat.lost.is_set()]
-        bad += self._heard.said
-        return f"{bad}\n  {lies}" if bad else None
+        await self._control(seed)
+        return [text for text, is_wrong in found if is_wrong], lies
 
     async def _begun(self, name: str, tool: str) -> tuple[str, str, Reply]:
         """A call that is parked at some node."""
-        async with asyncio.timeout(DEADLINE):
-            while True:
-                reply = await self._callers[0].call(tool, arguments={"name": name})
-                if reply.status == 200 and reply.message.get("result", {}).get("resultType") == "input_required":
-                    return name, tool, reply
-                await asyncio.sleep(0.02)
+        while True:
+            reply = await self._callers[0].call(tool, arguments={"name": name})
+            if reply.status == 200 and reply.message.get("result", {}).get("resultType") == "input_required":
+                return name, tool, reply
+            await asyncio.sleep(0.02)
 
     async def _answered(self, draw: Random, name: str, tool: str, reply: Reply) -> tuple[str, bool]:
         """What the client of a call heard last, and whether it may not hear that."""
@@ -139,9 +152,11 @@ class Fleet:
             reply = heard
         return str(heard.message), False
 
-    async def _looked(self, draw: Random, calls: list[CallId]) -> tuple[str, bool]:
-        """What two pages of the API answered."""
-        for page in draw.sample((*PAGES, f"leases/{draw.choice(calls)}"), 2):
+    async def _looked(self, draw: Random, calls: list[CallId], lies: list[str]) -> tuple[str, bool]:
+        """What pages of the API answered: one for each lie, and another one."""
+        call = f"leases/{draw.choice(calls)}"
+        pages = [draw.choice(SHOWN.get(lie.partition(":")[0], (call,))) for lie in lies]
+        for page in (*pages, draw.choice(PAGES)):
             response = await self._http.get(f"{self._api}/api/v1/{page}")
             if response.status_code == 500:
                 return f"{page}: {response.text}", True
@@ -190,24 +205,43 @@ async def fleet(redis: RedisServer) -> AsyncIterator[Fleet]:
             urls.append(await stack.enter_async_context(served(app)))
             nodes[name] = app.attached.runtime
         await stack.enter_async_context(router_running(RouterSettings(**common), listening))
+        # What a router has kept and read it does not read again.
+        [task.cancel() for task in asyncio.all_tasks() if task.get_name() == "framehold history"]
         callers = [await stack.enter_async_context(Caller(url)) for url in urls]
         made = Fleet(client, Keys(namespace), nodes, callers, root, heard)
         stack.push_async_callback(made.close)
         yield made
 
 
-async def _run(seed: int, seconds: float) -> Outcome:
+async def _tell(redis: RedisServer, seed: int, seconds: float, found: list[str]) -> tuple[int, int]:
+    """Tell lies until the time is over, or until somebody waits in vain; how many times, and how many kinds of answer
+    there were."""
+    async with fleet(redis) as at:
+        end, number = time.monotonic() + seconds, seed
+        while time.monotonic() < end and not (found and HANGS in found[-1]):
+            if (wrong := await at.wrong(number)) is not None:
+                found.append(f"seed {number}: {wrong[:6000]}")
+            number += 1
+        return number - seed, len(at.kinds)
+
+
+async def _bounded(redis: RedisServer, seed: int, seconds: float) -> tuple[Outcome, bool]:
+    """What was found, and whether the fleet has ended after it."""
     found = list[str]()
-    with running(RedisServer()) as redis:
-        async with fleet(redis) as at:
-            end, number = time.monotonic() + seconds, seed
-            while time.monotonic() < end:
-                if (wrong := await at.wrong(number)) is not None:
-                    found.append(f"seed {number}: {wrong[:6000]}")
-                number += 1
-            return Outcome(number - seed, found, f"{len(at.kinds)} kinds of answer")
+    telling = asyncio.create_task(_tell(redis, seed, seconds, found))
+    await asyncio.wait([telling], timeout=seconds + 3 * DEADLINE)
+    if not telling.done():
+        return Outcome(0, [*found, "the fleet does not end"]), False
+    tried, kinds = await telling
+    return Outcome(tried, found, f"{kinds} kinds of answer"), True
 
 
 def run(seed: int, seconds: float) -> Outcome:
     """Tell the lies of the seeds that begin with `seed`, for some seconds."""
-    return asyncio.run(_run(seed, seconds))
+    runner = asyncio.Runner()
+    with running(RedisServer()) as redis:
+        outcome, has_ended = runner.run(_bounded(redis, seed, seconds))
+        if has_ended:
+            # Else its end would be waited for without a limit.
+            runner.close()
+        return outcome
