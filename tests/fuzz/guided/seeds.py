@@ -11,7 +11,7 @@ from tests.compat import states
 from tests.compat.dumps import FIXTURES
 
 from .. import streams
-from .targets import TARGETS
+from .targets import LONGEST, TARGETS
 
 
 def _texts(name: str) -> list[str]:
@@ -78,7 +78,17 @@ def of(name: str) -> list[bytes]:
     return [item if isinstance(item, bytes) else item.encode("utf-8", "surrogateescape") for item in found[name]]
 
 
+def stretched(seed: bytes) -> list[bytes]:
+    """A seed with one of its parts, or something else, again and again in its middle: readers take as much longer as it
+    is longer."""
+    at = len(seed) // 2
+    units = (seed[:1], seed[-1:], seed[at : at + 1], seed, b"[", b'{"a":', b"\\", b"\r\n", b"1", b".", b" ", b"\xff")
+    return [(seed[:at] + unit * (LONGEST // len(unit)) + seed[at:])[:LONGEST] for unit in units if unit]
+
+
 def write(name: str, folder: Path) -> None:
     """Write the seeds of one target, a file each."""
-    for number, seed in enumerate(of(name)):
-        (folder / f"{number}").write_bytes(seed)
+    known = of(name)
+    long = [data for seed in known[:5] for data in stretched(seed)]
+    for number, data in enumerate(known + long):
+        (folder / f"{number}").write_bytes(data)

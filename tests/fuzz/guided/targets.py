@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 import zlib
 from collections.abc import Callable
 from random import Random
@@ -42,6 +43,12 @@ PLACES = (
 )
 """Purpose, call, position, kind and key."""
 Target = Callable[[bytes], bool]
+LONGEST = 8192
+"""Bytes of an input."""
+PATIENCE = 0.2
+"""Seconds of CPU that an input may take, a hundred times what it should: more would be more than linear."""
+TRIES = 3
+"""A busy machine may slow an input down, but not again and again."""
 
 CALL = CallId("c0ffee" * 5 + "00")
 KEY = b"a key of the fixtures, of 32 bytes and more"
@@ -246,6 +253,23 @@ def seals(data: bytes) -> bool:
             opened += 1
     assert opened < 2, "one seal opens at two places"
     return opened == 1
+
+
+def checked(target: Target, data: bytes) -> bool:
+    """Whether a reader accepts an input; it must not take long.
+
+    Raises:
+        AssertionError: it does, or another promise is broken.
+    """
+    for _ in range(TRIES):
+        began = time.thread_time()
+        is_accepted = target(data)
+        took = time.thread_time() - began
+        if took < PATIENCE:
+            return is_accepted
+        if took > TRIES * PATIENCE:
+            break
+    raise AssertionError(f"{len(data)} bytes take {took:.1f} s")
 
 
 TARGETS: dict[str, Target] = {
