@@ -17,4 +17,4 @@ async def test_rounds_say_what_the_sdk_says(redis: RedisServer, tmp_path_factory
     """Behind the router, behind HAProxy, at each of two nodes, and at one that `uvicorn` serves."""
     async with rounds.positions(tmp_path_factory.mktemp("fuzz"), redis) as at:
         done = await rounds.play(today(), SECONDS, at)
-    assert done.found == [] and done.tried > 50
+    assert done.found == [] and done.tried > 20

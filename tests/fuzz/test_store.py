@@ -10,4 +10,4 @@ SECONDS = 10.0
 
 def test_a_fleet_outlives_whatever_stands_in_its_store() -> None:
     done = store.run(today(), SECONDS)
-    assert done.found == [] and done.tried > 5
+    assert done.found == [] and done.tried > 1
