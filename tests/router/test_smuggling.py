@@ -142,6 +142,9 @@ ONE_FORM = {
         posted("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: a", "Content-Length: 5"),
         HELLO, b"hello",
     ),
+    "an upgrade that names less of itself": (
+        posted("Connection: Upgrade", "Upgrade: h2c", "HTTP2-Settings: a", "Content-Length: 5"), HELLO, b"hello"
+    ),
     "an upgrade with chunks": (
         posted("Connection: Upgrade", "Upgrade: websocket", CHUNKED, body=b"5\r\nhello\r\n0\r\n\r\n"), HELLO, b"hello"
     ),

@@ -116,7 +116,7 @@ def without_internal(headers: Iterable[Header]) -> list[Header]:
 
 _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
-    b"upgrade expect content-length".split()
+    b"upgrade http2-settings expect content-length".split()
 )
 _END_TO_END = frozenset(
     b"host authorization content-type accept origin mcp-session-id mcp-protocol-version mcp-method mcp-name forwarded "
