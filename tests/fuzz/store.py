@@ -122,7 +122,7 @@ class Fleet:
                     # Its next round reads the store.
                     Actions(runtime).evict(call, "fuzz")
         found = [await self._answered(draw, *call) for call in begun] + [await self._looked(draw, calls, lies)]
-        self.kinds |= {(lie.partition(":")[0], text[:40]) for lie in lies for text, _ in found[:-1]}
+        self.kinds |= {(lie.partition(":")[0], kind) for lie in lies for kind, _ in found[:-1]}
         await self._tidy(calls)
         await self._control(seed)
         return [text for text, is_wrong in found if is_wrong], lies
@@ -145,12 +145,12 @@ class Fleet:
             if heard.status == 503 or result is None:
                 continue
             if result["resultType"] != "input_required":
-                text = heard.text
-                return text, not result.get("isError") and text != f"{name}: yes yes"
+                is_wrong = not result.get("isError") and heard.text != f"{name}: yes yes"
+                return heard.text if is_wrong else _kind(heard), is_wrong
             if (asked := heard.messages) != [f"{name} 2?"]:
                 return f"{name} is asked {asked}", True
             reply = heard
-        return str(heard.message), False
+        return _kind(heard), False
 
     async def _looked(self, draw: Random, calls: list[CallId], lies: list[str]) -> tuple[str, bool]:
         """What pages of the API answered: one for each lie, and another one."""
@@ -188,6 +188,14 @@ class Fleet:
                         return
                     break
             await asyncio.sleep(0.02)
+
+
+def _kind(reply: Reply) -> str:
+    """What a response says, whatever call it is about."""
+    if "error" in reply.message:
+        return f"{reply.status} {reply.code}"
+    reason = reply.result.get("_meta", {}).get("framehold/reason", "")
+    return f"{reply.status} {reply.result['resultType']} {reason}"
 
 
 @asynccontextmanager
