@@ -63,7 +63,7 @@ class Planter:
         )
         try:
             return f"{kind.__name__[1:]}: {kind()}"
-        except (redis.ResponseError, ValueError, RecursionError):
+        except (redis.ResponseError, ValueError, TypeError, RecursionError):
             # An earlier lie stands there.
             return f"{kind.__name__[1:]}: nothing"
 
