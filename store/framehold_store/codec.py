@@ -239,22 +239,34 @@ def _record(flat: Sequence[bytes]) -> Record:
         _read_head(texts),
         texts["owner"],
         texts["inc"],
-        int(texts["epoch"]),
-        int(texts["round"]),
-        int(texts["n"]),
+        _count(texts["epoch"]),
+        _count(texts["round"]),
+        _count(texts["n"]),
         texts["jh"],
-        int(texts["attempts"]),
+        _count(texts["attempts"]),
         seconds(texts["created"]),
         seconds(texts["expires"]),
         {int(field[2:]): _read_answers(field, text) for field, text in texts.items() if field.startswith("a:")},
         {field[2:]: {"i": False, "r": True}[text] for field, text in texts.items() if field.startswith("k:")},
         outcome,
-        int(texts.get("out_round", "0")),
+        _count(texts.get("out_round", "0")),
         texts.get("cause", ""),
         _read_trail(texts),
         texts.get("error", ""),
         texts.get("place", ""),
     )
+
+
+def _count(text: str) -> int:
+    """A stored count.
+
+    Raises:
+        ValueError: it is no number, or no count.
+    """
+    found = int(text)
+    if not 0 <= found <= _LATEST_MS:
+        raise ValueError(f"{text[:20]} is no count")
+    return found
 
 
 def _read_trail(texts: dict[str, str]) -> tuple[Step, ...]:

@@ -8,21 +8,21 @@ from contextlib import contextmanager
 
 
 class Complaints(logging.Handler):
-    """Keeps each line that shows an exception, but for loggers whose names begin with `ignored`."""
+    """Keeps each line that shows an exception, but for those that have one of the words `ignored` in them."""
 
-    def __init__(self, ignored: str) -> None:
+    def __init__(self, ignored: tuple[str, ...]) -> None:
         super().__init__(logging.INFO)
         self._ignored = ignored
         self.said: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        is_ours = not (self._ignored and record.name.startswith(self._ignored))
-        if is_ours and (record.exc_info or "Traceback" in record.getMessage()):
-            self.said.append(f"{record.name}: {self.format(record)[-3000:]}")
+        if record.exc_info or "Traceback" in record.getMessage():
+            text = f"{record.name}: {self.format(record)[-3000:]}"
+            self.said += [] if any(word in text for word in self._ignored) else [text]
 
 
 @contextmanager
-def complaints(ignored: str = "") -> Iterator[Complaints]:
+def complaints(*ignored: str) -> Iterator[Complaints]:
     """All that is logged goes there, and nowhere else: printing it would take most of the time."""
     root, made = logging.getLogger(), Complaints(ignored)
     handlers, disabled = root.handlers, root.manager.disable

@@ -143,7 +143,7 @@ async def fronted() -> AsyncIterator[Front]:
 
     async with strict() as behind, router(behind.address, mint=True, relay=relay, deadline=None) as made:
         # What uvicorn says of its streams is of no interest.
-        with complaints(ignored="uvicorn") as heard:
+        with complaints("uvicorn.error", "h11_impl.py") as heard:
             yield Front(made, relays[0], behind, heard)
 
 

@@ -40,6 +40,10 @@ def _no_time(client: Any, record: str, journal: str) -> None:
     client.hset(record, "expires", "9" * 400)
 
 
+def _no_round(client: Any, record: str, journal: str) -> None:
+    client.hset(record, "round", "-1")
+
+
 def _newer(client: Any, record: str, journal: str) -> None:
     client.hset(record, mapping={"v": "99", "epoch": "3"})
 
@@ -75,6 +79,7 @@ async def test_garbage_under_a_live_frame(redis: RedisServer, spoil: Spoil, capl
     [
         (_no_epoch, -32603, "can't be read"),
         (_no_time, -32603, "is no time"),
+        (_no_round, -32603, "is no count"),
         (_another_type, -32603, "WRONGTYPE"),
         (_newer, -32603, "its format is 99, this release reads 1"),
         (_journal_type, -32603, "WRONGTYPE"),
