@@ -285,15 +285,21 @@ async def test_requests_that_hold_too_much_together_are_refused_and_nothing_is_l
 
 
 async def test_a_node_near_its_limit_takes_no_large_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request is admitted by what it may take, not by what the last reading of the memory was."""
-    async with crowd(memory_limit=4 << 30) as client:
+    """A request is admitted by what it may take, not by what the last reading of the memory was: below the mark from
+    which new calls are refused, some large ones together could still take more than there is."""
+    held = [100 * MIB]
+    monkeypatch.setattr(eviction, "READING_AGE", 0.0)
+    monkeypatch.setattr(memory, "resident", lambda: held[0])
+    async with crowd(memory_limit=200 * MIB, max_body=8 * MIB) as client:
         _, retry = await client.parked()
-        monkeypatch.setattr(eviction, "READING_AGE", 0.0)
-        monkeypatch.setattr(memory, "resident", lambda: (4 << 30) - 100_000)
-        large = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"text": "x" * 200_000}}))
+        held[0] = 178 * MIB
+        large = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"value": ["x" * 10] * 300_000}}))
         refused = await send(client.url, large)
         assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
         assert "FRAMEHOLD_MEMORY_LIMIT" in refused.body.decode()
+        assert (await client.call("echo", arguments={"text": "small"})).text
+        held[0] = 100 * MIB
+        assert (await send(client.url, large)).verdict == (200, "result")
         await client.completes(retry)
 
 
