@@ -22,8 +22,9 @@ from tests.store.server import RedisServer, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart]
 
-MORE = {"+info"}
-"""What the chart's user may beside the rule: routers say how full the store is."""
+MORE = {"+info", "+memory|usage"}
+"""What the chart's user may beside the rule: nodes and routers know how full the store is, and a value that is far too
+large is not read."""
 
 
 @pytest.fixture(scope="module")
