@@ -223,7 +223,7 @@ async def test_a_token_that_is_no_longer_right_is_asked_for_anew(fleet: Stage, s
         # As when the router was started again with another token.
         await screen.page.route("**/cancel", lambda route: route.continue_(headers=_unproved(route.request.headers)))
         await screen.page.get_by_role("dialog").get_by_role("button", name="Cancel the call").click()
-        await screen.page.get_by_role("dialog").get_by_text("the admin token is missing or wrong").wait_for()
+        await screen.page.get_by_role("dialog").get_by_text("the token is missing or wrong").wait_for()
     assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
 
 
