@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -46,21 +46,26 @@ def write(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def weight(data: bytes, limit: int) -> int:
-    """Bytes of memory that the value of a JSON text takes at most. Nothing is parsed. Beyond `limit` the result may be
-    any number above `limit`.
+class Weight(NamedTuple):
+    """Bytes of memory that the value of a JSON text takes at most: for characters, and for lists, objects and items."""
+
+    characters: int
+    structure: int
+
+
+def weight(data: bytes, limit: int) -> Weight:
+    """The weight of a JSON text. Nothing is parsed. Beyond `limit` the structure may be any number above `limit`.
 
     A text of 4 MiB may take 120 MiB as a value: an empty list is two bytes in the text, and 56 in memory."""
-    characters = _text_bytes(data)
-    weighed = characters + _structure_bytes(data)
+    characters, structure = _text_bytes(data), _structure_bytes(data)
     # A NUL is in no UTF-8 text of JSON: how other encodings escape is not known here.
-    if weighed <= limit or b"\0" in data:
-        return weighed
+    if structure <= limit or b"\0" in data:
+        return Weight(characters, structure)
     unescaped = data.replace(_ESCAPED_BACKSLASH, b"").replace(_ESCAPED_QUOTE, b"")
     if (strings := unescaped.count(_QUOTE) // 2 * _ITEM_BYTES) > limit:
-        return strings
+        return Weight(characters, strings)
     # What stands inside of strings is no structure.
-    return characters + _structure_bytes(b"".join(unescaped.split(_QUOTE)[::2]))
+    return Weight(characters, _structure_bytes(b"".join(unescaped.split(_QUOTE)[::2])))
 
 
 def _structure_bytes(text: bytes) -> int:

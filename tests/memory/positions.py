@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from framehold import json_text
+from framehold.http.intake import HEAVIEST
 from tests.wire import Caller
 
 MIB = 1 << 20
@@ -82,7 +83,7 @@ class Attacker:
 
 def heaviest(item: bytes, weight: int) -> bytes:
     """A JSON list of as many of this item as a body may have whose values take `weight` bytes."""
-    each = json_text.weight(item + b",", weight)
+    each = json_text.weight(item + b",", weight).structure
     count = min(weight // each, (BODY - 2000) // (len(item) + 1)) - 100
     return b"[" + b",".join([item] * count) + b"]"
 
@@ -123,7 +124,7 @@ def shape(tool: str, item: bytes, count: int) -> Attack:
 
     async def attack(it: Attacker) -> None:
         request = it.request(
-            "tools/call", {"name": tool, "arguments": {"given": "@"}}, heaviest(item, 5 * BODY - (1 << 17))
+            "tools/call", {"name": tool, "arguments": {"given": "@"}}, heaviest(item, HEAVIEST * BODY - (1 << 16))
         )
         await asyncio.gather(*(it.asks(request, 30) for _ in range(count)))
 

@@ -23,8 +23,9 @@ LIGHT = 1024
 """Bytes of a body up to which its value is not weighed: it takes 72 KiB at most."""
 HEAVY = 1 << 20
 """Bytes that a request holds, from which on it is served one after the other: each may take a tenth of a second."""
-HEAVIEST = 5
-"""How much heavier than the largest body the value of a body may be."""
+HEAVIEST = 2
+"""How much heavier than the largest body the lists, objects and items of a body may be: it takes about a tenth of a
+second to build and to compare them."""
 MAX_LISTEN = 16 * 1024
 """Bytes that a request which subscribes may take, its value included: it stays for as long as its client listens."""
 
@@ -117,11 +118,12 @@ class Held:
         if len(data) <= LIGHT:
             return 0
         limit = MAX_LISTEN if listens else HEAVIEST * largest
-        if (weight := json_text.weight(data, limit)) > limit:
-            what = "a subscription" if listens else f"{HEAVIEST} times FRAMEHOLD_MAX_BODY"
+        weight = json_text.weight(data, limit)
+        if weight.structure > limit or (listens and sum(weight) > limit):
+            what = "a subscription" if listens else f"{HEAVIEST} times FRAMEHOLD_MAX_BODY, beside its texts"
             raise TooLarge(f"its values may take {limit} bytes of memory ({what})")
-        self._intake.charge(self, weight)
-        return weight
+        self._intake.charge(self, sum(weight))
+        return sum(weight)
 
     @property
     def is_heavy(self) -> bool:

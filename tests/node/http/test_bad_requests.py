@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 Change = Callable[[Wire], Wire]
 PARSE, INVALID, PARAMS, MISSING, MISMATCH, VERSIONS = -32700, -32600, -32602, -32601, -32020, -32022
-DEPTH = 100_000
+DEPTH, NESTED = 100_000, 40_000
 
 
 async def refused(client: Edge, cases: dict[str, tuple[Change, int, Any]]) -> None:
@@ -45,7 +45,7 @@ BODIES: dict[str, tuple[Change, int, Any]] = {
     "nested lists": (lambda w: w.saying(b"[" * DEPTH + b"]" * DEPTH), 400, PARSE),
     "nested argument": (lambda w: w.saying(w.body.replace(b'"aye"', b"[" * DEPTH + b"]" * DEPTH)), 400, PARSE),
     "nested objects": (
-        lambda w: w.saying(w.body.replace(b'"aye"', b'{"a":' * DEPTH + b"1" + b"}" * DEPTH)),
+        lambda w: w.saying(w.body.replace(b'"aye"', b'{"a":' * NESTED + b"1" + b"}" * NESTED)),
         400,
         PARSE,
     ),
