@@ -93,7 +93,7 @@ class Table:
     def admit_answers(self, principal: str | None, size: int) -> None:
         """Raise LimitExceeded if the journals of this principal have no room for `size` bytes more; nothing was
         taken."""
-        if self.journals.may_answer(principal, size):
+        if principal is None or self.journals.may_answer(principal, size):
             return
         self.journals.forget_expired(clock.now())
         if not self.journals.may_answer(principal, size):
@@ -102,7 +102,7 @@ class Table:
     def admit_entry(self, principal: str | None, what: str) -> None:
         """Raise LimitExceeded if the journals of this principal have twice as much as they may, so that a call can't
         record `what`."""
-        if not self.journals.may_go_on(principal):
+        if principal is not None and not self.journals.may_go_on(principal):
             raise _no_room(self.journals, principal, f"{what} was not asked or run")
 
     def holders(self, count: int) -> list[tuple[str, int]]:
