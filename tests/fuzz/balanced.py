@@ -21,6 +21,9 @@ from .others import Uvicorn, read_by_router
 from .part import Outcome
 from .strict import NUMBER, Meaning, Strict, strict
 
+_CLOSED = (b"admin", b"metrics", b"dashboard", b"api/v1")
+"""What the targets have in them that the example's HAProxy answers by itself."""
+
 
 class _Server(NamedTuple):
     """A node, as far as a balancer's configuration names one."""
@@ -77,7 +80,7 @@ class Balanced:
 
 def _of_nodes(found: list[Meaning]) -> list[Meaning]:
     """Less what both answer themselves."""
-    return [one for one in found if b"admin" not in unquote_to_bytes(one.target).lower()]
+    return [one for one in found if not any(word in unquote_to_bytes(one.target).lower() for word in _CLOSED)]
 
 
 @asynccontextmanager
