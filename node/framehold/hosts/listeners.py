@@ -20,7 +20,7 @@ from mcp_types import SubscriptionsListenResult
 
 from ..sdk.session import Ctx
 
-METHOD = "subscriptions/listen"
+LISTEN = "subscriptions/listen"
 _SPARE = 16
 """One part in so many of the SDK's places stays free for streams that are about to end."""
 
@@ -66,21 +66,21 @@ class Listeners:
 
 def share_listeners(server: Server[Any]) -> None:
     """Have `server` share the places of its streams. A handler of the author's stays as it is."""
-    entry = server.get_request_handler(METHOD)
+    entry = server.get_request_handler(LISTEN)
     if entry is not None and type(entry.handler) is ListenHandler:
-        server.add_request_handler(METHOD, entry.params_type, Listeners(entry.handler))
+        server.add_request_handler(LISTEN, entry.params_type, Listeners(entry.handler))
 
 
 def end_streams(server: Server[Any]) -> None:
     """End every `subscriptions/listen` stream of this process. Each stream sends the events that it still has, and then
     its end, so that its client listens again on another node."""
-    entry = server.get_request_handler(METHOD)
+    entry = server.get_request_handler(LISTEN)
     if entry is not None and isinstance(entry.handler, Listeners | ListenHandler):
         entry.handler.close()
 
 
 def bus_of(server: Server[Any]) -> Any:
     """The bus whose events the server's streams send; None if the author's handler has none that is known."""
-    entry = server.get_request_handler(METHOD)
+    entry = server.get_request_handler(LISTEN)
     handler = None if entry is None else entry.handler
     return getattr(handler.handler if isinstance(handler, Listeners) else handler, "_bus", None)

@@ -8,11 +8,13 @@ import asyncio
 from starlette.types import Message, Receive, Scope, Send
 
 from ..engine.runtime import Runtime
+from ..hosts.listeners import LISTEN
 from ..sdk.hop import Hop
 from ..sdk.replies import crowded, too_large
 from .intake import Crowded, Held, Intake, TooLarge
 
-_METHOD, _LISTEN = b"mcp-method", b"subscriptions/listen"
+_SUBSCRIBES = (b"mcp-method", LISTEN.encode())
+"""The header of a request that subscribes to events."""
 
 
 class Body:
@@ -86,7 +88,7 @@ class Reception:
             data = await body.whole()
             if data is not None:
                 hop: Hop = scope["framehold"]
-                hop.weight = held.weigh(data, self.limit, (_METHOD, _LISTEN) in scope["headers"])
+                hop.weight = held.weigh(data, self.limit, _SUBSCRIBES in scope["headers"])
             if held.is_heavy:
                 # One after the other, and the loop has a turn for everything else between two of them.
                 async with self._heavy:

@@ -12,8 +12,8 @@ passes, and so does one that is alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Self
 
 from .. import json_text
 
@@ -46,25 +46,12 @@ class Intake:
         self._most, self._room = most, room
         self.held = 0
         """Bytes that all requests hold."""
-        self._receiving: set[Held] = set()
+        self.receiving: set[Held] = set()
+        """The requests whose bodies are not whole."""
 
-    @contextmanager
-    def request(self) -> Iterator[Held]:
-        """Count what one request holds, until its response has ended."""
-        held = Held(self)
-        try:
-            yield held
-        finally:
-            self._release(held)
-
-    def receives(self, held: Held, size: int) -> None:
-        """Charge `size` bytes of a body. Raises Crowded."""
-        self._receiving.add(held)
-        self.charge(held, size)
-
-    def received(self, held: Held) -> None:
-        """The body is whole: its request is not refused any more for the room of another."""
-        self._receiving.discard(held)
+    def request(self) -> Held:
+        """What one request holds: a context, at whose end its response has ended."""
+        return Held(self)
 
     def charge(self, held: Held, size: int) -> None:
         """Charge `size` bytes, and refuse the largest request that is being received until all fit. Raises Crowded if
@@ -72,14 +59,15 @@ class Intake:
         held.size += size
         self.held += size
         while held.size > SMALL and self._is_full(held):
-            largest = max(self._receiving, key=lambda other: other.size, default=held)
+            largest = max(self.receiving, key=lambda other: other.size, default=held)
             if largest.size <= held.size:
                 raise Crowded
-            self._release(largest)
+            self.release(largest)
             largest.refuse()
 
-    def _release(self, held: Held) -> None:
-        self._receiving.discard(held)
+    def release(self, held: Held) -> None:
+        """Charge nothing for a request any more."""
+        self.receiving.discard(held)
         self.held -= held.size
         held.size = 0
 
@@ -99,13 +87,20 @@ class Held:
         self._intake, self._task, self._is_refused = intake, asyncio.current_task(), False
         self.size = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._intake.release(self)
+
     def receives(self, size: int) -> None:
         """A piece of the body came, of `size` bytes. Raises Crowded."""
-        self._intake.receives(self, size)
+        self._intake.receiving.add(self)
+        self._intake.charge(self, size)
 
     def received(self) -> None:
-        """The body is whole."""
-        self._intake.received(self)
+        """The body is whole: its request is not refused any more for the room of another."""
+        self._intake.receiving.discard(self)
 
     def weigh(self, data: bytes, largest: int, listens: bool) -> int:
         """Charge what the value of `data`, a JSON text, takes at most. Returns how many bytes these are; 0 for a light
@@ -119,11 +114,12 @@ class Held:
             return 0
         limit = MAX_LISTEN if listens else HEAVIEST * largest
         weight = json_text.weight(data, limit)
-        if weight.structure > limit or (listens and sum(weight) > limit):
+        total = sum(weight)
+        if weight.structure > limit or (listens and total > limit):
             what = "a subscription" if listens else f"{HEAVIEST} times FRAMEHOLD_MAX_BODY, beside its texts"
             raise TooLarge(f"its values may take {limit} bytes of memory ({what})")
-        self._intake.charge(self, sum(weight))
-        return sum(weight)
+        self._intake.charge(self, total)
+        return total
 
     @property
     def is_heavy(self) -> bool:
