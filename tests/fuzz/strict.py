@@ -19,7 +19,7 @@ _HEAD = re.compile(
     rb"[A-Z]+ (?:/[!-\"$-~]*|\*) HTTP/1\.1\r\n(?P<lines>(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+: ?[\t -~\x80-\xff]*\r\n)*)\r\n"
 )
 _LAX_HEAD = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/[0-9.]+\r\n(?P<lines>(?:[^: \t\r\n]+:[^\r\n]*\r\n)*)\r\n")
-_ABSOLUTE = re.compile(rb"[a-z]+://[^/?#@]+(?P<path>/[^#]*|\?[^#]*|)", re.IGNORECASE)
+_ABSOLUTE = re.compile(rb"[a-z]+://(?:[^/?#@]*@)?[^/?#@]+(?P<path>/[^#]*|\?[^#]*|)", re.IGNORECASE)
 _ONE_CONNECTION = (b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"http2-settings")
 _OWN = frozenset((b"framehold-secret", b"framehold-via", b"framehold-call-id", b"framehold-for"))
 """Internal headers that a router sends itself."""
@@ -36,7 +36,7 @@ class Meaning(NamedTuple):
 
 
 def path_of(target: bytes) -> bytes:
-    """A target without its scheme and authority."""
+    """A target without its scheme and authority, in which a user may be named."""
     found = _ABSOLUTE.fullmatch(target)
     if found is None:
         return target

@@ -30,8 +30,9 @@ RAN: Counter[str] = Counter()
 """How often each effect ran, by its call and its key."""
 TTL = 3.0
 """Seconds for which a lease of these nodes lasts."""
-SOON = 2.0
-"""Seconds within which each request has its reply, and each operation its end: the store's time-out, and one more."""
+SOON = 10.0
+"""Seconds within which each request has its reply, and each operation its end: the store's time-out, and what a machine
+may take that has no processor for this process."""
 HELD = asyncio.Event()
 
 

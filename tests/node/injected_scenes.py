@@ -123,7 +123,7 @@ async def suspected(pair: Pair) -> None:
 
     async def let_go() -> None:
         with contextlib.suppress(AssertionError):
-            await until(lambda: gate.suspects.waiting, "a suspect to wait", SOON / 4)
+            await until(lambda: gate.suspects.waiting, "a suspect to wait", 0.5)
         gate.end_turn(other)
 
     async def die(name: str, asked: Reply) -> None:

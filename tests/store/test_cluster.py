@@ -125,6 +125,10 @@ async def test_one_server_of_the_url_is_enough(lasting: ClusterTrio) -> None:
 
 async def test_closing_cuts_a_reading_of_the_map_off_and_leaves_no_connection(lasting: ClusterTrio) -> None:
     """Whichever step it had come to: nobody else knows of its connection."""
+    with warnings.catch_warnings():
+        # What other tests have left over is not meant.
+        warnings.simplefilter("ignore")
+        gc.collect()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         for turns in range(40):
