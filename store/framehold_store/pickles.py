@@ -18,7 +18,7 @@ import functools
 import io
 import operator
 import pickle
-from types import FunctionType
+from types import FunctionType, GenericAlias, UnionType
 from typing import Any, NoReturn
 
 import cloudpickle
@@ -192,3 +192,11 @@ def made(kind: Any, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> A
     BaseException.__setattr__(error, "args", arguments)
     vars(error).update(attributes)
     return error
+
+
+def is_typing(item: Any) -> bool:
+    """Whether an object is made for annotations: `list[int]`, a union, a type variable, a special form. A protocol is a
+    class, though its metaclass belongs to `typing`."""
+    if issubclass(type(item), type):
+        return False
+    return type(item).__module__ in ("typing", "typing_extensions") or isinstance(item, GenericAlias | UnionType)

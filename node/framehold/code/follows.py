@@ -23,3 +23,6 @@ OF_FIELD = {"_attributes_set", "_qualifiers", "_original_assignment", "_original
 """What a field of a model keeps beside its settings."""
 HOOKS = {"__init_subclass__", "__pydantic_init_subclass__"}
 """Functions of a class that are called when a class is derived from it."""
+REGISTRATION = "__fastmcp__"
+"""The attribute in which FastMCP's decorators leave how a function was registered, its authorization among it. It is
+neither digested nor written: `Registered.about` has what a call needs of it."""

@@ -34,11 +34,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from framehold_store.named import Named, Names
-from framehold_store.pickles import generic_of
+from framehold_store.pickles import generic_of, is_typing
 
 from .authors import Authors, is_importable, module_of
 from .constants import Source
-from .follows import HOOKS, NOISE, OF_ENUM, OF_FIELD
+from .follows import HOOKS, NOISE, OF_ENUM, OF_FIELD, REGISTRATION
 from .forms import Forms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, implementations, is_generic, is_plain
@@ -56,12 +56,11 @@ _BOUND = frozenset(
 _NAME = re.compile(r"Name\(id='(\w+)'")
 _OF_MODULE = frozenset({"__name__", "__package__"})
 """Globals that say which module a function is of. A later release may have renamed it."""
-REGISTRATION = "__fastmcp__"
-"""The attribute in which FastMCP's decorators leave how a function was registered, its authorization among it. It is
-neither digested nor written: `Registered.about` has what a call needs of it."""
 _DERIVED = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
 MAX_PROBLEMS = 3
 """Reasons that are named for one handler."""
+MAX_OBJECTS = 1_000
+"""Objects that a handler may lead to. Those of one that holds its server would keep the event loop for seconds."""
 
 
 class Reach:
@@ -81,19 +80,24 @@ class Reach:
     - `modules` are the author's modules among them
     """
 
-    def __init__(self, handler: Any, authors: Authors, sources: dict[str, Source] | None = None) -> None:
+    def __init__(
+        self,
+        handler: Any,
+        authors: Authors,
+        sources: dict[str, Source] | None = None,
+        sets: frozenset[int] = frozenset(),
+    ) -> None:
         self.live: dict[int, Named] = {}
         self.shared: dict[int, type] = {}
         self.names: dict[int, Named] = {}
         self.globals: dict[int, dict[str, Any]] = {}
         self.slices: dict[int, dict[str, Any]] = {}
         self.spaces: dict[int, dict[str, Any]] = {}
-        self.modules: set[str] = set()
-        self.rebound: set[str] = set()
+        self.modules, self.rebound = set[str](), set[str]()
         self._authors, self._forms = authors, Forms()
         self._put = self._forms.put
-        self._problems: list[str] = []
-        self._seen: dict[int, int] = {}
+        self._problems: dict[str, None] = {}
+        self._seen, self._objects, self._sets = dict[int, int](), 0, sets
         self._alive: list[Any] = []
         self._sources = {} if sources is None else sources
         self._used: dict[CodeType, Used] = {}
@@ -104,7 +108,7 @@ class Reach:
         digests = self._forms.digests()
         self.digest = digests[0]
         self.forms = {name: digests[self._seen[item]] for item, name in self.names.items()}
-        self.problems = tuple(dict.fromkeys(self._problems))[:MAX_PROBLEMS]
+        self.problems = tuple(self._problems)
 
     # ---- the walk
 
@@ -136,9 +140,7 @@ class Reach:
             for part in item:
                 self._visit(part, where)
         elif kind is frozenset or kind is set:
-            self._put(kind.__name__, len(item))
-            for part in sorted(item, key=self._in_set):
-                self._visit(part, where)
+            self._visit_set(item, where)
         elif kind is re.Pattern:
             self._put("pattern", repr(item.pattern), item.flags)
         elif isinstance(item, enum.Enum):
@@ -156,7 +158,7 @@ class Reach:
             self._put("generic")
             for part in generic:
                 self._visit(part, where)
-        elif _is_typing(item):
+        elif is_typing(item):
             origin = typing.get_origin(item)
             self._put("typing", repr(item) if origin is None else getattr(origin, "__qualname__", repr(origin)))
             bounds = (getattr(item, name, None) for name in ("__bound__", "__constraints__", "__supertype__"))
@@ -347,11 +349,21 @@ class Reach:
                         self._put(part.name)
                         self._visit(getattr(item.info, part.name), f"{name!r} of {where}")
 
+    def _visit_set(self, item: Any, where: str) -> None:
+        """Add a set in an order that is equal in every process: by the digests of its items, each of them alone."""
+        if id(item) in self._sets:
+            self._problem(item, where, "which holds itself")
+            return
+        outside, self._sets = self._sets, self._sets | {id(item)}
+        self._put(type(item).__name__, len(item))
+        for part in sorted(item, key=self._in_set):
+            self._visit(part, where)
+        self._sets = outside
+
     def _in_set(self, item: Any) -> str:
-        """The place of an item in the order of a set, equal in every process."""
         if type(item) in _ATOMS:
             return f"{type(item).__name__} {item!r}"
-        return Reach(item, self._authors, self._sources).digest
+        return Reach(item, self._authors, self._sources, self._sets).digest
 
     # ---- names
 
@@ -390,7 +402,7 @@ class Reach:
     def _goes_by_value(self, module: str, name: str, value: Any) -> bool:
         if isinstance(value, FunctionType | type):
             return self._authors.wrote(value) or is_importable(value)
-        if isinstance(value, enum.Enum | BuiltinFunctionType | CachedFunction | logging.Logger) or _is_typing(value):
+        if isinstance(value, enum.Enum | BuiltinFunctionType | CachedFunction | logging.Logger) or is_typing(value):
             return True
         return self._is_constant(module, name, value)
 
@@ -447,6 +459,9 @@ class Reach:
 
     def _visit_object(self, item: Any, where: str) -> None:
         """Add an object that no name leads to: it goes by value if it can be pickled."""
+        self._objects += 1
+        if self._objects > MAX_OBJECTS:
+            raise ValueError(f"{where} leads to more than {MAX_OBJECTS:,} objects; make it a global of a module")
         if isinstance(item, logging.Logger):
             self._put("logger", item.name)
             return
@@ -475,24 +490,9 @@ class Reach:
         for part in reduced:
             self._visit(list(part) if isinstance(part, Iterator) else part, where)
 
-    def _problem(self, item: Any, where: str) -> None:
-        self._put("problem", type(item).__name__)
-        self._problems.append(
-            f"{where} is {_described(item)}, which belongs to this process; make it a global of a module, so that it "
-            "goes by name"
-        )
-
-
-def _is_typing(item: Any) -> bool:
-    """Whether an object is made for annotations: `list[int]`, a union, a type variable, a special form. A protocol is a
-    class, though its metaclass belongs to `typing`."""
-    if issubclass(type(item), type):
-        return False
-    return type(item).__module__ in ("typing", "typing_extensions") or isinstance(
-        item, types.GenericAlias | types.UnionType
-    )
-
-
-def _described(item: Any) -> str:
-    kind = type(item)
-    return f"an object of {kind.__module__}.{kind.__qualname__}"
+    def _problem(self, item: Any, where: str, why: str = "which belongs to this process") -> None:
+        kind = type(item)
+        self._put("problem", kind.__name__)
+        if len(self._problems) < MAX_PROBLEMS:
+            found = f"{where} is an object of {kind.__module__}.{kind.__qualname__}, {why}"
+            self._problems.setdefault(f"{found}; make it a global of a module, so that it goes by name")

@@ -23,7 +23,8 @@ from framehold_store.named import Named
 from framehold_store.pickles import generic_of
 
 from . import loading
-from .reach import REGISTRATION, Reach
+from .follows import REGISTRATION
+from .reach import Reach
 
 _CHEAP = frozenset(
     {str, int, bytes, bool, float, tuple, list, dict, set, frozenset, type(None), CodeType, FunctionType}

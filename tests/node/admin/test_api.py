@@ -17,6 +17,7 @@ import framehold
 from framehold.admin import lease_list
 from framehold.config import Settings
 from framehold_core.ids import CallId
+from framehold_router.guard import guesses
 from framehold_router.models.calls import LeasesView
 from tests.node.nodes import KEY, node, served
 from tests.node.operating import PROOF, SHOWN, TOKEN, Operator, call_of, marked, noted, pair, unmarked
@@ -29,6 +30,12 @@ pytestmark = pytest.mark.anyio
 READS = ("leases", "calls", "profile")
 ACTIONS = ("drain", "undrain", "kill", "cancel", "evict", "pause", "resume")
 PATHS = [("GET", path) for path in (*READS, "node")] + [("POST", path) for path in ACTIONS]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers to wrong tokens wait for a moment only: `router/test_guard.py` is about that."""
+    monkeypatch.setattr(guesses, "MAX_DELAY", 0.0)
 
 
 @pytest.fixture(scope="module")

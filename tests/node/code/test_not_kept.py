@@ -28,6 +28,18 @@ NOT_KEPT = {
         "helper = made()\ndef handler(): return helper()",
         "'numbers' in the closure of server.made.<locals>.<lambda> is an object of builtins.generator",
     ),
+    "a tree of live objects": (
+        "class Leaf:\n    def __init__(self, at): self.at = at\n"
+        "def made():\n    tree = [Leaf(at) for at in range(100_000)]\n    return lambda: tree\nhandler = made()",
+        "its code can't be read (ValueError: 'tree' in the closure of server.made.<locals>.<lambda> leads to more than "
+        "1,000 objects",
+    ),
+    "a set of live objects that hold it": (
+        "class Peer:\n    def __init__(self, peers): self.peers = peers\n"
+        "def made():\n    peers = set()\n    peers.update(Peer(peers) for _ in range(50))\n    return lambda: peers\n"
+        "handler = made()",
+        "'peers' in the closure of server.made.<locals>.<lambda> is an object of builtins.set, which holds itself",
+    ),
     "an object whose class does not let itself be read": (
         "class Odd:\n    def __reduce_ex__(self, protocol): raise RuntimeError('no')\n"
         "def made():\n    odd = Odd()\n    return lambda: odd\nhandler = made()",
