@@ -68,10 +68,10 @@ def ready(settings: RouterSettings) -> RouterSettings:
     Raises:
         ConfigError: there are no keys, or there is no store that processes can share.
     """
-    if not settings.keys:
+    if not settings.known_keys():
         raise ConfigError(
-            "FRAMEHOLD_KEYS is missing: nodes believe only a router that has the fleet's keys; nothing was started; "
-            "make one with: export FRAMEHOLD_KEYS=$(framehold keys new)"
+            "FRAMEHOLD_ROUTER_KEYS is missing: nodes believe only a router that has keys derived from the fleet's; "
+            "nothing was started; where FRAMEHOLD_KEYS is, print them with: framehold keys router"
         )
     if settings.store().scheme in ("memory", "embedded"):
         raise ConfigError(
@@ -91,7 +91,7 @@ async def running(
     Raises:
         ConfigError: it can't be built from these settings.
     """
-    trust = Trust(ready(settings).secrets())
+    trust = Trust(ready(settings).known_keys())
     async with AsyncExitStack() as stack:
         departures = Departures()
         store, membership, node_client = await _open_membership(stack, settings, trust, departures)

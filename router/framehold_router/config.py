@@ -22,6 +22,8 @@ from framehold_core.errors import ConfigError
 from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.config import StoreConfig
 
+from .router_keys import RouterKey
+
 KEY_BYTES = 32
 """The least length of a key, in bytes."""
 TOKEN_CHARACTERS = 16
@@ -159,6 +161,9 @@ class FleetSettings(AdminSettings):
 class RouterSettings(FleetSettings):
     """The settings of a router."""
 
+    router_keys: Listed = ()
+    """What a router needs of the fleet's keys, as `framehold keys router` prints it. It takes the place of
+    FRAMEHOLD_KEYS, with which a router could open tokens and stored values."""
     connect_timeout: float = Field(1.0, gt=0, le=60)
     """Seconds after which connecting to a node fails, and the next node is tried."""
     upstream_timeout: float = Field(30.0, gt=0)
@@ -184,6 +189,24 @@ class RouterSettings(FleetSettings):
     trace_url: str = ""
     """The address of a trace, with `{trace_id}` for its id, to which the dashboard links each ended call; none if
     empty."""
+
+    @field_validator("router_keys", mode="before")
+    @classmethod
+    def _split_again(cls, value: Any) -> Any:
+        return listed(value)
+
+    @field_validator("router_keys")
+    @classmethod
+    def _derived(cls, value: tuple[str, ...], found: ValidationInfo) -> tuple[str, ...]:
+        for text in value:
+            RouterKey.parse(text)
+        if value and found.data.get("keys"):
+            raise ValueError("FRAMEHOLD_KEYS is set too, and a router must not have it; unset FRAMEHOLD_KEYS")
+        return value
+
+    def known_keys(self) -> tuple[bytes | RouterKey, ...]:
+        """What this router has of the fleet's keys; the first proves, all are believed."""
+        return tuple(map(RouterKey.parse, self.router_keys)) or self.secrets()
 
     @field_validator("trace_url")
     @classmethod

@@ -145,7 +145,8 @@ def router(
     store: Annotated[str | None, typer.Option(help="Redis URL of the fleet (FRAMEHOLD_STORE_URL).")] = None,
     log_level: LogLevel = None,
 ) -> None:
-    """Steer each call to the node that holds it, at http://HOST:PORT/mcp. Needs FRAMEHOLD_KEYS and a store."""
+    """Steer each call to the node that holds it, at http://HOST:PORT/mcp. Needs FRAMEHOLD_ROUTER_KEYS, or
+    FRAMEHOLD_KEYS, and a store."""
     from framehold_router.config import RouterSettings
     from framehold_router.config import load as load_settings
 
@@ -180,18 +181,42 @@ def keys_new() -> None:
     print(secrets.token_hex(32))
 
 
+@keys.command("router")
+def keys_router() -> None:
+    """Print what routers need of FRAMEHOLD_KEYS, for their FRAMEHOLD_ROUTER_KEYS. It opens no token and no stored
+    value."""
+    from framehold_router.router_keys import text_of
+
+    print(text_of(_all_keys("those of routers are derived from them")))
+
+
+@keys.command("plane")
+def keys_plane() -> None:
+    """Print the key by which HAProxy proves its requests, for its FRAMEHOLD_SECRET: derived from the first of
+    FRAMEHOLD_KEYS. It is never sent."""
+    from framehold_router.fleet import plane
+    from framehold_router.router_keys import RouterKey
+
+    print(plane.shown(plane.key_of(RouterKey.of(_all_keys("that of load balancers is derived from them")[0]).wire)))
+
+
 @keys.command("secret")
 def keys_secret() -> None:
     """Print the fleet's secret, which a load balancer of your own needs to name calls: derived from the first of
     FRAMEHOLD_KEYS."""
     from framehold_router.fleet.trust import Trust
 
+    print(Trust(_all_keys("the fleet's secret is derived from them")).header[1].decode())
+
+
+def _all_keys(why: str) -> tuple[bytes, ...]:
+    """FRAMEHOLD_KEYS as bytes; at least one."""
     from .. import config
 
     settings = config.load()
     if not settings.keys:
-        raise ConfigError(_NO_KEYS.format(why="the fleet's secret is derived from them"))
-    print(Trust(settings.secrets()).header[1].decode())
+        raise ConfigError(_NO_KEYS.format(why=why))
+    return settings.secrets()
 
 
 @app.command(hidden=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import SecretStr
 
-from framehold_store.seal import derive
+from ..router_keys import RouterKey
 
 PREFIX = b"framehold-"
 SECRET = b"framehold-secret"
@@ -43,13 +43,15 @@ Header = tuple[bytes, bytes]
 
 
 class Trust:
-    """The secrets of the fleet, derived from its keys. The secret of the first key is sent; the secret of any key is
-    believed, so that keys can be rotated."""
+    """The secrets of the fleet, derived from its keys, or what routers have of them. The secret of the first key is
+    sent; the secret of any key is believed, so that keys can be rotated."""
 
-    def __init__(self, keys: Sequence[bytes]) -> None:
-        self._secrets = tuple(derive(key, "framehold fleet secret 1", 32).hex().encode() for key in keys)
-        self._lease_keys = tuple(derive(key, "framehold node lease 1", 32) for key in keys)
-        self._salt = self._lease_keys[0] if keys else os.urandom(32)
+    def __init__(self, keys: Sequence[bytes | RouterKey]) -> None:
+        derived = [RouterKey.of(key) if isinstance(key, bytes) else key for key in keys]
+        self._secrets = tuple(key.wire.hex().encode() for key in derived)
+        self._lease_keys = tuple(key.lease for key in derived)
+        self._naming = derived[0].naming if derived else b""
+        self._salt = self._naming or os.urandom(32)
 
     @property
     def header(self) -> Header:
@@ -89,8 +91,7 @@ class Trust:
         nobody can find the token from it. Empty without a token."""
         if token is None:
             return ""
-        key = self._lease_keys[0] if self._lease_keys else b""
-        return hmac.new(key, b"admin token " + token.get_secret_value().encode(), "sha256").hexdigest()[:8]
+        return hmac.new(self._naming, b"admin token " + token.get_secret_value().encode(), "sha256").hexdigest()[:8]
 
     def principal(self, name: str) -> str:
         """A name for a user, for operators: the same on all nodes of the fleet, and nobody without its keys can find

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import httpx2
 import pytest
 
 from framehold.cli.local.up import Signals
+from framehold_router.router_keys import text_of
 from tests.cli.processes import Up, up
 from tests.processes import ROOT, RUN, alive, descendants, finished, stat, until
 from tests.store.server import RedisServer
@@ -183,7 +185,7 @@ async def test_the_admin_token_is_needed_and_found(fleet: Up, tmp_path: Path) ->
 async def test_no_secret_is_on_a_command_line_or_shown(fleet: Up) -> None:
     """Children get the keys and the admin token in their environment. Only the table shows the token."""
     _, pid = fleet.node("node-1")
-    result = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
+    result = environ(pid)
     for name in ("FRAMEHOLD_KEYS", "FRAMEHOLD_ADMIN_TOKEN"):
         assert len(result[name]) >= 32
         assert fleet.said.count(result[name]) == (3 if name == "FRAMEHOLD_ADMIN_TOKEN" else 0)
@@ -192,13 +194,40 @@ async def test_no_secret_is_on_a_command_line_or_shown(fleet: Up) -> None:
                 assert result[name].encode() not in Path(f"/proc/{one}/cmdline").read_bytes()
 
 
+async def test_its_router_has_no_key_that_opens_anything(fleet: Up) -> None:
+    """Whoever reads its memory finds what is derived for routers alone. A node's has the keys."""
+    node = fleet.node("node-1")[1]
+    (router,) = (pid for pid in filter(alive, fleet.seen) if b"\0router\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    key, derived = (environ(node)[f"FRAMEHOLD_{name}"] for name in ("KEYS", "ROUTER_KEYS"))
+    assert derived == text_of([key.encode()])
+    assert holds(node, key) and holds(router, derived) and not holds(router, key)
+
+
+def environ(pid: int) -> dict[str, str]:
+    """The variables that a process was started with."""
+    return dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
+
+
+def holds(pid: int, secret: str) -> bool:
+    """Whether the memory that a process can write to has a secret."""
+    with Path(f"/proc/{pid}/maps").open() as maps, Path(f"/proc/{pid}/mem").open("rb") as memory:
+        for line in maps:
+            bounds, rights, *_ = line.split()
+            start, end = (int(bound, 16) for bound in bounds.split("-"))
+            if rights.startswith("rw"):
+                memory.seek(start)
+                with contextlib.suppress(OSError):
+                    if secret.encode() in memory.read(end - start):
+                        return True
+    return False
+
+
 async def test_each_node_has_a_hash_seed_of_its_own(fleet: Up) -> None:
     """Two nodes go through a set of texts in different orders, in each run: a handler that depends on this diverges
     when another node carries its call on."""
     seeds = []
     for name in ("node-1", "node-2"):
-        environ = Path(f"/proc/{fleet.node(name)[1]}/environ").read_text().split("\0")
-        seeds += [line.removeprefix("PYTHONHASHSEED=") for line in environ if line.startswith("PYTHONHASHSEED=")]
+        seeds.append(environ(fleet.node(name)[1])["PYTHONHASHSEED"])
     code = "print(*{'Ada', 'Bob', 'Cyd', 'Dan'})"
     orders = {finished([sys.executable, "-c", code], PYTHONHASHSEED=seed).stdout for seed in seeds}
     assert len(seeds) == len(orders) == 2

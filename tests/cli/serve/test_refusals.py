@@ -213,7 +213,11 @@ async def test_a_store_that_does_not_answer() -> None:
 def test_a_router_needs_keys_and_a_store() -> None:
     """Each missing setting gives one line."""
     result = framehold("router", "--store", "redis://127.0.0.1:1")
-    assert result.returncode == 2 and "FRAMEHOLD_KEYS is missing" in result.stderr and result.stderr.count("\n") == 1
+    assert (
+        result.returncode == 2
+        and "FRAMEHOLD_ROUTER_KEYS is missing" in result.stderr
+        and result.stderr.count("\n") == 1
+    )
     stores: tuple[dict[str, Any], ...] = ({}, {"FRAMEHOLD_STORE_URL": "embedded://"})
     for store in stores:
         result = framehold("router", FRAMEHOLD_KEYS="k" * 32, **store)

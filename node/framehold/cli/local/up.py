@@ -26,6 +26,7 @@ from typing import Any
 from framehold_core.errors import ConfigError
 from framehold_router.models.choices import State
 from framehold_router.models.nodes import OverviewView
+from framehold_router.router_keys import text_of
 
 from ... import config
 from ...engine import memory
@@ -49,7 +50,7 @@ _BANNER = re.compile(r"framehold (node|router)\b.* serves ")
 _QUIET = "warning"
 _LAST_LOOK = 1.0
 """Seconds for the router to say how many calls are open, when all is to end."""
-ADMIN_TOKEN, KEYS = "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_KEYS"
+ADMIN_TOKEN, KEYS, ROUTER_KEYS = "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_KEYS", "FRAMEHOLD_ROUTER_KEYS"
 PLAYGROUND, MEMORY_LIMIT = "FRAMEHOLD_PLAYGROUND", "FRAMEHOLD_MEMORY_LIMIT"
 
 
@@ -159,7 +160,8 @@ def _environment(settings: config.Settings, nodes: int) -> dict[str, str]:
     nodes share the memory that one node alone would take."""
     memory_limit = memory.allowed(None)
     share = {} if settings.memory_limit or memory_limit is None else {MEMORY_LIMIT: str(memory_limit // nodes)}
-    usual = {KEYS: secrets.token_hex(32)} if not settings.keys else {}
+    fresh = secrets.token_hex(32)
+    usual = {} if settings.keys else {KEYS: fresh}
     level = {} if "log_level" in settings.model_fields_set else {"FRAMEHOLD_LOG_LEVEL": _QUIET}
     token = {ADMIN_TOKEN: secrets.token_hex(16)} if settings.admin_token is None else {}
     # The nodes may be killed from the page: the supervisor starts them again.
@@ -168,6 +170,7 @@ def _environment(settings: config.Settings, nodes: int) -> dict[str, str]:
     return {
         "FRAMEHOLD_ROUTE_HEADERS": "true",
         PLAYGROUND: playground,
+        ROUTER_KEYS: text_of(settings.secrets() or (fresh.encode(),)),
         # One port for all of a process: nodes and the router would all want the same admin port.
         "FRAMEHOLD_ADMIN_PORT": "0",
         "PYTHONUNBUFFERED": "1",
@@ -304,7 +307,8 @@ class Fleet:
         return self._spec(name, command, own, address, self.found.fate.death())
 
     def _router(self, port: int) -> Spec:
-        return self._spec("router", ("router", "--host", ports.HOST, "--port", str(port)), {}, self.url, "")
+        command = ("router", "--host", ports.HOST, "--port", str(port))
+        return self._spec("router", command, {KEYS: ""}, self.url, "")
 
     def _spec(self, name: str, command: tuple[str, ...], own: dict[str, str], address: str, loss: str) -> Spec:
         return Spec(
