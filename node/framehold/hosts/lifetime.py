@@ -123,11 +123,14 @@ class Lifetime:
             if keeper is not None and keeper is not asyncio.current_task():
                 keeper.cancel()
                 await asyncio.wait((keeper,))
-            await self._runtime.close()
-            await tracing.flush()
-            unawaited.end()
-            release(asyncio.get_running_loop())
-            self.is_open = False
+            try:
+                await self._runtime.close()
+                await tracing.flush()
+            finally:
+                # The end of the event loop may cancel this.
+                unawaited.end()
+                release(asyncio.get_running_loop())
+                self.is_open = False
         self._give_name_back()
 
     def _is_kept(self) -> bool:

@@ -150,10 +150,12 @@ async def theatre(injector: Injector, redis: RedisServer, tmp_path: Path, quiet:
         loop = asyncio.get_running_loop()
         usual = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: built.strays.append(context))
+        of_python = vars(warnings)["_warn_unawaited_coroutine"]
         await built.open()
         yield built
         await built.close()
         loop.set_exception_handler(usual)
+        assert vars(warnings)["_warn_unawaited_coroutine"] is of_python, "a node whose end failed has left it replaced"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
