@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from framehold_core.errors import ConfigError
 
-from .base import Clock, Done, Store
+from .base import Done, Store
 from .config import StoreConfig
 
-__all__ = ["Clock", "Done", "Store", "StoreConfig", "open_store"]
+__all__ = ["Done", "Store", "StoreConfig", "open_store"]
 
 
-def open_store(config: StoreConfig, clock: Clock) -> Store:
-    """Build the store that `config` names; it is not opened yet. `clock` gives seconds and never goes back. Only the
-    store in memory uses it: the other stores use the clock of Redis.
+def open_store(config: StoreConfig, clock: Callable[[], float]) -> Store:
+    """Build the store that `config` names; it is not opened yet. `clock` gives seconds since 1970 and never
+    goes back. Only the store in memory uses it: the other stores use the clock of Redis.
 
     Raises:
         ConfigError: the URL can't be used, or names a store that is not installed.

@@ -20,9 +20,6 @@ from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import RecordState, Reply, Request
 
-Clock = Callable[[], float]
-"""Gives seconds. A store in memory stamps `created` and `expires` of its records with this clock."""
-
 Done = Callable[[Reply | StoreUnavailable], None]
 """Receives the reply to a request, or the error. It must not raise. If it raises all the same, the exception is logged
 and other requests go on."""
@@ -89,6 +86,7 @@ class Store(Protocol):
     - paused tools: `tools`, `pause`, `resume`, `died`, `cleared`
     - the code of handlers: `keep_code`, `code`
     - messages between nodes: `publish`, `subscribe`
+    - its clock: `time`
     - what operators see: `append_events`, `events`, `keep_sample`, `samples`, `memory`
     """
 
@@ -285,6 +283,13 @@ class Store(Protocol):
 
         Raises:
             StoreUnavailable: no answer came in time, or somebody else has written there.
+        """
+
+    async def time(self) -> float:
+        """The store's clock, in seconds since 1970: that of the server that has the list of nodes.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
         """
 
     async def memory(self) -> MemoryUse | None:

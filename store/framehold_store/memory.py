@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import heapq
 import logging
-import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from itertools import islice
@@ -23,7 +22,7 @@ from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Record, RecordState, Reply, Request, Stored
 
-from .base import MAX_EVENT_AGE, MAX_EVENTS, POLL, Clock, Done, MemoryUse, ScanStep, StoredEvent, Summary
+from .base import MAX_EVENT_AGE, MAX_EVENTS, POLL, Done, MemoryUse, ScanStep, StoredEvent, Summary
 from .feed import Feed
 
 _log = logging.getLogger(__name__)
@@ -37,10 +36,10 @@ _EXPIRED_PER_REQUEST = 32
 
 
 class MemoryStore:
-    """A `Store` in this process. `clock` gives seconds and never goes back; `poll` is the pause of the change feed in
-    seconds."""
+    """A `Store` in this process. `clock` gives seconds since 1970 and never goes back; `poll` is the pause of the
+    change feed in seconds."""
 
-    def __init__(self, clock: Clock, *, max_tombstones: int = MAX_TOMBSTONES, poll: float = POLL) -> None:
+    def __init__(self, clock: Callable[[], float], *, max_tombstones: int = MAX_TOMBSTONES, poll: float = POLL) -> None:
         self._clock = clock
         self._max_tombstones = max_tombstones
         self._calls: dict[CallId, Stored] = {}
@@ -188,7 +187,7 @@ class MemoryStore:
         known = self._pauses.get(tool)
         if known is not None or not pauses.is_poison(deaths, limit):
             return known, False
-        pause = self._pauses[tool] = Pause(tool, time.time(), pauses.FRAMEHOLD, why)
+        pause = self._pauses[tool] = Pause(tool, self._clock(), pauses.FRAMEHOLD, why)
         return pause, True
 
     async def keep_code(self, digest: str, code: bytes, ttl: float) -> None:
@@ -235,6 +234,9 @@ class MemoryStore:
         now = self._clock()
         found = (self._samples.get((step, slot)) for slot in slots)
         return tuple(None if kept is None or kept[0] <= now else kept[1] for kept in found)
+
+    async def time(self) -> float:
+        return self._clock()
 
     async def memory(self) -> MemoryUse | None:
         return None

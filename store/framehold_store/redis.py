@@ -252,6 +252,12 @@ class RedisStore:
     async def samples(self, step: int, slots: Sequence[int]) -> tuple[bytes | None, ...]:
         return await self._samples.read(step, slots)
 
+    async def time(self) -> float:
+        raw = await self._command(self._keys.nodes, "TIME")
+        if isinstance(raw, ResponseError):
+            raise refused(f"the store refused to tell its time ({raw}); look at its log, and at its user's rights", raw)
+        return int(raw[0]) + int(raw[1]) / 1e6
+
     async def memory(self) -> MemoryUse | None:
         return await memory(self._servers)
 

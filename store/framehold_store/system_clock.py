@@ -9,11 +9,23 @@ from functools import partial
 
 from framehold_core.clock import Clock
 
+from .base import Store
+
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
 now: Callable[[], float] = time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)
 """Seconds since the machine started, on a clock that never goes back. Unlike `time.monotonic` it does not stop while
 the machine is suspended (docs/protocol.md, rule 6)."""
+
+
+async def measure(clock: Clock, store: Store) -> None:
+    """Measure the clock of a store.
+
+    Raises:
+        StoreUnavailable: no answer came in time; the last measure stays.
+    """
+    sent = clock.now()
+    clock.measured(await store.time(), sent, clock.now())
 
 
 def system_clock() -> Clock:

@@ -2,11 +2,13 @@
 nothing. The expected verdicts stand here in words, so that core's `record` and the Lua can't drift together."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
+from framehold_core.clock import Clock
 from framehold_core.ids import Boot, Incarnation
 from framehold_core.requests import (
     Answered,
@@ -28,6 +30,7 @@ from framehold_core.requests import (
     Verify,
 )
 from framehold_store import Store
+from framehold_store.system_clock import measure
 from tests.store.calls import E0, E1, E2, E3, PLAIN, RAISED, Story, answers, batch, fence
 
 pytestmark = pytest.mark.anyio
@@ -563,6 +566,15 @@ async def test_every_write_gives_the_record_new_time(store: Store, name: str) ->
     while (await store.run(probe.read)).verdict is OK:
         pass
     assert await stored(store, story) == (record, journal)
+
+
+async def test_the_store_tells_its_time(store: Store) -> None:
+    """In seconds since 1970, and to less than a millisecond: its server runs on this machine."""
+    clock = Clock(time.monotonic, lambda: 0.0, bytes)
+    await measure(clock, store)
+    assert clock.time() == pytest.approx(time.time(), abs=5.0)
+    first, second = await store.time(), await store.time()
+    assert first < second < first + 5.0
 
 
 async def test_requests_are_counted_by_script(store: Store) -> None:
