@@ -30,9 +30,10 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
+
+from framehold_store.system_clock import now
 
 _PRELOADED = ("framehold.http.app", "framehold_router.app", "framehold.cli.commands", "uvicorn", "uvloop", "mcp.client")
 _KNOW_THE_START = ("framehold.version", "framehold.engine.runtime")
@@ -178,7 +179,7 @@ def _become(cwd: str, env: dict[str, str], handed: list[int], base: list[str]) -
     sys.path[:] = [cwd, *own, *base]
     importlib.invalidate_caches()
     for name in _KNOW_THE_START:
-        sys.modules[name].STARTED = time.time()  # type: ignore[attr-defined]  # a constant of these modules
+        sys.modules[name].STARTED = now()  # type: ignore[attr-defined]  # a constant of these modules
     # As `python -m` opens them.
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), line_buffering=os.isatty(1))

@@ -42,6 +42,10 @@ class Clock:
         object was made, so that a wall clock that is set meanwhile moves no time."""
         return self.now() + self._ahead
 
+    def at(self, moment: float) -> float:
+        """A moment of `now` as seconds since 1970 on the store's clock, by the present measure."""
+        return moment + self._ahead
+
     @property
     def offset(self) -> float:
         """Seconds that the machine's wall clock lacks to `time` at present; negative if it is fast."""

@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 
+from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
 from framehold_router.fleet.trust import Trust
+from framehold_router.fleet.wrong_clock import WrongClock
 from framehold_store import open_store
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
+from framehold_store.system_clock import system_clock
 from framehold_store.values import Values
 
-from . import clock
 from .code.keeper import Keeper, NoKeeper
 from .config import Settings
 from .doors.door import Door
@@ -44,13 +45,18 @@ from .telemetry.tool_labels import ToolLabels
 
 
 def build(
-    settings: Settings, token_ttl: float, store: Store | None = None, keeper: CodeKeeper | None = None
+    settings: Settings,
+    token_ttl: float,
+    clock: Clock | None = None,
+    store: Store | None = None,
+    keeper: CodeKeeper | None = None,
 ) -> Runtime:
     """Build a runtime. It is not yet opened.
 
     Args:
         settings: the node's settings.
         token_ttl: seconds for which a token is valid, from the server's request-state policy.
+        clock: the clock of the runtime; None for one over the clocks of this machine.
         store: a store that several runtimes of this process share, made with the same keys; None to open the store that
             the settings name.
         keeper: keeps the code of handlers; None to keep it as the settings say.
@@ -64,35 +70,36 @@ def build(
             "started; make one with: framehold keys new"
         )
     chosen = settings.model_copy(update={"token_ttl": token_ttl})
+    clock = clock or system_clock()
     if store is None:
-        store = open_store(settings.store(), clock.now)
-    return assemble(chosen, store, settings.store_url is not None, keeper)
+        store = open_store(settings.store(), clock.time)
+    return assemble(chosen, store, settings.store_url is not None, clock, keeper)
 
 
-def assemble(settings: Settings, store: Store, is_shared: bool, keeper: CodeKeeper | None = None) -> Runtime:
+def assemble(
+    settings: Settings, store: Store, is_shared: bool, clock: Clock, keeper: CodeKeeper | None = None
+) -> Runtime:
     """Build a runtime over `store`. `is_shared` says whether other nodes use that store: then this node needs a lease.
-    `keeper` is as for `build`."""
+    `clock` and `keeper` are as for `build`."""
     counts: Counter[str] = Counter()
-    shared = Shared(Table(settings), Tasks(counts), counts, Observers(), EventQueue())
-    peers = Peers(settings.node_id, Trust(settings.secrets()), store if is_shared else None)
-    after_renewal: list[Callable[[], None]] = []
+    shared = Shared(Table(settings, clock), Tasks(counts), counts, Observers(), EventQueue(), clock)
+    peers = Peers(settings.node_id, Trust(settings.secrets()), store if is_shared else None, clock)
+    after_renewal: list[Callable[[], None]] = [WrongClock(clock).look] if is_shared else []
     hooks = Hooks(
-        load=lambda lease, address: load_of(shared.table, peers.trust, lease, address).dump(),
+        load=lambda lease, address: load_of(shared.table, peers.trust, lease, address, clock).dump(),
         on_beat=shared.observers.beat,
         on_renewed=lambda: run_all(after_renewal),
     )
-    heartbeat: Heartbeat | Alone = Alone(settings.node_id)
+    heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
     if is_shared:
-        heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl, hooks)
+        heartbeat = Heartbeat(store, clock, settings.node_id, settings.advertise_url, settings.lease_ttl, hooks)
     drain, rechecks = Drain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
-    payloads, room = _payloads(settings), StoreRoom(store, shared.tasks, is_shared)
+    payloads, room = _payloads(settings, clock), StoreRoom(store, shared.tasks, is_shared)
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after), shared.table, room)
     shared.observers.add(door.habits)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
-    keeper = keeper or _keeper(settings, store, payloads.sealer, is_shared)
+    keeper = keeper or (_keeper(settings, store, payloads.sealer, clock) if is_shared else NoKeeper())
     records = CallRecords(settings, shared, payloads, ways, keeper)
-    performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
-    orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(
         Parts(
             settings=settings,
@@ -101,25 +108,25 @@ def assemble(settings: Settings, store: Store, is_shared: bool, keeper: CodeKeep
             peers=peers,
             shared=shared,
             records=records,
-            performer=performer,
-            eviction=eviction,
+            performer=Performer(settings, shared, records),
+            eviction=Eviction(settings, shared),
             drain=drain,
             door=door,
-            orphan_scan=orphan_scan,
+            orphan_scan=OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round),
             rechecks=rechecks,
             after_renewal=after_renewal,
         )
     )
 
 
-def _keeper(settings: Settings, store: Store, sealer: Sealer, is_shared: bool) -> CodeKeeper:
-    if is_shared and settings.keeps_code:
+def _keeper(settings: Settings, store: Store, sealer: Sealer, clock: Clock) -> CodeKeeper:
+    if settings.keeps_code:
         return Keeper(store, sealer, settings.max_code, clock.now)
     return NoKeeper()
 
 
-def _payloads(settings: Settings) -> Payloads:
-    sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
+def _payloads(settings: Settings, clock: Clock) -> Payloads:
+    sealer = Sealer(settings.secrets() or (clock.fresh(32),), settings.namespace)
     return Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from importlib import metadata
 
+from framehold_store.system_clock import now
+
 VERSION = metadata.version("framehold")
-STARTED = time.time()
-"""Seconds since 1970."""
+STARTED = now()
+"""Seconds on the machine's monotonic clock."""

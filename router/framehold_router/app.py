@@ -13,9 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from ipaddress import IPv6Address, ip_address
@@ -23,8 +22,12 @@ from ipaddress import IPv6Address, ip_address
 from aiohttp import web
 from pydantic import SecretStr
 
+from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
+from framehold_core.ids import NodeId
+from framehold_core.lease import NodeRecord
 from framehold_store import Store, open_store
+from framehold_store.system_clock import system_clock
 
 from .api.access import CLOSED, Access
 from .api.sources import Sources
@@ -36,10 +39,11 @@ from .collect.tool_survey import ToolSurvey
 from .config import RouterSettings
 from .fleet.departures import Departures
 from .fleet.event_writer import EventWriter
-from .fleet.membership import Fleet, Membership
+from .fleet.membership import Fleet, Member, Membership
 from .fleet.store_health import StoreHealth
 from .fleet.trust import Trust
 from .fleet.unheard import UnheardNodes
+from .fleet.wrong_clock import WrongClock
 from .guard.guesses import Guesses
 from .http.server import Front, serve
 from .http.upstream import Upstream
@@ -91,19 +95,18 @@ async def running(
     Raises:
         ConfigError: it can't be built from these settings.
     """
-    trust = Trust(ready(settings).known_keys())
+    trust, clock = Trust(ready(settings).known_keys()), system_clock()
     async with AsyncExitStack() as stack:
-        departures = Departures()
-        store, membership, node_client = await _open_membership(stack, settings, trust, departures)
+        departures = Departures(clock.time)
+        store, membership, node_client = await _open_membership(stack, settings, trust, departures, clock)
 
         def fleet() -> Fleet:
             return membership.fleet
 
-        upstream = _upstream(stack, settings)
         survey, tools = _surveys(stack, fleet, node_client)
         log, writer = _event_log(stack, store, fleet, departures)
-        placer = Placer(fleet, time.monotonic)
-        counted = counting(membership, departures, survey.nodes, counts := Counter[str]())
+        placer = Placer(fleet, clock.now)
+        counted = counting(membership, departures, survey.nodes, counts := Counter[str](), clock)
         metrics = await stack.enter_async_context(counted) if settings.metrics else None
         health = StoreHealth(store, lambda: membership.stale, lambda: writer.trouble)
         sources = Sources(
@@ -111,16 +114,17 @@ async def running(
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
-            history=_history(stack, store, survey, tools) if settings.history else None,
+            history=_history(stack, store, survey, tools, clock) if settings.history else None,
             report=settings.tradeoff_report,
             credential=trust.credential(settings.admin_token),
             trace_url=settings.trace_url,
             playground=settings.playground,
             max_attempts=settings.max_attempts,
+            clock=clock.time,
         )
         shown = pages(sources, _guard(settings, sources, admin or listening, counts), page(metrics, health))
         place = await _serve_on_socket(stack, shown, settings.max_head)
-        relay = _relay(metrics, placer, upstream, trust, settings, place)
+        relay = _relay(metrics, placer, _upstream(stack, settings), trust, settings, place)
         front = await _serve_ports(stack, relay, settings, listening, admin)
         try:
             yield front
@@ -158,17 +162,23 @@ def is_exposed(listening: socket.socket) -> bool:
 
 
 async def _open_membership(
-    stack: AsyncExitStack, settings: RouterSettings, trust: Trust, departures: Departures
+    stack: AsyncExitStack, settings: RouterSettings, trust: Trust, departures: Departures, clock: Clock
 ) -> tuple[Store, Membership, NodeClient]:
     """Open the store, follow its membership, and make what asks nodes; `stack` closes all three."""
-    store = open_store(settings.store(), time.monotonic)
+    store = open_store(settings.store(), clock.time)
     stack.push_async_callback(store.close)
     await store.open()
     node_client = NodeClient(trust)
     stack.push_async_callback(node_client.close)
-    membership = Membership(store, trust, kept=UnheardNodes(asking(node_client)).kept)
+    membership = Membership(store, trust, kept=UnheardNodes(asking(node_client)).kept, clock=clock)
     stack.push_async_callback(membership.close)
-    membership.on_looked = departures.look
+    wrong = WrongClock(clock)
+
+    def looked(members: Mapping[NodeId, Member], leases: Iterable[NodeRecord]) -> None:
+        departures.look(members, leases)
+        wrong.look()
+
+    membership.on_looked = looked
     await membership.open()
     return store, membership, node_client
 
@@ -206,9 +216,9 @@ def _event_log(
     return log, writer
 
 
-def _history(stack: AsyncExitStack, store: Store, survey: Survey, tools: ToolSurvey) -> History:
+def _history(stack: AsyncExitStack, store: Store, survey: Survey, tools: ToolSurvey, clock: Clock) -> History:
     """What keeps the history of the fleet; `stack` ends it."""
-    history = History(store, survey.nodes, tools.seen, time.time)
+    history = History(store, survey.nodes, tools.seen, clock.time)
     stack.push_async_callback(_end, asyncio.create_task(history.run(), name="framehold history"))
     return history
 

@@ -17,6 +17,7 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from framehold_core.clock import Clock
 from framehold_core.ids import NodeId, is_node_id
 from framehold_store.base import MemoryUse
 
@@ -37,8 +38,10 @@ _STATES = (LIVE, DRAINING, STRANGE)
 class Metrics(Collector):
     """All metrics of one router."""
 
-    def __init__(self, meter: Meter, membership: Membership, departures: Departures, counts: Counter[str]) -> None:
-        self.meter, self._counts = meter, counts
+    def __init__(
+        self, meter: Meter, membership: Membership, departures: Departures, counts: Counter[str], clock: Clock
+    ) -> None:
+        self.meter, self._counts, self._clock = meter, counts, clock
         self._membership, self._departures = membership, departures
         self.store_memory: MemoryUse | None = None
         """The memory of the store; None if it has no limit, or if that is not known."""
@@ -60,6 +63,7 @@ class Metrics(Collector):
         yield families.count(
             "router_wrong_tokens", "Wrong tokens that were shown for the API", self._counts[WRONG_TOKENS]
         )
+        yield families.clock_offset(self._clock)
         yield families.build()
 
     def _requests(self) -> Iterator[Metric]:
@@ -124,10 +128,11 @@ async def counting(
     departures: Departures,
     nodes: Callable[[], Awaitable[Iterable[NodeStatus]]],
     counts: Counter[str],
+    clock: Clock,
 ) -> AsyncIterator[Metrics]:
     """The metrics of a router. They are kept up to date for as long as the context is open. `nodes` asks all nodes for
-    their status; `counts` has the count of wrong tokens."""
-    metrics = Metrics(Meter(), membership, departures, counts)
+    their status; `counts` has the count of wrong tokens; `clock` is the clock of the router."""
+    metrics = Metrics(Meter(), membership, departures, counts, clock)
     departures.on_detected = metrics.meter.detected.observe
     task = asyncio.create_task(follow(membership, nodes, metrics.meter.set_tools), name="framehold names of tools")
     try:

@@ -105,7 +105,7 @@ def end_streams(app: web.Application) -> None:
 class _Pages:
     def __init__(self, sources: Sources, guard: Guard) -> None:
         self._sources, self._guard = sources, guard
-        self._signatures = Signatures(guard.access.tokens)
+        self._signatures = Signatures(guard.access.tokens, sources.clock)
         self._bursts = LogBursts(_log)
 
     def app(self) -> web.Application:

@@ -11,12 +11,13 @@ from mcp.server.request_state import AESGCMRequestStateCodec
 from framehold.engine import token_claims
 from framehold.engine.replies import Parked
 from framehold.sdk.state_codec import PrefixCodec
+from framehold_core.clock import Clock
 from framehold_core.effects import Questions
 from framehold_core.ids import CallId
 from tests.compat.dumps import KEY
 from tests.compat.forms import BOOT, CALL, Form, Meaning
 
-_codec = PrefixCodec(AESGCMRequestStateCodec([KEY]))
+_codec = PrefixCodec(AESGCMRequestStateCodec([KEY]), Clock(lambda: 0.0, lambda: 0.0, bytes))
 
 
 def _write_token(means: Meaning) -> str:

@@ -24,6 +24,7 @@ from framehold_router.fleet.departures import Departures
 from framehold_router.fleet.membership import Membership
 from framehold_router.fleet.ring import Ring
 from framehold_router.telemetry.counters import Meter
+from framehold_store.system_clock import system_clock
 from tests.node.stage import server_of
 
 TARGET = {"namespace", "job", "instance"}
@@ -86,7 +87,7 @@ def _routers() -> tuple[Metric, ...]:
     meter = Meter()
     for status in (200, 400, 503):
         meter.refused(status)
-    return tuple(of_router.Metrics(meter, membership, Departures(), Counter()).collect())
+    return tuple(of_router.Metrics(meter, membership, Departures(), Counter(), system_clock()).collect())
 
 
 @cache

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import anyio
 
-from framehold import clock
 from framehold.app import assemble
 from framehold.code.codes import Kept, NotKept, NotLoaded
 from framehold.config import Settings
@@ -26,6 +25,7 @@ from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.requests import Reply, Request
+from framehold_store import system_clock as clock
 from framehold_store.memory import MemoryStore
 
 Script = Callable[[Frame], Awaitable[object]]
@@ -186,7 +186,9 @@ async def _never(frame: Frame) -> object:
 async def desk(*, shared: bool = False, **settings: Any) -> AsyncIterator[Desk]:
     """An open runtime over a store in memory, which other nodes could share if `shared`."""
     store = Moody(clock.now)
-    runtime = assemble(Settings(node_id="desk", lease_ttl=5.0, advertise_url="", **settings), store, shared)
+    runtime = assemble(
+        Settings(node_id="desk", lease_ttl=5.0, advertise_url="", **settings), store, shared, clock.system_clock()
+    )
     await runtime.open()
     try:
         yield Desk(runtime, store)

@@ -13,7 +13,6 @@ from typing import Any
 
 from fakeredis import FakeServer
 
-from framehold import clock
 from framehold.engine.heartbeat import Heartbeat
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
@@ -22,6 +21,7 @@ from framehold_core.requests import Read
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.routing.placement import fresh_call
 from framehold_store import StoreConfig
+from framehold_store import system_clock as clock
 from framehold_store.channels import follow
 from framehold_store.embedded import EmbeddedStore
 from framehold_store.keys import Keys
@@ -326,7 +326,7 @@ async def life_of_a_stranger(pair: Pair) -> None:
 async def taken(pair: Pair) -> None:
     """A node waits for the lease of its former life."""
     store = MemoryStore(time.monotonic)
-    first, second = (Heartbeat(store, "n", "", 0.25) for _ in range(2))
+    first, second = (Heartbeat(store, clock.system_clock(), "n", "", 0.25) for _ in range(2))
     await store.register(first._record(), 0.25)
     await pair.tried(second.open)
     if second.renewed_at is None or not second._registered:

@@ -13,10 +13,10 @@ from mcp.server.mcpserver import Context
 from pydantic import BaseModel
 
 import framehold
-from framehold import clock
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
 from framehold_core import lease
+from framehold_store import system_clock as clock
 from tests.node.nodes import KEY, served
 from tests.processes import DEADLINE
 from tests.store.server import RedisServer

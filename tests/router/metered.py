@@ -138,7 +138,7 @@ async def stand(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterat
         it = Stand(MemoryStore(lambda: it.now), stack)
         monkeypatch.setattr(app, "open_store", lambda config, clock: it.store)
         monkeypatch.setattr(shared_look, "FRESH", 0.0)
-        monkeypatch.setattr(app, "Departures", lambda: Departures(lambda: it.now))
+        monkeypatch.setattr(app, "Departures", lambda wall: Departures(lambda: it.now))
         listening = socket.create_server(("127.0.0.1", 0))
         it.port = listening.getsockname()[1]
         chosen = RouterSettings(keys=(KEY,), store_url="redis://127.0.0.1", connect_timeout=DEADLINE, **settings)

@@ -42,7 +42,9 @@ def kinds(problems: list[ProblemView]) -> list[tuple[str, str, str]]:
 
 def test_a_fleet_in_health() -> None:
     """A node that drains was ordered to, and one that left did as it should."""
-    well = node(frames=70, max_parked=100, rss=7, memory_limit=10, heartbeat_age=1.0, loop_lag_p99=0.2)
+    well = node(
+        frames=70, max_parked=100, rss=7, memory_limit=10, heartbeat_age=1.0, loop_lag_p99=0.2, clock_offset=-19.0
+    )
     assert seen(well, node("b", state="draining"), departed=[lost("c", "left")]) == []
 
 
@@ -65,6 +67,8 @@ def test_a_fleet_without_nodes() -> None:
         ({"frames": 81, "max_parked": 100}, "risk", "frames_near_limit"),
         ({"rss": 85, "memory_limit": 100}, "risk", "memory_near_limit"),
         ({"loop_lag_p99": 2.5}, "harm", "loop_stood"),
+        ({"clock_offset": 90.0}, "risk", "clock_wrong"),
+        ({"clock_offset": -20.0}, "risk", "clock_wrong"),
     ],
 )
 def test_a_node_that_needs_an_operator(fields: dict[str, Any], severity: str, kind: str) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Collection
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
@@ -19,6 +21,7 @@ from framehold_router.fleet.node_stats import Stats, read
 from framehold_router.fleet.trust import Trust
 from framehold_store.feed import Feed
 from framehold_store.memory import MemoryStore
+from tests.processes import until as settled
 
 pytestmark = pytest.mark.anyio
 
@@ -121,6 +124,20 @@ async def test_a_node_with_other_keys_is_no_part_of_the_fleet(store: Shelf, capl
         assert (stranger.state, stranger.address) == (STRANGE, None)
     lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(lines) == 8 and "'c'" in lines[0] and "FRAMEHOLD_KEYS" in lines[0]
+
+
+async def test_the_stores_clock_is_measured_at_the_start_and_at_each_poll() -> None:
+    """A router's own wall clock may be wrong, and the store may fail over to a server with another clock."""
+    ahead, wrong = [500.0], [90.0]
+    store = MemoryStore(lambda: time.monotonic() + ahead[0], poll=0.01)
+    clock = Clock(time.monotonic, lambda: time.monotonic() + ahead[0] + wrong[0], bytes)
+    follower = Membership(store, Trust(()), clock=clock)
+    await follower.open()
+    assert clock.offset == pytest.approx(-90.0, abs=1.0)
+    wrong[0], ahead[0] = -90.0, 530.0
+    await settled(lambda: clock.offset == pytest.approx(90.0, abs=1.0), "a measure of the other server")
+    await follower.close()
+    await store.close()
 
 
 async def test_the_first_view_is_there_when_it_opens(store: Shelf) -> None:
@@ -501,7 +518,9 @@ counts = st.none() | st.integers(0, 2**53)
 short = st.text(max_size=64)
 """What is longer is cut where it is read."""
 texts = st.none() | short
-all_stats = st.builds(Stats, counts, counts, counts, texts, st.none() | st.floats(0, 2**53), texts)
+all_stats = st.builds(
+    Stats, counts, counts, counts, texts, st.none() | st.floats(0, 2**53), texts, st.none() | st.floats(-(2**53), 2**53)
+)
 
 
 @given(all_stats)

@@ -30,7 +30,7 @@ NAMES = {
     "framehold_affinity", "framehold_ring_ownership_ratio", "framehold_ring_moves", "framehold_ring_moved_ratio",
     "framehold_failover_duration_seconds", "framehold_nodes", "framehold_node_last_seen_seconds",
     "framehold_store_memory_bytes", "framehold_store_memory_limit_bytes", "framehold_router_wrong_tokens",
-    "framehold_build_info",
+    "framehold_clock_offset_seconds", "framehold_build_info",
 }  # fmt: skip
 REQUESTS = "framehold_router_requests_total"
 

@@ -78,6 +78,36 @@ def core_is_pure(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno}: core calls {dotted(node.func)}"
 
 
+def one_clock(source: Source) -> Iterator[str]:
+    """Time and randomness come from the `Clock` of the runtime: a time that another process reads is the store's."""
+    if source.path.parts[:2] not in _ON_ONE_CLOCK and source.package != "framehold_store":
+        return
+    free: set[str] = _FREE_OF_IT.get(str(source.path), set())
+    for line, name in imports(source):
+        if name.split(".")[0] in _SOURCES or name in _SOURCES | {"framehold_store.system_clock.now"}:
+            yield from () if name in free else (f"{source.path}:{line}: imports {name}, beside the clock",)
+    known = {as_: module for module in ("os", "uuid") for as_ in bound_as(source.tree, module)}
+    dates = {"datetime", *bound_as(source.tree, "datetime")}
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Attribute):
+            continue
+        said, of = dotted(node), dotted(node.value)
+        if f"{known.get(of)}.{node.attr}" in _SOURCES - free:
+            yield f"{source.path}:{node.lineno}: draws {said}, beside the clock"
+        if (node.attr in CLOCKS and of.split(".")[-1] in dates) or said == "system_clock.now":
+            yield f"{source.path}:{node.lineno}: reads {said}, beside the clock"
+
+
+_ON_ONE_CLOCK = {("framehold", name) for name in ("engine", "frame", "sdk", "code")}
+_SOURCES = {"time", "random", "secrets", "os.urandom", "os.getrandom", "uuid.uuid1", "uuid.uuid4"}
+_FREE_OF_IT = {
+    # Here the clock is made.
+    "framehold_store/system_clock.py": {"time", "os.urandom"},
+    # A nonce must not repeat: no test and no simulation may choose it.
+    "framehold_store/seal.py": {"os.urandom"},
+}
+
+
 def settings_in_config(source: Source) -> Iterator[str]:
     """The environment is read in config.py only. The CLI may copy it whole, and set it, for its children."""
     if source.path.name == "config.py":
@@ -179,6 +209,7 @@ def sources() -> list[Source]:
 
 RULES: list[Rule] = [
     core_is_pure,
+    one_clock,
     settings_in_config,
     certificates_are_checked,
     files_are_short,
@@ -209,6 +240,19 @@ BAD: list[tuple[Rule, str, str]] = [
     (core_is_pure, "framehold_core/a.py", "from datetime import datetime\nx = datetime.utcnow()"),
     (core_is_pure, "framehold_core/a.py", "from datetime import datetime as d\nclock = d.now"),
     (core_is_pure, "framehold_core/a.py", "from datetime import date\nx = date.today()"),
+    (one_clock, "framehold/engine/a.py", "import time"),
+    (one_clock, "framehold/frame/a.py", "from time import monotonic"),
+    (one_clock, "framehold/sdk/a.py", "def f():\n    import random"),
+    (one_clock, "framehold/code/a.py", "from secrets import token_hex"),
+    (one_clock, "framehold/code/a.py", "import uuid\nx = uuid.uuid4()"),
+    (one_clock, "framehold/code/a.py", "from uuid import uuid1"),
+    (one_clock, "framehold_store/a.py", "import os\nx = os.urandom(8)"),
+    (one_clock, "framehold_store/a.py", "import os as system\nx = system.getrandom(8)"),
+    (one_clock, "framehold_store/a.py", "from os import urandom"),
+    (one_clock, "framehold_store/seal.py", "import time"),
+    (one_clock, "framehold/engine/a.py", "from datetime import datetime\nx = datetime.now()"),
+    (one_clock, "framehold/engine/a.py", "from framehold_store.system_clock import now"),
+    (one_clock, "framehold/engine/a.py", "from framehold_store import system_clock\nx = system_clock.now()"),
     (settings_in_config, "framehold/a.py", "import os\nx = os.environ['A']"),
     (settings_in_config, "framehold/a.py", "import os\nx = {**os.environ}"),
     (settings_in_config, "framehold_store/a.py", "import os as system\nx = system.getenv('A')"),
@@ -230,6 +274,14 @@ GOOD: list[tuple[Rule, str, str]] = [
     (core_is_pure, "framehold_core/a.py", "import dataclasses\nfrom .ids import CallId\nfrom . import time"),
     (core_is_pure, "framehold_core/a.py", "from datetime import timedelta\nx = state.now, self.lease.now()"),
     (core_is_pure, "framehold/a.py", "import asyncio, mcp"),
+    (
+        one_clock,
+        "framehold/engine/a.py",
+        "import asyncio, os, uuid\nx = self.clock.now(), clock.fresh(8), os.getpid(), uuid.UUID",
+    ),
+    (one_clock, "framehold/engine/a.py", "from framehold_store.system_clock import measure"),
+    (one_clock, "framehold/telemetry/a.py", "import time"),
+    (one_clock, "framehold_store/seal.py", "import os\nx = os.urandom(12)"),
     (settings_in_config, "framehold_store/config.py", "import os\nx = os.environ['A']"),
     (settings_in_config, "framehold/cli/up.py", "import os\nx = {**os.environ, 'A': '1'}"),
     (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ | {'A': '1'}\nos.environ['A'] = '1'"),

@@ -81,7 +81,7 @@ class Admin:
         self._actions = Actions(runtime)
         self._tools = ToolActions(attached.runtime.door.pauses, attached.handlers.names)
         self.profile = Profile(attached)
-        self._recent_calls = RecentCalls()
+        self._recent_calls = RecentCalls(runtime.clock)
         runtime.observers.add(self._recent_calls)
         self._guesses = Guesses(logger, runtime.counts)
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.

@@ -25,7 +25,6 @@ from framehold_router.models.choices import Sort, State
 from framehold_router.models.fields import matches
 from framehold_store.base import Summary
 
-from .. import clock
 from ..engine.records import SKEW
 from ..engine.runtime import Runtime
 from ..engine.slot import Slot
@@ -66,7 +65,7 @@ async def _first(runtime: Runtime, query: LeaseQuery, after: paging.Key | None, 
     """How many calls pass the filters, and the first `count` of those whose sort key comes after `after`."""
     best: Callable[[int, Iterable[Found]], list[Found]]
     best = heapq.nlargest if query.descending else heapq.nsmallest
-    value, picked = _values(query.sort), list[Found]()
+    value, picked = _values(runtime, query.sort), list[Found]()
     # Both are read at this moment, so that no call is in both.
     scanned, slots = _scanned(runtime, query), iter(runtime.table)
     total = len(scanned)
@@ -101,7 +100,7 @@ def _portions(runtime: Runtime, query: LeaseQuery, slots: Iterator[Slot]) -> Ite
     """The calls on this node that pass the filters, in portions."""
     if query.state in _FROM_SCAN or not matches(query.node, runtime.heartbeat.lease.node):
         return
-    tests, met = tuple(_tests(query)), set[str]()
+    tests, met = tuple(_tests(runtime, query)), set[str]()
     while portion := tuple(itertools.islice(slots, PORTION)):
         kept: Iterable[Slot] = (slot for slot in portion if slot.frame is not None)
         for test in tests:
@@ -116,7 +115,7 @@ def _is_first(call: str, met: set[str]) -> bool:
     return not known
 
 
-def _tests(query: LeaseQuery) -> Iterator[Test]:
+def _tests(runtime: Runtime, query: LeaseQuery) -> Iterator[Test]:
     """The filters, as tests of a call on this node."""
     if query.state is not None:
         parked = query.state is State.PARKED
@@ -126,7 +125,7 @@ def _tests(query: LeaseQuery) -> Iterator[Test]:
     if (beginning := query.call) is not None:
         yield lambda slot: slot.call.id.startswith(beginning)
     if query.expiring is not None:
-        until = clock.now() + query.expiring
+        until = runtime.clock.now() + query.expiring
         yield lambda slot: _is_asked(slot) and slot.call.expires <= until
     if query.tool is not None:
         # There are few tools, and many calls.
@@ -134,13 +133,13 @@ def _tests(query: LeaseQuery) -> Iterator[Test]:
         yield lambda slot: of_tool(slot.tool)
 
 
-def _values(sort: Sort) -> Callable[[Slot], Any]:
+def _values(runtime: Runtime, sort: Sort) -> Callable[[Slot], Any]:
     """The function that gives the sort value of a call on this node: the same value as `paging.key` gives for its
     view."""
     if sort is Sort.BEGAN:
         return attrgetter("began")
     if sort is Sort.EXPIRES:
-        return lambda slot: clock.wall(slot.call.expires) if _is_asked(slot) else 0.0
+        return lambda slot: runtime.clock_began + slot.call.expires if _is_asked(slot) else 0.0
     if sort is Sort.JOURNAL:
         return attrgetter("size")
     return attrgetter("call.id")
@@ -171,8 +170,8 @@ def _slot_view(runtime: Runtime, slot: Slot) -> LeaseView:
         round=call.round,
         replayed=slot.replayed,
         began=slot.began,
-        resumed=clock.wall(slot.due - runtime.settings.max_round) if answered else None,
-        expires=clock.wall(call.expires) if _is_asked(slot) else None,
+        resumed=runtime.clock_began + slot.due - runtime.settings.max_round if answered else None,
+        expires=runtime.clock_began + call.expires if _is_asked(slot) else None,
         entries=call.position,
         journal_bytes=slot.size,
     )
@@ -186,15 +185,16 @@ def _scanned(runtime: Runtime, query: LeaseQuery) -> list[Found]:
     the others the list is empty."""
     if query.state in _ON_NODE:
         return []
+    now = runtime.clock.time()
     views = (
         (_scanned_view(runtime, item), item)
         for item in runtime.orphan_scan.marked.calls
         if (slot := runtime.table.get(item.call)) is None or slot.frame is None
     )
-    return [(*paging.key(query.sort, view), item) for view, item in views if _passes(query, view)]
+    return [(*paging.key(query.sort, view), item) for view, item in views if _passes(query, view, now)]
 
 
-def _passes(query: LeaseQuery, view: LeaseView) -> bool:
+def _passes(query: LeaseQuery, view: LeaseView, now: float) -> bool:
     """Whether a call that the orphan scan found passes the filters."""
     return (
         query.state in (None, view.state)
@@ -202,7 +202,7 @@ def _passes(query: LeaseQuery, view: LeaseView) -> bool:
         and matches(query.node, view.node_id)
         and (query.call is None or view.call_id.startswith(query.call))
         and matches(query.tool, view.tool)
-        and (query.expiring is None or (view.expires or 0.0) <= clock.wall(clock.now()) + query.expiring)
+        and (query.expiring is None or (view.expires or 0.0) <= now + query.expiring)
     )
 
 

@@ -28,7 +28,9 @@ class AdminPort:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         runtime = self._attached.runtime
-        hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
+        hop = received(
+            scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers, runtime.clock.time()
+        )
         path = str(scope["path"])
         if not access.answers(hop, scope, runtime.settings):
             await self._stranger(scope, receive, send)

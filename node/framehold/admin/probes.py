@@ -89,6 +89,7 @@ def node_state(attached: Attached) -> NodeStatus:
         loop_lag_p99=metrics and metrics.lags.quantile(0.99),
         last_stall=_stall_view(attached.stalls.last),
         heartbeat_age=heartbeat_age(runtime),
+        clock_offset=None if isinstance(runtime.heartbeat, Alone) else stats.clock_offset,
         rss=memory.resident(),
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),

@@ -18,7 +18,6 @@ from framehold_router.models.tools import HolderView, ToolsStatus, ToolStatus
 from framehold_router.telemetry.bounds import EXPIRY
 from framehold_router.telemetry.histogram import Tally
 
-from .. import clock
 from ..engine.runtime import Runtime
 from ..telemetry.metrics import Metrics, Tool
 from ..telemetry.recent_calls import RecentCalls
@@ -47,7 +46,7 @@ async def tools(runtime: Runtime, metrics: Metrics | None, recent: RecentCalls) 
     """Each tool that the node counts, or that has parked calls here. Without metrics only the latter."""
     counted = {} if metrics is None else dict(metrics.named_tools())
     now, took = await _parked(runtime, counted), _durations(recent)
-    held, at = runtime.heartbeat.lease, clock.now()
+    held, at = runtime.heartbeat.lease, runtime.clock.now()
     return ToolsStatus(
         node_id=held.node,
         boot=held.boot,
@@ -66,7 +65,7 @@ async def tools(runtime: Runtime, metrics: Metrics | None, recent: RecentCalls) 
 
 async def _parked(runtime: Runtime, counted: Container[str]) -> dict[str, _Now]:
     """The parked calls by tool. A name that is not counted goes with `other`: a client may have chosen it."""
-    found, slots, at = defaultdict[str, _Now](_Now), iter(runtime.table), clock.now()
+    found, slots, at = defaultdict[str, _Now](_Now), iter(runtime.table), runtime.clock.now()
     while portion := list(islice(slots, PORTION)):
         for slot in portion:
             call = slot.call

@@ -21,7 +21,6 @@ from framehold_core.errors import StoreFull
 from framehold_core.pauses import Pause
 from framehold_core.requests import Record
 
-from .. import clock
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.ports import HandlerEntry
 from ..engine.table import Table
@@ -106,7 +105,7 @@ class Door:
         if self._heartbeat.missing_from == math.inf:
             trouble = self._heartbeat.trouble
             return _FULL if isinstance(trouble, StoreFull) else (trouble.limit if trouble else "") or _UNHEARD
-        return None if lease.is_open(self._heartbeat.lease, clock.now()) else _LAPSED
+        return None if lease.is_open(self._heartbeat.lease, self._heartbeat.clock.now()) else _LAPSED
 
     def _needs_store(self, handler: HandlerEntry) -> bool:
         if handler.strategy == "replay":

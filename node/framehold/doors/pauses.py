@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping
 
 from framehold_core.errors import StoreUnavailable
@@ -34,6 +33,7 @@ class Pauses:
 
     def __init__(self, store: Store, shared: Shared, limit: int) -> None:
         self._store, self._tasks, self._observers, self._limit = store, shared.tasks, shared.observers, limit
+        self._clock = shared.clock
         self._known: Mapping[str, Pause] = {}
         self._suspected: frozenset[str] = frozenset()
         self._reading: asyncio.Task[None] | None = None
@@ -66,7 +66,7 @@ class Pauses:
         Raises:
             StoreUnavailable: it is not known whether the store took it.
         """
-        fresh, pause = tool not in self.known, Pause(tool, time.time(), OPERATOR, why)
+        fresh, pause = tool not in self.known, Pause(tool, self._clock.time(), OPERATOR, why)
         await self._store.pause(pause)
         self._learn({**self.known, tool: pause})
         self._report(Kind.PAUSED, f"tool {tool!r} is paused by {operator}{_because(why)}: {_NEXT.format(tool)}")

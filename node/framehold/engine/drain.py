@@ -37,7 +37,6 @@ from framehold_router.models.events import Kind
 from framehold_router.models.fields import printable
 from framehold_router.routing.placement import fresh_call
 
-from .. import clock
 from .heartbeat import Alone, Heartbeat
 from .peers import Peers
 from .replies import Elsewhere
@@ -82,7 +81,7 @@ class Drain:
 
     def __init__(self, shared: Shared, heartbeat: Heartbeat | Alone, peers: Peers) -> None:
         self._heartbeat, self._peers = heartbeat, peers
-        self._table, self._counts = shared.table, shared.counts
+        self._table, self._counts, self._clock = shared.table, shared.counts, shared.clock
         self._observers, self._feed = shared.observers, shared.events.feed
         self._changed = asyncio.Event()
         self._visitors = self._releases_answered = 0
@@ -159,7 +158,7 @@ class Drain:
             return refusal.detail
         if self.begun:
             return "it drains"
-        return None if lease.is_open(self._heartbeat.lease, clock.now()) else _LAPSED
+        return None if lease.is_open(self._heartbeat.lease, self._clock.now()) else _LAPSED
 
     def stepped(self, slot: Slot, was: Phase, event: ev.Event) -> None:
         """A call has taken a step while the node drains."""
@@ -186,13 +185,13 @@ class Drain:
 
     async def wait_for_responses(self, patience: float) -> None:
         """Wait up to `patience` seconds until every request of an ordinary round has its response."""
-        await self._wait(lambda: not self.unanswered, clock.now() + patience)
+        await self._wait(lambda: not self.unanswered, self._clock.now() + patience)
 
     async def drain(self, patience: float, parked: bool, leaves: bool) -> None:
         """Hand calls off; then wait up to `patience` seconds for rounds that run and, if `parked`, for calls that only
         this process can carry on. If a drain was begun before, wait up to `patience` seconds for that one. `leaves`
         says that the process ends then: such a drain can't be taken back."""
-        began = clock.now()
+        began = self._clock.now()
         self.leaving = self.leaving or leaves
         if self.begun:
             await self._wait(lambda: self._is_settled() and (self.over or not parked), began + patience)
@@ -202,7 +201,7 @@ class Drain:
         try:
             until = began + patience
             turn = partial(self._drain, order, began, patience, parked)
-            await keep("the drain", turn, lambda: self.over or self._order is not order or clock.now() >= until)
+            await keep("the drain", turn, lambda: self.over or self._order is not order or self._clock.now() >= until)
         finally:
             if self._order is order:
                 self.over = True
@@ -305,13 +304,13 @@ class Drain:
             answered = self._releases_answered
             for slot in portion:
                 self._feed(slot, ev.Drain())
-            await self._wait(lambda: not any(map(_is_on_its_way, portion)), clock.now() + _RELEASE_TIMEOUT)
+            await self._wait(lambda: not any(map(_is_on_its_way, portion)), self._clock.now() + _RELEASE_TIMEOUT)
             if self._releases_answered == answered and not await self._is_answered(order, answered, until):
                 return
 
     async def _is_answered(self, order: object, answered: int, until: float) -> bool:
         """Wait until the store answers a release, after `answered` others. False if `until` came first."""
-        if until > clock.now():
+        if until > self._clock.now():
             self._log_warning("the store does not answer: no call is handed off until it does, or the drain is over")
         return await self._wait(lambda: self._order is not order or self._releases_answered != answered, until)
 
@@ -320,7 +319,7 @@ class Drain:
         came first."""
         while not over():
             self._changed.clear()
-            if (left := until - clock.now()) <= 0:
+            if (left := until - self._clock.now()) <= 0:
                 return False
             # Waiting in this task: if two drains wait, one change wakes both.
             with contextlib.suppress(TimeoutError):

@@ -23,7 +23,6 @@ from framehold_core import events as ev
 from framehold_core.errors import NodeFull
 from framehold_router.models.events import Kind
 
-from .. import clock
 from ..config import Settings
 from . import memory
 from .memory import Footprint
@@ -50,7 +49,7 @@ class Eviction:
 
     def __init__(self, settings: Settings, shared: Shared) -> None:
         self._settings, self._table, self._tasks, self._counts = settings, shared.table, shared.tasks, shared.counts
-        self._observers, self._feed = shared.observers, shared.events.feed
+        self._observers, self._feed, self._clock = shared.observers, shared.events.feed, shared.clock
         self.footprint: Footprint | None = None
         """How much of its memory limit this process uses; None if it has no limit, or if its memory can't be read."""
         self.start: int | None = None
@@ -166,7 +165,7 @@ class Eviction:
     def _evict_for_memory(self, footprint: Footprint) -> int:
         """Evict at most one batch of the excess frames; return how many. Frames whose handlers were cancelled and have
         not ended yet count as evicted."""
-        cancelling, now = self._tasks.cancelling, clock.now()
+        cancelling, now = self._tasks.cancelling, self._clock.now()
         if (self._dropped - cancelling) * footprint.weight > footprint.slack:
             self._dropped, self._read_at = cancelling, -math.inf
             memory.trim()

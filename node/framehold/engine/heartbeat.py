@@ -15,18 +15,18 @@ import asyncio
 import contextlib
 import logging
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import Lease, NodeRecord, Renewal, proves_absences, window_until
 from framehold_core.requests import Reply, Verdict
 from framehold_router.fleet.membership import LIVE
 from framehold_store.base import Store
+from framehold_store.system_clock import measure
 
-from .. import clock
 from .tasks import each, keep
 
 logger = logging.getLogger(__name__)
@@ -49,16 +49,15 @@ class Hooks:
     on_renewed: Callable[[], None] = lambda: None
 
 
-def _fresh() -> str:
-    return os.urandom(8).hex()
-
-
 class Heartbeat:
     """Keeps one node's lease in the store. `lease` is the lease as the node may rely on it now; `ttl` is in seconds."""
 
-    def __init__(self, store: Store, node: str, address: str, ttl: float, hooks: Hooks | None = None) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, node: str, address: str, ttl: float, hooks: Hooks | None = None
+    ) -> None:
+        self.clock = clock
         self._hooks = hooks or Hooks()
-        self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 0, -math.inf)
+        self.lease = Lease(NodeId(node), Incarnation(self._fresh()), Boot(self._fresh()), 0, -math.inf)
         self.claims_from = -math.inf
         """Before this time (seconds on the node's clock) the node claims no call: the store went back to an older state
         (docs/protocol.md, rule 7)."""
@@ -71,7 +70,7 @@ class Heartbeat:
         (docs/protocol.md, rule 7)."""
         self.lost = asyncio.Event()
         """Set when another process runs under this node's name."""
-        self.renewed_at: float | None = clock.now()
+        self.renewed_at: float | None = self.clock.now()
         """When the last successful heartbeat was sent, in seconds on the node's clock; before the first one, when this
         object was made."""
         self.address = address
@@ -90,7 +89,7 @@ class Heartbeat:
     def believes_absences(self, own: NodeRecord | None, held: Lease) -> bool:
         """Whether a lease that is missing in a read proves that its node is gone. `own` is this node's lease in that
         read, `held` what `lease` was before it."""
-        now = clock.now()
+        now = self.clock.now()
         if now < self.missing_from or self.renewed_at is None:
             return False
         return proves_absences(own, held, self.renewed_at, self._ttl, now)
@@ -101,10 +100,10 @@ class Heartbeat:
         Raises:
             NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
         """
-        started, taken = clock.now(), False
+        started, taken = self.clock.now(), False
         while await self._beat() is Renewal.TAKEN:
             taken = True
-            if clock.now() > started + self._ttl + 1.0:
+            if self.clock.now() > started + self._ttl + 1.0:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other (all workers of one server have one "
@@ -112,7 +111,7 @@ class Heartbeat:
                 )
             await asyncio.sleep(self._ttl / 5)
         if taken:
-            waited = clock.now() - started
+            waited = self.clock.now() - started
             logger.info("node %r waited %.1f s for the lease of its former life to run out", self.lease.node, waited)
         # If its task ended, the node would refuse all calls for good.
         running = keep("the heartbeat", self._turn, self.lost.is_set)
@@ -123,7 +122,7 @@ class Heartbeat:
         registers a new incarnation."""
         await each(self._stop, self._leave)
         self._registered, self._silence_logged = False, 0
-        self.lease = self.lease._replace(incarnation=Incarnation(_fresh()), beat=0)
+        self.lease = self.lease._replace(incarnation=Incarnation(self._fresh()), beat=0)
         self.lost, self._hurry = asyncio.Event(), asyncio.Event()
 
     async def _stop(self) -> None:
@@ -160,7 +159,7 @@ class Heartbeat:
 
     async def _beat(self) -> Renewal | None:
         """One registration or renewal: RENEWED or TAKEN; None if the store did not answer."""
-        started = clock.now()
+        started = self.clock.now()
         try:
             renewal, beat = await self._ask()
         except StoreUnavailable as error:
@@ -172,7 +171,7 @@ class Heartbeat:
         self._silence_logged, self.trouble = 0, None
         self._report(started, renewal)
         if self.missing_from == math.inf:
-            self.missing_from = clock.now() + self._ttl
+            self.missing_from = self.clock.now() + self._ttl
             self.doubts += 1
         if renewal is Renewal.RENEWED:
             self._registered, self.renewed_at = True, started
@@ -184,12 +183,12 @@ class Heartbeat:
 
     def _report(self, started: float, outcome: Renewal | StoreUnavailable) -> None:
         reply = Reply(_VERDICTS[outcome]) if isinstance(outcome, Renewal) else outcome
-        self._hooks.on_beat("renew" if self._registered else "register", reply, clock.now() - started)
+        self._hooks.on_beat("renew" if self._registered else "register", reply, self.clock.now() - started)
 
     def _log_silence(self, error: StoreUnavailable) -> None:
         """Log one line when the store stops answering, and one when the lease has run out; not one for each
         heartbeat."""
-        left = self.lease.until - clock.now()
+        left = self.lease.until - self.clock.now()
         if left > 0 and not self._silence_logged:
             self._silence_logged = 1
             logger.warning("the node lease is not renewed (%s); parked calls go on for %.1f s more", error, left)
@@ -200,6 +199,7 @@ class Heartbeat:
             )
 
     async def _ask(self) -> tuple[Renewal, int]:
+        await measure(self.clock, self._store)
         if self._registered:
             return await self._store.renew(self._record(), self.lease.beat, self._ttl)
         return await self._store.register(self._record(), self._ttl), 0
@@ -207,16 +207,19 @@ class Heartbeat:
     async def _reincarnate(self, beat: int) -> Renewal | None:
         """The lease lapsed: register a new incarnation. The store went back to an older state if `beat`, the beat in
         the store, is lower than the last one, or if the lease is gone (0) before it can have run out."""
-        held_on = self.renewed_at is not None and clock.now() < self.renewed_at + self._ttl
+        held_on = self.renewed_at is not None and self.clock.now() < self.renewed_at + self._ttl
         if beat < self.lease.beat and (beat or held_on):
-            self.claims_from = clock.now() + self._ttl
+            self.claims_from = self.clock.now() + self._ttl
         # The other leases may be gone for the same reason, whatever it was.
-        self.missing_from = clock.now() + self._ttl
+        self.missing_from = self.clock.now() + self._ttl
         self.doubts += 1
         logger.warning("the node lease lapsed; frames are verified with the store before they run again")
-        self.lease = self.lease._replace(incarnation=Incarnation(_fresh()), beat=0)
+        self.lease = self.lease._replace(incarnation=Incarnation(self._fresh()), beat=0)
         self._registered = False
         return await self._beat()
+
+    def _fresh(self) -> str:
+        return self.clock.fresh(8).hex()
 
     def _record(self) -> NodeRecord:
         held = self.lease
@@ -236,8 +239,10 @@ class Heartbeat:
 class Alone:
     """The lease of a process that shares no store with others. Its window is always open."""
 
-    def __init__(self, node: str) -> None:
-        self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 1, math.inf)
+    def __init__(self, node: str, clock: Clock) -> None:
+        self.clock = clock
+        incarnation, boot = clock.fresh(8).hex(), clock.fresh(8).hex()
+        self.lease = Lease(NodeId(node), Incarnation(incarnation), Boot(boot), 1, math.inf)
         self.claims_from = self.missing_from = -math.inf
         self.doubts = 0
         self.lost = asyncio.Event()

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from framehold_core.errors import StoreUnavailable
@@ -64,10 +63,9 @@ class OrphanScan:
         max_attempts: int = MAX_ATTEMPTS,
         outlives: float = 0.0,
         pace: tuple[float, float] = (STEP, PAUSE),
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._heartbeat, (self._step, self._pause) = store, heartbeat, pace
-        self._max_attempts, self._outlives, self._clock = max_attempts, outlives, clock
+        self._max_attempts, self._outlives = max_attempts, outlives
         self.marked = Marked()
         self.rank = 0
         """How many live nodes stood before this one by name at the last check."""
@@ -123,7 +121,7 @@ class OrphanScan:
         return item.state is RecordState.OPEN and item.attempts >= self._max_attempts
 
     def _add_found(self, marked: Marked, found: Iterable[Summary], boots: Mapping[NodeId, Boot]) -> Marked:
-        until = self._clock() + self._outlives
+        until = self._heartbeat.clock.time() + self._outlives
         for item in found:
             # A call that has not asked, or whose token has expired, has no client that could come back.
             awaited = item.round > 0 and item.expires > until

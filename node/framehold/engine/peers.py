@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 
+from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_core.lease import NodeRecord
@@ -24,11 +25,11 @@ relayed."""
 class Peers:
     """The fleet as one node sees it. `membership` is None for a process that shares no store: it has no peers."""
 
-    def __init__(self, node: str, trust: Trust, store: Store | None) -> None:
-        self.trust = trust
+    def __init__(self, node: str, trust: Trust, store: Store | None, clock: Clock) -> None:
+        self.trust, self._fresh = trust, clock.fresh
         self.node = NodeId(node)
         """The id of this node."""
-        self._membership = None if store is None else Membership(store, trust, POLLS_PER_READ)
+        self._membership = None if store is None else Membership(store, trust, POLLS_PER_READ, clock=clock)
         self._following: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
@@ -56,7 +57,7 @@ class Peers:
         """A new call id, mapped to this node if this node is on the ring.
 
         The first call starts to follow the fleet: a node behind routers never makes an id and needs no membership."""
-        call = fresh_call()
+        call = fresh_call(self._fresh)
         if self._membership is None:
             return call
         self._follow(self._membership)
@@ -67,7 +68,7 @@ class Peers:
         for _ in range(_MAX_DRAWS):
             if owner(call) == self.node:
                 break
-            call = fresh_call()
+            call = fresh_call(self._fresh)
         return call
 
     def member(self, lease: NodeRecord) -> Member:

@@ -23,7 +23,6 @@ from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import NodeId, prefix
 from framehold_core.journal import Draft, Kind, Lane
 
-from .. import clock
 from ..config import Settings
 from ..frame.asking_threads import AskingThreads
 from ..frame.asks import NO_ANSWERS, Question
@@ -92,6 +91,7 @@ class Performer:
     def __init__(self, settings: Settings, shared: Shared, records: CallRecords) -> None:
         self._settings, self._records = settings, records
         self._table, self._tasks, self._counts = shared.table, shared.tasks, shared.counts
+        self._clock = shared.clock
         self._observers, self._feed, self._payloads = shared.observers, shared.events.feed, records.payloads
         self.owed_results = OwedResults(settings.result_delay, self._feed)
         threads = AskingThreads(settings.max_asking_threads)
@@ -120,7 +120,7 @@ class Performer:
     def _run(self, slot: Slot, effect: fx.Run) -> None:
         """Enter the handler in a new frame. If the call is rebuilt, the frame replays the journal."""
         handler, again = slot.handler, slot.call.phase is Phase.REBUILDING
-        slot.due = clock.now() + self._settings.max_round
+        slot.due = self._clock.now() + self._settings.max_round
         replay, given = None, handler.given
         if again:
             opened = partial(self._payloads.opened, slot.call.id)
@@ -206,7 +206,7 @@ class Performer:
         assert frame is not None, "answers are delivered to a frame"
         arrival = slot.arrivals[slot.call.waiting[0].waiter]
         frame.carrier, frame.round = arrival.carrier, slot.call.round + 1
-        slot.due = clock.now() + self._settings.max_round
+        slot.due = self._clock.now() + self._settings.max_round
         self._counts["resumed"] += 1
         shown, slot.shown_questions = {ask.key: ask.fp for ask in slot.shown_questions}, ()
         leftover, frame.leftover_answers = frame.leftover_answers, ()

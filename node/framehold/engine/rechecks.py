@@ -19,7 +19,6 @@ from collections import deque
 from framehold_core import events as ev
 from framehold_core.effects import Op
 
-from .. import clock
 from .heartbeat import Alone, Heartbeat
 from .shared import Shared
 from .slot import Slot
@@ -39,7 +38,7 @@ class Rechecks:
 
     def __init__(self, shared: Shared, heartbeat: Heartbeat | Alone) -> None:
         self._table, self._tasks, self._counts = shared.table, shared.tasks, shared.counts
-        self._feed, self._heartbeat = shared.events.feed, heartbeat
+        self._feed, self._heartbeat, self._clock = shared.events.feed, heartbeat, shared.clock
         self._wanted = False
         self._task: asyncio.Task[None] | None = None
 
@@ -62,7 +61,7 @@ class Rechecks:
         frames = [slot for slot in self._table if slot.frame is not None and slot.backing.beat is self._heartbeat]
         if not frames:
             return
-        began, healed = clock.now(), self._counts["healed"]
+        began, healed = self._clock.now(), self._counts["healed"]
         logger.info("the store may have gone back to an older state: %d frames are compared with it", len(frames))
         rest, busy = deque(frames), list[Slot]()
         while rest or busy:
@@ -71,7 +70,7 @@ class Rechecks:
                 self._feed(slot, ev.Recheck(self._heartbeat.lease))
             await asyncio.sleep(PAUSE)
             busy = [slot for slot in (*busy, *following) if _is_compared(slot)]
-        details = (len(frames), clock.now() - began, self._counts["healed"] - healed)
+        details = (len(frames), self._clock.now() - began, self._counts["healed"] - healed)
         logger.info("%d frames were compared with the store in %.1f s: %d were written again", *details)
 
 

@@ -28,7 +28,6 @@ from framehold_router.fleet.membership import LIVE, Member
 from framehold_router.telemetry.log_bursts import LogBursts
 from framehold_store.link import exhausted
 
-from .. import clock
 from ..config import Settings
 from ..frame.payloads import Payloads
 from .ports import CodeKeeper, HandlerEntry
@@ -42,8 +41,8 @@ logger = logging.getLogger(__name__)
 
 
 SKEW = 60.0
-"""Seconds by which clocks may differ. A record is kept for this long, and for the longest round, after its tokens have
-expired."""
+"""Seconds by which the clocks of a store's servers may differ. A record is kept for this long, and for the longest
+round, after its tokens have expired."""
 MAX_OUTCOME_BYTES = 32 * 1024
 """Bytes of the largest outcome that a tombstone keeps. Of a larger one it keeps only the digest."""
 _LOST = (
@@ -102,11 +101,11 @@ class CallRecords:
     ) -> None:
         self._settings, self.payloads, self._counts, self.keeper = settings, payloads, shared.counts, keeper
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
-        self._journals = shared.table.journals
+        self._journals, self._clock = shared.table.journals, shared.clock
         self._heir, self._member, self._died, self._survived, self._went_back = ways
         self.bursts = LogBursts(logger)
         """The lines that each call would cause while the store does not answer."""
-        self.gate = TakeoverGate()
+        self.gate = TakeoverGate(shared.clock)
         self._missing_nodes = MissingNodes(settings.lease_ttl)
         self.addresses: dict[NodeId, str] = {}
         """The addresses of the nodes, as the last lookup read them."""
@@ -139,7 +138,7 @@ class CallRecords:
         if write.op is Op.PARK:
             slot.unwritten_questions = _wire_questions(slot, write)
         packed = slot.packed[1]
-        now = clock.now()
+        now = self._clock.now()
         ran = _round_seconds(slot, now) if write.op in _TIMED_OPS else 0.0
         request = writes.request(slot.call, write, packed, terms, slot.log, ran)
         slot.backing.records.submit(request, partial(self._write_replied, slot, write, packed, now))
@@ -165,7 +164,7 @@ class CallRecords:
         self, slot: Slot, write: fx.Write, packed: writes.Packed, began: float, reply: Reply | StoreUnavailable
     ) -> None:
         if not isinstance(slot.backing.records, TokenRecord):
-            self._observers.store_replied(write.op, slot, reply, clock.now() - began)
+            self._observers.store_replied(write.op, slot, reply, self._clock.now() - began)
         if slot.call.outbox.in_flight is not write:
             return
         if isinstance(reply, StoreUnavailable):
@@ -173,7 +172,7 @@ class CallRecords:
             self._feed(slot, ev.StoreDown(slot.may_run(), exhausted(reply)))
             return
         try:
-            event = writes.event(slot.call, write, packed, reply, slot.backing.beat.lease, clock.now())
+            event = writes.event(slot.call, write, packed, reply, slot.backing.beat.lease, self._clock.now())
         except JournalError as error:
             logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
             event = ev.Unreadable(str(error))
@@ -209,7 +208,7 @@ class CallRecords:
         if isinstance(event, ev.Acked | ev.Claimed) and op is not Op.FINISH:
             terms = self._terms(slot)
             size = slot.size + len(terms.head.target)
-            self._journals.keep(user, slot.call.id, size, clock.now() + terms.record_ttl)
+            self._journals.keep(user, slot.call.id, size, self._clock.now() + terms.record_ttl)
         elif isinstance(event, ev.Acked) or (isinstance(event, ev.WriteRefused) and event.verdict in _GONE):
             self._journals.drop(user, slot.call.id)
 
@@ -255,14 +254,14 @@ class CallRecords:
             return ev.Unreadable(str(error))
 
     async def _read(self, slot: Slot) -> Reply:
-        began, store_replied = clock.now(), self._observers.store_replied
+        began, store_replied = self._clock.now(), self._observers.store_replied
         try:
             reply = await slot.backing.records.run(Read(slot.call.id))
         except StoreUnavailable as error:
-            store_replied("read", slot, error, clock.now() - began)
+            store_replied("read", slot, error, self._clock.now() - began)
             raise
         if not isinstance(slot.backing.records, TokenRecord):
-            store_replied("read", slot, reply, clock.now() - began)
+            store_replied("read", slot, reply, self._clock.now() - began)
         return reply
 
     async def _read_and_judge(self, slot: Slot) -> ev.Event:
@@ -280,7 +279,7 @@ class CallRecords:
         record = reply.stored.record
         alive = {node.node: node.boot for node in nodes}
         evidence = _evidence(record, alive, me)
-        if evidence is not None and clock.now() < backing.beat.claims_from:
+        if evidence is not None and self._clock.now() < backing.beat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are distinguished")
         own = next((node for node in nodes if node.node == me.node), None)
         if evidence is Evidence.GONE and not backing.beat.believes_absences(own, held):
@@ -347,7 +346,7 @@ class CallRecords:
         if _is_alone(slot.backing.beat.lease):
             return
         at = (0, 0) if stored is None else (stored.record.epoch, stored.record.round)
-        now = clock.now()
+        now = self._clock.now()
         beyond = [item for item in slot.call.undecided if item.epoch > at[0] or item.round > at[1]]
         if not all(self._missing_nodes.is_certain(item.node, alive, now) for item in beyond):
             raise StoreUnavailable(

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Call, Phase, drop_and_forget
+from framehold_core.clock import Clock
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_core.lease import Lease
@@ -27,7 +28,6 @@ from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
 from framehold_store.base import Store
 
-from .. import clock
 from ..code.codes import Registered
 from ..config import Settings
 from ..frame.context import take_back
@@ -93,12 +93,15 @@ class Runtime:
         self.heartbeat, self.peers = parts.heartbeat, parts.peers
         shared = parts.shared
         self.table, self.counts, self.tasks = shared.table, shared.counts, shared.tasks
-        self.observers = shared.observers
+        self.observers, self.clock = shared.observers, shared.clock
         self.door = parts.door
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
         self.payloads, self._gate = parts.records.payloads, parts.records.gate
         self._performer, self._rechecks, self._keeper = parts.performer, parts.rechecks, parts.records.keeper
         self._doubts = 0
+        self.clock_began = self.clock.at(0.0)
+        """When the node's clock began, in seconds since 1970, as it was measured when the node was opened. It makes one
+        time of a call always the same one for operators, whose lists are sorted by it."""
         self.after_renewal = parts.after_renewal
         """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
         farthest away then."""
@@ -108,8 +111,8 @@ class Runtime:
         shared.events.attach(self._step)
         self._waiters = itertools.count(1)
         self._stalled: set[CallId] = set()
-        self._unleased = Alone(self.settings.node_id)
-        self._store_backing = Backing(self.store, self.heartbeat, SystemEntropy())
+        self._unleased = Alone(self.settings.node_id, self.clock)
+        self._store_backing = Backing(self.store, self.heartbeat, SystemEntropy(self.clock))
         self._rehearsal_backing = self._store_backing._replace(drops=True)
 
     @property
@@ -126,6 +129,7 @@ class Runtime:
         self.draining.opened()
         await self.store.open()
         await self.heartbeat.open()
+        self.clock_began = self.clock.at(0.0)
         await self.door.open()
         self.eviction.open()
         # Without its sweep a node would keep no limit in time.
@@ -195,7 +199,7 @@ class Runtime:
             return refusal
         self.eviction.admit(handler.principal, handler.weight)
         if handler.strategy == "replay":
-            backing = Backing(TokenRecord(), self._unleased, token_record.begun(), True)
+            backing = Backing(TokenRecord(self.clock), self._unleased, token_record.begun(self.clock), True)
         else:
             backing = self._store_backing_of(handler)
         slot = self.table.add(self._slot(call_id or self.peers.mint(), handler, backing))
@@ -243,7 +247,7 @@ class Runtime:
             return refusal
         self.eviction.admit(handler.principal, handler.weight)
         given = answers_of.given(answers, self.settings.max_value)
-        records, entropy, mark = token_record.arrived(carried, self.payloads.sealer)
+        records, entropy, mark = token_record.arrived(carried, self.payloads.sealer, self.clock)
         waiter, held = Waiter(next(self._waiters)), self._unleased.lease
         backing = Backing(records, self._unleased, entropy, True)
         slot = self.table.add(self._slot(carried.call, handler, backing, f"{carried.call}/{waiter}"))
@@ -294,10 +298,11 @@ class Runtime:
 
     def stats(self) -> Stats:
         """This node's load, as its lease reports it."""
-        return load_of(self.table, self.peers.trust, self.heartbeat.lease, self.heartbeat.address)
+        return load_of(self.table, self.peers.trust, self.heartbeat.lease, self.heartbeat.address, self.clock)
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
-        began, answer = clock.now(), None
+        began, answer = self.clock.now(), None
+        arrival.came = began
         # Also for the lines of the author's middleware that come after the round, in this task.
         logged_call.set(slot)
         try:
@@ -317,7 +322,7 @@ class Runtime:
                 slot.next_carrier()
             raise
         finally:
-            self.observers.answered(slot, event, answer, clock.now() - began)
+            self.observers.answered(slot, event, answer, self.clock.now() - began)
             try:
                 if (handler := arrival.carrier.ending) is not None:
                     # The author's middleware around this request may close what the handler's cleanup needs.
@@ -328,7 +333,7 @@ class Runtime:
     def _step(self, slot: Slot, event: ev.Event) -> None:
         was = slot.call.phase
         try:
-            slot.call, effects = step(slot.call, event, clock.now())
+            slot.call, effects = step(slot.call, event, self.clock.now())
             for effect in effects:
                 self._performer.perform[type(effect)](slot, effect)
             self.observers.stepped(slot, was, event, effects)
@@ -384,10 +389,10 @@ class Runtime:
 
     async def _sweep(self) -> None:
         await asyncio.sleep(SWEEP)
-        for slot, event in self.table.due(clock.now()):
+        for slot, event in self.table.due(self.clock.now()):
             self.feed(slot, event)
-        self._gate.release_slow(clock.now())
-        self.table.journals.forget_expired(clock.now())
+        self._gate.release_slow(self.clock.now())
+        self.table.journals.forget_expired(self.clock.now())
         await self.eviction.sweep()
         if isinstance(self.heartbeat, Alone):
             run_all(self.after_renewal)
@@ -399,9 +404,10 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
         action()
 
 
-def load_of(table: Table, trust: Trust, lease: Lease, address: str) -> Stats:
+def load_of(table: Table, trust: Trust, lease: Lease, address: str, clock: Clock) -> Stats:
     """The load of a node, as its lease reports it, sealed for this lease and address."""
-    return Stats(os.getpid(), *table.load(), VERSION, STARTED, trust.seal(lease.node, lease.boot, address))
+    seal = trust.seal(lease.node, lease.boot, address)
+    return Stats(os.getpid(), *table.load(), VERSION, clock.at(STARTED), seal, round(clock.offset, 3))
 
 
 def _future() -> asyncio.Future[Answer]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from framehold_core.clock import Clock
+
 from .event_queue import EventQueue
 from .observer import Observers
 from .table import Table
@@ -14,10 +16,11 @@ from .tasks import Tasks
 @dataclass(frozen=True, slots=True)
 class Shared:
     """The shared objects of one node. `counts` has how often each thing happened, by name: `entered`, `parked`,
-    `resumed`, `rebuilt`, `fenced`, ..."""
+    `resumed`, `rebuilt`, `fenced`, ... `clock` is the only source of time and randomness."""
 
     table: Table
     tasks: Tasks
     counts: Counter[str]
     observers: Observers
     events: EventQueue
+    clock: Clock

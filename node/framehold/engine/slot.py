@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,11 +11,11 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import lease, writes
 from framehold_core.call import Call
+from framehold_core.clock import Clock
 from framehold_core.ids import NodeId, prefix
 from framehold_core.journal import Draft, Entry
 from framehold_core.requests import Head, Record
 
-from .. import clock
 from ..code import lines
 from ..frame import span
 from ..frame.entropy import Entropy
@@ -41,14 +40,15 @@ class Backing(NamedTuple):
 class Arrival:
     """A request that waits for its reply. `handler` is its own entry into the handler, which was not used yet; None for
     a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers
-    that their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
+    that their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock: the runtime
+    sets it."""
 
     carrier: RoundCarrier
     future: asyncio.Future[Answer]
     handler: HandlerEntry | None = None
     parsed: dict[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
-    came: float = field(default_factory=clock.now)
+    came: float = 0.0
 
 
 _NOBODY: dict[int, Arrival] = {}
@@ -108,13 +108,18 @@ class Slot:
         """The questions that the client was shown since answers were last delivered."""
         self.head: Head | None = None
         self.due = 0.0
-        self.began, self.replayed = time.time(), False
+        self.began, self.replayed = self.clock.time(), False
         self.heir: NodeId | None = None
         """The node that carries the call on, if this node drains and no node holds the call. Else None."""
         self.orphaned = False
         """Whether the process that ran this call before is gone."""
         self.stopping: asyncio.Future[ev.Event] | None = None
         """Where an operator stops the call: gets the event that ends it here. See `Runtime.stop`."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the node."""
+        return self.backing.beat.clock
 
     @property
     def tool(self) -> str:
@@ -153,13 +158,7 @@ class Slot:
     def load_record(self, record: Record) -> None:
         """Begin again from the record of a claimed call; `add_entries` with its journal comes next."""
         self.log, self.size, self.code, self.replayed = (), 0, record.head.code, True
-        self.began = self.began_by(record)
-
-    def began_by(self, record: Record) -> float:
-        """When the call of `record` began, in seconds since 1970."""
-        # A store inside this process has times of this process's clock.
-        alone = isinstance(self.backing.beat, Alone)
-        return clock.wall(record.created) if alone else record.created
+        self.began = record.created
 
     def add_entries(self, entries: tuple[bytes, ...]) -> None:
         """Append journal entries that the store has now."""
@@ -191,7 +190,7 @@ class Slot:
         """Whether an effect may run, or a reply be sent, without asking the store: the window of the lease that this
         frame runs under is open (docs/protocol.md, rule 6)."""
         held = self.backing.beat.lease
-        return held.incarnation == self.call.incarnation and lease.is_open(held, clock.now())
+        return held.incarnation == self.call.incarnation and lease.is_open(held, self.backing.beat.clock.now())
 
     def stands(self) -> str:
         """Where the handler is in the author's code, as the end of a message: the line that runs in this thread, the

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from framehold_core import events as ev
 from framehold_core.call import Phase, may_be_dropped
+from framehold_core.clock import Clock
 from framehold_core.errors import LimitExceeded
 from framehold_core.ids import CallId
 from framehold_core.room import Journals
 
-from .. import clock
 from ..config import Settings
 from .slot import Slot
 
@@ -36,10 +36,11 @@ def _no_room(journals: Journals, principal: str | None, consequence: str) -> Lim
 
 class Table:
     """The calls of a node by `Slot.place`: calls whose record is in the store by id, calls that are carried in tokens
-    by id and request. A call without a frame is here only while a retry of it is decided."""
+    by id and request. A call without a frame is here only while a retry of it is decided. `clock` is the node's
+    clock."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings, self._clock = settings, clock
         self._slots: dict[str, Slot] = {}
         self._per_principal: Counter[str] = Counter()
         self._weights: Counter[str] = Counter()
@@ -87,7 +88,7 @@ class Table:
         """Why this principal may have no more calls that need the store; None if it may."""
         if self.journals.may_begin(principal):
             return None
-        self.journals.forget_expired(clock.now())
+        self.journals.forget_expired(self._clock.now())
         return None if self.journals.may_begin(principal) else str(_no_room(self.journals, principal, _NOT_STARTED))
 
     def admit_answers(self, principal: str | None, size: int) -> None:
@@ -95,7 +96,7 @@ class Table:
         taken."""
         if principal is None or self.journals.may_answer(principal, size):
             return
-        self.journals.forget_expired(clock.now())
+        self.journals.forget_expired(self._clock.now())
         if not self.journals.may_answer(principal, size):
             raise _no_room(self.journals, principal, "no answer was taken, and the call waits")
 

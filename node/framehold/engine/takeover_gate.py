@@ -17,8 +17,8 @@ from collections import deque
 
 from framehold_core import suspects
 from framehold_core.call import Phase
+from framehold_core.clock import Clock
 
-from .. import clock
 from .slot import Slot
 
 MAX_TAKEOVERS = 64
@@ -35,8 +35,8 @@ class TakeoverGate:
     """The places, and the calls that wait for one. `at_once` is the number of places, `weight` the limit on journals in
     bytes."""
 
-    def __init__(self, at_once: int = MAX_TAKEOVERS, weight: int = MAX_JOURNAL_BYTES) -> None:
-        self._free, self._limit = at_once, weight
+    def __init__(self, clock: Clock, at_once: int = MAX_TAKEOVERS, weight: int = MAX_JOURNAL_BYTES) -> None:
+        self._clock, self._free, self._limit = clock, at_once, weight
         self._weights: dict[Slot, int] = {}
         self._since: dict[Slot, float] = {}
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -86,7 +86,7 @@ class TakeoverGate:
     def _hold(self, slot: Slot, size: int | None) -> None:
         """A call has got `size` bytes, or a place if `size` is None."""
         if size is None:
-            self._weights[slot], self._since[slot] = 0, clock.now()
+            self._weights[slot], self._since[slot] = 0, self._clock.now()
         elif slot in self._weights:
             self._weights[slot] += size
         else:
@@ -140,7 +140,7 @@ class TakeoverGate:
         if not self.suspects.waiting:
             return
         others = bool(self._queue) or any(not self.suspects.has_turn(slot) for slot in self._weights)
-        slot = self.suspects.next(clock.now(), others)
+        slot = self.suspects.next(self._clock.now(), others)
         if slot is not None and not self._turns[slot].done():
             self._turns[slot].set_result(True)
 

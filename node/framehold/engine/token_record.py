@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import base64
 import math
-import os
-import time
 
 from framehold_core import journal, record, writes
+from framehold_core.clock import Clock
 from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import Boot, CallId
 from framehold_core.journal import Kind
@@ -21,7 +20,6 @@ from framehold_core.requests import Head, Record, RecordState, Reply, Request, S
 from framehold_store.base import Done
 from framehold_store.seal import Sealer
 
-from .. import clock
 from ..frame.entropy import SeededEntropy
 from . import token_claims
 from .token_claims import Carried
@@ -32,8 +30,8 @@ _SEED = 16
 class TokenRecord:
     """The record of one call while a request for it is handled. Implements `ports.CallStore`."""
 
-    def __init__(self, stored: Stored | None = None) -> None:
-        self.stored = stored
+    def __init__(self, clock: Clock, stored: Stored | None = None) -> None:
+        self.stored, self.clock = stored, clock
 
     def submit(self, request: Request, done: Done) -> None:
         """Apply one request and call `done` at once."""
@@ -48,16 +46,16 @@ class TokenRecord:
         return ()
 
     def _apply(self, request: Request) -> Reply:
-        self.stored, reply = record.apply(self.stored, request, clock.now())
+        self.stored, reply = record.apply(self.stored, request, self.clock.time())
         return reply
 
 
-def begun() -> SeededEntropy:
+def begun(clock: Clock) -> SeededEntropy:
     """The source of recorded values for a new call: a random seed and the present time."""
-    return SeededEntropy(os.urandom(_SEED), time.time())
+    return SeededEntropy(clock.fresh(_SEED), clock.time(), clock.fresh)
 
 
-def arrived(carried: Carried, sealer: Sealer) -> tuple[TokenRecord, SeededEntropy, str]:
+def arrived(carried: Carried, sealer: Sealer, clock: Clock) -> tuple[TokenRecord, SeededEntropy, str]:
     """The call that a token carries: its record, the source of its recorded values, and the history mark of its last
     round.
 
@@ -87,12 +85,13 @@ def arrived(carried: Carried, sealer: Sealer) -> tuple[TokenRecord, SeededEntrop
         position=len(entries),
         history=journal.chain(journal.GENESIS, carried.entries),
         attempts=0,
-        created=clock.now(),
+        created=clock.time(),
         expires=math.inf,
         intents=dict(writes.once_intents(entries)),
     )
     mark = journal.round_history(carried.entries, entries, carried.round)
-    return TokenRecord(Stored(found, carried.entries)), SeededEntropy(seed, carried.instant), mark
+    entropy = SeededEntropy(seed, carried.instant, clock.fresh)
+    return TokenRecord(clock, Stored(found, carried.entries)), entropy, mark
 
 
 def state(
@@ -104,6 +103,5 @@ def state(
     assert stored is not None, "a call that asks has a record"
     seed = sealer.seal("token", seeded.seed, call=call, n=0, kind="seed", key="")
     found = stored.record
-    now = time.time()
-    text = base64.b64encode(seed).decode("ascii")
+    now, text = passing.clock.time(), base64.b64encode(seed).decode("ascii")
     return token_claims.carry(Carried(call, found.round, found.epoch, code, text, now, lifetime, stored.journal))

@@ -8,7 +8,6 @@ the same on both wires.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,20 +16,18 @@ from framehold_store.values import Packed, Values
 
 from . import fingerprints
 from .effect_call import call_effect, key_reused, refuse_inside_effect, running_effect
-from .entropy import Entropy, SystemEntropy
+from .entropy import Entropy
 from .once import run_and_pack, wait_for_outcome
-
-_WORLD = SystemEntropy()
 
 
 class Unrecorded:
     """The effects and values of one call of an earlier revision. It has the methods of `recorded.Recorded` that the
     authors' functions use."""
 
-    def __init__(self, values: Values) -> None:
-        self._values, self._drawn = values, dict[str, Any]()
+    def __init__(self, values: Values, entropy: Entropy) -> None:
+        self._values, self._entropy, self._drawn = values, entropy, dict[str, Any]()
         self._effects: dict[str, tuple[str, str, asyncio.Task[Packed]]] = {}
-        self.origin = CallId(os.urandom(16).hex())
+        self.origin = CallId(entropy.draw("").hex())
         self.failed: object = None
         """The outcome that the call has because its handler made a mistake; None if it made none."""
 
@@ -54,8 +51,8 @@ class Unrecorded:
     def value(self, kind: str, name: str | None, draw: Callable[[Entropy, str], Any]) -> Any:
         """A drawn value. Under a name it is always the same one within the call."""
         if name is None:
-            return draw(_WORLD, "")
+            return draw(self._entropy, "")
         key = f"{kind}:{name}"
         if key not in self._drawn:
-            self._drawn[key] = draw(_WORLD, key)
+            self._drawn[key] = draw(self._entropy, key)
         return self._drawn[key]

@@ -25,7 +25,9 @@ from mcp.server.request_state import (
     RequestStateSecurity,
 )
 
+from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
+from framehold_store.system_clock import system_clock
 
 from ..app import build
 from ..code.authors import Authors
@@ -86,9 +88,9 @@ def attach(
     in_code = {name: value for name, value in named.items() if value is not None}
     if attached is None:
         settings = with_arguments(settings or load(), **in_code)
-        boundary, security = _secure(inner, settings)
+        boundary, security, clock = _secure(inner, settings)
         handlers = Handlers(host, Codes(Authors(settings.code_modules)))
-        attached = Attached(inner, handlers, build(settings, security.ttl), settings, boundary)
+        attached = Attached(inner, handlers, build(settings, security.ttl, clock), settings, boundary)
         attached.set_in_code = in_code
         form_schemas.keep()
         sealer = attached.runtime.payloads.sealer
@@ -108,9 +110,9 @@ def attach(
     return attached
 
 
-def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBoundary, RequestStateSecurity]:
-    """The boundary that seals this server's request states, and its policy, whose codec is wrapped to write the routing
-    prefix. A server without a boundary gets one. Raises ConfigError."""
+def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBoundary, RequestStateSecurity, Clock]:
+    """The boundary that seals this server's request states; its policy, whose codec is wrapped to write the routing
+    prefix; and the clock of that codec. A server without a boundary gets one. Raises ConfigError."""
     boundary = next((item for item in server.middleware if isinstance(item, RequestStateBoundary)), None)
     if boundary is None:
         fresh = RequestStateSecurity(keys=settings.secrets()) if settings.keys else RequestStateSecurity.ephemeral()
@@ -125,11 +127,11 @@ def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBounda
     inner: RequestStateCodec = security.codec
     if settings.keys and isinstance(inner, AESGCMRequestStateCodec):
         inner = AESGCMRequestStateCodec(settings.secrets())
-    # Several servers may share a policy: then its codec is wrapped already.
-    security.codec = inner if isinstance(inner, PrefixCodec) else PrefixCodec(inner)
+    # Several servers may share a policy: then its codec is wrapped already, and they share its clock.
+    codec = security.codec = inner if isinstance(inner, PrefixCodec) else PrefixCodec(inner, system_clock())
     if "token_ttl" in settings.model_fields_set:
         security.ttl = settings.token_ttl
-    return boundary, security
+    return boundary, security, codec.clock
 
 
 def _only_traced(middleware: Any) -> Any:

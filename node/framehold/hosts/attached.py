@@ -88,7 +88,7 @@ class Attached:
         self._reports = isinstance(runtime.heartbeat, Heartbeat)
         if self._reports:
             runtime.observers.add(self._event_log)
-        self.stalls = StallWatch(_tool, late=None if self.metrics is None else self.metrics.late)
+        self.stalls = StallWatch(_tool, runtime.clock, None if self.metrics is None else self.metrics.late)
         self._bus = _joined(server, runtime, settings)
         self._lifetime = Lifetime(runtime, self._begin)
         self.lifespan = server.lifespan

@@ -17,7 +17,8 @@ from opentelemetry import metrics
 from opentelemetry.util.types import AttributeValue
 from pydantic import ValidationError
 
-from .. import clock
+from framehold_store import system_clock
+
 from ..sdk.replies import Misdirected
 from ..sdk.session import Ctx
 from ..telemetry.tool_labels import OTHER, ToolLabels
@@ -51,7 +52,7 @@ class OperationMetrics:
         )
 
     async def __call__(self, ctx: Ctx, call_next: Any) -> Any:
-        began = clock.now()
+        began = system_clock.now()
         try:
             result = await call_next(ctx)
         except Misdirected:
@@ -63,7 +64,7 @@ class OperationMetrics:
         return result
 
     def _record(self, ctx: Ctx, began: float, error: str, *, asks: bool) -> None:
-        self._durations.record(clock.now() - began, self._attributes(ctx, error, asks))
+        self._durations.record(system_clock.now() - began, self._attributes(ctx, error, asks))
 
     def _attributes(self, ctx: Ctx, error: str, asks: bool) -> dict[str, AttributeValue]:
         attributes: dict[str, AttributeValue] = {

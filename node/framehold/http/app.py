@@ -103,7 +103,9 @@ class Application:
         front, runtime = self._front, self.attached.runtime
         if not scope["path"].startswith("/"):
             _use_path(scope)
-        hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
+        hop = received(
+            scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers, runtime.clock.time()
+        )
         if scope["type"] != "http":
             served = not self._is_strict or access.answers(hop, scope, runtime.settings)
             await (self._app if served else WebSocketClose())(scope, receive, send)

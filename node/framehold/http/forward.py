@@ -26,8 +26,8 @@ from yarl import URL
 from framehold_router.fleet.address import address_of
 from framehold_router.fleet.trust import NODE, NOT_HELD, ROUTE, VIA, Trust, end_to_end, without_internal
 from framehold_router.telemetry.log_bursts import LogBursts
+from framehold_store import system_clock
 
-from .. import clock
 from ..frame.logged_call import log_fields
 from ..sdk.hop import Hop
 from .body import gone
@@ -165,7 +165,7 @@ class Forward:
 
     def _warn(self, address: str, why: str) -> None:
         """Log that an address is out of reach, once in `_LOG_INTERVAL` however many requests wait for it."""
-        now = clock.now()
+        now = system_clock.now()
         if now - self._logged.get(address, -math.inf) < _LOG_INTERVAL:
             return
         self._logged = {other: at for other, at in self._logged.items() if now - at < _LOG_INTERVAL}

@@ -19,7 +19,8 @@ from functools import partial
 
 from starlette.types import Receive
 
-from .. import clock
+from framehold_store import system_clock
+
 from .body import gone
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class OwnerSearch:
     claim the call, or reply that it is lost. In all, a request makes `TRIES` tries at most."""
 
     def __init__(self, lease_ttl: float) -> None:
-        self.deadline = clock.now() + min(lease_ttl + 1.0, PATIENCE)
+        self.deadline = system_clock.now() + min(lease_ttl + 1.0, PATIENCE)
         """Until when a node that is out of reach is waited for, in seconds on the node's clock."""
         self._tries = 0
 
@@ -89,7 +90,7 @@ class Outages:
             watch.add_done_callback(partial(self._ended, address))
         leaving = asyncio.ensure_future(gone(receive))
         try:
-            left = max(0.0, deadline - clock.now())
+            left = max(0.0, deadline - system_clock.now())
             await asyncio.wait((watch, leaving), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if leaving.done():
                 return WaitResult.LEFT

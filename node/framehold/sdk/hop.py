@@ -6,7 +6,6 @@ an internal header, and so no handler sees the secret.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Collection
 from typing import Any
 
@@ -32,7 +31,7 @@ _KEY = "framehold"
 class Hop:
     """The last step of one request on its way to this node.
 
-    - `came`: when the request reached this process, in seconds since 1970
+    - `came`: when the request reached this process, in seconds since 1970 on the store's clock
     - `call`: the id that a router made for its call, or None
     - `inside`: whether a part of this fleet sent it in its own name, not for a client
     - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)
@@ -51,11 +50,11 @@ class Hop:
         *("arguments", "weight", "with_headers"),
     )
 
-    def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool) -> None:
+    def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool, came: float = 0.0) -> None:
         """`trusted` are the internal headers of the request, without the secret; None if the secret is missing."""
         # A part of the fleet that forwards a client's request sends further headers beside the secret. Such a request
         # is not from inside: a client must not reach /admin through it.
-        self.came = time.time()
+        self.came = came
         self.inside = trusted == {}
         trusted = trusted or {}
         call = trusted[CALL_ID].decode("latin-1") if CALL_ID in trusted else ""
@@ -101,9 +100,9 @@ class Hop:
         return [*found, (CODE, self.code)] if self.code else found
 
 
-def received(scope: Scope, trust: Trust, node: str, with_headers: bool) -> Hop:
+def received(scope: Scope, trust: Trust, node: str, with_headers: bool, came: float) -> Hop:
     """Remove the internal headers from a request, of HTTP or of WebSocket, and keep them as its `Hop`. `node` is this
-    node's id."""
+    node's id, `came` is as for `Hop`."""
     # httptools keeps white space round a header's value; h11 and the protocol don't.
     headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
     trusted: dict[bytes, bytes] | None = None
@@ -111,7 +110,7 @@ def received(scope: Scope, trust: Trust, node: str, with_headers: bool) -> Hop:
     if PREFIX in b"\n".join([name for name, _ in headers]):
         trusted, headers = trust.believed(headers), without_internal(headers)
     scope["headers"] = headers
-    hop = scope[_KEY] = Hop(node, trusted, with_headers)
+    hop = scope[_KEY] = Hop(node, trusted, with_headers, came)
     return hop
 
 

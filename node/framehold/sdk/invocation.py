@@ -11,7 +11,6 @@ import asyncio
 import contextvars
 import json
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +23,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from framehold_core import journal
+from framehold_core.clock import Clock
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import JournalError
 from framehold_store.named import Known
@@ -62,10 +62,10 @@ class Round:
 
     __slots__ = ("came", "ctx", "ending", "handler_context", "variables")
 
-    def __init__(self, ctx: Ctx) -> None:
+    def __init__(self, ctx: Ctx, clock: Clock) -> None:
         self.ctx = ctx
         hop = hops.of(ctx.request)
-        self.came = time.time() if hop is None else hop.came
+        self.came = clock.time() if hop is None else hop.came
         self.variables = contextvars.copy_context()
         self.handler_context: contextvars.Context | None = None
         self.ending: asyncio.Task[None] | None = None

@@ -92,7 +92,7 @@ class Seam:
         try:
             hop = hops.of(ctx.request)
             call = None if hop is None else hop.call
-            return await self.runtime.start(invocation, Round(ctx), call)
+            return await self.runtime.start(invocation, Round(ctx, self.runtime.clock), call)
         except MalformedAnswer as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         except LimitExceeded as error:
@@ -113,11 +113,11 @@ class Seam:
                 if not await self._may_replay(invocation, state):
                     raise replies.unmarked(self.method, ctx.params or {})
                 logged_call.set(NamedCall(carried.call))
-                return await self.runtime.replay(carried, answers, invocation, Round(ctx))
+                return await self.runtime.replay(carried, answers, invocation, Round(ctx, self.runtime.clock))
             claims = token_claims.read(state)
             if claims is None:
                 raise replies.invalid_state()
-            return await self.runtime.retry(claims, answers, invocation, Round(ctx))
+            return await self.runtime.retry(claims, answers, invocation, Round(ctx, self.runtime.clock))
         except MalformedAnswer as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         except LimitExceeded as error:

@@ -1,14 +1,19 @@
 """Tokens whose call id is visible: a prefix before the text that the SDK's own codec sealed. The codec's cryptography
-is not changed."""
+is not changed.
+
+The SDK writes and judges the times of a token by the wall clock of its machine, which may be wrong. A token that leaves
+this process has them on the store's clock: `seal` adds the difference of both clocks, and `unseal` takes off the
+difference here. So the SDK refuses exactly what has expired on the store's clock.
+"""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from mcp.server.request_state import InvalidRequestState, RequestStateCodec
 
 from framehold_core import token
+from framehold_core.clock import Clock
 from framehold_core.ids import CallId
 
 from .. import json_text
@@ -18,16 +23,17 @@ from ..telemetry import tracing
 
 class PrefixCodec:
     """A request-state codec that puts a prefix with the call id before each token, so that routers can read it. The
-    sealed state repeats the call id: `unseal` compares both."""
+    sealed state repeats the call id: `unseal` compares both. `clock` has the time of the store."""
 
-    def __init__(self, inner: RequestStateCodec) -> None:
-        self.inner = inner
+    def __init__(self, inner: RequestStateCodec, clock: Clock) -> None:
+        self.inner, self.clock = inner, clock
 
     def seal(self, payload: bytes) -> str:
         """Seal `payload` (JSON claims), and put the call id before it if the state names a call.
 
-        The claims are changed in two ways: a lifetime that the handler set for its questions replaces that of the
-        policy, and the span of this round is added, so that the next round is traced with it.
+        The claims are changed in three ways: their times are put on the store's clock; a lifetime that the handler set
+        for its questions replaces that of the policy; and the span of this round is added, so that the next round is
+        traced with it.
 
         Raises:
             InvalidRequestState: the state begins like one of Framehold's, and its claims can't be read.
@@ -37,13 +43,10 @@ class PrefixCodec:
         call, lifetime = token_claims.named(state), token_claims.lifetime(state)
         if call is None and state.startswith(token_claims.OURS):
             raise InvalidRequestState("claims")
-        own = tracing.token_claims()
         if lifetime is not None:
-            own["exp"] = envelope["iat"] + lifetime
-        if own:
-            # ASCII, as the SDK writes it: so escapes carry any text.
-            payload = json.dumps({**envelope, **own}, separators=(",", ":")).encode()
-        sealed = self.inner.seal(payload)
+            envelope["exp"] = envelope["iat"] + lifetime
+        envelope.update(tracing.token_claims())
+        sealed = self.inner.seal(_moved(envelope, self.clock.offset))
         return token.stateless(sealed) if call is None else token.hold(call, sealed)
 
     def unseal(self, wire: str) -> bytes:
@@ -55,13 +58,24 @@ class PrefixCodec:
         routed = token.parse(wire)
         if routed is None:
             raise InvalidRequestState("malformed prefix")
-        payload = self.inner.unseal(routed.sealed)
-        envelope = _envelope(payload)
+        envelope = _envelope(self.inner.unseal(routed.sealed))
         if not _names(envelope["s"], routed.call):
             raise InvalidRequestState("prefix")
         if tracing.SPANS in envelope:
             tracing.link_rounds(envelope)
-        return payload
+        return _moved(envelope, -self.clock.offset)
+
+
+def _moved(envelope: dict[str, Any], seconds: float) -> bytes:
+    """The claims as JSON, with their times moved by so many seconds.
+
+    Raises:
+        InvalidRequestState: they have no times, or JSON can't carry them.
+    """
+    try:
+        return json_text.write({**envelope, "iat": envelope["iat"] + seconds, "exp": envelope["exp"] + seconds})
+    except (LookupError, TypeError, ValueError, RecursionError):
+        raise InvalidRequestState("times") from None
 
 
 def _envelope(payload: bytes) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +46,7 @@ class EventLog(Observer):
     def __init__(self, heartbeat: Heartbeat | Alone, write: Callable[[str, LogEntry], None]) -> None:
         self._heartbeat, self._write = heartbeat, write
         self._bursts: dict[str, _Burst] = {}
-        self._takeovers = Takeovers(self._takeover_changed)
+        self._takeovers = Takeovers(self._takeover_changed, heartbeat.clock)
         self._events = itertools.count(1)
         self._silent = self._registered = False
 
@@ -59,7 +58,7 @@ class EventLog(Observer):
 
     def end_bursts(self) -> None:
         """Write the number of withheld events of each burst that is over."""
-        now = time.time()
+        now = self._heartbeat.clock.time()
         for kind, burst in self._bursts.items():
             if now - burst.since >= BURST_SECONDS:
                 self._end_burst(kind, burst)
@@ -68,7 +67,7 @@ class EventLog(Observer):
 
     def happened(self, kind: str, text: str, slot: Slot | None = None) -> None:
         """Record one event, or count it if there are too many of its kind."""
-        now = time.time()
+        now = self._heartbeat.clock.time()
         burst = self._bursts.setdefault(kind, _Burst())
         if now - burst.since >= BURST_SECONDS:
             self._end_burst(kind, burst)

@@ -28,7 +28,6 @@ from framehold_core.requests import Evidence, Reply, Verdict
 from framehold_router.telemetry.bounds import BYTES, FAILOVER, HOP, PARK, ROUND
 from framehold_router.telemetry.histogram import Tally
 
-from .. import clock
 from ..engine.observer import Observer
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
 from ..engine.slot import Slot
@@ -174,7 +173,7 @@ class Metrics(Observer):
             return
         del self._marks[slot]
         if answered and mark.reason and mark.rebuilt:
-            now = clock.now()
+            now = slot.clock.now()
             self.failing["resume"].observe(now - mark.rebuilt)
             self.failing["total"].observe(now - mark.asked)
 
@@ -218,7 +217,7 @@ class Metrics(Observer):
         if phase is _PARKED and was is _PARKING:
             self.journals.observe(slot.size)
         elif phase is _RUNNING and (was is _PARKED or was is _VERIFYING):
-            self._tool(slot).parked.observe(clock.now() - (call.expires - call.ttl))
+            self._tool(slot).parked.observe(slot.clock.now() - (call.expires - call.ttl))
         elif (was is _FINISHING and kind is ev.Acked) or (kind is ev.Finished and phase is _IDLE):
             self._tool(slot).per_call.observe(call.round + 1)
         elif isinstance(event, ev.Evict):
@@ -229,7 +228,7 @@ class Metrics(Observer):
             tool = self._tool(slot)
             tool.replays += 1
             tool.kept_code += slot.handler.enters_kept
-            self._claimed(self._mark(slot))
+            self._claimed(self._mark(slot), slot.clock.now())
         elif kind is ev.Rebuilt:
             self._rebuilt(slot)
         elif kind is ev.Diverged:
@@ -241,18 +240,18 @@ class Metrics(Observer):
         if mark is None:
             if len(self._marks) >= _MAX_MARKS:
                 del self._marks[next(iter(self._marks))]
-            mark = self._marks[slot] = Mark(clock.now() - _waited(slot))
+            mark = self._marks[slot] = Mark(slot.clock.now() - _waited(slot))
         return mark
 
-    def _claimed(self, mark: Mark) -> None:
-        mark.claimed = clock.now()
+    def _claimed(self, mark: Mark, now: float) -> None:
+        mark.claimed = now
         if mark.reason:
             self.failing["claim"].observe(mark.claimed - mark.asked)
 
     def _rebuilt(self, slot: Slot) -> None:
         mark = self._marks.get(slot)
         if mark is not None:
-            mark.rebuilt = clock.now()
+            mark.rebuilt = slot.clock.now()
             took = mark.rebuilt - mark.claimed
             self._tool(slot).replayed.observe(took)
             if mark.reason:
@@ -297,7 +296,7 @@ _WHY = {
 
 def _waited(slot: Slot) -> float:
     """Seconds for which the first request that waits for a call has been on this node."""
-    now = time.time()
+    now = slot.clock.time()
     return max(0.0, now - min((arrival.carrier.came for arrival in slot.arrivals.values()), default=now))
 
 

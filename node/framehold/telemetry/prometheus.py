@@ -20,7 +20,6 @@ from framehold_router.guard.guesses import WRONG_TOKENS
 from framehold_router.telemetry import families
 from framehold_router.telemetry.histogram import Tally
 
-from .. import clock
 from ..engine.runtime import Runtime
 from .metrics import Metrics, Tool
 from .tool_labels import OTHER
@@ -149,6 +148,7 @@ class Exposition(Collector):
         yield families.gauge(
             "node_heartbeat_age_seconds", "Since the node lease was last renewed; 0 without a store.", age
         )
+        yield families.clock_offset(runtime.clock)
         now = state(runtime)
         yield families.gauges_by(
             "state", "node_state", "What this node is: one of them is 1.", {name: name == now for name in STATES}
@@ -163,7 +163,7 @@ class Exposition(Collector):
 def heartbeat_age(runtime: Runtime) -> float | None:
     """Seconds since the node lease was last renewed; None if there is none to renew."""
     renewed = runtime.heartbeat.renewed_at
-    return None if renewed is None else max(0.0, clock.now() - renewed)
+    return None if renewed is None else max(0.0, runtime.clock.now() - renewed)
 
 
 def state(runtime: Runtime) -> str:
@@ -171,7 +171,7 @@ def state(runtime: Runtime) -> str:
     heartbeat = runtime.heartbeat
     if heartbeat.lost.is_set():
         return "lost"
-    if not lease.is_open(heartbeat.lease, clock.now()):
+    if not lease.is_open(heartbeat.lease, runtime.clock.now()):
         return "lapsed"
     return "live" if heartbeat.state == LIVE and not runtime.draining.begun else "draining"
 

@@ -10,7 +10,6 @@ code. When its frame is rebuilt here after all, it is no longer listed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from opentelemetry import context as contexts
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
+from framehold_core.clock import Clock
 from framehold_core.ending import ANSWERS, COMPLETED, Ending
 from framehold_core.ids import CallId
 
@@ -50,15 +50,16 @@ class EndedCall(NamedTuple):
 
 
 class RecentCalls(Observer):
-    """The calls that ended on one node."""
+    """The calls that ended on one node, whose clock is `clock`."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._completed: dict[CallId, EndedCall] = {}
         self._others: dict[CallId, EndedCall] = {}
 
     def __iter__(self) -> Iterator[EndedCall]:
         """All that are listed, in no order."""
-        since = time.time() - KEPT_SECONDS
+        since = self._clock.time() - KEPT_SECONDS
         for kept in (self._completed, self._others):
             yield from (item for item in kept.values() if item.ended >= since)
 
@@ -76,7 +77,7 @@ class RecentCalls(Observer):
         call, began = slot.call, slot.began
         if isinstance(event, ev.Found | ev.WriteRefused) and event.stored is not None:
             # The frame was never here.
-            began = slot.began_by(event.stored.record)
+            began = event.stored.record.created
         kept = self._completed if ending == COMPLETED else self._others
         before = self._others.pop(call.id, None)
         if before is not None and before.ending == ending:
@@ -84,7 +85,7 @@ class RecentCalls(Observer):
             kept[call.id] = before
             return
         answered = call.round + (ending.how in ANSWERS)
-        about = (call.id, slot.handler.tool, ending, answered, began, time.time(), call.reentrant, slot.replayed)
+        about = (call.id, slot.handler.tool, ending, answered, began, self._clock.time(), call.reentrant, slot.replayed)
         # In each call's last round: to see that a context is empty is cheaper than to look for a trace in it.
         kept[call.id] = EndedCall(*about, trace_id() if contexts.get_current() else "")
         while len(kept) > MAX_CALLS:

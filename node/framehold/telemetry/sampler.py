@@ -28,7 +28,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import NamedTuple
 
-from .. import clock
+from framehold_store import system_clock
+
 from .stacks import IDLE, OTHER, PARTS, Place, Raw, frames_above, judge, loop_frame
 
 WINDOW_SECONDS = 60.0
@@ -74,7 +75,7 @@ class Sampler:
     """Samples the thread of the event loop on which `ask` is called. `handlers` returns the top-level packages that
     handlers come from."""
 
-    def __init__(self, handlers: Callable[[], frozenset[str]], now: Callable[[], float] = clock.now) -> None:
+    def __init__(self, handlers: Callable[[], frozenset[str]], now: Callable[[], float] = system_clock.now) -> None:
         self._handlers, self._now = handlers, now
         self._looks: deque[Look] = deque(maxlen=MAX_LOOKS)
         self._lock = threading.Lock()

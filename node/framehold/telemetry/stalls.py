@@ -30,6 +30,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NamedTuple
 
+from framehold_core.clock import Clock
+
 from .stacks import Place, frames_above, judge, loop_frame
 
 logger = logging.getLogger(__name__)
@@ -84,15 +86,16 @@ class Stall(NamedTuple):
 
 class StallWatch:
     """Watches one event loop. `tool_of` returns the tool that code with these context variables belongs to, and ""
-    without one. `late` gets the seconds of each measurement by which the loop was late."""
+    without one. `clock` is the node's clock. `late` gets the seconds of each measurement by which the loop was late."""
 
     def __init__(
         self,
         tool_of: Callable[[contextvars.Context], str],
+        clock: Clock,
         late: Callable[[float], None] | None = None,
         limit: float = LIMIT,
     ) -> None:
-        self._tool_of, self._late, self._limit = tool_of, late, limit
+        self._tool_of, self._clock, self._late, self._limit = tool_of, clock, late, limit
         self.last: Stall | None = None
         """The last stall."""
         self._due = self._stood = 0.0
@@ -142,7 +145,7 @@ class StallWatch:
                 warned = False
 
     def _ended(self, seconds: float, culprit: Culprit) -> None:
-        self.last = Stall(time.time() - seconds, seconds, *culprit)
+        self.last = Stall(self._clock.time() - seconds, seconds, *culprit)
         about = {"tool": culprit.tool} if culprit.tool else {}
         text = _STOOD + _MEANWHILE if culprit.where else _STOOD
         logger.warning(text, seconds, culprit, extra={"seconds": round(seconds, 3), **about})

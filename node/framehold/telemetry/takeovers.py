@@ -15,7 +15,6 @@ rounds. A stuck call is one takeover, however often its client asks for it.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Literal
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
+from framehold_core.clock import Clock
 from framehold_core.ids import CallId, prefix
 from framehold_core.requests import Evidence, Verdict
 from framehold_router.models.events import TakeoverView
@@ -89,10 +89,11 @@ class Takeover:
 
 
 class Takeovers:
-    """The takeovers of one process. `changed` is called with each takeover that is new or has changed."""
+    """The takeovers of one process. `changed` is called with each takeover that is new or has changed. `clock` is the
+    node's clock."""
 
-    def __init__(self, changed: Callable[[Takeover], None]) -> None:
-        self._changed = changed
+    def __init__(self, changed: Callable[[Takeover], None], clock: Clock) -> None:
+        self._changed, self._clock = changed, clock
         self._takeovers: deque[Takeover] = deque()
         self._asked: dict[Slot, float] = {}
         self._claims: dict[Slot, Takeover] = {}
@@ -104,7 +105,7 @@ class Takeovers:
         if len(self._asked) >= _MAX_LOOKUPS:
             self._asked = {slot: at for slot, at in self._asked.items() if slot.call.phase in _UNDECIDED}
         if len(self._asked) < _MAX_LOOKUPS:
-            self._asked[slot] = time.time()
+            self._asked[slot] = self._clock.time()
 
     def found(self, slot: Slot, event: ev.Found, effects: Sequence[fx.Effect]) -> None:
         """The record of the call was read."""
@@ -118,7 +119,7 @@ class Takeovers:
         reason: Literal["released", "restarted"] = "released" if released else "restarted"
         # A record that was released names no owner: its token was minted there.
         owner = slot.call.undecided[0].node if released else record.owner
-        looked = self._asked.get(slot, time.time())
+        looked = self._asked.get(slot, self._clock.time())
         self._claims[slot] = Takeover(
             slot,
             slot.call.id,
@@ -140,7 +141,7 @@ class Takeovers:
         takeover = self._claims.get(slot)
         self.undecided(slot)
         if takeover is not None:
-            takeover.claimed, takeover.epoch = time.time(), slot.call.epoch
+            takeover.claimed, takeover.epoch = self._clock.time(), slot.call.epoch
             self._remember(takeover, slot)
             self.under_way[slot] = takeover
         return takeover
@@ -162,10 +163,10 @@ class Takeovers:
         """A call that is being taken over took a step. Returns the takeover if it has ended, else None."""
         takeover = self.under_way[slot]
         if isinstance(event, ev.Rebuilt):
-            takeover.replayed = time.time()
+            takeover.replayed = self._clock.time()
             self._changed(takeover)
         if any(isinstance(item, fx.Respond) and not isinstance(item.response, fx.Refusal) for item in effects):
-            takeover.resumed = time.time()
+            takeover.resumed = self._clock.time()
             takeover.end("recovered")
         elif slot.call.phase in (Phase.IDLE, Phase.LOOKING):
             takeover.end(_OUTCOMES.get(type(event), "failed"))

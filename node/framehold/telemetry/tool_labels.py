@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 
 from framehold_router.models.fields import MAX_TEXT_CHARACTERS
-
-from .. import clock
+from framehold_store import system_clock
 
 OTHER = "other"
 READING = "resources/read"
@@ -49,9 +48,9 @@ class ToolLabels:
         return name in self._known
 
     def _ask(self) -> None:
-        if clock.now() < self._asked + ASK_INTERVAL:
+        if system_clock.now() < self._asked + ASK_INTERVAL:
             return
-        self._asked = clock.now()
+        self._asked = system_clock.now()
         advertised = self._advertised()
         self._accepts_any = advertised is None
         for name in (READING, *(advertised or ())):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from .. import clock
+from framehold_store import system_clock
 
 WINDOW_SECONDS = 60.0
 """Durations of this many seconds back count."""
@@ -31,7 +31,7 @@ class RecentEnds:
 
     def add(self, failed: bool) -> None:
         """Count a call that ends now."""
-        minute = int(clock.now() // 60)
+        minute = int(system_clock.now() // 60)
         if not self._minutes or self._minutes[-1][0] != minute:
             self._minutes.append([minute, 0, 0])
         latest = self._minutes[-1]
@@ -40,7 +40,7 @@ class RecentEnds:
 
     def counts(self) -> tuple[int, int]:
         """The ends, and how many of them failed."""
-        since = int(clock.now() // 60) - END_MINUTES
+        since = int(system_clock.now() // 60) - END_MINUTES
         recent = [item for item in self._minutes if item[0] > since]
         return sum(item[1] for item in recent), sum(item[2] for item in recent)
 
@@ -55,12 +55,12 @@ class RecentDurations:
 
     def add(self, seconds: float) -> None:
         """Add a duration that has ended now."""
-        self._durations.append((clock.now(), seconds))
+        self._durations.append((system_clock.now(), seconds))
 
     def quantile(self, part: float) -> float | None:
         """The duration that this part (0 to 1) of the durations does not exceed; None if there was none in the last
         minute."""
-        since = clock.now() - WINDOW_SECONDS
+        since = system_clock.now() - WINDOW_SECONDS
         recent = sorted(seconds for at, seconds in self._durations if at >= since)
         return recent[min(len(recent) - 1, int(part * len(recent)))] if recent else None
 
@@ -76,7 +76,7 @@ class Rate:
 
     def read(self) -> None:
         """Take a reading, on the thread of the event loop. It costs about a microsecond."""
-        now = clock.now()
+        now = system_clock.now()
         self._readings.append((now, self._count()))
         while self._readings[0][0] < now - WINDOW_SECONDS:
             self._readings.popleft()

@@ -27,8 +27,8 @@ from framehold_core.effects import Reason, Refusal
 from framehold_core.ids import CallId
 from framehold_core.replay import DEPENDS
 from framehold_store.memory import MemoryStore
+from framehold_store.system_clock import system_clock
 
-from .. import clock
 from ..frame.difference import difference
 from ..frame.effect_call import running_effect
 from ..frame.rehearsal import rehearsal_observer
@@ -222,7 +222,10 @@ class Act(NamedTuple):
     async def _rounds(self, run: Run, answers: Answering, code: KeptCode | None) -> None:
         strategy: Literal["hold", "replay"] = "hold" if run.way in ("hold", "rebuild") else "replay"
         params = run.parks[-1].params if run.parks else self.params
-        node, send = Node(self.original, self.method, strategy, MemoryStore(clock.now), run.entropy.call, code), None
+        node, send = (
+            Node(self.original, self.method, strategy, MemoryStore(system_clock().time), run.entropy.call, code),
+            None,
+        )
         async with AsyncExitStack() as stack:
             for round_ in itertools.count(len(run.parks) + 1):
                 if send is None or run.way == "rebuild":

@@ -27,9 +27,11 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import INPUT_REQUIRED_METHODS, SPEC_CLIENT_METHODS
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from framehold_core.clock import Clock
 from framehold_core.ids import CallId
 from framehold_router.fleet.trust import Trust
 from framehold_store.base import Store
+from framehold_store.system_clock import system_clock
 
 from ..app import build
 from ..code.authors import Authors
@@ -161,8 +163,8 @@ class LastingTokens(PrefixCodec):
 class NoPeers(Peers):
     """The peers of a node that has none. `mint` makes its call ids, which are the same in all ways."""
 
-    def __init__(self, node: str, mint: Callable[[], CallId]) -> None:
-        super().__init__(node, Trust(()), None)
+    def __init__(self, node: str, clock: Clock, mint: Callable[[], CallId]) -> None:
+        super().__init__(node, Trust(()), None, clock)
         self._next = mint
 
     def mint(self) -> CallId:
@@ -235,13 +237,14 @@ async def opened(node: Node, name: str) -> AsyncIterator[Send]:
     settings = Settings(
         node_id=name, store_url=None, namespace="rehearsal", keys=(original.key,), strategy="hold", rehearse=False
     )
-    runtime = build(settings, settings.token_ttl, node.store, node.code)
-    runtime.peers = NoPeers(name, node.mint)
+    clock = system_clock()
+    runtime = build(settings, settings.token_ttl, clock, node.store, node.code)
+    runtime.peers = NoPeers(name, clock, node.mint)
     host = host_of(original.server)
     # The lifespan of an attached server would open that server's own runtime.
     attached = _attached(host)
     lifespan = host.lowlevel.lifespan if attached is None else attached.lifespan
-    server = _copied(host.lowlevel, settings)
+    server = _copied(host.lowlevel, settings, clock)
     handlers = DoubleHandlers(host, node.strategy, _codes(original.server), original.assume_reentrant)
     _wrap(server, runtime, handlers)
     form_schemas.keep()
@@ -253,10 +256,10 @@ async def opened(node: Node, name: str) -> AsyncIterator[Send]:
             await runtime.close()
 
 
-def _copied(inner: Server[Any], settings: Settings) -> Server[Any]:
+def _copied(inner: Server[Any], settings: Settings, clock: Clock) -> Server[Any]:
     server: Server[Any] = Server(inner.name, version=inner.version, title=inner.title, instructions=inner.instructions)
     server.cache_hints = inner.cache_hints
-    security = RequestStateSecurity(codec=LastingTokens(AESGCMRequestStateCodec(settings.secrets())))
+    security = RequestStateSecurity(codec=LastingTokens(AESGCMRequestStateCodec(settings.secrets()), clock))
     boundary = RequestStateBoundary(security, default_audience=inner.name)
     chain: list[Any] = [boundary if isinstance(item, RequestStateBoundary) else item for item in inner.middleware]
     server.middleware[:] = chain if boundary in chain else [*chain, boundary]

@@ -28,6 +28,7 @@ from framehold_core.errors import LimitExceeded
 
 from ..engine.runtime import Runtime
 from ..frame.effect_call import refuse_inside_effect
+from ..frame.entropy import SystemEntropy
 from ..frame.unrecorded import Unrecorded
 from ..sdk import replies
 from ..sdk.present_call import Present, current
@@ -74,6 +75,7 @@ class LegacyCalls:
 
     def __init__(self, handler: Handler, runtime: Runtime) -> None:
         self._handler, self._runtime = handler, runtime
+        self._entropy = SystemEntropy(runtime.clock)
 
     async def __call__(self, ctx: Ctx, params: Any) -> Any:
         """Run the handler to its end within this request.
@@ -82,7 +84,10 @@ class LegacyCalls:
             Unavailable: this node runs as many such calls as it may hold frames; nothing was started.
         """
         ctx = replace(ctx, session=LegacySession(ctx))
-        tool, unrecorded = str((ctx.params or {}).get("name") or ctx.method), Unrecorded(self._runtime.payloads.values)
+        tool, unrecorded = (
+            str((ctx.params or {}).get("name") or ctx.method),
+            Unrecorded(self._runtime.payloads.values, self._entropy),
+        )
         current.set(Present(ctx.session, ctx.request_id, None, unrecorded, tool, ctx.method))
         try:
             # A drain waits for this call. Over HTTP `session_affinity` counts it, while its client listens.

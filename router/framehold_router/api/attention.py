@@ -19,6 +19,7 @@ from framehold_core.pauses import FRAMEHOLD
 from ..collect.survey import UNREACHABLE
 from ..fleet.membership import DRAINING, LIVE, STRANGE
 from ..fleet.store_health import FULL, SILENT, StoreLook
+from ..fleet.wrong_clock import LIMIT
 from ..models.events import EventView, Kind
 from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
 from ..models.problems import ProblemView, Severity
@@ -195,7 +196,7 @@ def _lost(seen: Seen) -> Iterator[ProblemView]:
 
 def _of_nodes(seen: Seen) -> Iterator[ProblemView]:
     for node in seen.nodes:
-        for rule in (_state, _loop, _frames, _memory):
+        for rule in (_state, _loop, _frames, _memory, _clock):
             yield from rule(node, seen)
 
 
@@ -262,6 +263,16 @@ def _memory(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
             "calls are refused"
         )
         yield _risk("memory_near_limit", text, "add nodes, or give it more memory", node=node.node_id)
+
+
+def _clock(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+    offset = node.clock_offset
+    if offset is not None and abs(offset) >= LIMIT:
+        off = f"{span(abs(offset))} {'behind' if offset > 0 else 'ahead of'}"
+        text = (
+            f"{node.node_id}: the wall clock of its machine is {off} the store's; its calls go on by the store's clock"
+        )
+        yield _risk("clock_wrong", text, "run a time service (NTP) there, or on the store's machine", node=node.node_id)
 
 
 _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (

@@ -2,7 +2,7 @@
 
 The law: only nodes of this fleet are reported, and no decision about a call uses these data. Each report is an entry
 for the event log of the fleet (`on_entry`). Several routers see the same; their entries about it have the same id.
-Times are in seconds since 1970 on the clock of this router. A "look" is one read of the leases from the store.
+Times are in seconds since 1970 on the store's clock. A "look" is one read of the leases from the store.
 `detected` is the time of the look that found the lease gone. The change feed reports a lease that is given back at
 once. A lease that runs out is found by the next look, up to one poll later.
 
@@ -67,7 +67,8 @@ class _Life:
 
 
 class Departures:
-    """Nodes that joined and left, fed by the looks of a membership. `wall` gives seconds since 1970."""
+    """Nodes that joined and left, fed by the looks of a membership. `wall` gives seconds since 1970 on the store's
+    clock."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self.on_detected: Callable[[float], None] = lambda seconds: None

@@ -21,17 +21,19 @@ in any case.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_store.base import Store
+from framehold_store.system_clock import measure, system_clock
 
 from .address import Address, address_of
 from .node_stats import Stats, read
@@ -101,10 +103,13 @@ class Membership:
     """Follows the node leases of a store; the caller opens and closes the store. Without keys in `trust` every node
     belongs to the fleet. Every `every`th poll reads all leases, the other polls count them. If `every` is 1, a notice
     of a change makes it read all leases too. `kept` asks members without a lease whether they live; without it they
-    leave the view. Belongs to one event loop."""
+    leave the view. Each poll measures the store's clock for `clock`, the clock of this process. Belongs to one event
+    loop."""
 
-    def __init__(self, store: Store, trust: Trust, every: int = 1, kept: Kept | None = None) -> None:
-        self._trust, self._kept = trust, kept
+    def __init__(
+        self, store: Store, trust: Trust, every: int = 1, kept: Kept | None = None, clock: Clock | None = None
+    ) -> None:
+        self._trust, self._kept, self._clock = trust, kept, clock or system_clock()
         self._every, self._polls = every, 0
         self.fleet = Fleet.of(())
         """The newest view."""
@@ -132,6 +137,7 @@ class Membership:
         """Read the leases once, if the store answers, and follow them from then on. May follow a `close`, in this or
         another event loop."""
         self._reading, self._changed = asyncio.Lock(), asyncio.Event()
+        await self._measure()
         await self.refresh()
         self._task = asyncio.create_task(self._follow(), name="framehold membership")
 
@@ -166,11 +172,18 @@ class Membership:
                 if named:
                     async with self._reading:
                         await self._read(named)
-                elif changed or await self._differs():
+                    continue
+                await self._measure()
+                if changed or await self._differs():
                     await self.refresh()
             except Exception:
                 # Without this the task would end, and the view would grow old without a word in the log.
                 _log.exception("a bug in reading the node leases; the last view stays, the next change is read as ever")
+
+    async def _measure(self) -> None:
+        # What the store's silence means is said by the read that follows.
+        with contextlib.suppress(StoreUnavailable):
+            await measure(self._clock, self._store)
 
     def _sufficient(self, changed: Collection[NodeId | None]) -> set[NodeId]:
         """The nodes whose leases it suffices to read after this notice; empty if all leases must be read."""
@@ -243,7 +256,7 @@ class Membership:
         before, self.fleet = self.fleet, fleet
         if fleet.ring is not before.ring:
             if self._found:
-                now = time.time()
+                now = self._clock.time()
                 last = self.change
                 self.change = last.then(fleet.ring, now) if last else Change.alone(before.ring, fleet.ring, now)
                 self.changes += 1

@@ -16,7 +16,8 @@ _MAX_TEXT_CHARACTERS = 64
 
 class Stats(NamedTuple):
     """The figures of one node at a heartbeat. `started` is in seconds since 1970; `parked` and `in_flight` are numbers
-    of calls; `seal` shows that the node has one of the fleet's keys (`Trust.seal`)."""
+    of calls; `seal` shows that the node has one of the fleet's keys (`Trust.seal`). `clock_offset` is how many seconds
+    the wall clock of its machine lacks to the store's clock; negative if it is fast."""
 
     pid: int | None = None
     parked: int | None = None
@@ -24,6 +25,7 @@ class Stats(NamedTuple):
     version: str | None = None
     started: float | None = None
     seal: str | None = None
+    clock_offset: float | None = None
 
     def dump(self) -> str:
         """The figures as JSON, as a lease carries them."""
@@ -39,7 +41,7 @@ def read(text: str) -> Stats:
         return Stats()
     if not isinstance(fields, dict):
         return Stats()
-    started = _number(fields.get("started"))
+    started, offset = _number(fields.get("started")), _number(fields.get("clock_offset"), least=-_MAX_NUMBER)
     return Stats(
         pid=_count(fields.get("pid")),
         parked=_count(fields.get("parked")),
@@ -47,6 +49,7 @@ def read(text: str) -> Stats:
         version=_text(fields.get("version")),
         started=float(started) if started is not None else None,
         seal=_text(fields.get("seal")),
+        clock_offset=float(offset) if offset is not None else None,
     )
 
 
@@ -59,6 +62,6 @@ def _count(value: Any) -> int | None:
     return int(number) if number is not None and number == int(number) else None
 
 
-def _number(value: Any) -> int | float | None:
-    """A number from 0 on. JSON's `true` is an int to Python alone; NaN fails the comparison."""
-    return value if type(value) in (int, float) and 0 <= value <= _MAX_NUMBER else None
+def _number(value: Any, least: int = 0) -> int | float | None:
+    """A number from `least` on. JSON's `true` is an int to Python alone; NaN fails the comparison."""
+    return value if type(value) in (int, float) and least <= value <= _MAX_NUMBER else None

@@ -137,6 +137,8 @@ class NodeStatus(Lenient):
     """The last time that the event loop stood for longer than a second; null if it never has."""
     heartbeat_age: Seconds | None = None
     """Seconds since the node lease was last renewed; null if there is no lease to renew."""
+    clock_offset: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    """Seconds that the wall clock of its machine lacks to the store's; negative if it is fast. Null without a store."""
     rss: Count | None = None
     """Resident memory in bytes."""
     memory_limit: Count | None = None

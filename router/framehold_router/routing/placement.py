@@ -78,9 +78,9 @@ class Placement(NamedTuple):
     reason: Reason = Reason.ANY
 
 
-def fresh_call() -> CallId:
-    """An id for a new call: 128 random bits."""
-    return CallId(os.urandom(16).hex())
+def fresh_call(fresh: Callable[[int], bytes] = os.urandom) -> CallId:
+    """An id for a new call: 128 random bits. `fresh` gives random bytes."""
+    return CallId(fresh(16).hex())
 
 
 class Placer:

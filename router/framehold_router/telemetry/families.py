@@ -16,6 +16,8 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from framehold_core.clock import Clock
+
 from .histogram import Tally
 
 Counts = Iterable[tuple[tuple[str, ...], int]]
@@ -29,6 +31,12 @@ def registry(collector: Collector) -> CollectorRegistry:
     for kind in (ProcessCollector, PlatformCollector, GCCollector):
         kind(registry=made)
     return made
+
+
+def clock_offset(clock: Clock) -> Metric:
+    """How far the wall clock of this machine is off."""
+    text = "Seconds that the wall clock of this machine lacks to the store's; negative if it is fast."
+    return gauge("clock_offset_seconds", text, clock.offset)
 
 
 @cache

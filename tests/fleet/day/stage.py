@@ -28,9 +28,10 @@ NODES = ("harbour", "lagoon", "meadow")
 TARGET = "tests/fleet/day/office.py"
 _SETTINGS = {"lease_ttl": "3", "drain_timeout": "10", "admin_token": TOKEN}
 _LATER = """
-import runpy, time
-clock = time.time
-time.time = lambda: clock() + 3700
+import runpy
+from framehold_core.clock import Clock
+time = Clock.time
+Clock.time = lambda clock: time(clock) + 3700
 runpy.run_module("framehold", run_name="__main__", alter_sys=True)
 """
 SOON = 30.0

@@ -11,13 +11,13 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold import clock
 from framehold.config import Settings
 from framehold.telemetry import window
 from framehold.telemetry.metrics import Metrics
 from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations, RecentEnds
 from framehold_router.fleet.trust import SECRET, VIA, Trust
 from framehold_router.models.nodes import NodeStatus
+from framehold_store import system_clock as clock
 from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN as ADMIN
 from tests.node.operating import Operator

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 from collections.abc import AsyncIterator
 
 import pytest
 from fakeredis import FakeServer
 
-from framehold import clock
 from framehold.engine.heartbeat import Alone, Heartbeat, Hooks
+from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import MARGIN, NodeRecord, Renewal, is_open
 from framehold_store import StoreConfig
 from framehold_store.embedded import EmbeddedStore
 from framehold_store.memory import MemoryStore
+from framehold_store.system_clock import system_clock
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio
@@ -31,10 +33,10 @@ class Shelf(MemoryStore):
     deletions of leases."""
 
     def __init__(self) -> None:
-        self.time = 5000.0
+        self.at = 5000.0
         self.away = self.closed = False
         self.asked = self.gone = 0
-        super().__init__(lambda: self.time)
+        super().__init__(lambda: self.at)
 
     async def _heard(self) -> None:
         self.asked += 1
@@ -62,7 +64,7 @@ class Shelf(MemoryStore):
         held = heart.lease
         wrote = held.beat if beat is None else beat
         life = (Boot(boot), Incarnation(boot)) if boot else (held.boot, held.incarnation)
-        self._nodes[held.node] = NodeRecord(held.node, life[1], life[0], wrote, "", "live", "", "", self.time + TTL)
+        self._nodes[held.node] = NodeRecord(held.node, life[1], life[0], wrote, "", "live", "", "", self.at + TTL)
 
     def wipe(self) -> None:
         """Lose every lease."""
@@ -74,13 +76,12 @@ class Hands:
 
     def __init__(self) -> None:
         self.time = 1000.0
+        self.clock = Clock(lambda: self.time, lambda: self.time, os.urandom)
 
 
 @pytest.fixture
-def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
-    held = Hands()
-    monkeypatch.setattr(clock, "now", lambda: held.time)
-    return held
+def hands() -> Hands:
+    return Hands()
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def shelf() -> Shelf:
 @pytest.fixture
 async def heart(hands: Hands, shelf: Shelf) -> AsyncIterator[Heartbeat]:
     """A node that is registered."""
-    beating = Heartbeat(shelf, "n1", "http://n1", TTL)
+    beating = Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL)
     await beating.open()
     yield beating
     await beating.close()
@@ -123,7 +124,7 @@ async def test_time_that_a_renewal_takes_is_taken_off_its_window(hands: Hands) -
             hands.time += 0.5
             return await super().register(node, ttl)
 
-    heart = Heartbeat(Slow(), "n1", "", TTL)
+    heart = Heartbeat(Slow(), hands.clock, "n1", "", TTL)
     await heart.open()
     assert heart.lease.until == pytest.approx(1000.0 + TTL * (1 - MARGIN))
     await heart.close()
@@ -148,7 +149,7 @@ async def test_a_lapse_takes_a_new_incarnation(heart: Heartbeat, hands: Hands, s
     """The key ran out in the store: absence is permanent, the old incarnation never comes back."""
     before = heart.lease
     hands.time += TTL
-    shelf.time += TTL
+    shelf.at += TTL
     await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
     assert heart.lease.boot == before.boot and not heart.lost.is_set()
     assert [node.inc for node in await shelf.nodes()] == [heart.lease.incarnation]
@@ -234,15 +235,15 @@ async def test_another_process_under_the_same_name_ends_this_one(
 
 async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf) -> None:
     """A killed process leaves its lease: its successor starts when that has run out, and was never `lost` meanwhile."""
-    dead = Heartbeat(shelf, "n1", "", TTL)
+    dead = Heartbeat(shelf, hands.clock, "n1", "", TTL)
     await shelf.register(dead._record(), TTL)
-    heart = Heartbeat(shelf, "n1", "", TTL)
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL)
     watch = asyncio.create_task(heart.lost.wait())
     opening = asyncio.create_task(heart.open())
     asked = shelf.asked
     await until(lambda: shelf.asked > asked + 2, "some attempts")
     assert not opening.done() and not watch.done()
-    shelf.time += TTL
+    shelf.at += TTL
     await asyncio.wait_for(opening, 5)
     assert window(heart, hands) and not watch.done()
     watch.cancel()
@@ -251,9 +252,9 @@ async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf) ->
 
 async def test_a_name_that_stays_taken_for_longer_than_a_lease_is_refused(hands: Hands, shelf: Shelf) -> None:
     """A live process has it: the error says so, and what to do."""
-    other = Heartbeat(shelf, "n1", "", TTL)
+    other = Heartbeat(shelf, hands.clock, "n1", "", TTL)
     await other.open()
-    heart = Heartbeat(shelf, "n1", "", TTL)
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL)
     opening = asyncio.create_task(heart.open())
     asked = shelf.asked
     await until(lambda: shelf.asked > asked + 2, "some attempts")
@@ -268,7 +269,7 @@ async def test_a_name_that_stays_taken_for_longer_than_a_lease_is_refused(hands:
 async def test_a_store_that_is_down_at_the_start_is_waited_for(hands: Hands, shelf: Shelf) -> None:
     """The node starts with its window closed; it opens when the store answers."""
     shelf.away = True
-    heart = Heartbeat(shelf, "n1", "", TTL)
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL)
     await heart.open()
     assert not window(heart, hands)
     shelf.away = False
@@ -313,7 +314,7 @@ async def test_what_follows_a_renewal_cannot_stop_the_heart(
         if not healthy:
             raise RuntimeError("a bug")
 
-    heart = Heartbeat(shelf, "n1", "http://n1", TTL, Hooks(on_renewed=bug))
+    heart = Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL, Hooks(on_renewed=bug))
     await heart.open()
     healthy = False
     await until(lambda: "a bug in the heartbeat" in caplog.text, "the bug")
@@ -326,7 +327,8 @@ async def test_the_scripts_agree() -> None:
     """Registered, renewed, lapsed, registered anew and left, through Lua."""
     store = EmbeddedStore(StoreConfig("embedded://", "heart", op_timeout=10.0), FakeServer())
     await store.open()
-    heart = Heartbeat(store, "n1", "http://n1", TTL)
+    clock = system_clock()
+    heart = Heartbeat(store, clock, "n1", "http://n1", TTL)
     await heart.open()
     first = heart.lease
     await until(lambda: heart.lease.beat >= 1, "a renewal")
@@ -343,7 +345,7 @@ async def test_the_scripts_agree() -> None:
 
 async def test_alone_the_window_is_always_open() -> None:
     """A process without a store has no lease to lose."""
-    alone = Alone("n1")
+    alone = Alone("n1", system_clock())
     await alone.open()
     assert is_open(alone.lease, 1e12) and alone.lease.node == NodeId("n1")
     await alone.close()

@@ -9,6 +9,7 @@ import pytest
 
 from framehold.engine.heartbeat import Alone
 from framehold.engine.orphan_scan import PAUSE, Marked, OrphanScan
+from framehold_core.clock import Clock
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Evidence, Seen
@@ -24,8 +25,13 @@ async def joined(store: MemoryStore, node: str, boot: str) -> NodeRecord:
     return record
 
 
+def stopped(at: float) -> Clock:
+    """A clock that stands still."""
+    return Clock(lambda: at, lambda: at, bytes)
+
+
 def look(store: MemoryStore, node: str) -> OrphanScan:
-    return OrphanScan(store, Alone(node), pace=(0.0, PAUSE), clock=lambda: 0.0)
+    return OrphanScan(store, Alone(node, stopped(0.0)), pace=(0.0, PAUSE))
 
 
 async def told(store: MemoryStore, *requests: Any) -> None:
@@ -63,7 +69,7 @@ async def test_what_no_client_can_come_back_for_is_not_marked() -> None:
     await told(store, Story().ask, Story().first_intent)
     await joined(store, "a", "boot-a")
     for now, orphaned in ((0.0, 1), (TTL - 61.0, 1), (TTL - 60.0, 0)):
-        looking = OrphanScan(store, Alone("a"), outlives=60.0, pace=(0.0, PAUSE), clock=lambda now=now: now)  # type: ignore[misc]  # mypy does not infer a lambda with a default
+        looking = OrphanScan(store, Alone("a", stopped(now)), outlives=60.0, pace=(0.0, PAUSE))
         marked = await looking.walk()
         assert (marked.looked, marked.orphaned) == (2, orphaned)
 
@@ -107,7 +113,7 @@ async def test_who_stands_far_behind_looks_seldom(monkeypatch: pytest.MonkeyPatc
     for node in ("n00", "n01", "n07", "n99"):
         rests.clear()
         with pytest.raises(asyncio.CancelledError):
-            await OrphanScan(store, Alone(node), pace=(0.0, 10.0)).run()
+            await OrphanScan(store, Alone(node, stopped(0.0)), pace=(0.0, 10.0)).run()
         found[node] = rests[-1]
     assert found == {"n00": 10.0, "n01": 10.0, "n07": 70.0, "n99": 300.0}
 
@@ -128,7 +134,7 @@ async def test_a_walk_that_meets_a_bug_is_not_the_last(caplog: pytest.LogCapture
     store = MemoryStore(lambda: 0.0)
     await told(store, Story().ask)
     await joined(store, "a", "boot-a")
-    looking, walk = OrphanScan(store, Alone("a"), pace=(0.0, 0.0), clock=lambda: 0.0), OrphanScan.walk
+    looking, walk = OrphanScan(store, Alone("a", stopped(0.0)), pace=(0.0, 0.0)), OrphanScan.walk
     walks: list[int] = []
 
     async def stumbles() -> Marked:

@@ -13,6 +13,7 @@ from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_router.fleet.trust import Trust
 from framehold_store.memory import MemoryStore
+from framehold_store.system_clock import system_clock
 from tests.node.acting import SOON
 from tests.processes import until
 
@@ -27,7 +28,7 @@ def lease(node: str, address: str) -> NodeRecord:
 
 async def test_a_node_whose_lease_is_gone_already_is_not_waited_for() -> None:
     """A request is on its way to it, since the store named it a moment before."""
-    peers = Peers("here", Trust(()), MemoryStore(lambda: 0.0, poll=0.01))
+    peers = Peers("here", Trust(()), MemoryStore(lambda: 0.0, poll=0.01), system_clock())
     await asyncio.wait_for(peers.vanished(THERE), SOON)
     await peers.close()
 
@@ -35,7 +36,7 @@ async def test_a_node_whose_lease_is_gone_already_is_not_waited_for() -> None:
 async def test_a_node_that_joined_a_moment_ago_is_waited_for_until_its_lease_is_gone() -> None:
     """The view of the fleet is older than its lease."""
     store = MemoryStore(lambda: 0.0, poll=0.01)
-    peers = Peers("here", Trust(()), store)
+    peers = Peers("here", Trust(()), store, system_clock())
     await peers.follow()
     there = lease("there", THERE)
     await store.register(there, 60.0)
@@ -61,7 +62,7 @@ class _Away(MemoryStore):
 async def test_nobody_counts_as_gone_while_the_store_is_away() -> None:
     """The node may have joined since the last view."""
     store, there = _Away(lambda: 0.0, poll=0.01), lease("there", THERE)
-    peers = Peers("here", Trust(()), store)
+    peers = Peers("here", Trust(()), store, system_clock())
     await peers.follow()
     store.away = True
     vanishing = asyncio.create_task(peers.vanished(THERE))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from framehold import clock
 from framehold_core.call import Phase
 from framehold_router.fleet.membership import LIVE
+from framehold_store import system_clock as clock
 from tests.node.nodes import entries, node
 from tests.node.scraping import scraped
 from tests.node.trouble import call_of, insist, node_at, refused

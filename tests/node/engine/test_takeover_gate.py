@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from framehold import clock
 from framehold.engine.replies import Ended, Parked
 from framehold.engine.takeover_gate import MAX_WAIT, TakeoverGate
 from framehold.frame.frame import Frame
 from framehold_core.call import Phase
 from framehold_core.events import Evict
+from framehold_store import system_clock as clock
 from tests.node.desk import Card, Talk, desk, question
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ async def turns() -> None:
 
 
 async def test_so_many_at_once_and_the_others_in_order() -> None:
-    gate, inside = TakeoverGate(at_once=2), []
+    gate, inside = TakeoverGate(clock.system_clock(), at_once=2), []
 
     async def enter(name: int, slot: Any) -> None:
         await gate.enter(slot)
@@ -63,7 +63,7 @@ async def test_so_many_at_once_and_the_others_in_order() -> None:
 
 async def test_a_call_that_is_busy_keeps_its_place() -> None:
     """From the lookup through the claim to the frame that stands."""
-    gate, slot, other = TakeoverGate(at_once=1), call(), call()
+    gate, slot, other = TakeoverGate(clock.system_clock(), at_once=1), call(), call()
     await gate.enter(slot)
     await gate.enter(slot)
     waiting = asyncio.create_task(gate.enter(other))
@@ -79,7 +79,7 @@ async def test_a_call_that_is_busy_keeps_its_place() -> None:
 
 async def test_journals_fit_together_or_wait() -> None:
     """One that is larger than the limit goes alone; a small one does not overtake it for ever."""
-    gate = TakeoverGate(at_once=10, weight=100)
+    gate = TakeoverGate(clock.system_clock(), at_once=10, weight=100)
     first, huge, small = call(), call(), call()
     for slot in (first, huge, small):
         await gate.enter(slot)
@@ -98,7 +98,7 @@ async def test_journals_fit_together_or_wait() -> None:
 
 
 async def test_one_that_goes_while_it_waits_leaves_no_weight_behind() -> None:
-    gate = TakeoverGate(at_once=10, weight=100)
+    gate = TakeoverGate(clock.system_clock(), at_once=10, weight=100)
     first, second, third = call(), call(), call()
     for slot in (first, second, third):
         await gate.enter(slot)
@@ -113,7 +113,7 @@ async def test_one_that_goes_while_it_waits_leaves_no_weight_behind() -> None:
 
 async def test_a_journal_that_is_read_again_is_weighed_once() -> None:
     """Its claim was refused, and it is looked up again: it must not wait for itself, and everybody behind it."""
-    gate, slot = TakeoverGate(at_once=10, weight=100), call()
+    gate, slot = TakeoverGate(clock.system_clock(), at_once=10, weight=100), call()
     for _ in range(3):
         await gate.enter(slot)
         await asyncio.wait_for(gate.weigh(slot, 60), 1)
@@ -125,7 +125,7 @@ async def test_a_journal_that_is_read_again_is_weighed_once() -> None:
 
 async def test_a_replay_that_hangs_keeps_nobody_out_for_good() -> None:
     """Its handler may wait for the very call that waits behind it. A lookup keeps its place: it ends by itself."""
-    gate, hangs, waits = TakeoverGate(at_once=1), call(Phase.REBUILDING), call()
+    gate, hangs, waits = TakeoverGate(clock.system_clock(), at_once=1), call(Phase.REBUILDING), call()
     await gate.enter(hangs)
     waiting = asyncio.create_task(gate.enter(waits))
     await turns()
@@ -146,7 +146,7 @@ async def test_a_replay_that_hangs_keeps_nobody_out_for_good() -> None:
 
 async def test_whoever_is_cancelled_on_its_way_in_takes_no_place_along() -> None:
     """Its turn has come, and it does not take it."""
-    gate, first = TakeoverGate(at_once=1, weight=100), call()
+    gate, first = TakeoverGate(clock.system_clock(), at_once=1, weight=100), call()
     await gate.enter(first)
     await gate.weigh(first, 100)
     turn = asyncio.create_task(gate.enter(call()))

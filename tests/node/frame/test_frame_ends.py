@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from framehold import clock
 from framehold.engine import runtime, tasks
 from framehold.engine.replies import Ended
 from framehold.frame.frame import Frame
 from framehold_core.effects import Reason
 from framehold_core.ids import prefix
+from framehold_store import system_clock as clock
 from tests.node.desk import Card, Desk, desk, question, reason, shielded, turns
 from tests.processes import until
 

@@ -12,7 +12,6 @@ import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold import clock
 from framehold.engine import runtime, token_claims
 from framehold.engine.replies import Ended, Parked
 from framehold.frame.frame import Frame
@@ -22,6 +21,7 @@ from framehold_core.effects import Reason, Refusal
 from framehold_core.errors import InDoubt
 from framehold_core.ids import Incarnation
 from framehold_core.requests import Request
+from framehold_store import system_clock as clock
 from framehold_store.base import Done
 from tests.node.acting import SOON, WAYS, Effects, failure
 from tests.node.desk import Card, Desk, Talk, desk, question, reason, turns

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from framehold import clock
 from framehold.app import assemble
 from framehold.config import Settings
 from framehold.engine.replies import Ended, Parked
@@ -19,6 +18,7 @@ from framehold.frame.frame import Frame
 from framehold_core.errors import StoreUnavailable
 from framehold_core.journal import Kind, decode_all
 from framehold_core.requests import Reply, Request
+from framehold_store import system_clock as clock
 from tests.node.desk import Card, Desk, Moody, Talk, question
 from tests.node.frame.patterns import HELD, PATTERNS, RANKS, Doing, Pattern
 
@@ -79,7 +79,8 @@ class World:
 @asynccontextmanager
 async def node(name: str, store: Heard) -> AsyncIterator[Runtime]:
     runtime = assemble(
-        Settings(node_id=name, lease_ttl=5.0, advertise_url="", max_round=10, keys=("k" * 40,)), store, True
+        Settings(node_id=name, lease_ttl=5.0, advertise_url="", max_round=10, keys=("k" * 40,)),
+        *(store, True, clock.system_clock()),
     )
     await runtime.open()
     try:

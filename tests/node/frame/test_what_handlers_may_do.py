@@ -13,7 +13,6 @@ from mcp.server.mcpserver import Context
 from mcp.types import INTERNAL_ERROR, ListToolsResult, Tool
 
 import framehold
-from framehold import clock
 from framehold.app import assemble
 from framehold.config import Settings
 from framehold.engine import runtime
@@ -21,6 +20,7 @@ from framehold.engine.replies import Ended, Parked
 from framehold.engine.runtime import Runtime
 from framehold.frame.frame import Frame
 from framehold_core.effects import Refusal
+from framehold_store import system_clock as clock
 from framehold_store.memory import MemoryStore
 from tests.node.desk import Card, Desk, Talk, desk, question, shielded, turns
 from tests.node.nodes import served
@@ -166,7 +166,7 @@ async def test_a_node_that_lost_its_name_starts_nothing() -> None:
         return await frame.ask(question("Charge?"))
 
     def one(ttl: float) -> Runtime:
-        return assemble(Settings(node_id="same", lease_ttl=ttl, advertise_url=""), store, True)
+        return assemble(Settings(node_id="same", lease_ttl=ttl, advertise_url=""), store, True, clock.system_clock())
 
     old, new = one(0.5), one(60.0)
     await old.open()

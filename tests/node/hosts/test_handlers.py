@@ -25,6 +25,7 @@ from framehold.hosts.host_choice import host_of
 from framehold.sdk.marks import Marks
 from framehold.sdk.seam import Seam
 from framehold.sdk.state_codec import PrefixCodec
+from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
 from framehold_core.ids import CallId
 
@@ -418,7 +419,7 @@ def envelope(state: str, **changed: Any) -> dict[str, Any]:
 
 def sealed(claims: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """A token of these claims, and the claims that it opens to."""
-    codec = PrefixCodec(AESGCMRequestStateCodec([b"k" * 32]))
+    codec = PrefixCodec(AESGCMRequestStateCodec([b"k" * 32]), Clock(lambda: 0.0, lambda: 0.0, bytes))
     token = codec.seal(json.dumps(claims, separators=(",", ":")).encode())
     opened: dict[str, Any] = json.loads(codec.unseal(token))
     return token, opened
@@ -459,4 +460,4 @@ def test_a_life_is_written_round_any_text() -> None:
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b'{"s":1}', b'"s"', b'{"s":"F[]"}', b'{"s":"F"}'])
 def test_what_is_no_envelope_is_not_sealed(payload: bytes) -> None:
     with pytest.raises(InvalidRequestState):
-        PrefixCodec(AESGCMRequestStateCodec([b"k" * 32])).seal(payload)
+        PrefixCodec(AESGCMRequestStateCodec([b"k" * 32]), Clock(lambda: 0.0, lambda: 0.0, bytes)).seal(payload)

@@ -29,6 +29,7 @@ from framehold_core.lease import NodeRecord
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.trust import Trust
 from framehold_store.memory import MemoryStore
+from framehold_store.system_clock import system_clock
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said
 from tests.processes import until
@@ -358,7 +359,7 @@ async def test_a_name_too_long_for_a_number_is_refused(redis: RedisServer, tmp_p
 
 def test_no_node_of_the_same_process_inherits_a_call() -> None:
     """It has the same address, and ends with this one."""
-    peers, trust = Peers("api-1", Trust(()), MemoryStore(lambda: 0.0)), Trust(())
+    peers, trust = Peers("api-1", Trust(()), MemoryStore(lambda: 0.0), system_clock()), Trust(())
     incarnation, boot = Incarnation("i"), Boot("b")
     assert peers._membership is not None
     for members, heir in (({"api-1": 1, "api-1_2": 1}, None), ({"api-1": 1, "api-1_2": 1, "api-2": 2}, "api-2")):

@@ -16,13 +16,13 @@ from mcp.server.mcpserver import Context
 from pydantic import AnyHttpUrl
 
 import framehold
-from framehold import clock
 from framehold.admin import tool_list
 from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.runtime import Runtime
 from framehold.telemetry.recent_calls import RecentCalls
 from framehold_core.events import Expired
+from framehold_store import system_clock as clock
 from tests.node.nodes import served
 from tests.node.served import Wire, send, wire
 from tests.node.stage import Word, said
@@ -231,7 +231,7 @@ async def test_a_journal_counts_for_its_user_until_its_record_is_gone(monkeypatc
         assert not len(client.runtime.table)
         assert (await client.call_as("ann/ask/2")).status == 503
         after = clock.now() + 1_000
-        monkeypatch.setattr(clock, "now", lambda: after)
+        monkeypatch.setattr(client.runtime.clock, "now", lambda: after)
         assert (await client.call_as("ann/ask/2")).asked
 
 
@@ -256,7 +256,7 @@ async def test_max_parked_per_principal() -> None:
         listed = await client.send("tools/list", {}, headers={"authorization": "Bearer ann/ask/3"})
         assert listed.result["tools"]
         other = await client.call_as("ben/ask/1")
-        result = await tool_list.tools(client.runtime, None, RecentCalls())
+        result = await tool_list.tools(client.runtime, None, RecentCalls(client.runtime.clock))
         assert ([holder.calls for holder in result.holders], result.over_limit) == ([2, 1], 1)
         assert all("ann" not in holder.who and "ben" not in holder.who for holder in result.holders)
         assert await client.complete_as("ann/ask/1", parked[0])

@@ -4,6 +4,7 @@ After each bad one the good one completes: nothing was consumed."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,10 +13,13 @@ from types import SimpleNamespace
 import pytest
 from mcp.server import request_state
 from mcp.server.mcpserver import Context
+from mcp.server.request_state import AESGCMRequestStateCodec
 from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
 import framehold
 from framehold.config import Settings
+from framehold.sdk.state_codec import PrefixCodec
+from framehold_core.clock import Clock
 from framehold_core.ids import is_call_id
 from tests.node.nodes import served
 from tests.node.served import edge, send, wire
@@ -186,6 +190,26 @@ async def test_an_expired_token(monkeypatch: pytest.MonkeyPatch) -> None:
             earlier.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() - 601))
             assert told(await talk.send(asked)) == BAD_STATE
         assert (await talk.send(asked)).text == "x"
+
+
+@pytest.mark.parametrize(("here", "there"), [(90.0, -90.0), (-90.0, 90.0), (0.0, 1e6)])
+def test_a_token_has_the_times_of_the_store(here: float, there: float) -> None:
+    """Each machine's SDK reads them on its own wall clock, however wrong that is."""
+
+    def machine(wrong: float) -> tuple[PrefixCodec, float]:
+        clock = Clock(lambda: 50.0, lambda: 1000.0 + wrong, bytes)
+        clock.measured(1000.0, 50.0, 50.0)
+        return PrefixCodec(AESGCMRequestStateCodec([OLD]), clock), 1000.0 + wrong
+
+    (minting, wall), (opening, elsewhere) = machine(here), machine(there)
+    token = minting.seal(json.dumps({"v": 1, "iat": wall, "exp": wall + 600.0, "s": "Amine"}).encode())
+    assert json.loads(minting.inner.unseal(token.removeprefix("s1."))) == {
+        "v": 1,
+        "s": "Amine",
+        "iat": 1000.0,
+        "exp": 1600.0,
+    }
+    assert json.loads(opening.unseal(token)) == {"v": 1, "iat": elsewhere, "exp": elsewhere + 600.0, "s": "Amine"}
 
 
 async def test_a_stale_token() -> None:

@@ -488,6 +488,17 @@ async def test_a_store_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 RENEWED, REGISTERED = (f'lease_ops_total{{op="{op}",result="ok"}}' for op in ("renew", "register"))
+
+
+@moves("clock_offset_seconds")
+async def test_a_wall_clock_that_is_set_while_the_node_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metric shows by how much."""
+    async with stage(one) as client:
+        assert (await scraped(client))["clock_offset_seconds"] == pytest.approx(0.0, abs=1.0)
+        monkeypatch.setattr(client.runtime.clock, "_wall", lambda: time.time() + 90.0)
+        assert (await scraped(client))["clock_offset_seconds"] == pytest.approx(-90.0, abs=1.0)
+
+
 HEALED = (("finish", "behind"), ("heal", "ok"), ("finish", "ok"))
 
 

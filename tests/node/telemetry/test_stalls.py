@@ -22,6 +22,7 @@ from framehold.admin.probes import node_state
 from framehold.config import Settings
 from framehold.telemetry import stalls
 from framehold.telemetry.stalls import PAUSE, Stall, StallWatch
+from framehold_store.system_clock import system_clock
 from tests.node.nodes import served
 from tests.node.stage import Word, said, server_of
 from tests.processes import DEADLINE, until
@@ -34,7 +35,7 @@ SHORT = 0.3
 @asynccontextmanager
 async def watching(limit: float = SHORT) -> AsyncIterator[StallWatch]:
     """A watch of the running loop; code belongs to the tool that the variable `TOOL` names."""
-    made = StallWatch(lambda variables: variables.get(TOOL, ""), limit=limit)
+    made = StallWatch(lambda variables: variables.get(TOOL, ""), system_clock(), limit=limit)
     task = asyncio.create_task(made.watch())
     await asyncio.sleep(0)
     try:
@@ -147,9 +148,10 @@ def test_a_loop_that_goes_on_standing_is_logged_while_it_stands(
 STOPPED = """
 import asyncio
 from framehold.telemetry.stalls import StallWatch
+from framehold_store.system_clock import system_clock
 
 async def main():
-    watch = StallWatch(lambda variables: "", limit=0.3)
+    watch = StallWatch(lambda variables: "", system_clock(), limit=0.3)
     watching = asyncio.create_task(watch.watch())
     print("watches", flush=True)
     while watch.last is None:

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from framehold import clock
 from framehold.telemetry.metrics import Metrics
 from framehold.telemetry.tool_labels import ToolLabels
 from framehold.telemetry.window import Rate
+from framehold_store import system_clock as clock
 
 
 @pytest.fixture

@@ -13,17 +13,16 @@ from typing import Any
 from framehold_core.errors import StoreUnavailable
 from framehold_router.api.attention import NEARLY_FULL
 from framehold_router.fleet.membership import DRAINING, LIVE
-from framehold_store import StoreConfig, open_store
+from framehold_router.fleet.wrong_clock import LIMIT
+from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.config import PACKED_VALUE_BYTES
 
-from ... import clock
 from ..show import figures
 from .findings import Finding, fail, ok, warn
 from .store_trouble import trouble
 
 _MIN_VERSION = (6, 2)
 _SLOW_MS = 5.0
-_SKEW_S = 1.0
 _PINGS = 5
 
 
@@ -121,12 +120,11 @@ def latency(facts: ServerFacts) -> Finding:
 
 
 def skew(facts: ServerFacts) -> Finding:
-    """Whether the store's clock agrees with this machine's. Leases use only the store's clock; logs and tokens use
-    both."""
+    """Whether the store's clock agrees with this machine's. Calls use only the store's clock; logs use this one's."""
     ahead = "ahead of" if facts.skew > 0 else "behind"
     says = f"the store's clock is {abs(facts.skew):.2f} s {ahead} this machine's"
-    if abs(facts.skew) > _SKEW_S:
-        return warn("store clock", says, "run a time service on both; leases hold, but tokens and logs don't agree")
+    if abs(facts.skew) >= LIMIT:
+        return warn("store clock", says, "run a time service on both; calls go on, but logs don't agree")
     return ok("store clock", says)
 
 
@@ -197,7 +195,7 @@ def replicas(facts: ServerFacts) -> list[Finding]:
 
 
 async def _nodes(config: StoreConfig) -> Finding:
-    store = open_store(config, clock.now)
+    store = open_store(config, system_clock.system_clock().time)
     try:
         await store.open()
         found = await store.nodes()

@@ -19,11 +19,10 @@ from framehold_core.ids import CallId
 from framehold_core.journal import Entry, Kind
 from framehold_core.requests import Read, Record, Stored
 from framehold_router.config import FleetSettings, read
-from framehold_store import StoreConfig, open_store
+from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
 
-from ... import clock
 from ...engine.records import WHOLE
 from ...frame.payloads import Payloads
 from ..client import local_fleets
@@ -93,7 +92,7 @@ def _require_local(config: StoreConfig) -> None:
 
 
 async def _read(config: StoreConfig, call: CallId) -> Stored | None:
-    store = open_store(config, clock.now)
+    store = open_store(config, system_clock.system_clock().time)
     try:
         await store.open()
         return (await store.run(Read(call))).stored

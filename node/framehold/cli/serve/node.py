@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import uvicorn
 
-from ... import clock
+from framehold_store import system_clock
+
 from ...config import Settings
 from ...hosts.attached import Attached
 from ...hosts.listeners import end_streams
@@ -166,7 +167,7 @@ class Server(uvicorn.Server):
         settings = self._runtime.settings
         is_ordered = sig != signal.SIGINT
         timeout = settings.drain_timeout if is_ordered else min(settings.drain_timeout, GRACE)
-        deadline = clock.now() + timeout
+        deadline = system_clock.now() + timeout
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(asyncio.sleep(settings.drain_at_least if is_ordered else 0.0))
@@ -176,7 +177,7 @@ class Server(uvicorn.Server):
                 # A client whose stream ends listens again at once, and a router must not send it here.
                 await asyncio.sleep(_TOLD)
             end_streams(self._server)
-            await self._runtime.draining.wait_for_responses(deadline - clock.now())
+            await self._runtime.draining.wait_for_responses(deadline - system_clock.now())
         except Exception:
             logger.exception("a bug in leaving the fleet; this process ends now, others take its calls over")
         if sig is None:

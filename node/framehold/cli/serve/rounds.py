@@ -19,8 +19,8 @@ from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.ids import prefix
+from framehold_store import system_clock
 
-from ... import clock
 from ...engine.observer import Observer
 from ...engine.replies import Answer, Ended, Parked
 from ...engine.slot import Slot
@@ -83,7 +83,7 @@ class EarlierCalls:
     async def __call__(self, ctx: Ctx, call_next: Call) -> Any:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or ctx.method not in CALLS:
             return await call_next(ctx)
-        began = clock.now()
+        began = system_clock.now()
         try:
             result = await call_next(ctx)
         except Exception as error:
@@ -96,7 +96,7 @@ class EarlierCalls:
     def _tell(self, ctx: Ctx, began: float, ending: Ending) -> None:
         params = ctx.params or {}
         name = str(params.get("name") or params.get("uri") or ctx.method)
-        how, seconds = "finished" if ending == COMPLETED else "failed", clock.now() - began
+        how, seconds = "finished" if ending == COMPLETED else "failed", system_clock.now() - began
         line = RoundLine(name, self._node, "", how, seconds, f"revision {ctx.protocol_version}")
         line = replace(line, error=ending.error, place=ending.place)
         self._write(line.dump())
