@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_router.fleet.wrong_clock import WrongClock
 from framehold_store import open_store
@@ -83,16 +84,14 @@ def assemble(
     `clock` and `keeper` are as for `build`."""
     counts: Counter[str] = Counter()
     shared = Shared(Table(settings, clock), Tasks(counts), counts, Observers(), EventQueue(), clock)
-    peers = Peers(settings.node_id, Trust(settings.secrets()), store if is_shared else None, clock)
+    trust = Trust(settings.secrets())
+    seals = LeaseSeal(trust, settings.namespace)
+    peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
     after_renewal: list[Callable[[], None]] = [WrongClock(clock).look] if is_shared else []
-    hooks = Hooks(
-        load=lambda lease, address: load_of(shared.table, peers.trust, lease, address, clock).dump(),
-        on_beat=shared.observers.beat,
-        on_renewed=lambda: run_all(after_renewal),
-    )
+    hooks = Hooks(lambda: load_of(shared.table, clock).dump(), shared.observers.beat, lambda: run_all(after_renewal))
     heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
     if is_shared:
-        heartbeat = Heartbeat(store, clock, settings.node_id, settings.advertise_url, settings.lease_ttl, hooks)
+        heartbeat = _heartbeat(settings, store, clock, seals, hooks)
     drain, rechecks = Drain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
     payloads, room = _payloads(settings, clock), StoreRoom(store, shared.tasks, is_shared)
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after), shared.table, room)
@@ -112,11 +111,15 @@ def assemble(
             eviction=Eviction(settings, shared),
             drain=drain,
             door=door,
-            orphan_scan=OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round),
+            orphan_scan=OrphanScan(store, heartbeat, seals, settings.max_attempts, SKEW + settings.max_round),
             rechecks=rechecks,
             after_renewal=after_renewal,
         )
     )
+
+
+def _heartbeat(settings: Settings, store: Store, clock: Clock, seals: LeaseSeal, hooks: Hooks) -> Heartbeat:
+    return Heartbeat(store, clock, settings.node_id, settings.advertise_url, settings.lease_ttl, seals, hooks)
 
 
 def _keeper(settings: Settings, store: Store, sealer: Sealer, clock: Clock) -> CodeKeeper:

@@ -39,6 +39,7 @@ from .collect.tool_survey import ToolSurvey
 from .config import RouterSettings
 from .fleet.departures import Departures
 from .fleet.event_writer import EventWriter
+from .fleet.lease_seal import LeaseSeal
 from .fleet.membership import Fleet, Member, Membership
 from .fleet.store_health import StoreHealth
 from .fleet.trust import Trust
@@ -170,7 +171,8 @@ async def _open_membership(
     await store.open()
     node_client = NodeClient(trust)
     stack.push_async_callback(node_client.close)
-    membership = Membership(store, trust, kept=UnheardNodes(asking(node_client)).kept, clock=clock)
+    seals = LeaseSeal(trust, settings.namespace)
+    membership = Membership(store, seals, kept=UnheardNodes(asking(node_client)).kept, clock=clock)
     stack.push_async_callback(membership.close)
     wrong = WrongClock(clock)
 

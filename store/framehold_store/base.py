@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, NodeId
-from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.lease import LeaseReply, NodeRecord
 from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import RecordState, Reply, Request
 
@@ -110,25 +110,28 @@ class Store(Protocol):
             StoreUnavailable: no answer came in time (the request may have been applied), or the record is corrupted.
         """
 
-    async def register(self, node: NodeRecord, ttl: float) -> Renewal:
-        """Take the node lease for `ttl` seconds, if nobody has it, or replace that of an earlier incarnation of the
-        same process. Returns RENEWED, or TAKEN if another process has it (`framehold_core.lease.register`).
+    async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
+        """Take the node lease, as the node has written it, if nobody has it, or replace that of an earlier incarnation
+        of the same process (`framehold_core.lease.register`). `over` is a stored value that may be replaced whatever it
+        is, as an earlier reply had it in `raw`: the caller has found that it is no lease of a live process.
 
-        `node.expires` is ignored: the store sets it. Atomic for the lease; idempotent for one incarnation. The list
-        of names that `nodes` reads may lack this node until its next renewal.
+        Returns RENEWED; TAKEN if another process has it; LAPSED if the beat is not above the stored one; ASTRAY if the
+        lease does not end within about `ttl` seconds. Nobody has verified what the reply gives back.
+
+        Atomic for the lease; idempotent for one incarnation. The list of names that `nodes` reads may lack this node
+        until its next renewal.
 
         Raises:
-            StoreUnavailable: no answer came in time; sending it again is safe.
+            StoreUnavailable: no answer came in time; sending it again, with a higher beat, is safe.
         """
 
-    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
-        """Extend the node lease by `ttl` seconds if it still belongs to this incarnation.
+    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
+        """Replace the node lease by this one, which ends later, if it still belongs to this incarnation.
 
-        `framehold_core.lease.renew` states the rule.
+        `framehold_core.lease.renew` states the rule. `acknowledged` is the last beat for which the store returned
+        RENEWED to this node.
 
-        Returns RENEWED and the new beat. Otherwise nothing was written, and it returns LAPSED or TAKEN and the stored
-        beat, 0 if no lease is stored. `acknowledged` is the last beat that the store returned to this node.
-        `node.state`, `address`, `code` and `stats` replace the stored ones; `node.beat` and `node.expires` are ignored.
+        Returns RENEWED. Otherwise nothing was written, and it returns LAPSED, TAKEN or ASTRAY, and what is stored.
 
         Raises:
             StoreUnavailable: no answer came in time; the lease may or may not have been extended.
@@ -143,8 +146,9 @@ class Store(Protocol):
 
     async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
         """The leases of all live nodes, or of the live nodes among `named`, in order of their names. Not atomic across
-        nodes: each lease is as it stood at some instant of the call. A lease that can't be read is skipped. A call
-        without `named` logs it once, and again only after it has changed.
+        nodes: each lease is as it stood at some instant of the call. An entry that is no lease, or a lease that has
+        ended by the store's clock, is given as `no_lease`. A call without `named` logs it once, and again only after it
+        has changed. Nobody has verified the leases: the caller verifies their seals.
 
         Raises:
             StoreUnavailable: no answer came in time.
@@ -319,4 +323,4 @@ class Store(Protocol):
 
     @property
     def unreadable_leases(self) -> int:
-        """How many entries of the node registry the last `nodes()` of all leases has skipped."""
+        """How many entries of the node registry the last `nodes()` of all leases could not read."""

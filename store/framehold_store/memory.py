@@ -18,10 +18,11 @@ from itertools import islice
 from framehold_core import lease, pauses, record
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, NodeId
-from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.lease import LeaseReply, NodeRecord, Renewal
 from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Record, RecordState, Reply, Request, Stored
 
+from . import lease_codec
 from .base import MAX_EVENT_AGE, MAX_EVENTS, POLL, Done, MemoryUse, ScanStep, StoredEvent, Summary
 from .feed import Feed
 
@@ -121,28 +122,32 @@ class MemoryStore:
             else:
                 heapq.heappush(self._due, (stored.record.expires, call))
 
-    async def register(self, node: NodeRecord, ttl: float) -> Renewal:
+    async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
         self._request_counts["register"] += 1
-        now = self._clock()
-        stored = self._nodes.get(node.node)
-        kept, renewal = lease.register(stored, node._replace(expires=now + ttl), now)
+        now, stored = self._clock(), self._lease(node.node)
+        found = None if stored is not None and lease_codec.dump(stored) == over else stored
+        kept, result = lease.register(found, node, ttl, now)
+        if result is not Renewal.RENEWED or kept is None:
+            return _refused(result, now, stored)
         self._nodes[node.node] = kept
-        if renewal is Renewal.RENEWED:
-            self._feed.notify(node.node)
-        return renewal
+        self._feed.notify(node.node)
+        return LeaseReply(result, now)
 
-    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
+    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
         self._request_counts["renew"] += 1
-        now = self._clock()
-        stored = self._nodes.get(node.node)
-        kept, renewal = lease.renew(stored, node._replace(expires=now + ttl), acknowledged, now)
-        if kept is None:
-            self._nodes.pop(node.node, None)
-            return renewal, 0
+        now, stored = self._clock(), self._lease(node.node)
+        kept, result = lease.renew(stored, node, acknowledged, ttl, now)
+        if result is not Renewal.RENEWED or kept is None:
+            return _refused(result, now, stored)
         self._nodes[node.node] = kept
         if stored is not None and stored[4:7] != kept[4:7]:
             self._feed.notify(node.node)
-        return renewal, kept.beat
+        return LeaseReply(result, now)
+
+    def _lease(self, node: NodeId) -> NodeRecord | None:
+        """The lease of a node; None if it has none that lasts."""
+        found = self._nodes.get(node)
+        return found if found is not None and found.expires > self._clock() else None
 
     async def unregister(self, node: NodeRecord) -> None:
         self._request_counts["leave"] += 1
@@ -255,6 +260,10 @@ class MemoryStore:
     @property
     def unreadable_leases(self) -> int:
         return 0
+
+
+def _refused(result: Renewal, now: float, stored: NodeRecord | None) -> LeaseReply:
+    return LeaseReply(result, now, stored, b"" if stored is None else lease_codec.dump(stored))
 
 
 def _summary(call: CallId, record: Record) -> Summary:

@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId, prefix
-from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.lease import LeaseReply, NodeRecord
 from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Reply, Request
 
@@ -156,9 +156,10 @@ class RedisStore:
             raise refused(f"the store refused to run `{name}` at {key} ({raw}); {where}", raw)
         return raw
 
-    async def _strings(self, keys: Sequence[str], most: int) -> list[Any]:
+    async def _strings(self, keys: Sequence[str], most: int) -> tuple[list[Any], int]:
         """What is stored at some keys, which one server has in one slot: for each its value, None if there is none, or
-        the number of its bytes if it has more than `most`; 0 if it is no string.
+        the number of its bytes if it has more than `most`; 0 if it is no string. And the time on that server's clock,
+        in milliseconds.
 
         Raises:
             StoreUnavailable: no answer came in time, or the server replied with an error.
@@ -168,14 +169,14 @@ class RedisStore:
             raise refused(
                 f"the store refused to read {keys[0]} ({raw}); look at its log, and at its user's rights", raw
             )
-        found: list[Any] = raw
-        return found
+        *found, at = raw
+        return found, at
 
-    async def register(self, node: NodeRecord, ttl: float) -> Renewal:
+    async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
         self._request_counts["register"] += 1
-        return await self._registry.register(node, ttl)
+        return await self._registry.register(node, ttl, over)
 
-    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
+    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
         self._request_counts["renew"] += 1
         return await self._registry.renew(node, acknowledged, ttl)
 
@@ -214,7 +215,7 @@ class RedisStore:
 
     async def code(self, digest: str) -> bytes | None:
         key = self._keys.code(digest)
-        [found] = await self._strings([key], self._config.max_code + _AROUND)
+        [found], _ = await self._strings([key], self._config.max_code + _AROUND)
         if isinstance(found, int):
             what = f"{found} bytes, more than FRAMEHOLD_MAX_CODE allows" if found else "no text"
             _log.warning("the code at %s is not read: it is %s; check who else writes there", key, what)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -17,11 +16,12 @@ from typing import Any
 from redis.asyncio import ConnectionPool
 
 from framehold_core.errors import ProtocolError, StoreUnavailable
-from framehold_core.ids import Boot, Incarnation, NodeId, is_node_id
-from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.ids import NodeId, is_node_id
+from framehold_core.lease import MARGIN, LeaseReply, NodeRecord, Renewal, no_lease
 
+from . import lease_codec
 from .channels import follow
-from .codec import milliseconds, seconds
+from .codec import milliseconds
 from .feed import Feed
 from .keys import FORGET_MS, MAX_LEASE, MAX_NAME, Keys
 
@@ -37,7 +37,7 @@ Script = Callable[..., Awaitable[Any]]
 """(name of the script, key, arguments) -> raw reply; raises StoreUnavailable."""
 Command = Callable[..., Awaitable[Any]]
 """(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
-Strings = Callable[[Sequence[str], int], Awaitable[list[Any]]]
+Strings = Callable[[Sequence[str], int], Awaitable[tuple[list[Any], int]]]
 """Reads what is stored at some keys (`RedisStore._strings`)."""
 
 
@@ -54,30 +54,30 @@ class Registry:
         self._subscription: asyncio.Task[None] | None = None
         self.feed = Feed(poll, disconnected=True)
 
-    async def register(self, node: NodeRecord, ttl: float) -> Renewal:
-        renewal, _ = await self._put("register", node, ttl, node.beat)
-        return renewal
+    async def register(self, node: NodeRecord, ttl: float, over: bytes) -> LeaseReply:
+        return await self._put("register", node, ttl, over)
 
-    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
+    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
         return await self._put("renew", node, ttl, acknowledged)
 
     async def unregister(self, node: NodeRecord) -> None:
-        _, deleted = await self._script("leave", self._keys.node(node.node), *_names(node), self._keys.changes)
+        deleted = await self._script("leave", self._keys.node(node.node), *_names(node), self._keys.changes)
         if deleted:
             # From now on `count_nodes` leaves this name out: counted, it would hide another lease that has run out.
             with contextlib.suppress(StoreUnavailable):
-                await self._script("member", self._keys.nodes, node.node, 0, FORGET_MS)
+                await self._script("member", self._keys.nodes, node.node, 0, 0, FORGET_MS)
 
-    async def _put(self, name: str, node: NodeRecord, ttl: float, beat: int) -> tuple[Renewal, int]:
-        life = milliseconds(ttl)
-        fixed = "".join(f"{json.dumps(text)}," for text in (node.node, node.address, node.state, node.code))
-        value = (*_names(node), self._keys.changes, fixed, f"{json.dumps(node.stats)}]", life, beat)
+    async def _put(self, name: str, node: NodeRecord, ttl: float, last: bytes | int) -> LeaseReply:
+        life, (ends, *texts) = milliseconds(ttl), lease_codec.parts(node)
+        times = (life, milliseconds(ttl * (1 + MARGIN)))
+        value = (*_names(node), self._keys.changes, node.beat, ends, *texts, *times, last)
         key = self._keys.node(node.node)
         _, raw = await asyncio.gather(
-            self._script("member", self._keys.nodes, node.node, life, FORGET_MS),
+            self._script("member", self._keys.nodes, node.node, ends, life, FORGET_MS),
             self._script(name, key, *value),
         )
-        return _RENEWALS[raw[0]], raw[1]
+        result, at, stored = _RENEWALS[raw[0]], raw[1] / 1000, bytes(raw[2]) if len(raw) > 2 else b""
+        return LeaseReply(result, at, lease_codec.read(node.node, stored), stored)
 
     async def nodes(self, wanted: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
         names = await self._listed() if wanted is None else sorted(wanted)
@@ -85,14 +85,14 @@ class Registry:
         garbage = {name: b"" for name in names if not is_node_id(name)}
         values = await self._values([self._keys.node(name) for name in named])
         found: list[NodeRecord] = []
-        for name, value in zip(named, values, strict=True):
+        for name, (value, at) in zip(named, values, strict=True):
             if value is None:
                 continue
-            node = None if isinstance(value, int) else _read(name, value)
-            if node is None:
+            node = None if isinstance(value, int) else lease_codec.read(name, value)
+            if node is None or node.expires * 1000 < at:
                 garbage[name] = str(value).encode() if isinstance(value, int) else value
-            else:
-                found.append(node)
+                node = no_lease(NodeId(name))
+            found.append(node)
         if wanted is None:
             self._report(garbage)
         return tuple(found)
@@ -114,20 +114,21 @@ class Registry:
     async def count_nodes(self) -> int:
         return int(await self._script("alive", self._keys.nodes))
 
-    async def _values(self, keys: list[str]) -> list[Any]:
-        """For each key its value, None if there is none, or a number if it is no lease (`Strings`)."""
+    async def _values(self, keys: list[str]) -> list[tuple[Any, int]]:
+        """For each key its value, None if there is none, or a number if it is no lease (`Strings`); and the time, in
+        milliseconds on the store's clock, at which it was read."""
         count = _LEASES_PER_COMMAND if self._multi_key else 1
         portions = [keys[start : start + count] for start in range(0, len(keys), count)]
         answers = await asyncio.gather(*(self._strings(some, MAX_LEASE) for some in portions))
-        return [value for answer in answers for value in answer]
+        return [(value, at) for values, at in answers for value in values]
 
     def _report(self, garbage: dict[str, bytes]) -> None:
         """Log one line for each entry that can't be read; the next line follows only after the entry has changed."""
         for name, value in garbage.items():
             if self._garbage.get(name) != value:
                 _log.warning(
-                    "the node registry has an entry that is no lease: %.80r; it is passed over; check who else writes "
-                    "there",
+                    "the node registry has an entry that is no lease, or one that has ended: %.80r; nothing is sent "
+                    "there; check who else writes there",
                     name,
                 )
         self._garbage = garbage
@@ -171,18 +172,3 @@ def _names(node: NodeRecord) -> tuple[str, str]:
                 f"incarnation or boot {name[:80]!r} must be 1 to 64 letters, digits, '_', '.', ':' or '-'"
             )
     return node.inc, node.boot
-
-
-def _read(name: str, value: Any) -> NodeRecord | None:
-    """The lease that is stored under the name of a node; None if `value` is no lease of that node."""
-    try:
-        _, beat, inc, boot, expires, node, address, state, code, stats, *_ = json.loads(value)
-        until = seconds(expires) if type(expires) is int else None
-    except (ValueError, TypeError, RecursionError):
-        return None
-    texts = (inc, boot, node, address, state, code, stats)
-    if not all(isinstance(text, str) for text in texts) or type(beat) is not int or until is None:
-        return None
-    if node != name:
-        return None
-    return NodeRecord(NodeId(node), Incarnation(inc), Boot(boot), beat, address, state, code, stats, until)

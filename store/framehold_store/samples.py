@@ -38,7 +38,7 @@ class Samples:
         found: list[bytes | None] = []
         for start in range(0, len(slots), READ):
             keys = [self._keys.sample(step, slot) for slot in slots[start : start + READ]]
-            values = await self._strings(keys, MAX_SAMPLE)
+            values, _ = await self._strings(keys, MAX_SAMPLE)
             found += [None if isinstance(value, int) else value for value in values]
             self._report({key for key, value in zip(keys, values, strict=True) if isinstance(value, int)})
         return tuple(found)

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from framehold_core.ids import Boot, Incarnation, NodeId, is_call_id
-from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.ids import is_call_id
+from framehold_core.lease import Renewal
 from framehold_router.fleet.membership import DRAINING, LIVE, Fleet, Member
 from framehold_router.fleet.node_stats import Stats
-from framehold_router.fleet.trust import Trust
 from framehold_router.models.nodes import NodeStatus
-from framehold_store import StoreConfig
+from framehold_store import StoreConfig, lease_codec
 from framehold_store.redis import RedisStore
 from tests.compat import wire
-from tests.compat.dumps import FIXTURES, KEY, NAMESPACE, Dump, admin, at, node, put, store_url, versions
+from tests.compat.dumps import FIXTURES, NAMESPACE, Dump, admin, at, node, put, store_url, versions
 from tests.compat.tools import Life
+from tests.leases import lease
 from tests.router import wires
 from tests.store.server import RedisServer
 
@@ -150,7 +150,7 @@ async def test_a_lease_of_an_earlier_release_is_a_member_like_any_other(store: R
         leases = await opened.nodes()
     finally:
         await opened.close()
-    members = {lease.state: Member.of(lease, Trust([KEY.encode()])) for lease in leases}
+    members = {lease.state: Member.of(lease, wire.SEALS) for lease in leases}
     assert set(members) == {LIVE, DRAINING}
     for state, member in members.items():
         fields = json.loads(earlier.leases[state])
@@ -159,18 +159,15 @@ async def test_a_lease_of_an_earlier_release_is_a_member_like_any_other(store: R
     assert Fleet.of(members.values()).ring.nodes == {members[LIVE].node}
 
 
-@pytest.mark.parametrize("first", ["1", "2"], ids=["of an earlier release", "of a newer format"])
-async def test_a_process_of_another_release_keeps_its_name(store: RedisServer, earlier: Earlier, first: str) -> None:
-    """Its lease is neither taken nor renewed nor deleted by another process of that name: the first four values of a
-    lease stand where they stood in every format."""
-    lease = f"[{first}{earlier.leases['live'][2:]}"
-    wire.register(store, lease, ("127.0.0.1", 8081))
-    fields = json.loads(lease)
-    mine = NodeRecord(NodeId(fields[5]), Incarnation("i"), Boot("b"), 1, "http://127.0.0.1:1", LIVE, "", "", 0.0)
+async def test_a_process_of_an_earlier_release_keeps_its_name(store: RedisServer, earlier: Earlier) -> None:
+    """Its lease is neither taken nor renewed nor deleted by another process of that name."""
+    wire.register(store, earlier.leases["live"], ("127.0.0.1", 8081))
+    fields = json.loads(earlier.leases["live"])
+    mine = lease(fields[5])
     opened = _opened(store)
     try:
-        assert await opened.register(mine, 60.0) is Renewal.TAKEN
-        assert (await opened.renew(mine, 0, 60.0))[0] is Renewal.TAKEN
+        for reply in (await opened.register(mine, 60.0), await opened.renew(mine._replace(beat=1), 0, 60.0)):
+            assert reply.result is Renewal.TAKEN and reply.stored is not None and wire.SEALS.holds(reply.stored)
         await opened.unregister(mine)
         (found,) = await opened.nodes()
     finally:
@@ -178,22 +175,26 @@ async def test_a_process_of_another_release_keeps_its_name(store: RedisServer, e
     assert (found.inc, found.boot) == (fields[2], fields[3])
 
 
-async def test_a_lease_that_says_more_is_read_and_one_that_says_otherwise_is_passed_over(
+async def test_a_lease_that_says_more_of_its_node_is_read_and_one_in_another_form_is_none(
     store: RedisServer, earlier: Earlier, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Values may be added at its end; one line of the log names what can't be read."""
+    """A later release says more in `stats`, which is sealed too. One line of the log names what can't be read."""
     live, draining = json.loads(earlier.leases["live"]), json.loads(earlier.leases["draining"])
+    more = lease(live[5], stats=json.dumps({**json.loads(live[9]), "colour": "blue"}))
     with admin(store) as client:
-        for fields in ([*live, "more"], [2, *draining[1:5], {"node": draining[5]}]):
-            name = fields[5] if isinstance(fields[5], str) else fields[5]["node"]
-            client.set(f"fh:{NAMESPACE}:node:{name}", json.dumps(fields, separators=(",", ":")), ex=60)
+        for name, value in (
+            (live[5], lease_codec.dump(wire.SEALS.seal(more))),
+            (draining[5], json.dumps([3, *draining[1:], "more"])),
+        ):
+            client.set(f"fh:{NAMESPACE}:node:{name}", value, ex=60)
             client.zadd(f"fh:{NAMESPACE}:nodes", {name: 2**42})
     opened = _opened(store)
     try:
         with caplog.at_level(logging.WARNING):
-            assert [lease.node for lease in await opened.nodes()] == [live[5]]
+            found = [(made.node, wire.SEALS.holds(made)) for made in await opened.nodes()]
     finally:
         await opened.close()
+    assert found == [(live[5], True), (draining[5], False)]
     assert repr(draining[5]) in caplog.text
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
 
+from framehold_core.lease import end_of
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
 from framehold_router.fleet.address import Address
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
+from framehold_store import lease_codec
 from tests.compat.dumps import KEY, NAMESPACE, Client, Dump, admin, answers, at, node, put, store_url
 from tests.compat.tools import Life
 from tests.router import wires
@@ -22,6 +26,7 @@ from tests.store.server import RedisServer
 from tests.wire import Caller, Reply
 
 Headers = list[tuple[str, str]]
+SEALS = LeaseSeal(Trust([KEY.encode()]), NAMESPACE)
 REPLY = {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "content": [{"type": "text", "text": "old"}]}}
 """What the earlier release answers."""
 
@@ -33,14 +38,14 @@ def internal(headers: Any) -> Headers:
 
 
 def register(redis: RedisServer, lease: str, address: Address) -> None:
-    """Put a node's lease into the store as it was written, but for its address and what it is sealed with."""
-    fields = json.loads(lease)
-    fields[6] = f"http://{address[0]}:{address[1]}"
-    stats = json.loads(fields[9]) | {"seal": Trust([KEY.encode()]).seal(fields[5], fields[3], fields[6])}
-    fields[9] = json.dumps(stats)
+    """Put a node's lease into the store as it was written, but for its address, its end and its seal."""
+    node = json.loads(lease)[5]
+    written = lease_codec.read(node, lease)
+    assert written is not None and SEALS.holds(written), "an old lease is not believed"
+    made = SEALS.seal(written._replace(address=f"http://{address[0]}:{address[1]}", expires=end_of(time.time(), 60)))
     with admin(redis) as client:
-        client.set(f"fh:{NAMESPACE}:node:{fields[5]}", json.dumps(fields, separators=(",", ":")), ex=60)
-        client.zadd(f"fh:{NAMESPACE}:nodes", {fields[5]: 2**42})
+        client.set(f"fh:{NAMESPACE}:node:{node}", lease_codec.dump(made), ex=60)
+        client.zadd(f"fh:{NAMESPACE}:nodes", {node: 2**42})
 
 
 @asynccontextmanager

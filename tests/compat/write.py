@@ -7,9 +7,10 @@ import asyncio
 import json
 import logging
 import sys
+import time
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.lease import NodeRecord, end_of
 from tests.compat import wire
 from tests.compat.catalogue import FORMS
 from tests.compat.dumps import FIXTURES, NAMESPACE, admin, node
@@ -57,12 +58,11 @@ async def _leases(redis: RedisServer, inc: str, boot: str) -> dict[str, str]:
     found: dict[str, str] = {}
     async with node(redis, "node-9", Life()) as client:
         found["probe"] = await wire.probed(client)
-        stats, store, trust = client.runtime.stats(), client.runtime.store, client.runtime.peers.trust
+        stats, store = client.runtime.stats(), client.runtime.store
         for state, names in (("live", (inc, boot)), ("draining", (BOOT, BOOT))):
             of = NodeId(FIRST if state == "live" else "node-3"), Incarnation(names[0]), Boot(names[1])
-            where = "http://127.0.0.1:8081"
-            result = stats._replace(seal=trust.seal(of[0], of[2], where)).dump()
-            await store.register(NodeRecord(*of, 0, where, state, "", result, 0.0), 60.0)
+            lease = NodeRecord(*of, 0, "http://127.0.0.1:8081", state, "", stats.dump(), end_of(time.time(), 60.0))
+            await store.register(wire.SEALS.seal(lease), 60.0)
             with admin(redis) as behind:
                 found[state] = behind.get(f"fh:{NAMESPACE}:node:{of[0]}").decode()
     return found

@@ -10,12 +10,15 @@ from framehold_core.lease import (
     Lease,
     NodeRecord,
     Renewal,
+    boot_of,
+    ends_this_process,
     is_open,
     proves_absences,
     register,
     renew,
     window_until,
 )
+from tests.leases import changed
 
 TTL = 5.0
 
@@ -25,17 +28,21 @@ def node(inc: str = "i1", boot: str = "b1", beat: int = 7, expires: float = 105.
     return NodeRecord(NodeId("n1"), Incarnation(inc), Boot(boot), beat, "http://n1", "live", "code", "{}", expires)
 
 
-WANTED = node(beat=0, expires=105.0)
+WANTED = node(beat=9, expires=105.0)
 REGISTER = {
     "absent": (None, Renewal.RENEWED),
     "ended": (node("i0", "b0", expires=100.0), Renewal.RENEWED),
     "the same registration again": (node(), Renewal.RENEWED),
     "another process under this name": (node(boot="b2"), Renewal.TAKEN),
-    "another incarnation of this process": (node("i0"), Renewal.RENEWED),
+    "another incarnation of this process": (node("i0", beat=9), Renewal.RENEWED),
+    "a beat that was seen": (node(beat=9), Renewal.LAPSED),
+    "a beat above it": (node(beat=10), Renewal.LAPSED),
 }
 RENEW = {
     "as acknowledged": (node(), 7, Renewal.RENEWED),
     "a renewal that was applied unheard": (node(beat=8), 7, Renewal.RENEWED),
+    "a beat that was seen": (node(beat=9), 7, Renewal.LAPSED),
+    "a beat above it": (node(beat=10), 7, Renewal.LAPSED),
     "absent": (None, 7, Renewal.LAPSED),
     "ended this instant": (node(expires=100.0), 7, Renewal.LAPSED),
     "another incarnation": (node("i2"), 7, Renewal.LAPSED),
@@ -46,24 +53,82 @@ RENEW = {
 
 @pytest.mark.parametrize(("stored", "verdict"), REGISTER.values(), ids=REGISTER.keys())
 def test_registering_takes_no_name_of_another_process(stored: NodeRecord | None, verdict: Renewal) -> None:
-    result, got = register(stored, WANTED, 100.0)
+    result, got = register(stored, WANTED, TTL, 100.0)
     assert got is verdict
     assert result == (WANTED if verdict is Renewal.RENEWED else stored)
 
 
 @pytest.mark.parametrize(("stored", "acknowledged", "verdict"), RENEW.values(), ids=RENEW.keys())
 def test_renewing_extends_only_what_is_unbroken(stored: NodeRecord | None, acknowledged: int, verdict: Renewal) -> None:
-    result, got = renew(stored, WANTED, acknowledged, 100.0)
+    result, got = renew(stored, WANTED, acknowledged, TTL, 100.0)
     assert got is verdict
     if verdict is Renewal.RENEWED:
-        assert stored is not None and result == WANTED._replace(beat=stored.beat + 1)
+        assert result == WANTED
     else:
         assert result is None or result is stored
 
 
 def test_a_lease_that_ended_is_gone_for_whoever_renews_it() -> None:
     """Rule 4 of docs/protocol.md: absence of an incarnation is permanent; renewing brings nothing back."""
-    assert renew(node(expires=99.0), WANTED, 7, 100.0) == (None, Renewal.LAPSED)
+    assert renew(node(expires=99.0), WANTED, 7, TTL, 100.0) == (None, Renewal.LAPSED)
+
+
+ENDS = {
+    "now": (100.0, True),
+    "before": (99.0, True),
+    "in an instant": (100.001, False),
+    "a TTL and its margin from now": (100.0 + TTL * (1 + MARGIN), False),
+    "later": (100.001 + TTL * (1 + MARGIN), True),
+}
+
+
+@pytest.mark.parametrize(("end", "astray"), ENDS.values(), ids=ENDS.keys())
+def test_no_lease_is_written_that_ends_astray(end: float, astray: bool) -> None:
+    """A node whose measure of the store's clock is wrong is told so, whatever stands there; nothing is written."""
+    wanted = WANTED._replace(expires=end)
+    for stored in (None, node(), node(boot="b2")):
+        for result, got in (register(stored, wanted, TTL, 100.0), renew(stored, wanted, 7, TTL, 100.0)):
+            assert (got is Renewal.ASTRAY) is astray
+            assert not astray or result is stored
+
+
+TWINS = {
+    "it waits to register": (None, 105.0, True),
+    "it waits to register, and that one has ended": (None, 100.0, False),
+    "written after it registered": (90.0, 105.0, True),
+    "ended": (90.0, 100.0, False),
+    "written before it registered": (99.6, 105.0, False),
+    "as late as one that was written before may end": (99.5, 105.0, False),
+}
+
+
+@pytest.mark.parametrize(("registered", "end", "ends"), TWINS.values(), ids=TWINS.keys())
+def test_only_a_process_that_came_later_ends_this_one(registered: float | None, end: float, ends: bool) -> None:
+    """Rule 4: the lease of a former life of the name, written again by somebody who has no key, ends nobody."""
+    assert ends_this_process(node(boot="b2", expires=end), registered, TTL, 100.0) is ends
+
+
+def test_what_the_store_takes_before_a_process_registers_never_ends_it() -> None:
+    """Whatever end it has: the store takes none that is further off, so the margins fit."""
+    for end in (100.1, 103.0, 105.0, 105.5, 106.0):
+        taken = register(None, node(boot="b0", expires=end), TTL, 100.0)[0]
+        assert taken is None or not ends_this_process(taken, 100.0, TTL, 100.0)
+
+
+def test_the_lives_of_a_node_are_in_order() -> None:
+    """Of two names, the later one is that of the later life, whatever is drawn."""
+    drawn = (b"\xff", b"\x00")
+    names = [boot_of(now, drawn[place % 2]) for place, now in enumerate((0.0, 1.0, 1.5e9, 1.5e9 + 0.001, 4e9, 1e11))]
+    assert names == sorted(names) and len(set(names)) == len(names)
+
+
+def test_a_statement_says_every_field() -> None:
+    """A lease that differs in any field but its seal, or is one of another namespace, says something else."""
+    lease = node()
+    said = {lease.statement("ns"), lease.statement("other")}
+    said |= {changed(lease, field).statement("ns") for field in lease._fields if field != "seal"}
+    assert len(said) == 2 + len(lease) - 1
+    assert lease._replace(seal="x").statement("ns") == lease.statement("ns")
 
 
 WINDOW = {
@@ -81,6 +146,12 @@ def test_the_window_counts_from_the_start_of_the_acknowledged_renewal(passed: fl
     """Rule 6. It closes before the store's TTL can, since the store counts from a later instant."""
     held = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 7, window_until(100.0, TTL))
     assert is_open(held, 100.0 + passed) is opened
+
+
+def test_the_window_closes_before_a_lease_that_ends_early() -> None:
+    """A node whose clock is slow gives its lease less than a TTL: what is left by the store's clock counts."""
+    assert window_until(100.0, TTL, 2.0) == 100.0 + 2.0 - TTL * MARGIN
+    assert window_until(100.0, TTL, TTL * (1 + MARGIN)) == window_until(100.0, TTL)
 
 
 HELD = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 7, 104.5)

@@ -11,13 +11,12 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
-from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
 from tests.fleet.fleet import Fleet, fleet
+from tests.leases import lease
 from tests.node.nodes import KEY, NodeProcess
 from tests.store.server import RedisServer, Wire
 from tests.wire import Caller
@@ -31,8 +30,8 @@ Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 async def ghost(redis: RedisServer, made: Fleet, address: str, ringed: bool = True) -> AsyncIterator[None]:
     """A lease in the registry without a node behind it, which routers know, and have put on the ring if `ringed`."""
     store = RedisStore(StoreConfig(redis.url, made.folder.name))
-    stats = Stats(seal=Trust([KEY.encode()]).seal("ghost", "b", address)).dump()
-    record = NodeRecord(NodeId("ghost"), Incarnation("i"), Boot("b"), 0, address, "live", "", stats, 0.0)
+    seals = LeaseSeal(Trust([KEY.encode()]), made.folder.name)
+    record = seals.seal(lease("ghost", address=address, ttl=120.0))
     await store.register(record, 120.0)
     try:
         for router in made.routers:

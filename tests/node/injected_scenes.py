@@ -15,10 +15,11 @@ from fakeredis import FakeServer
 
 from framehold.engine.heartbeat import Heartbeat
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import NodeId
 from framehold_core.pauses import Pause
 from framehold_core.requests import Read
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import DRAINING, LIVE
+from framehold_router.fleet.trust import Trust
 from framehold_router.routing.placement import fresh_call
 from framehold_store import StoreConfig
 from framehold_store import system_clock as clock
@@ -27,6 +28,7 @@ from framehold_store.embedded import EmbeddedStore
 from framehold_store.keys import Keys
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
+from tests.leases import lease
 from tests.node.injected_pair import HELD, SOON, Pair, Silent, born, forget_lease, inside, release, shown
 from tests.processes import until
 from tests.wire import Reply
@@ -326,8 +328,9 @@ async def life_of_a_stranger(pair: Pair) -> None:
 async def taken(pair: Pair) -> None:
     """A node waits for the lease of its former life."""
     store = MemoryStore(time.monotonic)
-    first, second = (Heartbeat(store, clock.system_clock(), "n", "", 0.25) for _ in range(2))
-    await store.register(first._record(), 0.25)
+    seals = LeaseSeal(Trust([b"k" * 32]), "ns")
+    first, second = (Heartbeat(store, clock.system_clock(), "n", "", 0.25, seals) for _ in range(2))
+    await store.register(first._record(await store.time()), 0.25)
     await pair.tried(second.open)
     if second.renewed_at is None or not second._registered:
         raise Silent("the node has no lease")
@@ -417,14 +420,14 @@ async def used(pair: Pair, store: Any, *more: Callable[[], Awaitable[None]]) -> 
     heard: list[bytes] = []
     await store.open()
     store.subscribe(heard.append)
-    node = inside(pair.a).heartbeat._record()._replace(node=NodeId("other"))
+    node = lease("other", ttl=5.0)
     changes = store.changes()
     pause = Pause("tool", 1.0, "me", "why")
     operations: list[Callable[[], Awaitable[Any]]] = [
         store.memory,
         lambda: store.run(Read(fresh_call())),
         lambda: store.register(node, 5.0),
-        lambda: store.renew(node, 0, 5.0),
+        lambda: store.renew(node._replace(beat=1), 0, 5.0),
         store.nodes,
         lambda: store.nodes((node.node,)),
         store.count_nodes,

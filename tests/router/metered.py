@@ -14,12 +14,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.lease import NodeRecord, end_of
 from framehold_router import app
 from framehold_router.collect import shared_look
 from framehold_router.config import RouterSettings
 from framehold_router.fleet.departures import Departures
-from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_store.memory import MemoryStore
 from tests.router.wires import DEADLINE, KEY, TRUST, Answer, Client, Node, Reply, node, ok
 
@@ -40,6 +40,9 @@ def samples(text: str) -> dict[Series, float]:
         for sample in family.samples
         if sample.name.startswith("framehold_")
     }
+
+
+SEALS = LeaseSeal(TRUST, "default")
 
 
 class Actor:
@@ -63,19 +66,11 @@ class Actor:
     def url(self) -> str:
         return "http://{}:{}".format(*self.wire.address) if self.wire is not None else "http://127.0.0.1:1"
 
-    def lease(self, state: str = "live") -> NodeRecord:
-        stats = Stats(seal=TRUST.seal(self.name, self.boot, self.url)).dump()
-        return NodeRecord(
-            NodeId(self.name),
-            Incarnation(f"i-{self.boot}"),
-            Boot(self.boot),
-            self.beat,
-            self.url,
-            state,
-            "",
-            stats,
-            0.0,
-        )
+    def lease(self, now: float, state: str = "live") -> NodeRecord:
+        """The next lease, as it is written at `now`."""
+        self.beat += 1
+        life = NodeId(self.name), Incarnation(f"i-{self.boot}"), Boot(self.boot), self.beat
+        return SEALS.seal(NodeRecord(*life, self.url, state, "", "{}", end_of(now, TTL)))
 
 
 class Stand:
@@ -95,11 +90,11 @@ class Stand:
 
         actor = Actor(name, tools, answer or fine)
         actor.wire = await self._stack.enter_async_context(node(actor))
-        await self.store.register(actor.lease(), TTL)
+        await self.store.register(actor.lease(self.now), TTL)
         return actor
 
     async def renew(self, actor: Actor, state: str = "live") -> None:
-        _, actor.beat = await self.store.renew(actor.lease(state), actor.beat, TTL)
+        await self.store.renew(actor.lease(self.now, state), actor.beat - 1, TTL)
 
     async def client(self) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port))

@@ -8,9 +8,10 @@ import pytest
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.lease import NodeRecord, end_of
 from framehold_router.fleet import membership as module
 from framehold_router.fleet.departures import MAX_REMEMBERED, Departures
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import DRAINING, LIVE, Membership
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
@@ -19,7 +20,7 @@ from framehold_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
-KEYS = Trust([b"k" * 32])
+SEALS = LeaseSeal(Trust([b"k" * 32]), "ns")
 TTL = 6.0
 PAUSE = TTL / 3
 WHERE = "http://10.0.0.1:80"
@@ -37,22 +38,23 @@ class Stage:
         self.seen.on_detected = self.detected.append
         self.entries: list[LogEntry] = []
         self.seen.on_entry = self.entries.append
-        self.membership = Membership(self.store, KEYS)
+        self.membership = Membership(self.store, SEALS)
         self.membership.on_looked = self.seen.look
         self.beats: dict[str, int] = {}
         self.parked: int | None = None
 
-    def lease(self, name: str, boot: str, state: str, keys: Trust = KEYS) -> NodeRecord:
-        stats = Stats(parked=self.parked, seal=keys.seal(name, boot, WHERE)).dump()
-        beat = self.beats.get(name, 0)
-        return NodeRecord(NodeId(name), Incarnation(f"i-{boot}"), Boot(boot), beat, WHERE, state, "", stats, 0.0)
+    def lease(self, name: str, boot: str, state: str, seals: LeaseSeal = SEALS) -> NodeRecord:
+        stats, ends = Stats(parked=self.parked).dump(), end_of(self.now + self.apart, TTL)
+        life = NodeId(name), Incarnation(f"i-{boot}"), Boot(boot), self.beats.get(name, 0)
+        return seals.seal(NodeRecord(*life, WHERE, state, "", stats, ends))
 
-    async def comes(self, name: str, boot: str = "b", keys: Trust = KEYS) -> None:
+    async def comes(self, name: str, boot: str = "b", seals: LeaseSeal = SEALS) -> None:
         self.beats[name] = 0
-        await self.store.register(self.lease(name, boot, LIVE, keys), TTL)
+        await self.store.register(self.lease(name, boot, LIVE, seals), TTL)
 
     async def renews(self, name: str, boot: str = "b", state: str = LIVE) -> None:
-        _, self.beats[name] = await self.store.renew(self.lease(name, boot, state), self.beats[name], TTL)
+        self.beats[name] += 1
+        await self.store.renew(self.lease(name, boot, state), self.beats[name] - 1, TTL)
 
     async def leaves(self, name: str, boot: str = "b") -> None:
         await self.store.unregister(self.lease(name, boot, LIVE))
@@ -212,7 +214,8 @@ async def test_a_lapse_between_two_looks_is_no_departure(stage: Stage) -> None:
     await stage.look()
     await stage.lives("a")
     await stage.leaves("a")
-    await stage.store.register(stage.lease("a", "b", LIVE)._replace(inc=Incarnation("next"), beat=0), TTL)
+    again = stage.lease("a", "b", LIVE)._replace(inc=Incarnation("next"), beat=0)
+    await stage.store.register(SEALS.seal(again), TTL)
     registered = stage.now
     await stage.look(0.1)
     assert not stage.ends("a")
@@ -265,7 +268,7 @@ async def test_a_node_with_other_keys_is_told_of_by_nobody(stage: Stage) -> None
     """Whoever can write to the store could else drive out what happened to the fleet's own."""
     await stage.comes("ours")
     for number in range(300):
-        await stage.comes(f"theirs-{number}", keys=Trust([b"x" * 32]))
+        await stage.comes(f"theirs-{number}", seals=LeaseSeal(Trust([b"x" * 32]), "ns"))
     await stage.look()
     await stage.look(TTL + 1.0)
     assert stage.told() == [("node_joined", "ours"), ("node_lost", "ours")]
@@ -308,7 +311,7 @@ async def test_two_routers_report_the_same_under_the_same_ids(stage: Stage) -> N
 async def test_an_odd_name_is_cut_to_what_can_be_told() -> None:
     """Where everybody is believed, as without keys."""
     stage = Stage()
-    stage.membership = Membership(stage.store, Trust(()))
+    stage.membership = Membership(stage.store, LeaseSeal(Trust(()), "ns"))
     stage.membership.on_looked = stage.seen.look
     await stage.look()
     await stage.comes('"\n' + "x" * 9000)

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.ids import Boot, NodeId
 from framehold_router.fleet.membership import Membership
 from framehold_router.fleet.session_ids import wrap
 from framehold_router.routing import counted_relay
 from framehold_router.telemetry import tool_labels
 from framehold_router.telemetry.counters import MAX_TOOLS, Meter
-from tests.router.metered import TTL, Series, Stand, series, stand
+from tests.leases import lease
+from tests.router.metered import SEALS, TTL, Series, Stand, series, stand
 from tests.router.wires import CALL, TRUST, both_loops, closing, ok, post, saying, silent
 
 anyio_backend = both_loops
@@ -311,7 +311,7 @@ async def test_an_odd_lease_makes_no_series(it: Stand) -> None:
     before = set(await it.scrape())
     odd = ['n"} 1\n', "x" * 9_000, "a\\", "\ud800", "half\u2028", *(f"stranger-{number}" for number in range(300))]
     for name in odd:
-        record = NodeRecord(NodeId(name), Incarnation("i"), Boot("b"), 0, "http://x:80", 'li"ve', "", "{}", 0.0)
+        record = lease(name, address="http://x:80", state='li"ve', expires=it.now + TTL)
         await it.store.register(record, TTL)
     await it.until(series("nodes", state="other keys"), len(odd))
     assert set(await it.scrape()) == before
@@ -365,7 +365,7 @@ async def test_a_node_that_answers_nonsense_is_asked_again(
         return [SimpleNamespace(tools=("a",))]
 
     result: asyncio.Queue[set[str]] = asyncio.Queue()
-    membership = Membership(it.store, TRUST)
+    membership = Membership(it.store, SEALS)
     task = asyncio.create_task(tool_labels.follow(membership, broken, result.put_nowait))
     assert await result.get() == {"a"}
     task.cancel()

@@ -10,10 +10,9 @@ import pytest
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_router.fleet.membership import DRAINING, LIVE, Member, Membership
-from framehold_router.fleet.trust import Trust
 from framehold_router.fleet.unheard import Answer, Unanswered, UnheardNodes
 from tests.router.cast import member
-from tests.router.test_membership import Shelf, lease, names
+from tests.router.test_membership import OPEN, Shelf, lease, names
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +55,7 @@ async def shelf() -> AsyncIterator[Shelf]:
 async def membership(shelf: Shelf, nodes: Nodes) -> AsyncIterator[Membership]:
     """Of a router that has seen a, b and c."""
     await shelf.put(lease("a"), lease("b"), lease("c"))
-    follower = Membership(shelf, Trust(()), kept=UnheardNodes(nodes).kept)
+    follower = Membership(shelf, OPEN, kept=UnheardNodes(nodes).kept)
     await follower.open()
     yield follower
     await follower.close()

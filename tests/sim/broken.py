@@ -171,11 +171,11 @@ def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
     return _RIGHT_CLAIM(marked, request._replace(reentrant=True), now)
 
 
-def revives(stored: Any, wanted: Any, acknowledged: int, now: float) -> Any:
-    return wanted._replace(beat=acknowledged + 1), lease.Renewal.RENEWED
+def revives(stored: Any, wanted: Any, acknowledged: int, ttl: float, now: float) -> Any:
+    return wanted, lease.Renewal.RENEWED
 
 
-def waits_for_its_own_name(stored: Any, wanted: Any, now: float) -> Any:
+def waits_for_its_own_name(stored: Any, wanted: Any, ttl: float, now: float) -> Any:
     """Takes a name only where no live lease has it: a node that has lapsed waits until its own lease has run out."""
     if stored is None or stored.expires <= now or stored.inc == wanted.inc:
         return wanted, lease.Renewal.RENEWED

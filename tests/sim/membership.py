@@ -23,7 +23,7 @@ class Membership:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.lease: Lease | None = None
-        self._lives = 0
+        self._lives = self._beats = 0
         self._claims_from = 0.0
         self._missing_from = -math.inf
         """Before this time a missing lease proves nothing: the store was silent (docs/protocol.md, rule 25)."""
@@ -48,19 +48,20 @@ class Membership:
             self._process,
             store.register,
             (wanted, TTL),
-            lambda result: self._asked_to_register(incarnation, started, result),
+            lambda result: self._asked_to_register(wanted, started, result),
         )
         self._process.later(TTL / 4, self._ask_to_register, incarnation)
 
     def _wanted(self, incarnation: Incarnation) -> NodeRecord:
         process = self._process
-        return NodeRecord(process.name, incarnation, process.boot, 0, "", "live", process.variant, "", 0.0)
+        self._beats += 1
+        return NodeRecord(process.name, incarnation, process.boot, self._beats, "", "live", process.variant, "", 0.0)
 
-    def _asked_to_register(self, incarnation: Incarnation, started: float, result: Renewal) -> None:
-        if incarnation == self.incarnation and result is Renewal.RENEWED and not self.registered:
+    def _asked_to_register(self, wanted: NodeRecord, started: float, result: Renewal) -> None:
+        if wanted.inc == self.incarnation and result is Renewal.RENEWED and not self.registered:
             self.registered = True
-            self.lease = Lease(self._process.name, incarnation, self._process.boot, 0, lease.window_until(started, TTL))
-            self._process.world.say(self._process.boot, f"is registered as {incarnation}")
+            self.lease = Lease(wanted.node, wanted.inc, wanted.boot, wanted.beat, lease.window_until(started, TTL))
+            self._process.world.say(self._process.boot, f"is registered as {wanted.inc}")
             self._process.driver.renewed(self.lease, anew=True)
             self._heard(doubtful=self._lives > 1)
 
@@ -70,20 +71,22 @@ class Membership:
             self._missing_from = math.inf
         self._unheard = True
         if self.registered and self.lease is not None:
-            started, store, incarnation = self._process.now(), self._process.world.store, self.incarnation
-            wanted = self._wanted(incarnation)
+            started, store = self._process.now(), self._process.world.store
+            wanted = self._wanted(self.incarnation)
             store.call(
                 self._process,
                 store.renew,
                 (wanted, self.lease.beat, TTL),
-                lambda result: self._renewed(incarnation, started, *result),
+                lambda result: self._renewed(wanted, started, *result),
             )
         self._process.driver.tick()
 
-    def _renewed(self, incarnation: Incarnation, started: float, record: NodeRecord | None, result: Renewal) -> None:
+    def _renewed(self, wanted: NodeRecord, started: float, record: NodeRecord | None, result: Renewal) -> None:
         held = self.lease
-        if incarnation != self.incarnation or held is None or not self.registered:
+        if wanted.inc != self.incarnation or held is None or not self.registered:
             return
+        if result is Renewal.LAPSED and record is not None and record.inc == wanted.inc and record.beat >= wanted.beat:
+            return  # A later renewal has overtaken this one.
         self._heard(doubtful=False)
         if result is Renewal.RENEWED and record is not None:
             until = max(held.until, lease.window_until(started, TTL))

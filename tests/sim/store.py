@@ -114,16 +114,15 @@ class Store:
 
     def register(self, wanted: NodeRecord, ttl: float) -> lease.Renewal:
         """The register script."""
-        after, result = lease.register(
-            self.nodes.get(wanted.node), wanted._replace(expires=self.now() + ttl), self.now()
-        )
+        wanted = wanted._replace(expires=self.now() + ttl)
+        after, result = lease.register(self.nodes.get(wanted.node), wanted, ttl, self.now())
         self._put(self.nodes, wanted.node, after)
         return result
 
     def renew(self, wanted: NodeRecord, acknowledged: int, ttl: float) -> tuple[NodeRecord | None, lease.Renewal]:
         """The renew script."""
         wanted = wanted._replace(expires=self.now() + ttl)
-        after, result = lease.renew(self.nodes.get(wanted.node), wanted, acknowledged, self.now())
+        after, result = lease.renew(self.nodes.get(wanted.node), wanted, acknowledged, ttl, self.now())
         if after is not None:
             self._put(self.nodes, wanted.node, after)
         return after, result

@@ -13,13 +13,13 @@ import pytest
 from redis.crc import key_slot
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import Boot, CallId, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.ids import CallId
 from framehold_core.requests import Commit, Read, Reply, Verdict
 from framehold_store import StoreConfig
 from framehold_store.cluster_slots import SlotMap
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
+from tests.leases import lease
 from tests.store.calls import HEAD, TTL, Story, batch, fence
 from tests.store.server import running, wait_for
 from tests.store.topologies import ClusterTrio
@@ -256,15 +256,11 @@ async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -
     await store.close()
 
 
-def node(name: str) -> NodeRecord:
-    return NodeRecord(NodeId(name), Incarnation("inc-1"), Boot("boot-1"), 0, "http://x", "live", "c", "{}", 0.0)
-
-
 async def test_leases_of_several_slots_are_listed_together(store: RedisStore) -> None:
     """Their names are in one key, the leases anywhere."""
     names = [f"node-{number:02}" for number in range(20)]
     assert len({key_slot(KEYS.node(name).encode()) * 3 // 16384 for name in names}) == 3
-    await asyncio.gather(*(store.register(node(name), 60.0) for name in names))
+    await asyncio.gather(*(store.register(lease(name), 60.0) for name in names))
     assert [found.node for found in await store.nodes()] == names
 
 

@@ -105,9 +105,10 @@ async def test_a_lease_lapses_on_the_clock() -> None:
     """Gone at its expiry, and for good."""
     clock = Clock()
     store = MemoryStore(clock)
-    await store.register(node(), 5.0)
+    await store.register(node(expires=clock.now + 5.0), 5.0)
     clock.now += 4.9
-    assert await store.renew(node(), 0, 5.0) == (Renewal.RENEWED, 1)
+    assert (await store.renew(node(beat=1, expires=clock.now + 5.0), 0, 5.0)).result is Renewal.RENEWED
     clock.now += 5.0
     assert await store.nodes() == ()
-    assert await store.renew(node(), 1, 5.0) == (Renewal.LAPSED, 0)
+    reply = await store.renew(node(beat=2, expires=clock.now + 5.0), 1, 5.0)
+    assert (reply.result, reply.at, reply.stored) == (Renewal.LAPSED, clock.now, None)

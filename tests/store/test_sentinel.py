@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.lease import Renewal
 from framehold_core.requests import Commit, Heal, Read, Seen, Verdict
 from framehold_store import StoreConfig
 from framehold_store.connections import open_pool
 from framehold_store.redis import RedisStore
+from tests.leases import lease
 from tests.store.calls import HEAD, TTL, Story, batch, fence, new_call
 from tests.store.server import running
 from tests.store.topologies import SentinelTrio
@@ -177,10 +177,6 @@ async def test_a_replica_that_sentinels_call_master_is_not_used(trio: SentinelTr
     await store.close()
 
 
-def node(name: str) -> NodeRecord:
-    return NodeRecord(NodeId(name), Incarnation("inc-1"), Boot("boot-1"), 0, "http://x", "live", "c", "{}", 0.0)
-
-
 async def test_the_feed_and_the_listener_follow_to_the_new_master(store: RedisStore, trio: SentinelTrio) -> None:
     """What changes there wakes them, long before the poll."""
     reply: asyncio.Queue[bytes] = asyncio.Queue()
@@ -197,7 +193,7 @@ async def test_the_feed_and_the_listener_follow_to_the_new_master(store: RedisSt
         waiting = asyncio.ensure_future(anext(feed))
         while (await asyncio.wait((waiting,), timeout=0.5))[0]:
             waiting = asyncio.ensure_future(anext(feed))
-        assert await other.register(node("node-1"), 60.0) is Renewal.RENEWED
+        assert (await other.register(lease(), 60.0)).result is Renewal.RENEWED
         await waiting
     await other.close()
 

@@ -14,8 +14,8 @@ import pytest
 import redis as client
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import Boot, CallId, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.ids import CallId, NodeId
+from framehold_core.lease import Renewal, no_lease
 from framehold_core.pauses import Pause
 from framehold_core.requests import Evidence, Request, Seen
 from framehold_store import Store, StoreConfig
@@ -24,6 +24,7 @@ from framehold_store.keys import MAX_EVENT, MAX_LEASE, MAX_MESSAGE, MAX_RECORD, 
 from framehold_store.pipe import TransportPipe
 from framehold_store.redis import RedisStore
 from framehold_store.scripts import SCRIPTS
+from tests.leases import lease
 from tests.store.calls import E0, E1, Story, fence
 from tests.store.conftest import URLS
 from tests.store.server import RedisServer, Wire
@@ -37,7 +38,6 @@ SMALL = 16 * 1024
 BIG = b"x" * (1 << 20)
 """More than any value here may have, but a whole record."""
 DIGEST = "0" * 32
-NODE = NodeRecord(NodeId("n"), Incarnation("i"), Boot("b"), 0, "", "live", "", "", 0.0)
 
 
 class Meter:
@@ -193,22 +193,26 @@ async def paused(store: Store, planter: Planter) -> None:
 
 async def read_nodes(store: Store, planter: Planter) -> None:
     """A name is cut, a lease is passed over; both are named once."""
-    planter.client.set(f"{planter.at}node:big", b'[1,1,"i","b",' + BIG)
+    planter.client.set(f"{planter.at}node:big", b'[2,1,"i","b",' + BIG)
     planter.client.set(f"{planter.at}node:over", b"x" * (MAX_LEASE + 1))
     planter.client.zadd(f"{planter.at}nodes", {"big": 9e15, "over": 9e15, BIG: 9e15})
-    await store.register(NODE, 60.0)
+    small = lease("n")
+    await store.register(small, 60.0)
     for _ in range(2):
-        assert [node.node for node in await store.nodes()] == ["n"]
+        found = await store.nodes()
         assert store.unreadable_leases == 3
-        assert [node.node for node in await store.nodes([NodeId("big"), NodeId("n")])] == ["n"]
+        assert found == (no_lease(NodeId("big")), small, no_lease(NodeId("over")))
+        assert await store.nodes([NodeId("big"), NodeId("n")]) == found[:2]
 
 
 async def renewed(store: Store, planter: Planter) -> None:
     """A name under which such a value stands is free: it is no lease."""
-    planter.client.set(f"{planter.at}node:n", b'[1,1,"i","b",' + BIG)
-    assert (await store.renew(NODE, 0, 60.0))[1] == 0
-    await store.unregister(NODE)
-    await store.register(NODE, 60.0)
+    planter.client.set(f"{planter.at}node:n", b'[2,1,"i","b",9999999999999,' + BIG)
+    wanted = lease("n")
+    reply = await store.renew(wanted, 0, 60.0)
+    assert (reply.result, reply.stored, reply.raw) == (Renewal.LAPSED, None, b"")
+    await store.unregister(wanted)
+    await store.register(wanted, 60.0)
 
 
 async def read_code(store: Store, planter: Planter) -> None:
@@ -271,7 +275,7 @@ OTHERS = {
     "changes, subscribe": "test_a_message_that_is_too_large_ends_its_connection",
     "register, unregister": "READS, renew",
     "keep_code, append_events, keep_sample, publish, cleared": "their replies have nothing that was stored",
-    "count_nodes, memory": "their replies are numbers",
+    "count_nodes, memory, time": "their replies are numbers",
     "open, close, request_counts, unreadable_leases": "they ask for nothing",
 }
 

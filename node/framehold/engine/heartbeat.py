@@ -4,9 +4,12 @@
     2. renew; the lease window is open until the start of that renewal + TTL - margin
     3. a renewal gets LAPSED: the window closes at once, and a new incarnation registers in the place of the old one;
        frames of the old incarnation are verified before they run again (docs/protocol.md, rule 4)
-    4. a renewal finds another boot under this node's name: this process must not go on; `lost` is set
+    4. a renewal finds another boot under this node's name: this process must not go on; `lost` is set. Only a lease
+       whose seal holds, that has not ended, and that was written after this process registered, says so. Anything else
+       there was written by somebody without a key, and is replaced as in 3
 
-A store that does not answer does not close the window at once: the window runs out at its time.
+The node counts its beats, and says when its lease ends, on the store's clock: each reply has the store's time. A store
+that does not answer does not close the window at once: the window runs out at its time.
 """
 
 from __future__ import annotations
@@ -21,11 +24,23 @@ from dataclasses import dataclass
 from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import Lease, NodeRecord, Renewal, proves_absences, window_until
+from framehold_core.lease import (
+    MARGIN,
+    Lease,
+    LeaseReply,
+    NodeRecord,
+    Renewal,
+    boot_of,
+    end_of,
+    ends_this_process,
+    proves_absences,
+    window_until,
+)
 from framehold_core.requests import Reply, Verdict
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import LIVE
+from framehold_router.telemetry.log_bursts import LogBursts
 from framehold_store.base import Store
-from framehold_store.system_clock import measure
 
 from .tasks import each, keep
 
@@ -36,28 +51,37 @@ _SILENT_PAUSE = 1.0
 """Most seconds between two heartbeats while the store doesn't answer."""
 _VERDICTS = {Renewal.RENEWED: Verdict.OK, Renewal.LAPSED: Verdict.MISSING, Renewal.TAKEN: Verdict.CONFLICT}
 """The outcome of a heartbeat as the verdict of a write, for observers."""
+_FOREIGN = (
+    "somebody else has written in the place of the lease of this node, without a key of this fleet, or an old lease "
+    "again; it is replaced; check who else writes to this store"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The functions that a heartbeat calls. `load` returns the node's load as text for the lease; it takes the lease
-    and the address. `on_beat` takes the operation (`register` or `renew`), the store's reply or its error, and the
-    seconds that it took. `on_renewed` runs after each renewal."""
+    """The functions that a heartbeat calls. `load` returns the node's load as text for the lease. `on_beat` takes the
+    operation (`register` or `renew`), the store's reply or its error, and the seconds that it took. `on_renewed` runs
+    after each renewal."""
 
-    load: Callable[[Lease, str], str] = lambda lease, address: ""
+    load: Callable[[], str] = lambda: ""
     on_beat: Callable[[str, Reply | StoreUnavailable, float], None] = lambda op, reply, seconds: None
     on_renewed: Callable[[], None] = lambda: None
 
 
+NO_HOOKS = Hooks()
+
+
 class Heartbeat:
-    """Keeps one node's lease in the store. `lease` is the lease as the node may rely on it now; `ttl` is in seconds."""
+    """Keeps one node's lease in the store. `lease` is the lease as the node may rely on it now; `ttl` is in seconds.
+    `seals` seals it, and says which other leases are believed."""
 
     def __init__(
-        self, store: Store, clock: Clock, node: str, address: str, ttl: float, hooks: Hooks | None = None
+        self, store: Store, clock: Clock, node: str, address: str, ttl: float, seals: LeaseSeal, hooks: Hooks = NO_HOOKS
     ) -> None:
         self.clock = clock
-        self._hooks = hooks or Hooks()
-        self.lease = Lease(NodeId(node), Incarnation(self._fresh()), Boot(self._fresh()), 0, -math.inf)
+        self._hooks = hooks
+        boot = boot_of(clock.time(), clock.fresh(8))
+        self.lease = Lease(NodeId(node), Incarnation(self._fresh()), boot, 0, -math.inf)
         self.claims_from = -math.inf
         """Before this time (seconds on the node's clock) the node claims no call: the store went back to an older state
         (docs/protocol.md, rule 7)."""
@@ -80,7 +104,12 @@ class Heartbeat:
         """The codes that this node serves, as `code_names` gives them."""
         self.trouble: StoreUnavailable | None = None
         """Why the last heartbeat failed; None if the store answered it."""
-        self._store, self._ttl = store, ttl
+        self._store, self._ttl, self._seals = store, ttl, seals
+        self._beats = 0
+        """The beat of the last lease that was written, whether the store answered or not."""
+        self._since: float | None = None
+        """When this process registered first, in seconds on the store's clock."""
+        self._bursts = LogBursts(logger)
         self._hurry = asyncio.Event()
         self._registered = False
         self._silence_logged = 0
@@ -103,7 +132,7 @@ class Heartbeat:
         started, taken = self.clock.now(), False
         while await self._beat() is Renewal.TAKEN:
             taken = True
-            if self.clock.now() > started + self._ttl + 1.0:
+            if self.clock.now() > started + self._ttl * (1.0 + MARGIN) + 1.0:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other (all workers of one server have one "
@@ -121,7 +150,7 @@ class Heartbeat:
         """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out. A later `open`
         registers a new incarnation."""
         await each(self._stop, self._leave)
-        self._registered, self._silence_logged = False, 0
+        self._registered, self._silence_logged, self._since = False, 0, None
         self.lease = self.lease._replace(incarnation=Incarnation(self._fresh()), beat=0)
         self.lost, self._hurry = asyncio.Event(), asyncio.Event()
 
@@ -135,7 +164,7 @@ class Heartbeat:
         self.lease = self.lease._replace(until=-math.inf)
         if self._registered:
             try:
-                await self._store.unregister(self._record())
+                await self._store.unregister(self._record(self.clock.time()))
             except StoreUnavailable:
                 logger.info("the store did not hear that this node leaves; its lease will run out by itself")
 
@@ -157,11 +186,12 @@ class Heartbeat:
             self.lost.set()
             logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
 
-    async def _beat(self) -> Renewal | None:
-        """One registration or renewal: RENEWED or TAKEN; None if the store did not answer."""
+    async def _beat(self, over: bytes = b"") -> Renewal | None:
+        """One registration or renewal: RENEWED or TAKEN; None if the store did not answer, or if somebody else has
+        written in the place of the lease again. `over` is what may be replaced there."""
         started = self.clock.now()
         try:
-            renewal, beat = await self._ask()
+            wanted, reply = await self._ask(over)
         except StoreUnavailable as error:
             self.trouble = error
             self._report(started, error)
@@ -169,17 +199,22 @@ class Heartbeat:
             self.missing_from = math.inf
             return None
         self._silence_logged, self.trouble = 0, None
-        self._report(started, renewal)
+        self._report(started, reply.result)
         if self.missing_from == math.inf:
             self.missing_from = self.clock.now() + self._ttl
             self.doubts += 1
-        if renewal is Renewal.RENEWED:
-            self._registered, self.renewed_at = True, started
-            self.lease = self.lease._replace(beat=beat, until=window_until(started, self._ttl))
+        if reply.result is Renewal.RENEWED:
+            self._registered, self.renewed_at, self._since = True, started, self._since or reply.at
+            until = window_until(started, self._ttl, wanted.expires - reply.at)
+            self.lease = self.lease._replace(beat=wanted.beat, until=until)
             self._hooks.on_renewed()
-            return renewal
+            return reply.result
         self.lease = self.lease._replace(until=-math.inf)
-        return await self._reincarnate(beat) if renewal is Renewal.LAPSED else renewal
+        if reply.result is Renewal.TAKEN and self._believes(reply):
+            return reply.result
+        self._lapse(reply)
+        # If it was replaced once already, the next heartbeat tries again.
+        return None if over else await self._beat(reply.raw)
 
     def _report(self, started: float, outcome: Renewal | StoreUnavailable) -> None:
         reply = Reply(_VERDICTS[outcome]) if isinstance(outcome, Renewal) else outcome
@@ -198,41 +233,74 @@ class Heartbeat:
                 "this node has no valid lease (%s); it answers 503 until the store is back; parked frames stay", error
             )
 
-    async def _ask(self) -> tuple[Renewal, int]:
-        await measure(self.clock, self._store)
-        if self._registered:
-            return await self._store.renew(self._record(), self.lease.beat, self._ttl)
-        return await self._store.register(self._record(), self._ttl), 0
+    async def _ask(self, over: bytes) -> tuple[NodeRecord, LeaseReply]:
+        """Send a lease; once more if the store says that it would end astray, since its clock is measured then. Returns
+        the lease as it was sent last, and the reply.
 
-    async def _reincarnate(self, beat: int) -> Renewal | None:
-        """The lease lapsed: register a new incarnation. The store went back to an older state if `beat`, the beat in
-        the store, is lower than the last one, or if the lease is gone (0) before it can have run out."""
-        held_on = self.renewed_at is not None and self.clock.now() < self.renewed_at + self._ttl
-        if beat < self.lease.beat and (beat or held_on):
-            self.claims_from = self.clock.now() + self._ttl
+        Raises:
+            StoreUnavailable: no answer came in time, or the store's clock can't be measured.
+        """
+        at = self.clock.time()
+        for _ in range(2):
+            wanted, sent = self._record(at), self.clock.now()
+            if self._registered:
+                reply = await self._store.renew(wanted, self.lease.beat, self._ttl)
+            else:
+                reply = await self._store.register(wanted, self._ttl, over)
+            self.clock.measured(reply.at, sent, self.clock.now())
+            if reply.result is not Renewal.ASTRAY:
+                return wanted, reply
+            # This time has come there, whatever the error of the measure is.
+            at = reply.at
+        raise StoreUnavailable("its clock moves, or its replies take longer than a lease lasts; nothing was written")
+
+    def _believes(self, reply: LeaseReply) -> bool:
+        """Whether the lease of another process that a reply gives back says that this one must not go on
+        (docs/protocol.md, rule 4)."""
+        stored = reply.stored
+        return (
+            stored is not None
+            and self._seals.holds(stored)
+            and ends_this_process(stored, self._since, self._ttl, reply.at)
+        )
+
+    def _lapse(self, reply: LeaseReply) -> None:
+        """The lease is not as it was written: take a new incarnation. The store went back to an older state if the
+        stored beat is lower than the last one, or if the lease is gone before it can have run out."""
+        stored = reply.stored
+        now, beat = self.clock.now(), stored.beat if stored is not None else 0
+        held_on = self.renewed_at is not None and now < self.renewed_at + self._ttl
+        if reply.raw and (stored is None or stored.boot != self.lease.boot or not self._seals.holds(stored)):
+            self._bursts.warning(_FOREIGN, extra={"node": self.lease.node})
+        elif beat < self.lease.beat and (beat or held_on):
+            self.claims_from = now + self._ttl
         # The other leases may be gone for the same reason, whatever it was.
-        self.missing_from = self.clock.now() + self._ttl
+        self.missing_from = now + self._ttl
         self.doubts += 1
-        logger.warning("the node lease lapsed; frames are verified with the store before they run again")
+        if self._registered:
+            logger.warning("the node lease lapsed; frames are verified with the store before they run again")
         self.lease = self.lease._replace(incarnation=Incarnation(self._fresh()), beat=0)
         self._registered = False
-        return await self._beat()
 
     def _fresh(self) -> str:
         return self.clock.fresh(8).hex()
 
-    def _record(self) -> NodeRecord:
+    def _record(self, at: float) -> NodeRecord:
+        """The lease of this node, sealed, as it is written at `at` on the store's clock. Each has a beat of its own."""
         held = self.lease
-        return NodeRecord(
-            held.node,
-            held.incarnation,
-            held.boot,
-            held.beat,
-            self.address,
-            self.state,
-            self.codes,
-            self._hooks.load(held, self.address),
-            0.0,
+        self._beats += 1
+        return self._seals.seal(
+            NodeRecord(
+                held.node,
+                held.incarnation,
+                held.boot,
+                self._beats,
+                self.address,
+                self.state,
+                self.codes,
+                self._hooks.load(),
+                end_of(at, self._ttl),
+            )
         )
 
 

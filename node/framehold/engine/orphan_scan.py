@@ -21,6 +21,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, NodeId
 from framehold_core.requests import RecordState
 from framehold_core.writes import MAX_ATTEMPTS
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_store.base import Store, Summary
 
 from .heartbeat import Alone, Heartbeat
@@ -51,20 +52,21 @@ class Marked(NamedTuple):
 
 
 class OrphanScan:
-    """The scan of one node. `max_attempts` is how many processes may end in one round of a call before it is stuck.
-    `pace` has the seconds between two steps, and between two scans. `outlives` is for how many seconds a record
-    is kept after its last token has expired: such a call is not counted, since its client can't come back.
-    `marked` is what the last scan found; empty on a node that doesn't scan."""
+    """The scan of one node. Only leases whose `seals` hold are believed. `max_attempts` is how many processes may end
+    in one round of a call before it is stuck. `pace` has the seconds between two steps, and between two scans.
+    `outlives` is for how many seconds a record is kept after its last token has expired: such a call is not counted,
+    since its client can't come back. `marked` is what the last scan found; empty on a node that doesn't scan."""
 
     def __init__(
         self,
         store: Store,
         heartbeat: Heartbeat | Alone,
+        seals: LeaseSeal,
         max_attempts: int = MAX_ATTEMPTS,
         outlives: float = 0.0,
         pace: tuple[float, float] = (STEP, PAUSE),
     ) -> None:
-        self._store, self._heartbeat, (self._step, self._pause) = store, heartbeat, pace
+        self._store, self._heartbeat, self._seals, (self._step, self._pause) = store, heartbeat, seals, pace
         self._max_attempts, self._outlives = max_attempts, outlives
         self.marked = Marked()
         self.rank = 0
@@ -89,7 +91,7 @@ class OrphanScan:
         """
         marked, cursor = Marked(), ""
         while True:
-            boots = {node.node: node.boot for node in await self._store.nodes()}
+            boots = {node.node: node.boot for node in await self._store.nodes() if self._seals.holds(node)}
             me = self._heartbeat.lease.node
             self.rank = sum(node < me for node in boots)
             if self.rank or me not in boots:

@@ -9,7 +9,8 @@ from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router.fleet.membership import Fleet, Member, Membership
+from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.membership import STRANGE, Fleet, Member, Membership
 from framehold_router.fleet.trust import Trust
 from framehold_router.routing.placement import fresh_call
 from framehold_store.base import Store
@@ -25,11 +26,11 @@ relayed."""
 class Peers:
     """The fleet as one node sees it. `membership` is None for a process that shares no store: it has no peers."""
 
-    def __init__(self, node: str, trust: Trust, store: Store | None, clock: Clock) -> None:
-        self.trust, self._fresh = trust, clock.fresh
+    def __init__(self, node: str, trust: Trust, seals: LeaseSeal, store: Store | None, clock: Clock) -> None:
+        self.trust, self.seals, self._fresh = trust, seals, clock.fresh
         self.node = NodeId(node)
         """The id of this node."""
-        self._membership = None if store is None else Membership(store, trust, POLLS_PER_READ, clock=clock)
+        self._membership = None if store is None else Membership(store, seals, POLLS_PER_READ, clock=clock)
         self._following: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
@@ -72,8 +73,8 @@ class Peers:
         return call
 
     def member(self, lease: NodeRecord) -> Member:
-        """A node's lease as a member of the fleet; its address is None if the fleet does not trust it."""
-        return Member.of(lease, self.trust)
+        """A node's lease as a member of the fleet; its state is STRANGE if the seal of the lease does not hold."""
+        return Member.of(lease, self.seals)
 
     def heir(self, call: CallId) -> tuple[NodeId, str] | None:
         """The name and the address of the node that carries a call on when this node no longer does; None if no other
@@ -88,8 +89,8 @@ class Peers:
         return next(((node, members[node].url) for node in others if members[node].url != here), None)
 
     async def address(self, node: NodeId, boot: Boot) -> str | None:
-        """The address of one life (`boot`) of a node's process. Empty if its address is not trusted; None if that life
-        is over.
+        """The address of one life (`boot`) of a node's process. Empty if no address is known, or if somebody has
+        overwritten the node's lease; None if that life is over.
 
         Raises:
             StoreUnavailable: it is not in the last view of the fleet, and the store doesn't answer.
@@ -100,7 +101,7 @@ class Peers:
         if member is None or member.boot != boot:
             await self._membership.refresh()
             member = self._membership.fleet.members.get(node)
-        if member is not None and member.boot == boot:
+        if member is not None and (member.boot == boot or member.state == STRANGE):
             return "" if member.address is None else member.url
         if self._membership.stale:
             raise StoreUnavailable("the node leases can't be read: whether that process lives is not known")
@@ -112,7 +113,7 @@ class Peers:
             return False
         # Without addresses, this node's own lease has the same empty one.
         members = (await self._membership.refresh()).members.values()
-        return any(member.url == address and member.node != self.node for member in members)
+        return any(_is_at(member, address) and member.node != self.node for member in members)
 
     async def vanished(self, address: str) -> None:
         """Wait until no lease names this address any more."""
@@ -129,4 +130,8 @@ class Peers:
 
 
 def _names(fleet: Fleet, address: str) -> bool:
-    return any(member.url == address for member in fleet.members.values())
+    return any(_is_at(member, address) for member in fleet.members.values())
+
+
+def _is_at(member: Member, address: str) -> bool:
+    return member.url == address and member.state != STRANGE

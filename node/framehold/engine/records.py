@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from framehold_core.missing_nodes import MissingNodes
 from framehold_core.pauses import Pause
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
 from framehold_core.suspects import is_suspect
-from framehold_router.fleet.membership import LIVE, Member
+from framehold_router.fleet.membership import LIVE, STRANGE, Member
 from framehold_router.telemetry.log_bursts import LogBursts
 from framehold_store.link import exhausted
 
@@ -61,6 +61,8 @@ _UNANSWERED = (
 )
 _REFUSED = "call %s: the store refused a %s: %s"
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
+_AWAY = "the store was away lately; its owner may only not have come back to it yet"
+_OVERWRITTEN = "somebody else has written in the place of its owner's lease; its owner may yet live"
 _PAUSED = "its tool is paused by {}; the call waits, nothing was taken"
 _SUSPECT = "it may have ended several nodes, so it is entered alone, and others like it are before it"
 _GONE = (Verdict.FENCED, Verdict.LOST)
@@ -72,9 +74,9 @@ WHOLE, DIGEST = b"=", b"#"
 
 class Ways(NamedTuple):
     """What lookups and writes ask of other parts of the node. `heir` returns the name and the address of the node that
-    carries a call on instead of this one, or None if this node does. `member` checks the address in a node's lease:
-    nothing is sent to an address that the fleet does not trust. `died` takes a handler and the record of its call whose
-    process is gone, and returns the pause for which the call must not be claimed; it raises StoreUnavailable.
+    carries a call on instead of this one, or None if this node does. `member` checks a node's lease: one that the fleet
+    does not believe proves nothing, and nothing is sent to its node. `died` takes a handler and the record of its call
+    whose process is gone, and returns the pause for which the call must not be claimed; it raises StoreUnavailable.
     `survived` takes the handler of such a call when a round of it was parked here, or it has ended. `went_back` is
     called when a write shows that the store went back to an older state."""
 
@@ -106,7 +108,7 @@ class CallRecords:
         self.bursts = LogBursts(logger)
         """The lines that each call would cause while the store does not answer."""
         self.gate = TakeoverGate(shared.clock)
-        self._missing_nodes = MissingNodes(settings.lease_ttl)
+        self._missing_nodes, self._doubted_nodes = MissingNodes(settings.lease_ttl), MissingNodes(settings.lease_ttl)
         self.addresses: dict[NodeId, str] = {}
         """The addresses of the nodes, as the last lookup read them."""
 
@@ -268,9 +270,8 @@ class CallRecords:
         backing, slot.heir = slot.backing, None
         held = backing.beat.lease
         reply = await self._read(slot)
-        nodes = await backing.records.nodes()
+        nodes, doubtful = self._believed(await backing.records.nodes())
         me = backing.beat.lease
-        self.addresses = {node.node: node.address for node in nodes if self._member(node).address is not None}
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         self._check_for_healers(slot, reply.stored, {me.node, *elsewhere})
         if reply.stored is None:
@@ -282,16 +283,16 @@ class CallRecords:
         if evidence is not None and self._clock.now() < backing.beat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are distinguished")
         own = next((node for node in nodes if node.node == me.node), None)
-        if evidence is Evidence.GONE and not backing.beat.believes_absences(own, held):
-            raise StoreUnavailable("the store was away lately; its owner may only not have come back to it yet")
+        may_live = self._may_live(record, alive, doubtful)
+        if evidence is Evidence.GONE and (may_live or not backing.beat.believes_absences(own, held)):
+            raise StoreUnavailable(_OVERWRITTEN if may_live else _AWAY)
         if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:
             slot.heir, self.addresses[heir[0]] = heir
             return ev.Found(reply.stored, (), None, elsewhere)
         # The process that ran the call is gone, and the frame with it. It may have had this node's name.
         slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
-        if (slot.orphaned or evidence is Evidence.RELEASED) and (
-            node := self._serving(slot, record, nodes)
-        ) is not None:
+        is_free = slot.orphaned or evidence is Evidence.RELEASED
+        if is_free and (node := self._serving(slot, record, nodes)) is not None:
             slot.heir = node
             return ev.Found(reply.stored, (), None, elsewhere)
         if slot.orphaned and (pause := await self._died(slot.handler, record)) is not None:
@@ -303,6 +304,19 @@ class CallRecords:
             taken = await self.gate.take_turn(slot)
             return await self._read_and_judge(slot) if taken else ev.StoreDown(slot.may_run(), _SUSPECT)
         return await self._claimable(slot, reply.stored, evidence, elsewhere)
+
+    def _believed(self, found: Collection[NodeRecord]) -> tuple[list[NodeRecord], set[str]]:
+        """The leases that the fleet believes, and the names of nodes in the place of whose leases something else
+        stands. The addresses of the former are kept."""
+        members = [(lease, self._member(lease)) for lease in found]
+        self.addresses = {lease.node: lease.address for lease, member in members if member.address is not None}
+        believed = [lease for lease, member in members if member.state != STRANGE]
+        return believed, {lease.node for lease, member in members if member.state == STRANGE}
+
+    def _may_live(self, record: Record, alive: Mapping[NodeId, Boot], doubtful: Collection[str]) -> bool:
+        """Whether the process that owns a call may live although it has no lease that the fleet believes."""
+        owner = NodeId(record.owner)
+        return self._doubted_nodes.may_live(owner, record.head.boot, alive, owner in doubtful, self._clock.now())
 
     async def _claimable(
         self, slot: Slot, stored: Stored, evidence: Evidence, elsewhere: frozenset[NodeId]

@@ -22,10 +22,8 @@ from framehold_core.call import Call, Phase, drop_and_forget
 from framehold_core.clock import Clock
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
-from framehold_core.lease import Lease
 from framehold_core.requests import Read
 from framehold_router.fleet.node_stats import Stats
-from framehold_router.fleet.trust import Trust
 from framehold_store.base import Store
 
 from ..code.codes import Registered
@@ -298,7 +296,7 @@ class Runtime:
 
     def stats(self) -> Stats:
         """This node's load, as its lease reports it."""
-        return load_of(self.table, self.peers.trust, self.heartbeat.lease, self.heartbeat.address, self.clock)
+        return load_of(self.table, self.clock)
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         began, answer = self.clock.now(), None
@@ -404,10 +402,9 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
         action()
 
 
-def load_of(table: Table, trust: Trust, lease: Lease, address: str, clock: Clock) -> Stats:
-    """The load of a node, as its lease reports it, sealed for this lease and address."""
-    seal = trust.seal(lease.node, lease.boot, address)
-    return Stats(os.getpid(), *table.load(), VERSION, clock.at(STARTED), seal, round(clock.offset, 3))
+def load_of(table: Table, clock: Clock) -> Stats:
+    """The load of a node, as its lease reports it."""
+    return Stats(os.getpid(), *table.load(), VERSION, clock.at(STARTED), round(clock.offset, 3))
 
 
 def _future() -> asyncio.Future[Answer]:

@@ -29,6 +29,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from framehold_core.clock import Clock
 from framehold_core.ids import CallId
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_store.base import Store
 from framehold_store.system_clock import system_clock
@@ -164,7 +165,7 @@ class NoPeers(Peers):
     """The peers of a node that has none. `mint` makes its call ids, which are the same in all ways."""
 
     def __init__(self, node: str, clock: Clock, mint: Callable[[], CallId]) -> None:
-        super().__init__(node, Trust(()), None, clock)
+        super().__init__(node, trust := Trust(()), LeaseSeal(trust, ""), None, clock)
         self._next = mint
 
     def mint(self) -> CallId:

@@ -36,21 +36,21 @@ from framehold_store.base import Store
 from framehold_store.system_clock import measure, system_clock
 
 from .address import Address, address_of
+from .lease_seal import LeaseSeal
 from .node_stats import Stats, read
 from .ring import Change, Ring
-from .trust import Trust
 
 _log = logging.getLogger(__name__)
 
 LIVE = "live"
 DRAINING = "draining"
 STRANGE = "other keys"
-"""The state of a node that has none of this fleet's keys, or whose lease somebody else wrote. It can't open the tokens
-of this fleet, and must not get one."""
+"""The state of a node that has none of this fleet's keys, or under whose name stands something that no process with a
+key has written, or that has ended. It can't open the tokens of this fleet, and must not get one."""
 
 BACK = 5.0
 """Seconds after the return of the store for which a node without a lease stays in the view: so long nodes need to
-register again."""
+register again. Also the seconds for which a node stays in the view whose lease somebody has overwritten."""
 Members = Mapping["NodeId", "Member"]
 Kept = Callable[[Members, Members], Awaitable[Members | None]]
 """Takes the members of the last view whose leases are not known, and those that have a lease. Returns the members
@@ -71,14 +71,13 @@ class Member(NamedTuple):
     """How many heartbeats its lease has had."""
 
     @classmethod
-    def of(cls, lease: NodeRecord, trust: Trust) -> Member:
-        """The member that a lease describes. A lease whose seal was not made with a key of `trust` gives a member
-        without an address: a node gets tokens, answers and the secret of the fleet, so nothing is sent to an unknown
-        one."""
-        address, state, stats = address_of(lease.address), lease.state, read(lease.stats)
-        if not trust.sealed(stats.seal or "", lease.node, lease.boot, lease.address):
+    def of(cls, lease: NodeRecord, seals: LeaseSeal) -> Member:
+        """The member that a lease describes. A lease whose seal does not hold gives a member without an address: a node
+        gets tokens, answers and the secret of the fleet, so nothing is sent to an unknown one."""
+        address, state = address_of(lease.address), lease.state
+        if not seals.holds(lease):
             address, state = None, STRANGE
-        return cls(lease.node, lease.inc, lease.boot, state, lease.address, address, stats, lease.beat)
+        return cls(lease.node, lease.inc, lease.boot, state, lease.address, address, read(lease.stats), lease.beat)
 
 
 class Fleet(NamedTuple):
@@ -100,21 +99,21 @@ class Fleet(NamedTuple):
 
 
 class Membership:
-    """Follows the node leases of a store; the caller opens and closes the store. Without keys in `trust` every node
-    belongs to the fleet. Every `every`th poll reads all leases, the other polls count them. If `every` is 1, a notice
+    """Follows the node leases of a store; the caller opens and closes the store. Only leases whose `seals` hold belong
+    to the fleet. Every `every`th poll reads all leases, the other polls count them. If `every` is 1, a notice
     of a change makes it read all leases too. `kept` asks members without a lease whether they live; without it they
     leave the view. Each poll measures the store's clock for `clock`, the clock of this process. Belongs to one event
     loop."""
 
     def __init__(
-        self, store: Store, trust: Trust, every: int = 1, kept: Kept | None = None, clock: Clock | None = None
+        self, store: Store, seals: LeaseSeal, every: int = 1, kept: Kept | None = None, clock: Clock | None = None
     ) -> None:
-        self._trust, self._kept, self._clock = trust, kept, clock or system_clock()
+        self._seals, self._kept, self._clock = seals, kept, clock or system_clock()
         self._every, self._polls = every, 0
         self.fleet = Fleet.of(())
         """The newest view."""
         self.on_looked: Callable[[Mapping[NodeId, Member], Iterable[NodeRecord]], None] = lambda members, leases: None
-        """Called after each read that the store answered, with the members and the leases that were read."""
+        """Called after each read that the store answered, with the members and the leases that were read and hold."""
         self.change: Change | None = None
         """The last change of the ring; None until the first ring has changed."""
         self.changes = 0
@@ -127,6 +126,8 @@ class Membership:
         self._found = self._down = self._unheard = False
         self._back = -math.inf
         self._unusable: dict[NodeId, str] = {}
+        self._overwritten: dict[NodeId, float] = {}
+        """The members whose leases somebody has overwritten, each with the time on the loop at which that was seen."""
 
     @property
     def stale(self) -> bool:
@@ -217,17 +218,29 @@ class Membership:
             _log.info("the store is back: the node leases are read again")
             self._back = asyncio.get_running_loop().time()
         self._down = False
-        members = {lease.node: Member.of(lease, self._trust) for lease in leases}
+        members = {lease.node: self._member(lease) for lease in leases}
         if named is not None:
             others = {node: member for node, member in self.fleet.members.items() if node not in named}
             members = {**others, **members}
         else:
             absent = {node: member for node, member in self.fleet.members.items() if node not in members}
             members = {**await self._without_lease(absent, members), **members}
+            self._overwritten = {node: at for node, at in self._overwritten.items() if node in members}
         self._report(members.values())
         self._show(Fleet.of(members.values(), self.fleet.ring))
         self._found = True
-        self.on_looked(self.fleet.members, leases)
+        self.on_looked(self.fleet.members, [lease for lease in leases if self._seals.holds(lease)])
+
+    def _member(self, lease: NodeRecord) -> Member:
+        """The member that a lease describes. Where another lease of it held before, of the same life or a later one,
+        that one counts for `BACK` seconds more: the node replaces what somebody else has written there with its next
+        heartbeat."""
+        member, before = Member.of(lease, self._seals), self.fleet.members.get(lease.node)
+        if before is None or before.state == STRANGE or (member.state != STRANGE and member.boot >= before.boot):
+            self._overwritten.pop(lease.node, None)
+            return member
+        now = asyncio.get_running_loop().time()
+        return before if now < self._overwritten.setdefault(lease.node, now) + BACK else member
 
     async def _without_lease(self, absent: Members, leased: Members) -> Members:
         """The members without a lease that stay in the view: those that may not have been able to renew it."""
@@ -275,8 +288,9 @@ class Membership:
 def _why(member: Member) -> str:
     if member.state == STRANGE:
         return (
-            "its lease doesn't show that it has one of this fleet's keys; give it the same FRAMEHOLD_KEYS, or a "
-            "FRAMEHOLD_NAMESPACE of its own; if there is no such node, look who else writes to this store"
+            "no process with one of this fleet's keys has written its lease, or that has ended; give it the same "
+            "FRAMEHOLD_KEYS, or a FRAMEHOLD_NAMESPACE of its own; if there is no such node, look who else writes to "
+            "this store"
         )
     if not member.url:
         return "it has no address (FRAMEHOLD_ADVERTISE_URL): only what reaches it itself is served there"

@@ -16,15 +16,14 @@ _MAX_TEXT_CHARACTERS = 64
 
 class Stats(NamedTuple):
     """The figures of one node at a heartbeat. `started` is in seconds since 1970; `parked` and `in_flight` are numbers
-    of calls; `seal` shows that the node has one of the fleet's keys (`Trust.seal`). `clock_offset` is how many seconds
-    the wall clock of its machine lacks to the store's clock; negative if it is fast."""
+    of calls. `clock_offset` is how many seconds the wall clock of its machine lacks to the store's clock; negative if
+    it is fast."""
 
     pid: int | None = None
     parked: int | None = None
     in_flight: int | None = None
     version: str | None = None
     started: float | None = None
-    seal: str | None = None
     clock_offset: float | None = None
 
     def dump(self) -> str:
@@ -48,7 +47,6 @@ def read(text: str) -> Stats:
         in_flight=_count(fields.get("in_flight")),
         version=_text(fields.get("version")),
         started=float(started) if started is not None else None,
-        seal=_text(fields.get("seal")),
         clock_offset=float(offset) if offset is not None else None,
     )
 

@@ -49,7 +49,8 @@ class Trust:
     def __init__(self, keys: Sequence[bytes | RouterKey]) -> None:
         derived = [RouterKey.of(key) if isinstance(key, bytes) else key for key in keys]
         self._secrets = tuple(key.wire.hex().encode() for key in derived)
-        self._lease_keys = tuple(key.lease for key in derived)
+        self.lease_keys = tuple(key.lease for key in derived)
+        """The keys under which node leases are sealed (`LeaseSeal`)."""
         self._naming = derived[0].naming if derived else b""
         self._salt = self._naming or os.urandom(32)
 
@@ -62,16 +63,6 @@ class Trust:
         """
         return SECRET, self._secrets[0]
 
-    def seal(self, node: str, boot: str, address: str) -> str:
-        """The seal of a lease: it proves that a process with a key of the fleet says that this boot of the node is
-        reached at `address`. Empty without keys."""
-        return self._seal(node, boot, address)
-
-    def sealed(self, seal: str, node: str, boot: str, address: str) -> bool:
-        """Whether `seal` was made for this node, boot and address with one of the fleet's keys. Always true without
-        keys."""
-        return not self._lease_keys or self._is_seal(seal.encode("utf-8", "replace"), node, boot, address)
-
     def not_taken(self, call: str) -> bytes:
         """The proof that this node started nothing of a call. Empty without keys."""
         return self._seal("not taken", call).encode()
@@ -81,10 +72,10 @@ class Trust:
         return self._is_seal(proof, "not taken", call)
 
     def _seal(self, *parts: str) -> str:
-        return _seal(self._lease_keys[0], *parts) if self._lease_keys else ""
+        return _seal(self.lease_keys[0], *parts) if self.lease_keys else ""
 
     def _is_seal(self, shown: bytes, *parts: str) -> bool:
-        return any(hmac.compare_digest(shown, _seal(key, *parts).encode()) for key in self._lease_keys)
+        return any(hmac.compare_digest(shown, _seal(key, *parts).encode()) for key in self.lease_keys)
 
     def credential(self, token: SecretStr | None) -> str:
         """A name for an admin token, as events have it: who has the token and the keys of the fleet can compute it, and

@@ -2,11 +2,11 @@
 --
 -- KEYS    1 node lease
 -- ARGV    1-3 as lease.lua says
--- Returns {renewed, 1} if it deleted the lease, else {renewed, 0}: to delete it twice is no error
+-- Returns 1 if it deleted the lease, else 0: to delete it twice is no error
 
 if boot == ARGV[2] and inc == ARGV[1] then
   redis.call('DEL', KEYS[1])
   redis.call('PUBLISH', ARGV[3], KEYS[1])
-  return {'renewed', 1}
+  return 1
 end
-return {'renewed', 0}
+return 0

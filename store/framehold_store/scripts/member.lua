@@ -2,7 +2,8 @@
 --
 -- KEYS    1 list of members: a sorted set of node ids by the instant, in ms on the server's clock, when their leases
 --         end
--- ARGV    1 node id  2 ttl of its lease in ms  3 ms for which a name stays on the list after its lease has ended
+-- ARGV    1 node id  2 end of its lease in ms since 1970  3 ttl of its lease in ms: a later end counts as this much
+--         from now, and one that is over as now  4 ms for which a name stays on the list after its lease has ended
 -- Returns 1
 --
 -- The list is a hint, the lease is the truth. They may be in different slots of a Redis Cluster, so no script touches
@@ -10,6 +11,7 @@
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('ZADD', KEYS[1], string.format('%.0f', now + tonumber(ARGV[2])), ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - tonumber(ARGV[3])))
+local ends = math.max(now, math.min(tonumber(ARGV[2]), now + tonumber(ARGV[3])))
+redis.call('ZADD', KEYS[1], string.format('%.0f', ends), ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - tonumber(ARGV[4])))
 return 1

@@ -1,10 +1,15 @@
 -- register: take the node lease if nobody has it, or an earlier incarnation of the same process.
 --
 -- KEYS    1 node lease
--- ARGV    1-6 as lease.lua says; 7 the first beat
--- Returns {renewed | taken, beat}
+-- ARGV    1-9 as lease.lua says; 10 a stored value that may be replaced, whatever it is: the caller has found that it is
+--         no lease of a live process
+-- Returns {renewed | taken | lapsed | astray, now in ms}; if it wrote nothing, then also the stored value
 
-if boot and boot ~= ARGV[2] then return {'taken', tonumber(beat)} end
-put(tonumber(ARGV[7]))
+if astray() then return {'astray', now, stored} end
+if boot and stored ~= ARGV[10] then
+  if boot ~= ARGV[2] then return {'taken', now, stored} end
+  if inc == ARGV[1] and beat >= tonumber(ARGV[4]) then return {'lapsed', now, stored} end
+end
+put()
 redis.call('PUBLISH', ARGV[3], KEYS[1])
-return {'renewed', tonumber(ARGV[7])}
+return {'renewed', now}

@@ -3,7 +3,8 @@
 -- KEYS    the keys, 1,000 at most; in a Redis Cluster all in one slot
 -- ARGV    1 the most bytes of a value
 -- Returns for each key its value, nothing if there is none, or a number in its place: 0 if it is of another type, else
---         how many bytes it has, which are too many. A value that this user may not read is an error
+--         how many bytes it has, which are too many. Then the time on the server's clock, in ms since 1970. A value
+--         that this user may not read is an error
 
 local most, found, short = tonumber(ARGV[1]), {}, {}
 for place, key in ipairs(KEYS) do
@@ -24,4 +25,6 @@ for place = 1, #KEYS do
     found[place] = values[next]
   end
 end
+local time = redis.call('TIME')
+found[#KEYS + 1] = time[1] * 1000 + math.floor(time[2] / 1000)
 return found

@@ -11,6 +11,8 @@ from framehold.cli.checks import store_health
 from framehold.cli.checks.findings import Finding
 from framehold.cli.local import local_store
 from framehold_core.errors import ConfigError
+from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
 from tests.store.certificates import Authority
 from tests.store.server import RedisServer, running
@@ -26,7 +28,8 @@ def trio(request: pytest.FixtureRequest) -> Iterator[SentinelTrio | ClusterTrio]
 
 
 async def findings(url: str) -> dict[str, Finding]:
-    return {finding.check: finding for finding in await store_health.check(StoreConfig(url, op_timeout=0.5))}
+    found = await store_health.check(StoreConfig(url, op_timeout=0.5), LeaseSeal(Trust(()), "default"))
+    return {finding.check: finding for finding in found}
 
 
 async def test_the_doctor_asks_a_store_of_several_servers(trio: SentinelTrio | ClusterTrio) -> None:

@@ -17,6 +17,8 @@ from framehold.cli.checks.findings import Finding
 from framehold.cli.checks.store_health import ServerFacts
 from framehold.cli.diagnose import doctor, fleet_health
 from framehold.cli.local.ports import free as free_port
+from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
 from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold
@@ -350,7 +352,7 @@ def test_against_a_real_store(redis: RedisServer) -> None:
 )
 async def test_a_store_that_is_not_there(url: str, says: str) -> None:
     """A wrong host, a wrong port and a wrong path have different messages."""
-    [finding] = await store_health.check(StoreConfig(url))
+    [finding] = await store_health.check(StoreConfig(url), LeaseSeal(Trust(()), "default"))
     assert_is(finding, "fail")
     assert says in finding.says
 
@@ -364,7 +366,7 @@ async def test_a_wrong_password(redis: RedisServer) -> None:
         await client.config_set("requirepass", "swordfish")
         urls.append(redis.url)
         for url in urls:
-            [finding] = await store_health.check(StoreConfig(url))
+            [finding] = await store_health.check(StoreConfig(url), LeaseSeal(Trust(()), "default"))
             assert_is(finding, "fail")
             assert "refuses the password (or the user)" in finding.says
             assert "hunter2" not in finding.says + finding.do

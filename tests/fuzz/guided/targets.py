@@ -26,10 +26,11 @@ from framehold_core.requests import Read
 from framehold_router.collect import samples
 from framehold_router.fleet import node_stats, session_ids
 from framehold_router.fleet.address import address_of
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import Member
 from framehold_router.fleet.trust import Trust
 from framehold_router.http.request_reader import Reader, Refused
-from framehold_store import codec, pauses, registry
+from framehold_store import codec, lease_codec, pauses
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
 
@@ -57,7 +58,7 @@ sealer = Sealer([KEY], "compat")
 _STRANGE = Sealer([b"a key that sealed nothing here, and long enough"], "compat")
 strangers = Payloads(_STRANGE, Values(pickle=True, limit=1 << 20))
 """Whatever these open was sealed by somebody else."""
-trust = Trust([KEY])
+lease_seals = LeaseSeal(Trust([KEY]), "default")
 
 
 def text_of(data: bytes) -> str:
@@ -192,12 +193,13 @@ def json_of(saga: Saga) -> Saga:
 
 def leases(data: bytes) -> bool:
     """A lease, what a router makes of it, and what its node tells in it."""
-    found = registry._read("node-1", data)
+    found = lease_codec.read("node-1", data)
     if found is None:
         return False
     assert found.node == "node-1" and type(found.beat) is int
-    member = Member.of(found, trust)
-    assert member.address is None or member.stats.seal is not None, "an address is believed without a seal"
+    assert lease_codec.read("node-1", lease_codec.dump(found)) == found
+    assert Member.of(found, lease_seals).address is None, "an address is believed without a seal"
+    assert lease_seals.holds(lease_seals.seal(found))
     stats = node_stats.read(found.stats)
     assert node_stats.read(stats.dump()) == stats
     return True

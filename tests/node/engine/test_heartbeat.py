@@ -15,15 +15,19 @@ from framehold.engine.heartbeat import Alone, Heartbeat, Hooks
 from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import MARGIN, NodeRecord, Renewal, is_open
+from framehold_core.lease import MARGIN, LeaseReply, NodeRecord, is_open
+from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
 from framehold_store.embedded import EmbeddedStore
 from framehold_store.memory import MemoryStore
 from framehold_store.system_clock import system_clock
+from tests.leases import changed
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio
 
+SEALS = LeaseSeal(Trust([b"k" * 32]), "ns")
 TTL = 0.6
 """Seconds: renewals come every 0.2 s of real time, whatever the turned clocks say."""
 
@@ -43,13 +47,13 @@ class Shelf(MemoryStore):
         if self.away:
             raise StoreUnavailable("the store is away")
 
-    async def register(self, node: NodeRecord, ttl: float) -> Renewal:
+    async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
         await self._heard()
         if self.closed:
             raise StoreUnavailable("the store takes no registration")
-        return await super().register(node, ttl)
+        return await super().register(node, ttl, over)
 
-    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
+    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
         await self._heard()
         return await super().renew(node, acknowledged, ttl)
 
@@ -64,7 +68,11 @@ class Shelf(MemoryStore):
         held = heart.lease
         wrote = held.beat if beat is None else beat
         life = (Boot(boot), Incarnation(boot)) if boot else (held.boot, held.incarnation)
-        self._nodes[held.node] = NodeRecord(held.node, life[1], life[0], wrote, "", "live", "", "", self.at + TTL)
+        self.write(SEALS.seal(NodeRecord(held.node, life[1], life[0], wrote, "", "live", "", "", self.at + TTL)))
+
+    def write(self, lease: NodeRecord) -> None:
+        """Write a lease, whatever stands there."""
+        self._nodes[lease.node] = lease
 
     def wipe(self) -> None:
         """Lose every lease."""
@@ -92,7 +100,7 @@ def shelf() -> Shelf:
 @pytest.fixture
 async def heart(hands: Hands, shelf: Shelf) -> AsyncIterator[Heartbeat]:
     """A node that is registered."""
-    beating = Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL)
+    beating = Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL, SEALS)
     await beating.open()
     yield beating
     await beating.close()
@@ -106,12 +114,12 @@ def window(heart: Heartbeat, hands: Hands) -> bool:
 async def test_the_window_is_counted_from_the_start_of_the_renewal(heart: Heartbeat, hands: Hands) -> None:
     """TTL less a margin from when it was sent; each renewal moves it and raises the beat; the incarnation stays."""
     first = heart.lease
-    assert first.until == 1000.0 + TTL * (1 - MARGIN) and first.beat == 0
+    assert first.until == 1000.0 + TTL * (1 - MARGIN)
     hands.time += TTL * (1 - MARGIN) - 0.001
     assert window(heart, hands)
     hands.time += 0.002
     assert not window(heart, hands)
-    await until(lambda: heart.lease.beat > 0, "a renewal")
+    await until(lambda: heart.lease.beat > first.beat, "a renewal")
     assert window(heart, hands)
     assert (heart.lease.incarnation, heart.lease.boot) == (first.incarnation, first.boot)
 
@@ -120,11 +128,11 @@ async def test_time_that_a_renewal_takes_is_taken_off_its_window(hands: Hands) -
     """The store counts from when it applied it, which may be as early as the start."""
 
     class Slow(Shelf):
-        async def register(self, node: NodeRecord, ttl: float) -> Renewal:
+        async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
             hands.time += 0.5
-            return await super().register(node, ttl)
+            return await super().register(node, ttl, over)
 
-    heart = Heartbeat(Slow(), hands.clock, "n1", "", TTL)
+    heart = Heartbeat(Slow(), hands.clock, "n1", "", TTL, SEALS)
     await heart.open()
     assert heart.lease.until == pytest.approx(1000.0 + TTL * (1 - MARGIN))
     await heart.close()
@@ -225,6 +233,7 @@ async def test_another_process_under_the_same_name_ends_this_one(
     heart: Heartbeat, hands: Hands, shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`lost` is set, the window is closed, the other's lease is left alone."""
+    shelf.at += TTL / 2
     shelf.put(heart, boot="another")
     await asyncio.wait_for(heart.lost.wait(), 5)
     assert not window(heart, hands)
@@ -233,11 +242,90 @@ async def test_another_process_under_the_same_name_ends_this_one(
     assert [node.boot for node in await shelf.nodes()] == ["another"]
 
 
+def planted(heart: Heartbeat, shelf: Shelf) -> dict[str, NodeRecord]:
+    """Leases that somebody without a key may write under the name of a node that runs."""
+    (own,) = shelf._nodes.values()
+    late = own._replace(boot=Boot("another"), expires=shelf.at + TTL)
+    written_before = SEALS.seal(late._replace(expires=heart._since + TTL)) if heart._since else late
+    values = {
+        "nobody's": late._replace(seal=""),
+        "with the node's seal": late,
+        "of a fleet with other keys": LeaseSeal(Trust([b"x" * 32]), "ns").seal(late),
+        "of another namespace": LeaseSeal(Trust([b"k" * 32]), "other").seal(late),
+        "of a former life": written_before,
+        "of another node": SEALS.seal(late._replace(node=NodeId("n2")))._replace(node=NodeId("n1")),
+    }
+    return values | {field: changed(own, field) for field in own._fields[1:]}
+
+
+@pytest.mark.parametrize("kind", ["nobody's", "with the node's seal", "of a fleet with other keys",
+    "of another namespace", "of a former life", "of another node", *NodeRecord._fields[1:]])  # fmt: skip
+async def test_who_has_no_key_ends_no_process(
+    heart: Heartbeat, hands: Hands, shelf: Shelf, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever somebody writes in the place of a lease, or changes in it, the next heartbeat replaces."""
+    shelf.at += TTL / 2
+    hands.time += TTL / 2
+    await until(lambda: heart.lease.beat >= 2, "a renewal")
+    lease = planted(heart, shelf)[kind]
+    beat = heart.lease.beat
+    shelf.write(lease)
+    await until(lambda: heart.lease.beat > beat and window(heart, hands), "the next renewal")
+    (stored,) = await shelf.nodes()
+    assert stored.boot == heart.lease.boot and SEALS.holds(stored) and not heart.lost.is_set()
+    assert ("somebody else has written" in caplog.text) is (lease.boot != heart.lease.boot or kind in ("inc", "beat"))
+
+
+async def test_a_lease_that_no_key_has_written_delays_no_start(
+    hands: Hands, shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name is free: it is registered with the first heartbeat."""
+    shelf.write(NodeRecord(NodeId("n1"), Incarnation("i"), Boot("b"), 1, "", "live", "", "", shelf.at + TTL, "0" * 32))
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
+    await heart.open()
+    assert window(heart, hands) and "somebody else has written" in caplog.text
+    await heart.close()
+
+
+async def test_somebody_who_writes_all_the_time_keeps_a_node_busy_and_no_more(hands: Hands) -> None:
+    """Each heartbeat replaces what is there once; that it was replaced again is found by the next one."""
+
+    class Contested(Shelf):
+        foe = True
+
+        async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
+            if self.foe:
+                self.write(node._replace(boot=Boot(f"foe {self.asked}")))
+            return await super().register(node, ttl, over)
+
+    shelf = Contested()
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
+    await heart.open()
+    assert shelf.asked <= 4 and not window(heart, hands)
+    asked = shelf.asked
+    await until(lambda: shelf.asked > asked + 2, "more attempts")
+    shelf.foe = False
+    await until(lambda: window(heart, hands), "the window")
+    assert not heart.lost.is_set()
+    await heart.close()
+
+
+@pytest.mark.parametrize("ahead", [90.0, -90.0])
+async def test_a_clock_that_is_set_costs_no_lease(heart: Heartbeat, hands: Hands, shelf: Shelf, ahead: float) -> None:
+    """Of the node, which then measures that of the store again; the same incarnation goes on."""
+    before = heart.lease
+    hands.clock.measured(shelf.at + ahead, hands.time, hands.time)
+    await until(lambda: heart.lease.beat > before.beat + 1, "some renewals")
+    assert heart.lease.incarnation == before.incarnation and window(heart, hands)
+    (stored,) = await shelf.nodes()
+    assert stored.expires == shelf.at + TTL
+
+
 async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf) -> None:
     """A killed process leaves its lease: its successor starts when that has run out, and was never `lost` meanwhile."""
-    dead = Heartbeat(shelf, hands.clock, "n1", "", TTL)
-    await shelf.register(dead._record(), TTL)
-    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL)
+    dead = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
+    await shelf.register(dead._record(shelf.at), TTL)
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     watch = asyncio.create_task(heart.lost.wait())
     opening = asyncio.create_task(heart.open())
     asked = shelf.asked
@@ -252,9 +340,9 @@ async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf) ->
 
 async def test_a_name_that_stays_taken_for_longer_than_a_lease_is_refused(hands: Hands, shelf: Shelf) -> None:
     """A live process has it: the error says so, and what to do."""
-    other = Heartbeat(shelf, hands.clock, "n1", "", TTL)
+    other = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     await other.open()
-    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL)
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     opening = asyncio.create_task(heart.open())
     asked = shelf.asked
     await until(lambda: shelf.asked > asked + 2, "some attempts")
@@ -269,7 +357,7 @@ async def test_a_name_that_stays_taken_for_longer_than_a_lease_is_refused(hands:
 async def test_a_store_that_is_down_at_the_start_is_waited_for(hands: Hands, shelf: Shelf) -> None:
     """The node starts with its window closed; it opens when the store answers."""
     shelf.away = True
-    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL)
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     await heart.open()
     assert not window(heart, hands)
     shelf.away = False
@@ -314,7 +402,7 @@ async def test_what_follows_a_renewal_cannot_stop_the_heart(
         if not healthy:
             raise RuntimeError("a bug")
 
-    heart = Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL, Hooks(on_renewed=bug))
+    heart = Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL, SEALS, Hooks(on_renewed=bug))
     await heart.open()
     healthy = False
     await until(lambda: "a bug in the heartbeat" in caplog.text, "the bug")
@@ -328,11 +416,11 @@ async def test_the_scripts_agree() -> None:
     store = EmbeddedStore(StoreConfig("embedded://", "heart", op_timeout=10.0), FakeServer())
     await store.open()
     clock = system_clock()
-    heart = Heartbeat(store, clock, "n1", "http://n1", TTL)
+    heart = Heartbeat(store, clock, "n1", "http://n1", TTL, SEALS)
     await heart.open()
     first = heart.lease
     await until(lambda: heart.lease.beat >= 1, "a renewal")
-    await store.unregister(heart._record())
+    await store.unregister(heart._record(clock.time()))
     await until(
         lambda: heart.lease.incarnation != first.incarnation and is_open(heart.lease, clock.now()), "a new incarnation"
     )

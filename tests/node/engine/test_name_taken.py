@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.nodes import entries, node
+from framehold_core.ids import Boot
+from framehold_core.lease import end_of
+from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.trust import Trust
+from framehold_store import lease_codec
+from tests.node.nodes import KEY, entries, node
 from tests.processes import until
 from tests.store.server import RedisServer
 from tests.wire import Caller
@@ -34,9 +39,11 @@ async def test_whoever_waits_is_answered_and_the_process_ends_within_a_lease(
         await until(lambda: len(entries(tmp_path / "entries")) == 2, "both rounds")
         with redis.client() as client:
             key = f"fh:{tmp_path.name}:node:a"
-            lease = client.get(key)
-            boot = json.loads(lease)[3].encode()
-            client.set(key, lease.replace(boot, b"0" * len(boot)))
+            await until(lambda: json.loads(client.get(key))[1] > 1, "a renewal: the other process comes later")
+            lease = lease_codec.read("a", client.get(key))
+            assert lease is not None
+            other = lease._replace(boot=Boot("another"), expires=end_of(time.time(), TTL))
+            client.set(key, lease_codec.dump(LeaseSeal(Trust([KEY.encode()]), tmp_path.name).seal(other)))
         for result in await asyncio.gather(*calls):
             assert (result.status, result.code) == (503, -32603) and "is not known" in result.text
         reply = time.monotonic()

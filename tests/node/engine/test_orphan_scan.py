@@ -10,18 +10,22 @@ import pytest
 from framehold.engine.heartbeat import Alone
 from framehold.engine.orphan_scan import PAUSE, Marked, OrphanScan
 from framehold_core.clock import Clock
-from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import Evidence, Seen
+from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.trust import Trust
 from framehold_store.memory import MemoryStore
+from tests.leases import lease
 from tests.store.calls import PLAIN, TTL, Story
 
 pytestmark = pytest.mark.anyio
 
+SEALS = LeaseSeal(Trust([b"k" * 32]), "ns")
+
 
 async def joined(store: MemoryStore, node: str, boot: str) -> NodeRecord:
-    record = NodeRecord(NodeId(node), Incarnation(f"i-{boot}"), Boot(boot), 0, "", "live", "", "", 0.0)
-    await store.register(record, 60.0)
+    record = SEALS.seal(lease(node, f"i-{boot}", boot, expires=store._clock() + 60.0))
+    assert (await store.register(record, 60.0)).result is Renewal.RENEWED
     return record
 
 
@@ -31,7 +35,7 @@ def stopped(at: float) -> Clock:
 
 
 def look(store: MemoryStore, node: str) -> OrphanScan:
-    return OrphanScan(store, Alone(node, stopped(0.0)), pace=(0.0, PAUSE))
+    return OrphanScan(store, Alone(node, stopped(0.0)), SEALS, pace=(0.0, PAUSE))
 
 
 async def told(store: MemoryStore, *requests: Any) -> None:
@@ -69,7 +73,7 @@ async def test_what_no_client_can_come_back_for_is_not_marked() -> None:
     await told(store, Story().ask, Story().first_intent)
     await joined(store, "a", "boot-a")
     for now, orphaned in ((0.0, 1), (TTL - 61.0, 1), (TTL - 60.0, 0)):
-        looking = OrphanScan(store, Alone("a", stopped(now)), outlives=60.0, pace=(0.0, PAUSE))
+        looking = OrphanScan(store, Alone("a", stopped(now)), SEALS, outlives=60.0, pace=(0.0, PAUSE))
         marked = await looking.walk()
         assert (marked.looked, marked.orphaned) == (2, orphaned)
 
@@ -113,7 +117,7 @@ async def test_who_stands_far_behind_looks_seldom(monkeypatch: pytest.MonkeyPatc
     for node in ("n00", "n01", "n07", "n99"):
         rests.clear()
         with pytest.raises(asyncio.CancelledError):
-            await OrphanScan(store, Alone(node, stopped(0.0)), pace=(0.0, 10.0)).run()
+            await OrphanScan(store, Alone(node, stopped(0.0)), SEALS, pace=(0.0, 10.0)).run()
         found[node] = rests[-1]
     assert found == {"n00": 10.0, "n01": 10.0, "n07": 70.0, "n99": 300.0}
 
@@ -134,7 +138,7 @@ async def test_a_walk_that_meets_a_bug_is_not_the_last(caplog: pytest.LogCapture
     store = MemoryStore(lambda: 0.0)
     await told(store, Story().ask)
     await joined(store, "a", "boot-a")
-    looking, walk = OrphanScan(store, Alone("a", stopped(0.0)), pace=(0.0, 0.0)), OrphanScan.walk
+    looking, walk = OrphanScan(store, Alone("a", stopped(0.0)), SEALS, pace=(0.0, 0.0)), OrphanScan.walk
     walks: list[int] = []
 
     async def stumbles() -> Marked:

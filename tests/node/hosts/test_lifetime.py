@@ -26,6 +26,7 @@ from framehold.hosts.lifetime import Lifetime
 from framehold_core.errors import ConfigError
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.trust import Trust
 from framehold_store.memory import MemoryStore
@@ -359,7 +360,8 @@ async def test_a_name_too_long_for_a_number_is_refused(redis: RedisServer, tmp_p
 
 def test_no_node_of_the_same_process_inherits_a_call() -> None:
     """It has the same address, and ends with this one."""
-    peers, trust = Peers("api-1", Trust(()), MemoryStore(lambda: 0.0), system_clock()), Trust(())
+    seals = LeaseSeal(Trust(()), "ns")
+    peers = Peers("api-1", Trust(()), seals, MemoryStore(lambda: 0.0), system_clock())
     incarnation, boot = Incarnation("i"), Boot("b")
     assert peers._membership is not None
     for members, heir in (({"api-1": 1, "api-1_2": 1}, None), ({"api-1": 1, "api-1_2": 1, "api-2": 2}, "api-2")):
@@ -367,7 +369,7 @@ def test_no_node_of_the_same_process_inherits_a_call() -> None:
             NodeRecord(NodeId(name), incarnation, boot, 1, f"http://127.0.0.1:{port}", "live", "", "", 1.0)
             for name, port in members.items()
         )
-        peers._membership.fleet = Fleet.of(Member.of(record, trust) for record in records)
+        peers._membership.fleet = Fleet.of(Member.of(record, seals) for record in records)
         for number in range(20):
             found = peers.heir(CallId(f"{number:032x}"))
             assert (found and found[0]) == heir

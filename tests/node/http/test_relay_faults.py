@@ -21,8 +21,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
+from framehold.engine.heartbeat import Heartbeat
 from framehold.http import outages
 from framehold.http.outages import TRIES
+from framehold_router.fleet import membership
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, SECRET_HEADER, Site, fleet, say_address
 from tests.node.nodes import KEY, served
@@ -132,11 +135,15 @@ async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
     assert len(relays) == TRIES == 4
 
 
-async def test_an_address_that_nobody_of_the_fleet_wrote(pair: tuple[Site, Site]) -> None:
+async def test_an_address_that_nobody_of_the_fleet_wrote(
+    pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither a call nor a session is sent there, and with them no token and no secret; both live on."""
     a, b = pair
-    runtime, reply = a.app.attached.runtime, list[bytes]()
-    where, trust = runtime.heartbeat.address, runtime.peers.trust
+    heartbeat, reply = a.app.attached.runtime.heartbeat, list[bytes]()
+    assert isinstance(heartbeat, Heartbeat)
+    where, seals = heartbeat.address, heartbeat._seals
+    monkeypatch.setattr(membership, "BACK", 0.0)
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         reply.append(await reader.read(65536))
@@ -151,12 +158,12 @@ async def test_an_address_that_nobody_of_the_fleet_wrote(pair: tuple[Site, Site]
         asked = await at_a.call("ask")
         begun = await http.post(a.url, json=INITIALIZE)
         session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-        runtime.peers.trust = Trust([b"of another fleet" * 2])
+        heartbeat._seals = LeaseSeal(Trust([b"of another fleet" * 2]), "default")
         await say_address(a, f"http://127.0.0.1:{spy.sockets[0].getsockname()[1]}", b)
         assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).status == 503
         assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
         assert not any(reply)
-        runtime.peers.trust = trust
+        heartbeat._seals = seals
         await say_address(a, where, b)
         assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
         assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"

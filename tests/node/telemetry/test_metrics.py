@@ -573,7 +573,7 @@ async def test_what_somebody_else_wrote_into_the_store(
         with redis.client() as client:
             client.hset(f"fh:{space}:{{{spoilt.token.split('.')[1]}}}:r", "created", "9" * 400)
             client.zadd(f"fh:{space}:nodes", {"z": 4e12})
-            client.set(f"fh:{space}:node:z", f'[1, 2, "i", "b", {10**400}, "z", "", "live", "", ""]')
+            client.set(f"fh:{space}:node:z", f'[2, 2, "i", "b", {10**400}, "z", "", "live", "", "", ""]')
         scan = a.runtime.orphan_scan
         scan._pause = scan._step = 0.0
         scan.marked = await scan.walk()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import time
 from functools import partial
@@ -16,9 +17,9 @@ from typing import cast
 import uvloop
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.lease import NodeRecord, end_of
 from framehold_loadtest.config import variable
-from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_store import Store, StoreConfig, open_store
 
@@ -79,13 +80,16 @@ class Answering(asyncio.Protocol):
 
 async def _lease(store: Store, node: str, port: int) -> None:
     address = f"http://127.0.0.1:{port}"
-    stats = Stats(seal=Trust([variable("FRAMEHOLD_KEYS").encode()]).seal(node, "1", address)).dump()
-    held = NodeRecord(NodeId(node), Incarnation("1"), Boot("1"), 0, address, "live", "", stats, 0.0)
-    await store.register(held, _TTL)
-    while True:
+    seals = LeaseSeal(Trust([variable("FRAMEHOLD_KEYS").encode()]), "default")
+
+    def held(beat: int) -> NodeRecord:
+        life = NodeId(node), Incarnation("1"), Boot("1"), beat
+        return seals.seal(NodeRecord(*life, address, "live", "", "{}", end_of(time.time(), _TTL)))
+
+    await store.register(held(0), _TTL)
+    for beat in itertools.count(1):
         await asyncio.sleep(_RENEW_SECONDS)
-        _, beat = await store.renew(held, held.beat, _TTL)
-        held = held._replace(beat=beat)
+        await store.renew(held(beat), beat - 1, _TTL)
 
 
 async def _serve(ports: list[int]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from framehold_core.errors import StoreUnavailable
 from framehold_router.api.attention import NEARLY_FULL
+from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.fleet.wrong_clock import LIMIT
 from framehold_store import StoreConfig, open_store, system_clock
@@ -39,8 +40,8 @@ class ServerFacts:
     ping: float = 0.0
 
 
-async def check(config: StoreConfig) -> list[Finding]:
-    """All findings on the store that `config` names."""
+async def check(config: StoreConfig, seals: LeaseSeal) -> list[Finding]:
+    """All findings on the store that `config` names, and on the nodes that have leases there whose `seals` hold."""
     if config.scheme == "memory":
         return [ok("store", _NO_STORE)]
     if config.scheme == "embedded":
@@ -50,7 +51,7 @@ async def check(config: StoreConfig) -> list[Finding]:
     except Exception as error:
         found = trouble(error, config)
         return [fail("store", f"{config.target} {found.says}", found.do)]
-    nodes = await _nodes(config)
+    nodes = await _nodes(config, seals)
     first = [version(facts, config.target), latency(facts), skew(facts), eviction(facts), persistence(facts)]
     return [*first, *room(facts), *hashes(facts), *replicas(facts), nodes]
 
@@ -194,11 +195,11 @@ def replicas(facts: ServerFacts) -> list[Finding]:
     return [warn("store replicas", f"{count}, and min-replicas-to-write is 0", do)]
 
 
-async def _nodes(config: StoreConfig) -> Finding:
+async def _nodes(config: StoreConfig, seals: LeaseSeal) -> Finding:
     store = open_store(config, system_clock.system_clock().time)
     try:
         await store.open()
-        found = await store.nodes()
+        found = [lease for lease in await store.nodes() if seals.holds(lease)]
     except StoreUnavailable as error:
         return fail("nodes", f"the registry can't be read ({error})", "look at the store's own log")
     finally:

@@ -20,6 +20,8 @@ import httpx2
 
 from framehold_core.errors import ConfigError
 from framehold_router.config import KEY_BYTES
+from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.trust import Trust
 
 from ... import config
 from ..checks import environment, readiness, store_health
@@ -55,7 +57,8 @@ async def examine(url: str, token: str | None = None) -> list[Finding]:
         store = settings.store()
     except ConfigError as error:
         return [*findings, unreadable(str(error)), *await fleet(url, token)]
-    findings += [keys(settings), await _name(settings), *await store_health.check(store)]
+    seals = LeaseSeal(Trust(settings.secrets()), settings.namespace)
+    findings += [keys(settings), await _name(settings), *await store_health.check(store, seals)]
     return [*findings, await advertised(settings), *await fleet(url, token)]
 
 
