@@ -87,7 +87,7 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (LOOKING, StoreDown): Row(takeover.lookup_unanswered, (IDLE,)),
     (LOOKING, Unreadable): Row(takeover.unreadable, (IDLE,)),
     (CLAIMING, Retry): Row(takeover.decide_later, (CLAIMING,)),
-    (CLAIMING, Claimed): Row(takeover.claim_granted, (REBUILDING,)),
+    (CLAIMING, Claimed): Row(takeover.claim_granted, (REBUILDING, IDLE)),
     # Two nodes may claim one call. The compare-and-set of the record lets one through (the fence, rule 3); the other
     # reads the record again, and then relays to the winner.
     (CLAIMING, WriteRefused): Row(takeover.claim_refused, (LOOKING, IDLE)),

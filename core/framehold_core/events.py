@@ -36,8 +36,9 @@ class Start:
 class Retry(NamedTuple):
     """A request with a verified token.
 
-    `round`, `epoch`, `round_history` and `node` (the node that minted it) are the token's claims. `answers` are all its
-    well-formed answers, asked for or not. `lease` is this node's lease as it stands."""
+    `round`, `epoch`, `round_history`, `node` (the node that minted it) and `head` (the seal of the head of the call's
+    record) are the token's claims. `answers` are all its well-formed answers, asked for or not. `lease` is this node's
+    lease as it stands."""
 
     waiter: Waiter
     round: int
@@ -46,6 +47,7 @@ class Retry(NamedTuple):
     node: NodeId
     answers: tuple[Answer, ...]
     lease: Lease
+    head: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import hashlib
 import json
 import operator
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -177,13 +177,14 @@ def _in_one_way(value: Any) -> Any:
     return value
 
 
-def answer_digest(raw: Any) -> str:
+def answer_digest(raw: Any, named: Callable[[bytes], str]) -> str:
     """The digest by which a client's answer (a JSON value) is compared with another one. What says the same has one
-    digest: numbers however they are written; content that counts only where a form was accepted; `_meta` never."""
+    digest: numbers however they are written; content that counts only where a form was accepted; `_meta` never. `named`
+    makes it of bytes: it is stored, so a shell gives one that nobody else can compute."""
     if type(raw) is dict:
         counts = raw.get("action", _ACCEPTED) == _ACCEPTED
         raw = {name: item for name, item in raw.items() if name != "_meta" and (counts or name != "content")}
-    return digest(canonical(in_one_way(raw)))
+    return named(canonical(in_one_way(raw)))
 
 
 def digest(data: bytes) -> str:

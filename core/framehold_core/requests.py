@@ -69,7 +69,11 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a record says of its call from its first write on."""
+    """What a record says of its call from its first write on.
+
+    `seal` is over the call and all other fields but `boot`, which changes with the owner. A shell makes it, and checks
+    it in what the store gives back; core only compares it with that of a token. Empty where nobody could forge a
+    record."""
 
     boot: Boot
     reentrant: bool
@@ -80,6 +84,7 @@ class Head:
     args: str
     principal: str
     strategy: str = "hold"
+    seal: str = ""
 
 
 class Record(NamedTuple):

@@ -19,6 +19,7 @@ from .retry import Decision, Progress, decide
 
 MAX_TRIES = 3
 """How often a compare-and-set that lost its race is tried again before the client is asked to come back."""
+_EXCHANGED = "another record stood in its place when it was claimed; check who else writes this store"
 
 
 def look_up(call: Call, event: Retry, now: float) -> Move:
@@ -29,6 +30,11 @@ def look_up(call: Call, event: Retry, now: float) -> Move:
 def decide_later(call: Call, event: Retry, now: float) -> Move:
     """A retry came while the store is asked: it is decided when the store has answered."""
     return Move(call._replace(undecided=(*call.undecided, event)))
+
+
+def is_of(retry: Retry, record: Record) -> bool:
+    """Whether a record is the one that the token of a retry names, and not another one under the id of its call."""
+    return retry.head == record.head.seal
 
 
 def recorded_progress(stored: Stored, entries: tuple[Entry, ...]) -> Progress:
@@ -51,6 +57,9 @@ def found(call: Call, event: Found, now: float) -> Move:
     effects: list[Effect] = []
     need_frame: list[Retry] = []
     for retry in call.undecided:
+        if not is_of(retry, record):
+            effects.append(_beyond_record(retry, event))
+            continue
         decision, _ = decide(retry, at)
         response = _from_record(decision, record)
         if response is not None:
@@ -90,9 +99,9 @@ def _from_record(decision: Decision, record: Record) -> Outcome | Refusal | None
 
 
 def _beyond_record(retry: Retry, event: Found) -> Effect:
-    """A retry whose token is newer than the record, or whose call has no record, is relayed to the node that minted the
-    token: a live frame there heals the record (rule 7). Where that node is not alive the call is lost: its token proves
-    that it was asked `retry.round`, and nobody knows what ran since."""
+    """A retry whose token is newer than the record, or whose call has no record of its own, is relayed to the node that
+    minted the token: a live frame there heals the record (rule 7). Where that node is not alive the call is lost: its
+    token proves that it was asked `retry.round`, and nobody knows what ran since."""
     if retry.node in event.elsewhere:
         return Relay(retry.waiter, retry.node)
     return Respond(retry.waiter, Refusal(Reason.FORGOTTEN, retry.round))
@@ -115,8 +124,11 @@ def _end_without_frame(call: Call, responses: tuple[Effect, ...]) -> Move:
 
 def claim_granted(call: Call, event: Claimed, now: float) -> Move:
     """The call is this node's: rebuild its frame from the journal, under the incarnation that the claim named. If the
-    lease lapsed since the claim was sent, the frame is verified as soon as it stands."""
+    lease lapsed since the claim was sent, the frame is verified as soon as it stands. Whoever asked for another call
+    than the one that was claimed is told that it can't be read: nothing is entered."""
     record = event.stored.record
+    if not all(is_of(retry, record) for retry in call.undecided):
+        return _give_up(call, Reason.UNREADABLE, _EXCHANGED)
     # Without their values: a value is sealed for its position, and a question that is asked again needs none.
     asks = tuple(
         Draft(item.kind, item.key, item.round, item.lane, item.fp, "none", b"")

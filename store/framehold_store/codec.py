@@ -140,7 +140,7 @@ def _head_values(head: Head) -> Arguments:
     return (
         *("boot", head.boot, "reentrant", int(head.reentrant), "tool", head.tool, "code", head.code),
         *("method", head.method, "target", head.target, "args", head.args, "principal", head.principal),
-        *("strategy", head.strategy),
+        *("strategy", head.strategy, "seal", head.seal),
     )
 
 
@@ -290,6 +290,7 @@ def _read_head(texts: dict[str, str]) -> Head:
         texts["args"],
         texts["principal"],
         texts["strategy"],
+        texts["seal"],
     )
 
 

@@ -8,6 +8,7 @@ from tests.compat.forms import Form
 FORMS: dict[str, Form] = {
     "entries": journals.ENTRIES,
     "seals": journals.SEALS,
+    "heads": journals.HEADS,
     "tokens": states.TOKENS,
     "sagas": sagas.SAGAS,
     "sessions": names.SESSIONS,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import base64
 import json
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 from framehold.frame.payloads import Payloads
 from framehold_core import journal
 from framehold_core.errors import EffectFailed
+from framehold_core.ids import Boot
 from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.requests import Head
 from framehold_store.values import Packed, Values
 from tests.compat.forms import CALL, Form, Meaning, sealer
 
@@ -118,3 +121,29 @@ _SEALS = (
     {"purpose": "event", "call": "", "n": 0, "kind": "event", "key": "", "value": '["b","ToolsListChanged",""]'},
 )
 SEALS = Form(_write_seal, _read_seal, _SEALS)
+
+
+def _write_head(means: Meaning) -> str:
+    """The fields of a record's head, with digests in the place of texts, and its seal."""
+    named = {name: sealer.digest(means[name].encode()) for name in ("args", "principal")}
+    head = Head(**{**means, **named, "boot": Boot("")})
+    return json.dumps([*astuple(head), sealer.head_seal(CALL, head)])
+
+
+def _read_head(text: str) -> Meaning:
+    *fields, _, seal = json.loads(text)
+    head = replace(Head(*fields), seal=seal)
+    assert sealer.is_sealed(CALL, head)
+    texts = next(item for item in _HEADS if item["tool"] == head.tool)
+    for name in ("args", "principal"):
+        assert sealer.digest(texts[name].encode()) == getattr(head, name)
+    told = asdict(head)
+    return {**{name: told[name] for name in texts}, "args": texts["args"], "principal": texts["principal"]}
+
+
+_HEAD = {"code": "c0de" * 8, "method": "tools/call", "target": "book", "args": "arguments {}", "principal": "user Ann"}
+_HEADS: tuple[Meaning, ...] = (
+    {"reentrant": True, "tool": "book", **_HEAD, "strategy": "hold"},
+    {"reentrant": False, "tool": "pl\u00e4in", **_HEAD, "code": "", "strategy": "hold"},
+)
+HEADS = Form(_write_head, _read_head, _HEADS)

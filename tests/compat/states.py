@@ -27,7 +27,7 @@ def _write_token(means: Meaning) -> str:
 
 def _write_held(claims: Meaning) -> str:
     at = Questions(claims["round"], claims["epoch"], claims["n"], claims["mark"])
-    parked = Parked({}, CallId(claims["call"]), at, lifetime=claims.get("lifetime", 0.0))
+    parked = Parked({}, CallId(claims["call"]), at, lifetime=claims.get("lifetime", 0.0), head=claims["head"])
     return token_claims.mint(parked, claims["node"], claims["boot"])
 
 
@@ -66,7 +66,16 @@ def _read_token(text: str) -> Meaning:
 
 
 _ENVELOPE = {"v": 1, "iat": 1.0, "exp": 601.0, "m": "tools/call", "t": "book", "a": "x", "aud": "compat"}
-_CLAIMS = {"call": CALL, "round": 2, "epoch": 3, "n": 7, "mark": "0" * 32, "node": "node-1", "boot": BOOT}
+_CLAIMS = {
+    "call": CALL,
+    "round": 2,
+    "epoch": 3,
+    "n": 7,
+    "mark": "0" * 32,
+    "node": "node-1",
+    "boot": BOOT,
+    "head": "5ea1" * 10,
+}
 _SEED = "AXNlZWQ="
 _CARRIED = {"call": CALL, "round": 1, "epoch": 1, "code": "c0de", "seed": _SEED, "instant": 1.5, "lifetime": 0.0}
 _LINES = ['[1,0,"ask","q",1,"main","fp","none",""]']

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from framehold_core import journal
+from framehold_core.ending import COMPLETED
 from framehold_core.ending import LOST as GONE
 from framehold_core.ids import CallId
 from framehold_core.requests import Read
@@ -191,10 +192,10 @@ async def test_an_entry_of_a_newer_release_is_named_and_not_guessed_at(
 
 @pytest.mark.parametrize("dump", [*_named("book-done"), *_named("large-done"), *_named("plain-lost")])
 def test_the_end_of_a_call_that_an_earlier_release_wrote_is_read(dump: Dump) -> None:
-    """By its bytes. Its record did not say how a handler had ended; that it was lost, it said."""
+    """By its bytes: how its handler had ended, or that it was lost."""
     flat = [part for name, value in dump.record.items() for part in (name.encode(), _raw(name, value))]
     reply = decode(Read(CallId("0" * 32)), [b"ok", int(dump.record["epoch"]), flat, []])
     assert reply.stored is not None
     lost = dump.record["state"] == "lost"
-    assert reply.stored.record.ending == (GONE if lost else None)
-    assert reply.stored.record.cause == ("gone after round 1" if lost else "")
+    assert reply.stored.record.ending == (GONE if lost else COMPLETED)
+    assert reply.stored.record.cause == ("gone after round 1" if lost else "completed")

@@ -10,6 +10,7 @@ receiver. What a shell may never do is asserted after each step:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from framehold_core import journal, record, writes
@@ -63,6 +64,12 @@ class Shelf:
     def lose(self) -> None:
         """The store went back to before the call's first write."""
         self.stored = None
+
+    def exchange(self, seal: str = "another") -> None:
+        """Somebody puts a record with another head in its place."""
+        assert self.stored is not None, "nothing is stored"
+        record = self.stored.record
+        self.stored = self.stored._replace(record=record._replace(head=replace(record.head, seal=seal)))
 
 
 def answer(key: str, text: str = "yes") -> Answer:

@@ -100,6 +100,24 @@ def test_a_token_newer_than_the_record_goes_to_the_node_that_it_names() -> None:
     assert isinstance(node.heard[2], Refusal) and node.heard[2].reason is Reason.FORGOTTEN
 
 
+def test_a_record_with_another_head_than_its_token_names_is_none() -> None:
+    """Rule 22 of docs/protocol.md: not even where it may be claimed, or has an outcome."""
+    node = elsewhere(parked())
+    node.shelf.exchange()
+    node.retry(answer("a"))
+    node.look(Evidence.GONE, elsewhere=("n1",), kept=True)
+    assert node.heard[1] == Relay(Waiter(1), "n1")
+    first = resumed()
+    first.finishes("42")
+    first.commit()
+    for named in (node, elsewhere(first)):
+        named.shelf.exchange()
+        waiter = named.retry(answer("a"))
+        assert Forget(LOST) in named.look(Evidence.GONE)
+        refusal = named.heard[waiter]
+        assert isinstance(refusal, Refusal) and refusal.reason is Reason.FORGOTTEN
+
+
 @pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.CLAIMING])
 def test_a_store_that_does_not_answer_a_question_is_said_to_be_unavailable(phase: Phase) -> None:
     node = reach(phase)
@@ -118,6 +136,21 @@ def test_a_claim_raises_the_epoch_and_replays_the_journal() -> None:
     (effect,) = node.commit()
     assert effect == Run(2, decode_all(node.log)) and node.call.phase is Phase.REBUILDING
     assert node.shelf.stored is not None and node.shelf.stored.record.owner == "n2"
+
+
+def test_a_record_that_was_exchanged_before_its_claim_is_not_entered() -> None:
+    """Rule 22: the answers are not taken, and the call goes on when its record is back."""
+    node = reach(Phase.CLAIMING)
+    node.shelf.exchange()
+    effects = node.commit()
+    assert node.call.phase is Phase.IDLE and not any(isinstance(effect, Run) for effect in effects)
+    refusal = node.heard[1]
+    assert isinstance(refusal, Refusal) and refusal.reason is Reason.UNREADABLE
+    node.shelf.exchange("")
+    other = elsewhere(node, "n3")
+    other.retry(answer("a"))
+    rebuild(other)
+    assert other.phase() is Phase.RUNNING
 
 
 def test_a_rebuilt_frame_takes_the_answers_that_were_held() -> None:

@@ -169,7 +169,8 @@ class Desk:
 
     def claims(self, parked: Parked) -> Claims:
         at, held = parked.at, self.runtime.heartbeat.lease
-        return Claims(parked.call, at.round, at.epoch, at.position, at.round_history, NodeId(held.node), held.boot)
+        named = (parked.call, at.round, at.epoch, at.position, at.round_history, NodeId(held.node), held.boot)
+        return Claims(*named, parked.head)
 
     def frame(self, parked: Parked) -> Frame:
         """The live frame of a call."""

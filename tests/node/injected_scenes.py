@@ -90,7 +90,7 @@ async def stumble(pair: Pair) -> None:
 
 
 async def call(pair: Pair) -> None:
-    inside(pair.a)._keeper._until.clear()
+    inside(pair.a)._records.keeper._until.clear()
     await pair.call()
 
 
@@ -105,8 +105,8 @@ async def released(pair: Pair) -> None:
 
 async def moved(pair: Pair) -> None:
     """The other node has other code, and loads what the store keeps."""
-    inside(pair.a)._keeper._until.clear()
-    inside(pair.b)._keeper._loaded.clear()
+    inside(pair.a)._records.keeper._until.clear()
+    inside(pair.b)._records.keeper._loaded.clear()
     await pair.call(tool="moved", to=pair.b, between=lambda name, asked: release(pair, asked))
 
 
@@ -192,9 +192,9 @@ async def asked_about(pair: Pair) -> None:
     a, b = inside(pair.a), inside(pair.b)
     name, asked = await pair.asked(pair.a)
     slot = pair.slot(pair.a, asked)
-    if slot is None:
-        raise Silent("a call that has asked has no slot")
-    state = f'F[1,"{slot.call.id}",1,1,1,"","a","x","hold"]'
+    if slot is None or slot.head is None:
+        raise Silent("a call that has asked has no slot, or no record")
+    state = f'F[1,"{slot.call.id}",1,1,1,"","a","x","{slot.head.seal}","hold"]'
     await pair.tried(lambda: b.kept_code(state))
     await pair.tried(lambda: b.peers.names(a.heartbeat.address))
     await pair.tried(lambda: b.peers.address(a.peers.node, b.heartbeat.lease.boot))

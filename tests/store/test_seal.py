@@ -1,5 +1,6 @@
 """What is sealed for one purpose and place opens there and nowhere else."""
 
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framehold_core.errors import ConfigError, SealError
+from framehold_core.ids import Boot, CallId
+from framehold_core.journal import digest
+from framehold_core.requests import Head
 from framehold_store.seal import Sealer
 
 OLD, NEW = b"o" * 32, b"n" * 40
@@ -111,3 +115,76 @@ def test_an_error_shows_a_prefix_of_the_call_only() -> None:
         Sealer([NEW], "ns").open("answer", b"", **(PLACE | {"call": call}))
     assert "01234567" in str(caught.value)
     assert call not in str(caught.value)
+
+
+# ---- the heads of records
+
+CALL = CallId("c" * 32)
+HEAD = Head(Boot("b"), True, "pay", "code", "tools/call", "pay", "args", "ann", "hold")
+OTHER: dict[str, Any] = {
+    "tool": "preview",
+    "method": "prompts/get",
+    "target": "preview",
+    "code": "other",
+    "reentrant": False,
+    "args": "other",
+    "principal": "bob",
+    "strategy": "replay",
+    "seal": "0" * 40,
+}
+
+
+def sealed(sealer: Sealer, head: Head = HEAD) -> Head:
+    return replace(head, seal=sealer.head_seal(CALL, head))
+
+
+def test_a_head_is_sealed_for_its_call_and_namespace() -> None:
+    """Its boot is its owner's, and may change."""
+    sealer = Sealer([NEW], "ns")
+    head = sealed(sealer)
+    assert sealer.is_sealed(CALL, head) and sealer.is_sealed(CALL, replace(head, boot=Boot("another")))
+    assert not sealer.is_sealed(CallId("d" * 32), head)
+    assert not Sealer([NEW], "ns2").is_sealed(CALL, head)
+    assert not Sealer([OLD], "ns").is_sealed(CALL, head)
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_each_field_of_a_head_is_sealed(name: str) -> None:
+    """But its boot."""
+    sealer = Sealer([NEW], "ns")
+    assert set(OTHER) == {field.name for field in fields(Head)} - {"boot"}
+    assert not sealer.is_sealed(CALL, replace(sealed(sealer), **{name: OTHER[name]}))
+
+
+@given(*[st.tuples(*[st.text(max_size=8)] * 7, st.booleans())] * 2)
+def test_no_two_heads_read_alike(one: Any, two: Any) -> None:
+    """Whatever characters their fields have."""
+
+    def stated(told: Any) -> bytes:
+        tool, code, method, target, args, principal, strategy, mark = told
+        head = Head(Boot("b"), mark, tool, code, method, target, args, principal, strategy)
+        return Sealer([NEW], "ns")._stated(CALL, head)
+
+    assert (stated(one) == stated(two)) == (one == two)
+
+
+@pytest.mark.parametrize("seal", ["", "x", "\u00fc" * 40, "0" * 40])
+def test_a_text_that_is_no_seal(seal: str) -> None:
+    assert not Sealer([NEW], "ns").is_sealed(CALL, replace(HEAD, seal=seal))
+
+
+def test_a_head_outlives_a_rotation() -> None:
+    """What it seals is named under the key that sealed it, while that key is there."""
+    before, after = Sealer([OLD], "ns"), Sealer([NEW, OLD], "ns")
+    head = sealed(before)
+    assert after.is_sealed(CALL, head) and not Sealer([NEW], "ns").is_sealed(CALL, head)
+    assert before.is_sealed(CALL, sealed(Sealer([OLD, NEW], "ns")))
+    assert after.digest(b"yes", head.seal) == before.digest(b"yes") != after.digest(b"yes")
+
+
+def test_a_digest_has_a_key() -> None:
+    """Whoever has no key can't try answers, arguments and users."""
+    sealer = Sealer([NEW], "ns")
+    assert sealer.digest(b"yes") == sealer.digest(b"yes") != sealer.digest(b"no")
+    assert sealer.digest(b"yes") not in (digest(b"yes"), Sealer([OLD], "ns").digest(b"yes"))
+    assert len(sealer.digest(b"")) == 32

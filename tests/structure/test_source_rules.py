@@ -146,6 +146,18 @@ def copies_for_children(tree: ast.Module) -> set[ast.AST]:
     return found
 
 
+READERS = {"engine/records.py", "cli/operate/journal.py"}
+
+
+def records_are_read_where_their_seal_is_checked(source: Source) -> Iterator[str]:
+    """On a node. A router has no key, and shows what stands there."""
+    if source.package != "framehold" or source.path.as_posix().removeprefix("framehold/") in READERS:
+        return
+    for line, name in imports(source):
+        if name == "framehold_core.requests.Read":
+            yield f"{source.path}:{line}: reads records past the check of their seal"
+
+
 def certificates_are_checked(source: Source) -> Iterator[str]:
     """ruff knows other clients, and neither httpx2 nor aiohttp."""
     switches = {"verify", "ssl", "check_hostname"}
@@ -211,6 +223,7 @@ RULES: list[Rule] = [
     core_is_pure,
     one_clock,
     settings_in_config,
+    records_are_read_where_their_seal_is_checked,
     certificates_are_checked,
     files_are_short,
     functions_are_short,
@@ -261,6 +274,7 @@ BAD: list[tuple[Rule, str, str]] = [
     (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ['A']"),
     (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ.get('A')"),
     (settings_in_config, "framehold/cli/up.py", "import os\nx = 'A' in os.environ"),
+    (records_are_read_where_their_seal_is_checked, "framehold/a.py", "from framehold_core.requests import Head, Read"),
     (certificates_are_checked, "framehold/a.py", "httpx2.AsyncClient(verify=False)"),
     (certificates_are_checked, "framehold/a.py", "await session.get(url, ssl=False)"),
     (certificates_are_checked, "framehold/a.py", "context.check_hostname = False"),
@@ -287,6 +301,12 @@ GOOD: list[tuple[Rule, str, str]] = [
     (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ | {'A': '1'}\nos.environ['A'] = '1'"),
     (settings_in_config, "framehold/cli.py", "import os\nx = dict(os.environ)\ny = os.environ.copy()"),
     (settings_in_config, "framehold/a.py", "x = request.environ['A']"),
+    (
+        records_are_read_where_their_seal_is_checked,
+        "framehold/engine/records.py",
+        "from framehold_core.requests import Read",
+    ),
+    (records_are_read_where_their_seal_is_checked, "framehold/a.py", "from framehold_core.requests import Reply"),
     (certificates_are_checked, "framehold/a.py", "httpx2.Client(verify=not local)\nget(url, ssl=context, verify=True)"),
     (files_are_short, "framehold/a.py", "x = 1\n" * (FILE_LINES - 1)),
     (functions_are_short, "framehold/a.py", LONG.replace("    x = 1\n", "", 1)),

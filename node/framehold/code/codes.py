@@ -18,7 +18,7 @@ from .authors import Authors
 from .constants import Source
 from .reach import Reach
 
-_FORMAT = 2
+_FORMAT = 3
 _LIBRARIES = ("mcp", "fastmcp", "pydantic", "cloudpickle")
 """Libraries whose releases are named when kept code can't be loaded."""
 
@@ -37,11 +37,21 @@ def too_large(size: int, limit: int) -> str:
 
 
 class Registered(NamedTuple):
-    """A handler as its server has it: the function with its decorators, and what else the server needs to serve it
-    (plain values). Stored code refers to this class, so it must keep its name and its module."""
+    """A handler as its server has it: the function with its decorators, what else the server needs to serve it (plain
+    values), the method and the name (or the template of addresses) that it serves, and whether it is marked re-entrant.
+    All of it is part of the digest: a function with two names has two codes. Stored code refers to this class, so it
+    must keep its name and its module."""
 
     function: Any
     about: dict[str, Any]
+    method: str
+    name: str
+    reentrant: bool
+
+    def serves(self, method: str, name: str) -> bool:
+        """Whether it serves this method, and a tool or a prompt of this name. Many addresses may have one template, so
+        they are not compared; nor are names where one function has all of a method."""
+        return self.method == method and (method == "resources/read" or self.name in ("", name))
 
 
 class Kept(NamedTuple):
@@ -69,18 +79,23 @@ class Codes:
     def __init__(self, authors: Authors | None = None) -> None:
         self._authors = authors or Authors()
         self._sources: dict[str, Source] = {}
-        self._known: weakref.WeakKeyDictionary[Any, tuple[dict[str, Any], Code]] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], tuple[dict[str, Any], Code]]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def of(self, handler: Registered) -> Code:
         """The code of a handler. It is found out once: what changes in the process later is not seen."""
         try:
-            known = self._known.get(handler.function)
+            known = self._known.setdefault(handler.function, {})
         except TypeError:
             # It is not hashable, or weak references can't refer to it.
             return self._found(handler)
-        if known is None or known[0] != handler.about:
-            known = self._known[handler.function] = (handler.about, self._found(handler))
-        return known[1]
+        _, about, *rest = handler
+        served = tuple(rest)
+        found = known.get(served)
+        if found is None or found[0] != about:
+            found = known[served] = (about, self._found(handler))
+        return found[1]
 
     def _found(self, handler: Registered) -> Code:
         if not callable(handler.function):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from framehold_core import events as ev
@@ -16,16 +16,16 @@ class MalformedAnswer(ValueError):
     """An answer is not of the kind that its question asks for; no answer was taken."""
 
 
-def given(answers: Mapping[str, Any], limit: int) -> tuple[ev.Answer, ...]:
+def given(answers: Mapping[str, Any], limit: int, named: Callable[[bytes], str]) -> tuple[ev.Answer, ...]:
     """Raw answers (JSON values by key) as core's events have them: key, digest and JSON bytes. `limit` is how many
-    bytes one may have.
+    bytes one may have, `named` makes the digests.
 
     Raises:
         MalformedAnswer: an answer can't be written as JSON, or is too large.
     """
     try:
         found = tuple(
-            ev.Answer(key, journal.answer_digest(raw), journal.canonical(raw)) for key, raw in answers.items()
+            ev.Answer(key, journal.answer_digest(raw, named), journal.canonical(raw)) for key, raw in answers.items()
         )
     except (RecursionError, ValueError) as error:
         raise MalformedAnswer(f"an answer can't be read ({type(error).__name__}); no answer was taken") from None

@@ -123,11 +123,12 @@ class Performer:
         slot.due = self._clock.now() + self._settings.max_round
         replay, given = None, handler.given
         if again:
+            assert slot.head is not None, "a frame is rebuilt from a record"
             opened = partial(self._payloads.opened, slot.call.id)
             try:
                 if journal.chain(journal.GENESIS, slot.log) != slot.call.history or not slot.call.asks:
                     raise JournalError(_ALTERED)
-                replay = Rebuild(effect.entries, opened, slot.code, handler.code)
+                replay = Rebuild(effect.entries, opened, slot.head.code, handler.code)
                 given = replay.given()
             except (JournalError, SealError) as error:
                 self._feed(slot, ev.Unreadable(str(error)))
@@ -291,7 +292,7 @@ class Performer:
         if at.lasts < slot.call.ttl - 1.0:
             # The questions are sent again: the token still expires at the first time, since the record does (rule 17).
             lifetime = max(1.0, at.lasts // 1)
-        return Parked(dict(slot.questions), slot.call.id, at, state, lifetime)
+        return Parked(dict(slot.questions), slot.call.id, at, state, lifetime, slot.head.seal if slot.head else "")
 
     def _unaskable(self, slot: Slot, waiter: int) -> object | None:
         """The outcome for one request whose client can't be asked these questions; None if it can. The call stays

@@ -1,6 +1,8 @@
 """Writes and reads call records: effects become requests to the store, and its replies become events.
 
-Values are sealed for their place before they leave this node, and opened only here. A write that is sent again has the
+Values are sealed for their place before they leave this node, and opened only here. A record that a handler may be
+entered by is read here alone, and counts as missing if this fleet has not sealed its head (docs/protocol.md, rule 22).
+A write that is sent again has the
 same bytes, so that the store recognizes a write that it has already applied.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -24,8 +27,10 @@ from framehold_core.missing_nodes import MissingNodes
 from framehold_core.pauses import Pause
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
 from framehold_core.suspects import is_suspect
+from framehold_core.takeover import is_of
 from framehold_router.fleet.membership import LIVE, STRANGE, Member
 from framehold_router.telemetry.log_bursts import LogBursts
+from framehold_store.base import Store
 from framehold_store.link import exhausted
 
 from ..config import Settings
@@ -35,6 +40,7 @@ from .replies import Answer, Ended, Questions
 from .shared import Shared
 from .slot import Slot
 from .takeover_gate import TakeoverGate
+from .token_claims import Claims
 from .token_record import TokenRecord
 
 logger = logging.getLogger(__name__)
@@ -52,6 +58,14 @@ _LOST = (
 _FORGOTTEN = (
     "call %s of %r: the store has no record of it that is whole, though its token is valid; its client is told that it "
     "is lost, unless the node that the token names restores it"
+)
+_ALTERED = (
+    "call %s: the head of its record was not written by this fleet, or was altered: it counts as missing, and its code "
+    "is not entered; check who else writes this store"
+)
+_UNKNOWN_KEY = (
+    "the head of its record is sealed, and its key is not among FRAMEHOLD_KEYS; keep old keys there until the last "
+    "call that was begun under them has ended"
 )
 _UNSENT = "call %s: its %s was not sent; it is sent again with the next renewal of the node lease"
 _UNREAD = "call %s: its record could not be read; its client is told to try again"
@@ -115,8 +129,9 @@ class CallRecords:
     def write(self, slot: Slot, write: fx.Write) -> None:
         """Send one write of a call."""
         terms = self._terms(slot)
-        # The head names no code for a handler that is not re-entrant.
-        if write.op is Op.PARK and self.keeper.is_due(terms.head.code, terms.record_ttl):
+        # The head names no code for a handler that is not re-entrant, and another one where that was not to be had.
+        code = terms.head.code
+        if write.op is Op.PARK and code == slot.handler.code and self.keeper.is_due(code, terms.record_ttl):
             self._tasks.carry(self._keep_and_write(slot, write, terms), partial(self._unsent, slot, write))
         else:
             self._send(slot, write, terms)
@@ -156,8 +171,9 @@ class CallRecords:
 
     def _terms(self, slot: Slot) -> writes.Terms:
         if slot.head is None:
-            boot = slot.backing.beat.lease.boot
-            slot.head = Head(boot=boot, reentrant=slot.handler.reentrant, **slot.handler.describe())
+            boot, seal = slot.backing.beat.lease.boot, self.payloads.sealer.head_seal
+            head = Head(boot=boot, reentrant=slot.handler.reentrant, **slot.handler.describe())
+            slot.head = replace(head, seal=seal(slot.call.id, head))
         tombstone_ttl = slot.call.ttl + SKEW
         record_ttl = tombstone_ttl + self._settings.max_round
         return writes.Terms(slot.head, record_ttl, tombstone_ttl, self._settings.max_attempts)
@@ -173,11 +189,7 @@ class CallRecords:
             self.bursts.warning(_UNANSWERED, prefix(slot.call.id), write.op.value, reply, extra=slot.log_fields)
             self._feed(slot, ev.StoreDown(slot.may_run(), exhausted(reply)))
             return
-        try:
-            event = writes.event(slot.call, write, packed, reply, slot.backing.beat.lease, self._clock.now())
-        except JournalError as error:
-            logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
-            event = ev.Unreadable(str(error))
+        event = self._event(slot, write, packed, reply)
         if isinstance(event, ev.Acked):
             slot.add_entries(packed.entries)
             slot.packed = None
@@ -201,6 +213,17 @@ class CallRecords:
                 logger.info(_REFUSED, prefix(slot.call.id), write.op.value, event.verdict.value, extra=slot.log_fields)
         self._count(slot, write.op, event)
         self._feed(slot, event)
+
+    def _event(self, slot: Slot, write: fx.Write, packed: writes.Packed, reply: Reply) -> ev.Event:
+        """The event that a reply to a write is. A call that was claimed and can't be read is not entered."""
+        try:
+            event = writes.event(slot.call, write, packed, reply, slot.backing.beat.lease, self._clock.now())
+            if isinstance(event, ev.Claimed) and not self._is_whole(slot, event.stored):
+                raise JournalError("the head of its record was altered when it was claimed")
+        except JournalError as error:
+            logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
+            return ev.Unreadable(str(error))
+        return event
 
     def _count(self, slot: Slot, op: Op, event: ev.Event) -> None:
         """A write was decided: count for the user of its call what the store keeps of it now."""
@@ -255,7 +278,7 @@ class CallRecords:
             logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
             return ev.Unreadable(str(error))
 
-    async def _read(self, slot: Slot) -> Reply:
+    async def _read(self, slot: Slot) -> Stored | None:
         began, store_replied = self._clock.now(), self._observers.store_replied
         try:
             reply = await slot.backing.records.run(Read(slot.call.id))
@@ -264,20 +287,41 @@ class CallRecords:
             raise
         if not isinstance(slot.backing.records, TokenRecord):
             store_replied("read", slot, reply, self._clock.now() - began)
-        return reply
+        if reply.stored is None or self._is_whole(slot, reply.stored):
+            return reply.stored
+        if not self.payloads.sealer.knows_key(reply.stored.record.head.seal):
+            raise JournalError(_UNKNOWN_KEY)
+        logger.error(_ALTERED, prefix(slot.call.id), extra=slot.log_fields)
+        return None
+
+    def _is_whole(self, slot: Slot, stored: Stored) -> bool:
+        """Whether this fleet has sealed the head of a record. That of a call in a token is sealed with the token."""
+        is_sealed, carried = self.payloads.sealer.is_sealed, isinstance(slot.backing.records, TokenRecord)
+        return carried or is_sealed(slot.call.id, stored.record.head)
+
+    async def code_of(self, store: Store, claims: Claims) -> str:
+        """The digest of the code that a call began with, by a verified token of it; empty if there is none.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+        stored = (await store.run(Read(claims.call))).stored
+        head = None if stored is None else stored.record.head
+        whole = head is not None and head.seal == claims.head and self.payloads.sealer.is_sealed(claims.call, head)
+        return head.code if head is not None and whole else ""
 
     async def _read_and_judge(self, slot: Slot) -> ev.Event:
         backing, slot.heir = slot.backing, None
         held = backing.beat.lease
-        reply = await self._read(slot)
+        stored = await self._read(slot)
         nodes, doubtful = self._believed(await backing.records.nodes())
         me = backing.beat.lease
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
-        self._check_for_healers(slot, reply.stored, {me.node, *elsewhere})
-        if reply.stored is None:
+        self._check_for_healers(slot, stored, {me.node, *elsewhere})
+        if stored is None:
             logger.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             return ev.Found(None, (), None, elsewhere)
-        record = reply.stored.record
+        record = stored.record
         alive = {node.node: node.boot for node in nodes}
         evidence = _evidence(record, alive, me)
         if evidence is not None and self._clock.now() < backing.beat.claims_from:
@@ -288,22 +332,22 @@ class CallRecords:
             raise StoreUnavailable(_OVERWRITTEN if may_live else _AWAY)
         if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:
             slot.heir, self.addresses[heir[0]] = heir
-            return ev.Found(reply.stored, (), None, elsewhere)
+            return ev.Found(stored, (), None, elsewhere)
         # The process that ran the call is gone, and the frame with it. It may have had this node's name.
         slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
         is_free = slot.orphaned or evidence is Evidence.RELEASED
         if is_free and (node := self._serving(slot, record, nodes)) is not None:
             slot.heir = node
-            return ev.Found(reply.stored, (), None, elsewhere)
+            return ev.Found(stored, (), None, elsewhere)
         if slot.orphaned and (pause := await self._died(slot.handler, record)) is not None:
             return ev.StoreDown(slot.may_run(), _PAUSED.format(pause.whose))
         if evidence is None:
             # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
-            return ev.Found(reply.stored, (), None, elsewhere)
+            return ev.Found(stored, (), None, elsewhere)
         if is_suspect(record, evidence, me.boot) and not self.gate.suspects.has_turn(slot):
             taken = await self.gate.take_turn(slot)
             return await self._read_and_judge(slot) if taken else ev.StoreDown(slot.may_run(), _SUSPECT)
-        return await self._claimable(slot, reply.stored, evidence, elsewhere)
+        return await self._claimable(slot, stored, evidence, elsewhere)
 
     def _believed(self, found: Collection[NodeRecord]) -> tuple[list[NodeRecord], set[str]]:
         """The leases that the fleet believes, and the names of nodes in the place of whose leases something else
@@ -325,7 +369,9 @@ class CallRecords:
         if not isinstance(slot.backing.records, TokenRecord):
             await self.gate.weigh(slot, sum(map(len, stored.journal)))
         entries = journal.decode_all(stored.journal)
-        return ev.Found(stored, entries, evidence, elsewhere, await self._load_kept(slot, stored.record))
+        kept = await self._load_kept(slot, stored.record)
+        slot.head = replace(stored.record.head, boot=slot.backing.beat.lease.boot)
+        return ev.Found(stored, entries, evidence, elsewhere, kept)
 
     def _serving(self, slot: Slot, record: Record, nodes: Collection[NodeRecord]) -> NodeId | None:
         """A live node that serves the code that the call began with, if this process has other code and each waiting
@@ -347,8 +393,10 @@ class CallRecords:
         return chosen
 
     async def _load_kept(self, slot: Slot, record: Record) -> bool:
-        """Have the code entered that the call began with, if this process has other code for it now."""
-        return _has_other_code(slot, record) and await self.keeper.load(slot.handler, record.head.code)
+        """Have the code entered that the call began with, if this process has other code for it now, and a token names
+        this record."""
+        wanted = _has_other_code(slot, record) and any(is_of(item, record) for item in slot.call.undecided)
+        return wanted and await self.keeper.load(slot.handler, record.head.code)
 
     def _check_for_healers(self, slot: Slot, stored: Stored | None, alive: Collection[NodeId]) -> None:
         """Check the tokens of waiting requests against the record. If a token names a round that the store has lost,

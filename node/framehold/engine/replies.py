@@ -15,13 +15,14 @@ mapping."""
 class Parked(NamedTuple):
     """The reply with questions for the client, by key. `at` has the round, the epoch and the position that the token
     must name. `state` is the plaintext of a token that holds the whole call (strategy replay), else empty. `lifetime`
-    is for how many seconds the token is valid, 0 for the default."""
+    is for how many seconds the token is valid, 0 for the default. `head` is the seal of the head of its record."""
 
     questions: dict[str, dict[str, Any]]
     call: CallId
     at: fx.Questions
     state: str = ""
     lifetime: float = 0.0
+    head: str = ""
 
 
 class Ended(NamedTuple):

@@ -14,6 +14,7 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from framehold_core import effects as fx
@@ -22,6 +23,7 @@ from framehold_core.call import Call, Phase, drop_and_forget
 from framehold_core.clock import Clock
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
+from framehold_core.lease import Lease
 from framehold_core.requests import Read
 from framehold_router.fleet.node_stats import Stats
 from framehold_store.base import Store
@@ -94,8 +96,8 @@ class Runtime:
         self.observers, self.clock = shared.observers, shared.clock
         self.door = parts.door
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
-        self.payloads, self._gate = parts.records.payloads, parts.records.gate
-        self._performer, self._rechecks, self._keeper = parts.performer, parts.rechecks, parts.records.keeper
+        self._records, self.payloads, self._gate = parts.records, parts.records.payloads, parts.records.gate
+        self._performer, self._rechecks = parts.performer, parts.rechecks
         self._doubts = 0
         self.clock_began = self.clock.at(0.0)
         """When the node's clock began, in seconds since 1970, as it was measured when the node was opened. It makes one
@@ -191,7 +193,7 @@ class Runtime:
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_ARRIVED_TWICE)
         if handler.prefilled:
-            answers_of.given(handler.prefilled, self.settings.max_value)
+            answers_of.given(handler.prefilled, self.settings.max_value, self.payloads.sealer.digest)
         if (refusal := self.door.refusal(handler, True)) is not None:
             self.observers.call_refused(handler.tool)
             return refusal
@@ -217,7 +219,8 @@ class Runtime:
             return answer
         if (refusal := self.door.refusal(handler, False)) is not None:
             return refusal
-        given, slot = answers_of.given(answers, self.settings.max_value), self.table.get(claims.call)
+        named = partial(self.payloads.sealer.digest, head=claims.head)
+        given, slot = answers_of.given(answers, self.settings.max_value, named), self.table.get(claims.call)
         if slot is None or slot.call.phase is _PARKED:
             size = sum(len(answer.value) for answer in given)
             answers_of.fits(size, 0 if slot is None else slot.size, self.settings.most_written)
@@ -225,7 +228,7 @@ class Runtime:
         if slot is None:
             slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
         waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
-        event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
+        event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held, claims.head)
         return await self._wait(slot, event, Arrival(carrier, _future(), handler, raw=answers))
 
     async def replay(
@@ -244,7 +247,7 @@ class Runtime:
         if (refusal := self.door.refusal(handler, False)) is not None:
             return refusal
         self.eviction.admit(handler.principal, handler.weight)
-        given = answers_of.given(answers, self.settings.max_value)
+        given = answers_of.given(answers, self.settings.max_value, self.payloads.sealer.digest)
         records, entropy, mark = token_record.arrived(carried, self.payloads.sealer, self.clock)
         waiter, held = Waiter(next(self._waiters)), self._unleased.lease
         backing = Backing(records, self._unleased, entropy, True)
@@ -264,9 +267,8 @@ class Runtime:
             code = "" if carried is None else carried.code
         else:
             claims = token_claims.read(state)
-            stored = None if claims is None else (await self.store.run(Read(claims.call))).stored
-            code = "" if stored is None else stored.record.head.code
-        return await self._keeper.find(code) if code else None
+            code = "" if claims is None else await self._records.code_of(self.store, claims)
+        return await self._records.keeper.find(code) if code else None
 
     def stop(self, slot: Slot, outcome: object) -> asyncio.Future[ev.Event] | None:
         """Cancel the handler of a call, and end the call for good with `outcome`.

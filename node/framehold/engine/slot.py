@@ -59,8 +59,8 @@ class Slot:
     """One call on this node.
 
     `due` is when its running round has run too long, in seconds on the node's clock. `began` is when the call began, in
-    seconds since 1970. `code` is the digest of the handler that wrote its record. `log` has the encoded entries of its
-    journal that the store has, `size` is how many bytes they have, and `unwritten` about how many bytes will follow.
+    seconds since 1970. `head` is that of its record, once one was written or claimed. `log` has the encoded entries of
+    its journal that the store has, `size` is how many bytes they have, `unwritten` about how many bytes will follow.
     `packed` is the write in flight with its encoded entries. `questions` are the questions of its present round,
     `unwritten_questions` those of the round that is being written. `replayed` says whether its frame was rebuilt
     here."""
@@ -70,7 +70,6 @@ class Slot:
         "backing",
         "began",
         "call",
-        "code",
         "due",
         "frame",
         "handler",
@@ -100,7 +99,6 @@ class Slot:
         self.arrivals = _NOBODY
         self.log: tuple[bytes, ...] = ()
         self.size = self.unwritten = 0
-        self.code = ""
         self.packed: tuple[fx.Write, writes.Packed] | None = None
         self.unwritten_questions: Questions = ()
         self.questions: Questions = ()
@@ -157,7 +155,7 @@ class Slot:
 
     def load_record(self, record: Record) -> None:
         """Begin again from the record of a claimed call; `add_entries` with its journal comes next."""
-        self.log, self.size, self.code, self.replayed = (), 0, record.head.code, True
+        self.log, self.size, self.head, self.replayed = (), 0, record.head, True
         self.began = record.created
 
     def add_entries(self, entries: tuple[bytes, ...]) -> None:

@@ -33,7 +33,8 @@ _MINTED = f'{OURS}[{VERSION},"'
 
 class Claims(NamedTuple):
     """The claims of a verified token of a held call: the round that it answers, the epoch, the number of journal
-    entries (`n`), the history (`mark`), and the node and boot that made it."""
+    entries (`n`), the history (`mark`), the node and boot that made it, and the seal of the head of its record. A
+    record with another head is not that of the call (docs/protocol.md, rule 22)."""
 
     call: CallId
     round: int
@@ -42,6 +43,7 @@ class Claims(NamedTuple):
     mark: str
     node: NodeId
     boot: str
+    head: str
 
 
 class Carried(NamedTuple):
@@ -79,10 +81,8 @@ def mint(parked: Parked, node: str, boot: str) -> str:
     at = parked.at
     # Every text in it is made of letters, digits and hyphens: nothing needs an escape.
     lifetime = f",{parked.lifetime}" if parked.lifetime else ""
-    fields = (
-        f'{parked.call}",{at.round},{at.epoch},{at.position},"{at.round_history}","{node}","{boot}","hold"{lifetime}]'
-    )
-    return _MINTED + fields
+    where = f'{parked.call}",{at.round},{at.epoch},{at.position},"{at.round_history}"'
+    return f'{_MINTED}{where},"{node}","{boot}","{parked.head}","hold"{lifetime}]'
 
 
 @lru_cache(maxsize=256)
@@ -90,14 +90,14 @@ def read(state: str) -> Claims | None:
     """The claims of a plaintext state of a held call; None if this release does not understand it. Cached: one request
     reads the same state several times, to open its token, to route it and to continue its call."""
     try:
-        version, call, round_, epoch, n, mark, node, boot, strategy, *_ = from_json(state[len(OURS) :])
+        version, call, round_, epoch, n, mark, node, boot, head, strategy, *_ = from_json(state[len(OURS) :])
     except (ValueError, TypeError):
         return None
     names = isinstance(call, str) and is_call_id(call) and isinstance(node, str) and is_node_id(node)
     counts = type(round_) is type(epoch) is type(n) is int and min(round_, epoch, n) >= 0
     if version != VERSION or strategy != "hold" or not names or not counts:
         return None
-    return Claims(CallId(call), round_, epoch, n, str(mark), NodeId(node), str(boot))
+    return Claims(CallId(call), round_, epoch, n, str(mark), NodeId(node), str(boot), str(head))
 
 
 def named(state: str) -> CallId | None:
@@ -150,7 +150,7 @@ def lifetime(state: str) -> float | None:
     if not state.startswith(OURS) or state.endswith('"hold"]'):
         return None
     try:
-        found = from_json(state[len(OURS) :])[9]
+        found = from_json(state[len(OURS) :])[10]
     except (ValueError, TypeError, LookupError):
         return None
     return float(found) if type(found) in (int, float) and 0 < found < _MAX_INSTANT else None

@@ -9,7 +9,6 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from framehold_core import journal
 from framehold_core.errors import DuplicateAsk
 from framehold_core.journal import Draft, Kind, Lane
 
@@ -74,7 +73,7 @@ def numbered_key(stem: str, count: int) -> str:
 def prefilled_drafts(key: str, question: Question, lane: Lane, answer: bytes) -> tuple[Draft, Draft]:
     """The two journal entries of a question whose answer came with the first request. They belong to round 0."""
     ask = Draft(Kind.ASK, key, 0, lane, question.fp, "none", b"")
-    return ask, Draft(Kind.ANSWER, key, 0, lane, journal.digest(answer), "json", answer)
+    return ask, Draft(Kind.ANSWER, key, 0, lane, "given", "json", answer)
 
 
 def duplicate_ask(key: str) -> DuplicateAsk:

@@ -12,7 +12,7 @@ from typing import Any
 
 from framehold_core.errors import DivergenceError, JournalError, SealError, ValueUnreadable
 from framehold_core.events import Answer
-from framehold_core.journal import Entry, Kind, Lane, answer_digest, parse
+from framehold_core.journal import Entry, Kind, Lane, parse
 from framehold_core.replay import CHANGED, DEPENDS, LIKELY, Cursor
 
 from .asks import Ask
@@ -91,8 +91,7 @@ class Rebuild:
     def leftover_answers(self) -> tuple[Answer, ...]:
         """The answers of a recorded round that was answered only in part. Only valid once `cursor.live` is true.
         Raises SealError."""
-        found = ((item.key, self._opened(item)) for item in self.cursor.rest())
-        return tuple(Answer(key, answer_digest(parse(data)), data) for key, data in found)
+        return tuple(Answer(item.key, item.fp, self._opened(item)) for item in self.cursor.rest())
 
 
 def _entry_text(opened: Callable[[Entry], bytes], item: Entry) -> str:

@@ -145,7 +145,8 @@ class Rounds:
         """What a call entered whose component this release does not have; None if the call can't go on.
 
         It can't if the component is only hidden from this user, or if that is not known, since the walk can't read all
-        providers. Nor if the component had authorization of its own: nothing decides that any more.
+        providers. Nor if the component had authorization of its own: nothing decides that any more. Nor if the code is
+        that of another component, whose rights would be those that count.
         """
         if not isinstance(state, str) or not state.startswith((token_claims.OURS, token_claims.REPLAY)):
             return None
@@ -157,7 +158,9 @@ class Rounds:
             kept = await runtime.kept_code(state)
         except StoreUnavailable as error:
             raise Unavailable(str(error), runtime.retry_after) from None
-        return None if kept is None or kept.about.get(GUARDED, True) else Entry(kept.function, None)
+        if kept is None or kept.about.get(GUARDED, True) or not kept.serves(method, name):
+            return None
+        return Entry(kept.function, None)
 
 
 class Bindings:

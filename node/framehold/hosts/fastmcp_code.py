@@ -37,7 +37,7 @@ from ..code.codes import Codes, NotKept, Registered
 from ..frame import context as variables
 from ..sdk.marks import Marks, marks_of
 from ..sdk.wrapped_handler import Handler
-from .fastmcp_components import moved
+from .fastmcp_components import method_of, moved, named
 
 GUARDED = "guarded"
 """The member of `Registered.about` that says whether the component had authorization of its own."""
@@ -95,13 +95,14 @@ def registered(served: Any, fn: Any) -> Registered:
     """A component as its code is kept: the author's function, and what FastMCP needs to make the component again. Only
     the function if `obstacle` says why its code is not kept."""
     kind = _KINDS.get(type(served))
+    as_what = (method_of(served), named(served, ()), marks_of(fn).reentrant)
     if kind is None:
-        return Registered(fn, {})
+        return Registered(fn, {}, *as_what)
     values = {name: getattr(served, name) for name in kind.fields}
     if "uri" in values:
         values["uri"] = str(values["uri"])
     about = {"kind": type(served).__name__, "meta": public_result_meta(served.meta), **values}
-    return Registered(fn, {**about, GUARDED: served.auth is not None})
+    return Registered(fn, {**about, GUARDED: served.auth is not None}, *as_what)
 
 
 def obstacle(served: FastMCPComponent) -> str:

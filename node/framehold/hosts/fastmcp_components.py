@@ -251,6 +251,13 @@ def named(component: FastMCPComponent, spaces: Spaces) -> str:
     return functools.reduce(lambda known, space: space._transform_uri(known), spaces, str(uri))
 
 
+def method_of(component: FastMCPComponent) -> str:
+    """The method by which clients use a component."""
+    if isinstance(component, Tool):
+        return "tools/call"
+    return "prompts/get" if isinstance(component, Prompt) else "resources/read"
+
+
 def called(component: FastMCPComponent) -> str:
     """The name of a component in messages, as in `tool "book"`."""
     if isinstance(component, Tool | Prompt):

@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 
 from ..code.codes import Registered
 from ..config import Settings
+from ..sdk.marks import marks_of
 from ..sdk.seam import Seam
 from ..sdk.wrapped_handler import Handler
 from .host import Registration
@@ -38,7 +39,7 @@ class LowLevelHost:
     def registered(self, method: str, params: Mapping[str, Any]) -> Registered | None:
         """See `Host.registered`."""
         fn = self.function(method, params)
-        return None if fn is None else Registered(fn, {})
+        return None if fn is None else _code(method, fn)
 
     def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
         """See `Host.kept`."""
@@ -55,12 +56,15 @@ class LowLevelHost:
 
     def asking(self) -> Iterator[tuple[str, Any]]:
         """The registered functions, by method."""
+        return ((_named(method), fn) for method, fn in self._functions())
+
+    def _functions(self) -> Iterator[tuple[str, Any]]:
         found = ((method, self.function(method, {})) for method in sorted(INPUT_REQUIRED_METHODS))
-        yield from ((f'handler of "{method}"', fn) for method, fn in found if fn is not None)
+        return ((method, fn) for method, fn in found if fn is not None)
 
     def registrations(self) -> Iterator[Registration]:
         """See `Host.registrations`."""
-        return (Registration(name, Registered(fn, {})) for name, fn in self.asking())
+        return (Registration(_named(method), _code(method, fn)) for method, fn in self._functions())
 
     def names(self) -> None:
         """None: one function serves all tools or all prompts, and only it knows their names."""
@@ -79,3 +83,11 @@ class LowLevelHost:
     def wrap(self, seams: SeamBuilder) -> None:
         """See `Host.wrap`."""
         seams.wrap_handlers(self.lowlevel)
+
+
+def _named(method: str) -> str:
+    return f'handler of "{method}"'
+
+
+def _code(method: str, fn: Any) -> Registered:
+    return Registered(fn, {}, method, "", marks_of(fn).reentrant)

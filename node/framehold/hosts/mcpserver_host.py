@@ -29,6 +29,7 @@ from framehold_core.errors import ConfigError
 from ..code.codes import Registered
 from ..config import Settings
 from ..frame.async_functions import is_async
+from ..sdk.marks import marks_of
 from ..sdk.seam import Seam
 from ..sdk.wrapped_handler import Handler
 from .host import Registration
@@ -145,7 +146,8 @@ class MCPServerHost:
         """See `Host.registrations`. The code is not kept of a resource of the author's class."""
         for name, fn, code in self._named():
             if is_async(fn):
-                yield Registration(name, code or Registered(fn, {}), "" if code else "it is no function")
+                own = Registered(fn, {}, "resources/read", name, marks_of(fn).reentrant)
+                yield Registration(name, code or own, "" if code else "it is no function")
 
     def names(self) -> Iterator[str]:
         """The names of all tools, then of all prompts."""
@@ -190,22 +192,26 @@ def _inner(fn: Any) -> Any:
 
 
 def _tool_code(tool: Tool) -> Registered:
-    return Registered(tool.fn, {"structured_output": tool.output_schema is not None})
+    about = {"structured_output": tool.output_schema is not None}
+    return Registered(tool.fn, about, "tools/call", tool.name, marks_of(tool.fn).reentrant)
 
 
 def _prompt_code(prompt: Prompt) -> Registered:
-    return Registered(_inner(prompt.fn), {})
+    return Registered(_inner(prompt.fn), {}, "prompts/get", prompt.name, marks_of(prompt.fn).reentrant)
 
 
 def _resource_code(resource: Resource) -> Registered | None:
     """The code of a resource; None if it is of the author's class."""
     fn = getattr(resource, "fn", None)
-    return None if fn is None else Registered(_inner(fn), {"uri": str(resource.uri), "mime_type": resource.mime_type})
+    uri = str(resource.uri)
+    about = {"uri": uri, "mime_type": resource.mime_type}
+    return None if fn is None else Registered(_inner(fn), about, "resources/read", uri, marks_of(fn).reentrant)
 
 
 def _template_code(template: ResourceTemplate) -> Registered:
     about = {"uri_template": template.uri_template, "mime_type": template.mime_type}
-    return Registered(_inner(template.fn), about)
+    fn, name = template.fn, template.uri_template
+    return Registered(_inner(fn), about, "resources/read", name, marks_of(fn).reentrant)
 
 
 def _read_function(resource: Resource) -> Any:

@@ -181,17 +181,24 @@ class Invocation:
         """Have kept code entered in place of the present code. `data` is what it was loaded from.
 
         Raises:
-            NotLoaded: this server can't be served so.
+            NotLoaded: this server can't be served so, or it is the code of another handler, whose rights the server has
+                not checked.
         """
-        handler = self._handler
+        handler, found = self._handler, kept.handler
+        if not found.serves(handler.method, self._target):
+            raise NotLoaded(f"it is the code of {found.method} {found.name!r}")
         try:
-            enter = handler.lookup.kept(handler.method, self._raw, kept.handler)
+            enter = handler.lookup.kept(handler.method, self._raw, found)
         except Exception as error:
             raise NotLoaded(f"{type(error).__name__}: {error}") from error
         if enter is None:
             raise NotLoaded("this server has a handler of its own before it")
+        marks = marks_of(found.function)
+        if not (found.reentrant or marks.reentrant):
+            raise NotLoaded("it is not marked re-entrant")
         self._handler = replace(handler, enter=straightened(enter))
-        self._kept, self._marks = (digest, data, kept.known), marks_of(kept.handler.function)
+        # A function that did not change is the present one, which may have lost its mark.
+        self._kept, self._marks = (digest, data, kept.known), replace(marks, reentrant=True)
 
     @property
     def strategy(self) -> str:
@@ -309,12 +316,13 @@ class Invocation:
         return Ending(How.TOOL_ERROR, *(failure or ())) if is_error is True else COMPLETED
 
     def describe(self) -> dict[str, str]:
-        """The fields of the call's record. They hold no contents: arguments and user are digests."""
+        """The fields of the call's record. They hold no contents: arguments and user are digests with a key of the
+        fleet."""
         if self._described is not None:
             return {**self._described, "code": self.code}
-        arguments = self._raw.get("arguments") or {}
-        principal = "" if self.principal is None else journal.digest(self.principal.encode("utf-8", "surrogatepass"))
-        args = journal.digest(journal.canonical(arguments))
+        digest, user = self._handler.runtime.payloads.sealer.digest, self.principal
+        principal = "" if user is None else digest(b"user " + user.encode("utf-8", "surrogatepass"))
+        args = digest(b"arguments " + journal.canonical(self._raw.get("arguments") or {}))
         return {
             "tool": self.tool,
             "code": self.code,

@@ -212,7 +212,7 @@ def test_the_code_of_a_built_tool_is_that_of_its_steps_too() -> None:
     """A call that began with one is not carried on by the other."""
 
     def digest(units: str, end: str = "done") -> str:
-        return Codes().of(Registered(_changing(units, end), {})).digest
+        return Codes().of(Registered(_changing(units, end), {}, "tools/call", "it", True)).digest
 
     assert digest("metric") == digest("metric") != ""
     assert len({digest("metric"), digest("imperial"), digest("metric", "other")}) == 3

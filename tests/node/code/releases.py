@@ -42,6 +42,11 @@ def release(folder: Path, text: str | Files) -> Iterator[ModuleType]:
                 del sys.modules[name]
 
 
+def registered(fn: Any) -> Registered:
+    """A function as a server has it."""
+    return Registered(fn, {}, "tools/call", "handler", True)
+
+
 def codes() -> Codes:
     return Codes(Authors())
 
@@ -49,19 +54,19 @@ def codes() -> Codes:
 def written(folder: Path, text: str | Files, name: str = "handler") -> bytes:
     """The code of a handler of a release."""
     with release(folder, text) as module:
-        return codes().write(Registered(getattr(module, name), {}))
+        return codes().write(registered(getattr(module, name)))
 
 
 def digest(folder: Path, text: str | Files, name: str = "handler") -> str:
     """The digest of a handler of a release."""
     with release(folder, text) as module:
-        return codes().of(Registered(getattr(module, name), {})).digest
+        return codes().of(registered(getattr(module, name))).digest
 
 
 def problems(folder: Path, text: str | Files, name: str = "handler") -> tuple[str, ...]:
     """Why the code of a handler of a release is not kept."""
     with release(folder, text) as module:
-        return codes().of(Registered(getattr(module, name), {})).problems
+        return codes().of(registered(getattr(module, name))).problems
 
 
 def carried(tmp_path: Path, before: str | Files, after: str | Files, *arguments: Any) -> Any:

@@ -125,7 +125,7 @@ def handler(count):
 if __name__ == "__main__":
     from framehold.code.authors import Authors
     from framehold.code.codes import Codes, Registered
-    open(sys.argv[1], "wb").write(Codes(Authors()).write(Registered(handler, {})))
+    open(sys.argv[1], "wb").write(Codes(Authors()).write(Registered(handler, {}, "tools/call", "handler", True)))
 """
 READS = """\
 import sys

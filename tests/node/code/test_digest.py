@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from framehold.code.codes import Registered
 from tests.node.code.kinds import KINDS
-from tests.node.code.releases import digest
+from tests.node.code.releases import codes, digest
 
 TEXT = '''\
 """The shop."""
@@ -113,12 +114,25 @@ def test_what_changes_the_code(what: str, tmp_path: Path) -> None:
     assert digest(tmp_path / "before", TEXT) != digest(tmp_path / "after", TEXT.replace(before, after))
 
 
+def _handler() -> None: ...
+
+
+def test_a_function_with_two_names_has_two_codes() -> None:
+    """So has one that serves two methods, or is marked in one of two places: kept code stands for one handler."""
+    pay = Registered(_handler, {}, "tools/call", "pay", True)
+    others = (pay._replace(name="preview"), pay._replace(method="prompts/get"), pay._replace(reentrant=False))
+    known = codes()
+    digests = [known.of(each).digest for each in (pay, *others)]
+    assert len(set(digests)) == 4
+    assert known.of(pay).digest == codes().of(pay).digest == digests[0]
+
+
 PROGRAM = """
 import sys
 from framehold.code.authors import Authors
 from framehold.code.codes import Codes, Registered
 for name in sys.argv[1:]:
-    print(Codes(Authors()).of(Registered(__import__(name).handler, {})).digest)
+    print(Codes(Authors()).of(Registered(__import__(name).handler, {}, "tools/call", "handler", True)).digest)
 """
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from framehold.code.codes import NotKept, NotLoaded, Registered, read, rebound
-from tests.node.code.releases import carried, codes, release, written
+from framehold.code.codes import NotKept, NotLoaded, read, rebound
+from tests.node.code.releases import carried, codes, registered, release, written
 
 SAYS = "def word(): return 'old'\n"
 """What each release says otherwise, so that the code of the handler is another."""
@@ -320,6 +320,6 @@ def test_the_digest_of_a_class_does_not_change_while_it_is_used(tmp_path: Path) 
         "def handler(): return count(), Rights.READ | Rights.WRITE, Only.get(), Only.all"
     )
     with release(tmp_path / "only", text) as module:
-        before = codes().of(Registered(module.handler, {})).digest
+        before = codes().of(registered(module.handler)).digest
         module.handler()
-        assert codes().of(Registered(module.handler, {})).digest == before
+        assert codes().of(registered(module.handler)).digest == before

@@ -121,7 +121,7 @@ async def test_code_that_can_not_be_kept_costs_no_call(
 ) -> None:
     """The park is sent again with the next renewal, or without the code."""
     async with stage(ask, store_url=redis.url, namespace=tmp_path.name, keys=(KEY,), lease_ttl=1.0) as client:
-        failing = Failing(monkeypatch, client.runtime._keeper, "_keep", error)
+        failing = Failing(monkeypatch, client.runtime._records.keeper, "_keep", error)
         async with asyncio.timeout(SOON):
             asked = await client.call("ask")
             while asked.status == 503:

@@ -7,7 +7,7 @@ import pytest
 from framehold.engine import token_claims
 
 CALL = "c0ffee" * 5 + "00"
-HELD = f'F[1,"{CALL}",2,3,7,"{"0" * 32}","node-1","00112233445566ff","hold",60.0]'
+HELD = f'F[1,"{CALL}",2,3,7,"{"0" * 32}","node-1","00112233445566ff","5ea1","hold",60.0]'
 CARRIED = f'R[1,"{CALL}",1,1,"c0de","AXNlZWQ=",1.5,60.0]'
 BESIDE = f'M[1,"{CALL}","mine"]'
 

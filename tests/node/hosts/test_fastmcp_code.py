@@ -323,7 +323,7 @@ async def test_a_component_that_can_not_be_made_here_is_not_entered() -> None:
     seen = await lookup(FastMCP("shop"), *TOOL)
     for about in ({}, {"kind": "FunctionTool", "guarded": False, "no_such_value": 1}):
         with pytest.raises((KeyError, TypeError)):
-            seen.kept("tools/call", {}, Registered(plain, about))
+            seen.kept("tools/call", {}, Registered(plain, about, *TOOL, True))
 
 
 # ---- a component that the present release does not have
@@ -374,7 +374,7 @@ class Unseen(Provider):
 
 
 def registered(guarded: bool) -> Registered:
-    return Registered(framehold.reentrant(ask), {"guarded": guarded})
+    return Registered(framehold.reentrant(ask), {"guarded": guarded}, "tools/call", "ask", True)
 
 
 async def test_a_call_goes_on_whose_tool_is_gone_if_its_code_is_kept() -> None:
@@ -389,7 +389,9 @@ async def test_a_call_goes_on_whose_tool_is_gone_if_its_code_is_kept() -> None:
 STAYS = {
     "its code is not kept": None,
     "nobody decides any more who may call it": registered(True),
-    "its code does not say who might": Registered(ask, {}),
+    "its code does not say who might": Registered(ask, {}, "tools/call", "ask", True),
+    "it is the code of another tool": Registered(ask, {"guarded": False}, "tools/call", "other", True),
+    "it is the code of a prompt": Registered(ask, {"guarded": False}, "prompts/get", "ask", True),
 }
 
 

@@ -408,7 +408,7 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CALL = CallId("0" * 32)
-HELD = f'F[1,"{CALL}",1,1,1,"{"0" * 32}","n1","boot","hold"'
+HELD = f'F[1,"{CALL}",1,1,1,"{"0" * 32}","n1","boot","seal","hold"'
 
 
 def envelope(state: str, **changed: Any) -> dict[str, Any]:

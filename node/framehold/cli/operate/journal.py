@@ -34,6 +34,7 @@ from .lease import how, named
 _WITHOUT = "no value was read; framehold lease CALL shows a journal without its values"
 _DROPPED = "It has no entries: its journal is dropped when it has ended."
 _UNOPENED = "(sealed with other keys than these)"
+_UNSEALED = "not sealed for this call with these keys: other keys, or somebody has altered it; no node enters the call"
 
 
 def sheet(url: str, token: str | None, text: str, store: str | None) -> Sheet:
@@ -118,6 +119,8 @@ def _sheet(call: CallId, stored: Stored, payloads: Payloads) -> Sheet:
         ("rounds", str(record.round + (ending is not None and ending.how in ANSWERS))),
         ("node", record.owner),
     ]
+    if not payloads.sealer.is_sealed(call, record.head):
+        rows.append(("head", _UNSEALED))
     if result is not None:
         rows.append(("result", _text(result)))
     table = [[str(one["n"]), str(one["round"]), one["kind"], one["key"], _text(one["value"])] for one in found]
