@@ -23,8 +23,6 @@ from framehold_core.call import Call, Phase, drop_and_forget
 from framehold_core.clock import Clock
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
-from framehold_core.lease import Lease
-from framehold_core.requests import Read
 from framehold_router.fleet.node_stats import Stats
 from framehold_store.base import Store
 
