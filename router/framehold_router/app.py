@@ -145,7 +145,7 @@ def _guard(settings: RouterSettings, sources: Sources, listening: socket.socket,
     )
     if access.is_closed:
         _log.warning(CLOSED)
-    return Guard(access, settings.allowed_hosts, Guesses(_log, counts))
+    return Guard(access, settings.allowed_hosts, Guesses(_log, counts), sources.clock)
 
 
 def _text(token: SecretStr | None) -> str | None:

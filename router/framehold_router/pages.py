@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -44,12 +45,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Guard(NamedTuple):
-    """What lets requests in: their access, the names that pages answer to (FRAMEHOLD_ALLOWED_HOSTS), and what slows
-    down wrong tokens."""
+    """What lets requests in: their access, the names that pages answer to (FRAMEHOLD_ALLOWED_HOSTS), what slows down
+    wrong tokens, and the clock by which signatures are judged, in seconds since 1970."""
 
     access: Access
     hosts: Collection[str]
     guesses: Guesses
+    clock: Callable[[], float] = time.time
 
 
 def pages(sources: Sources, guard: Guard, metrics: Handler | None = None) -> web.Application:
@@ -105,7 +107,7 @@ def end_streams(app: web.Application) -> None:
 class _Pages:
     def __init__(self, sources: Sources, guard: Guard) -> None:
         self._sources, self._guard = sources, guard
-        self._signatures = Signatures(guard.access.tokens, sources.clock)
+        self._signatures = Signatures(guard.access.tokens, guard.clock)
         self._bursts = LogBursts(_log)
 
     def app(self) -> web.Application:

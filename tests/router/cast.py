@@ -32,7 +32,7 @@ from framehold_store.memory import MemoryStore
 
 TRUST = Trust([b"k" * 32])
 SECRET = tuple(part.decode() for part in TRUST.header)
-STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5)
+STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5, clock_offset=-1.5)
 SOON = 10.0
 NOW = 1_700_000_000.0
 RECORDED = Path(__file__).resolve().parents[1] / "loadtest" / "recorded" / "tradeoff.json"

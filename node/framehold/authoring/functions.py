@@ -131,8 +131,8 @@ def idempotency_key(key: str) -> str:
 
 
 def now(name: str | None = None) -> datetime:
-    """The time in UTC, recorded: a handler that is entered again gets the same time. Under strategy replay it is the
-    time of the last question, or of the beginning of the call.
+    """The time in UTC by the store's clock, recorded: a handler that is entered again gets the same one. Under strategy
+    replay it is the time of the last question, or of the beginning of the call.
 
     Args:
         name: names the value, which is needed where branches of a gather draw values. Without a name a value is
