@@ -150,10 +150,10 @@ class Questions(NamedTuple):
 
 class Outcome(NamedTuple):
     """What the handler returned or raised: `value`, or `sealed` where it was read from a tombstone, sealed for
-    `position`."""
+    `position`. A record that only says that its call is done has an empty one, which nobody can open."""
 
     value: object = None
-    sealed: bytes = b""
+    sealed: bytes | None = None
     position: int = 0
 
 

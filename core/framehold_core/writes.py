@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from . import journal, lease
+from . import journal, lease, retry
 from .call import Call, fence_of
 from .effects import Op, Write
-from .errors import impossible
-from .events import Acked, Claimed, Event, WriteRefused
+from .errors import JournalError, impossible
+from .events import Acked, Answer, Claimed, Event, WriteRefused
 from .ids import NodeId
 from .journal import Draft, Entry, Kind
 from .lease import Lease
 from .requests import (
+    Answered,
     Batch,
     Claim,
     Commit,
@@ -31,16 +32,25 @@ from .requests import (
     Head,
     Heal,
     Intent,
+    RecordState,
     Release,
     Reply,
     Request,
     Result,
+    Stored,
     Verdict,
     Verify,
 )
 
 MAX_ATTEMPTS = 5
 """How many owners may die running one round before the call is stuck (docs/protocol.md, rule 15, decision 015)."""
+
+_SAID = ("history", "last round", "answers", "effects")
+"""What a record says of its journal."""
+_OTHERWISE = (
+    "its journal is not the one that its record names ({}): entries are missing, altered or of another time; the call "
+    "was not continued; check who else writes this store"
+)
 
 Seal = Callable[[int, Draft], bytes]
 """Seal a draft's value for its position."""
@@ -89,6 +99,46 @@ def once_digest(key: str) -> str:
     return journal.digest(key.encode("utf-8", "surrogatepass"))
 
 
+def round_of(entries: Sequence[Entry]) -> int:
+    """The round whose questions a journal asked last; 0 before the first questions."""
+    return max((item.round for item in entries if item.kind is Kind.ASK), default=0)
+
+
+def answers_of(entries: Sequence[Entry]) -> dict[int, Answered]:
+    """What a record says of the answers in its journal, by their rounds."""
+    given: dict[int, list[Answer]] = {}
+    for item in entries:
+        if item.kind is Kind.ANSWER:
+            given.setdefault(item.round, []).append(Answer(item.key, item.fp, item.value))
+    return {
+        round_: Answered(round_, retry.digest(answers), journal.asked(entries, round_))
+        for round_, answers in given.items()
+    }
+
+
+def read(stored: Stored) -> tuple[Entry, ...]:
+    """The entries of a call that may be claimed. What its record says of them is a hint (docs/protocol.md, rule 29):
+    the entries decide, and a record that says otherwise is not believed.
+
+    Raises:
+        JournalError: an entry can't be read, or the record says otherwise than the entries.
+    """
+    record, entries = stored.record, journal.decode_all(stored.journal)
+    if record.state not in (RecordState.OPEN, RecordState.RELEASED):
+        return entries
+    said = (record.history, record.round, dict(record.answers), dict(record.intents))
+    found = (
+        journal.chain(journal.GENESIS, stored.journal),
+        round_of(entries),
+        answers_of(entries),
+        dict(once_intents(entries)),
+    )
+    for what, one, other in zip(_SAID, said, found, strict=True):
+        if one != other:
+            raise JournalError(_OTHERWISE.format(what))
+    return entries
+
+
 def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequence[bytes], ran: float = 0.0) -> Request:
     """The request for `write`. `log` is the frame's acknowledged journal; only a heal looks at it. `ran` is how many
     seconds the round has run by now; it is for the record's trail, and may differ when a write is sent again."""
@@ -135,14 +185,14 @@ def event(call: Call, write: Write, packed: Packed, reply: Reply, held: Lease, n
     """The event that a reply to `write` is to the machine. `held` is the node's lease as it stands.
 
     Raises:
-        JournalError: a claimed journal can't be read.
+        JournalError: a claimed journal can't be read, or its record says otherwise than it.
     """
     if reply.verdict not in (Verdict.OK, Verdict.ALREADY):
         return WriteRefused(reply.verdict, reply.stored)
     if write.op is Op.CLAIM:
         if reply.stored is None:
             impossible("the store granted a claim and did not return the record")
-        return Claimed(reply.stored, journal.decode_all(reply.stored.journal), held)
+        return Claimed(reply.stored, read(reply.stored), held)
     # The window of a later incarnation is not this frame's: it was not verified under it (rule 4).
     is_open = held.incarnation == (write.incarnation or call.incarnation) and lease.is_open(held, now)
     already = reply.verdict is Verdict.ALREADY

@@ -51,7 +51,7 @@ class BoundWatch:
         """A script ran."""
         if isinstance(request, Commit) and reply.verdict is Verdict.OK and after is not None and after.record.attempts:
             self._fail("I9 bounded", f"{request.call} has moved on and its attempts are not forgiven")
-        if not isinstance(request, Claim) or before is None or self._world.plan.loses:
+        if not isinstance(request, Claim) or before is None or not self._world.watch.holds(request.call, "I9"):
             return
         place = request.call, before.record.round
         own = request.evidence is Evidence.OWNER and request.boot == before.record.head.boot

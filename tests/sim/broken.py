@@ -20,6 +20,7 @@ from framehold_core.requests import (
     Evidence,
     Fence,
     Finish,
+    Head,
     Intent,
     Record,
     RecordState,
@@ -35,7 +36,7 @@ from .clients import Client
 from .driver import Driver
 from .handlers import Frame
 from .node import Process, Told
-from .scripts import Attempt, Scripts, Slot
+from .scripts import Attempt, Scripts, Slot, terms
 from .world import World
 
 
@@ -116,9 +117,10 @@ def another_text(cursor: replay.Cursor, place: replay.Place, fp: str, *args: Any
     return _RIGHT_MEET(cursor, place, owed.fp if owed else fp, *args)
 
 
-def enters_unnamed(slot: Slot, code: str) -> None:
-    """Kept code is entered, but what the slot writes names the present code."""
-    slot.program = code
+def loads_unnamed(slot: Slot, head: Head) -> None:
+    """Kept code may be entered, but what the slot writes names the present code."""
+    present = replace(head, boot=slot.process.boot, code=slot.process.code_of(slot.tool))
+    slot.terms = terms(slot.call, present)
 
 
 def blind_fence(*blind: str) -> Callable[..., Verdict]:
@@ -167,8 +169,14 @@ def claims_anything(stored: Stored | None, request: Claim, now: float) -> Any:
 def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is None:
         return _RIGHT_CLAIM(stored, request, now)
-    marked = Stored(stored.record._replace(head=replace(stored.record.head, reentrant=True)), stored.journal)
-    return _RIGHT_CLAIM(marked, request._replace(reentrant=True), now)
+    head = stored.record.head
+    marked = stored._replace(record=stored.record._replace(head=replace(head, reentrant=True)))
+    after, reply = _RIGHT_CLAIM(marked, request._replace(reentrant=True), now)
+    if reply.verdict is not Verdict.OK or after is None:
+        return stored, reply
+    # What the head says is sealed: it stays.
+    taken = after._replace(record=after.record._replace(head=replace(head, boot=request.boot)))
+    return taken, reply._replace(stored=taken)
 
 
 def revives(stored: Any, wanted: Any, acknowledged: int, ttl: float, now: float) -> Any:

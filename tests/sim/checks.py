@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from .clients import Client
     from .handlers import Frame
+    from .node import Process
     from .scripts import Attempt, Slot
     from .world import World
 
@@ -66,6 +67,8 @@ class Watch:
         self.heals = HealWatch(world, self.fail)
         self._strict = not world.plan.loses
         self._not_taken: set[str] = set()
+        self._began: dict[str, tuple[str, str, bool]] = {}
+        """The tool, the code and the mark that each call began with."""
         self._entered: dict[tuple[str, int], int] = {}
         self._entries: dict[str, int] = {}
         self._owners: dict[tuple[str, int], tuple[str, str]] = {}
@@ -79,6 +82,11 @@ class Watch:
         self._early: set[str] = set()
         """Calls that ended while they were parked: a retry hears their last round, whatever it answers."""
         self._stopped: set[str] = set()
+
+    def holds(self, call: str, name: str) -> bool:
+        """Whether this invariant is promised of a call: the store has lost nothing, and nobody has changed something of
+        the call that takes the promise away."""
+        return self._strict and self._world.adversary.leaves(call, name)
 
     def fail(self, name: str, text: str) -> None:
         """Stop the schedule."""
@@ -99,7 +107,7 @@ class Watch:
         self.heals.written(request.call, after.record)
         self.i2_monotone(request.call, before, after)
         self.i1_one_owner_per_epoch(request.call, after.record)
-        if after.record.state is RecordState.OPEN:
+        if after.record.state not in (RecordState.DONE, RecordState.LOST):
             self._parked.add((request.call, after.record.round, after.record.history))
         if after.record.state is RecordState.DONE:
             text = after.record.outcome.split(b":", 1)[1].decode()
@@ -112,16 +120,23 @@ class Watch:
         if attempt is not None and reply.verdict is Verdict.OK and _carries_answers(attempt.write):
             self.i4_answers_fixed(request.call, attempt.believed)
 
-    def entered(self, call: str, epoch: int, frame: int, reentrant: bool) -> None:
+    def entered(self, slot: Slot, epoch: int, frame: int, entries: tuple[Entry, ...]) -> None:
         """A handler is entered."""
+        call, reentrant = slot.call.id, slot.call.reentrant
         self._world.counts["entries"] += 1
         self._entries[call] = self._entries.get(call, 0) + 1
         self.i6_nothing_was_started(call)
         if not reentrant and self._entries[call] > 1:
             self.fail("I6 no-hidden-re-entry", f"{call} is not re-entrant and is entered {self._entries[call]} times")
-        if self._strict and call in self._stopped:
+        if self.holds(call, "I5") and call in self._stopped:
             self.fail("I6 no-hidden-re-entry", f"{call} was ended by an operator and is entered again")
+        self.i10_as_the_token_allows(slot, entries)
         self.i1_single_owner(call, epoch, frame)
+
+    def replaced(self, process: Process) -> None:
+        """A process ends, since it finds another one under its name: then another one has registered after it."""
+        if self._world.store.last[process.name] == process.boot:
+            self.fail("lease", f"{process.boot} ends, and no other process has its name")
 
     def not_taken(self, call: str) -> None:
         """A node says that it did not take a first request: its router sends it elsewhere."""
@@ -144,7 +159,7 @@ class Watch:
             self.i3_questions_gated(slot, answer)
         else:
             self.i3_outcome_gated(slot, str(text), ungated)
-        if not self._strict:
+        if not self.holds(slot.call.id, "I4"):
             return
         if isinstance(answer, Questions):
             first = self._asked.setdefault((slot.call.id, answer.round), text)
@@ -159,14 +174,29 @@ class Watch:
 
     # ---- the invariants
 
+    def i10_as_the_token_allows(self, slot: Slot, entries: tuple[Entry, ...]) -> None:
+        """No handler is entered that its token and mark do not allow: again only one that is marked, by the code that
+        its call began with or by the present code of the same tool, and with what nodes have written for this call."""
+        call, process = slot.call, slot.process
+        tool, code, marked = self._began.setdefault(call.id, (slot.tool, slot.program, call.reentrant))
+        if call.phase is not Phase.REBUILDING:
+            return
+        if slot.tool != tool or slot.program not in (code, process.code_of(tool)):
+            self.fail("I10 allowed", f"{call.id} of [{tool}] began with [{code}] and enters [{slot.program}]")
+        if not marked:
+            self.fail("I10 allowed", f"{call.id} is not marked and is entered again")
+        forged = [item for item in entries if item.value and not self._world.seals.wrote_entry(call.id, item)]
+        if forged:
+            self.fail("I10 allowed", f"{call.id} is entered with entry {forged[0].n}, which no node has written")
+
     def i1_single_owner(self, call: str, epoch: int, frame: int) -> None:
         """Per (call, epoch) at most one frame."""
-        if self._strict and self._entered.setdefault((call, epoch), frame) != frame:
+        if self.holds(call, "I1") and self._entered.setdefault((call, epoch), frame) != frame:
             self.fail("I1 single-owner", f"two frames of {call} have epoch {epoch}")
 
     def i1_one_owner_per_epoch(self, call: str, record: Record) -> None:
         """Per (call, epoch) one owner and one incarnation ever stand in the store."""
-        if self._strict and record.owner:
+        if self.holds(call, "I1") and record.owner:
             who = (record.owner, record.incarnation)
             if self._owners.setdefault((call, record.epoch), who) != who:
                 self.fail("I1 single-owner", f"epoch {record.epoch} of {call} belongs to two incarnations")
@@ -175,7 +205,11 @@ class Watch:
         """An effect is let go only under an owner, incarnation and epoch that have stood in the store together. Nobody
         else can know of a call that has nothing stored."""
         call = slot.call
-        if self._strict and call.position and self._owners.get((call.id, call.epoch)) != (call.owner, call.incarnation):
+        if (
+            self.holds(call.id, "I1")
+            and call.position
+            and self._owners.get((call.id, call.epoch)) != (call.owner, call.incarnation)
+        ):
             self.fail(
                 "I1 single-owner", f"{call.id} goes on at epoch {call.epoch} as {call.incarnation}, which it is not"
             )
@@ -191,12 +225,13 @@ class Watch:
         """Epoch, round and position never move backward; the journal only grows, and is what its hash says; a round
         keeps its answers. Where a store that was replaced acknowledged one history and the new one another, the heal
         of the later epoch wins: its round, its journal, its answers."""
-        if not self._strict and before is None:
+        strict = self.holds(call, "I2")
+        if not strict and before is None:
             return
         new = after.record
         if before is not None:
             old = before.record
-            healed = not self._strict and new.epoch > old.epoch
+            healed = not strict and new.epoch > old.epoch
             forward = new.epoch >= old.epoch and (healed or (new.round >= old.round and new.position >= old.position))
             if not forward:
                 self.fail("I2 monotone", f"{call} went back")
@@ -204,14 +239,14 @@ class Watch:
                 self.fail("I2 monotone", f"{call} was {old.state} and is {new.state}")
             if not healed and any(new.answers.get(round_) != item for round_, item in old.answers.items()):
                 self.fail("I4 one-resume", f"{call} has other answers recorded than it had")
-        if new.state not in (RecordState.DONE, RecordState.LOST):
+        if new.state not in (RecordState.DONE, RecordState.LOST) and self._world.adversary.leaves(call, "I2"):
             self._i2_journal(call, before, after)
 
     def _i2_journal(self, call: str, before: Stored | None, after: Stored) -> None:
         start = len(before.journal) if before else 0
         if after.record.position != len(after.journal):
             self.fail("I2 monotone", f"{call} says {after.record.position} entries and has {len(after.journal)}")
-        if before and self._strict and after.journal[:start] != before.journal:
+        if before and self.holds(call, "I2") and after.journal[:start] != before.journal:
             self.fail("I2 monotone", f"the journal of {call} was rewritten")
         try:
             entries = [journal.decode(raw, n) for n, raw in enumerate(after.journal)]
@@ -228,7 +263,12 @@ class Watch:
         """No question is asked again by a frame whose call another process has taken over. Where a lease may run out
         early, an open window proves nothing."""
         stored, call = self._world.store.calls.get(slot.call.id), slot.call
-        if not self._strict or self._world.plan.rushes or stored is None or stored.record.epoch <= call.epoch:
+        if (
+            not self.holds(call.id, "I1")
+            or self._world.plan.rushes
+            or stored is None
+            or stored.record.epoch <= call.epoch
+        ):
             return
         if stored.record.owner != call.owner or stored.record.head.boot != slot.process.boot:
             self.fail("I3 output-gate", f"{call.id} asks again at epoch {call.epoch}, but is another's by now")
@@ -250,7 +290,7 @@ class Watch:
     def i4_answers_fixed(self, call: str, believed: Iterable[Answered]) -> None:
         """Per call and round one digest of answers is behind everything that commits."""
         for item in believed:
-            if self._strict and self._fixed.setdefault((call, item.round), item) != item:
+            if self.holds(call, "I4") and self._fixed.setdefault((call, item.round), item) != item:
                 self.fail("I4 one-resume", f"round {item.round} of {call} was resumed with other answers")
 
     def i4_answers_are_there(self, call: str, answers: Iterable[Answered], entries: Iterable[Entry]) -> None:
@@ -264,7 +304,7 @@ class Watch:
     def fenced_by_another(self, request: Request, reply: Reply) -> None:
         """A live frame is fenced only where another has the call: no write of its own gets in its way (rule 20)."""
         if (
-            not self._strict
+            not self.holds(request.call, "rule 20")
             or reply.verdict is not Verdict.FENCED
             or reply.stored is None
             or isinstance(request, UNFENCED)
@@ -303,7 +343,7 @@ class Watch:
         """Nobody's leaving, no limit and no lack of memory takes a frame away in the middle of an effect (rule 8)."""
         cut = self.effects.unrecorded(slot.call.id, frame.running)
         if (
-            self._strict
+            self.holds(slot.call.id, "I5")
             and cut
             and cause in ("left", "overran", "evicted", "rehearsed", "released", "stopped", "expired")
         ):
@@ -325,7 +365,7 @@ class Watch:
             )
             # Only what kills its nodes is stuck, and what met changed code again and again (rule 15).
             fine |= {"stuck"} if "x" in client.intent.program or client.call in self.replays.gave_up else set()
-            promised = self._strict and client.intent.reentrant
+            promised = self.holds(client.call, "I7") and client.intent.reentrant
             if (promised or self.heals.promised(client.call, client.intent.reentrant)) and client.ended not in fine:
                 self.fail("I7 no-loss", f"{client.call} may go on and ends {client.ended}")
 

@@ -26,6 +26,12 @@ FINAL = (Reason.LOST, Reason.STUCK, Reason.FORGOTTEN, Reason.DIVERGED)
 """Refusals after which trying again is no use."""
 
 
+NAMED = (Reason.UNREADABLE, Reason.CONFLICT, Reason.ALREADY_ANSWERED)
+"""Refusals that say why a call does not go on, of which each may be over when it is asked again."""
+PATIENT = 3
+"""How many of these a client takes of a call that somebody has changed in the store."""
+
+
 class Request(NamedTuple):
     """One request on its way. `told` maps a node that said "not held" to what the record's owner was then; `user` is
     who its connection belongs to, and `hops` how many nodes have passed it on; where the last one leaves, or has other
@@ -73,7 +79,7 @@ class Client:
         self._world = world
         self._numbers = count(number * 1000)
         self._rng = world.stream(f"client {number}")
-        self._starts, self._asked_at = 0, 0.0
+        self._starts, self._asked_at, self._told = 0, 0.0, 0
         self._open: int | None = None
         self._sent: dict[int, list[tuple[Answer, ...]]] = {}
         self._turn: dict[int, int] = {}
@@ -180,6 +186,8 @@ class Client:
         elif text.invalid:
             self._world.watch.bounds.i8_refused(what)
             self.ended = "expired" if mine else ""
+        elif mine and text.refusal in NAMED and self._gives_up():
+            self.ended = str(text.refusal)
         elif text.refusal is Reason.CONFLICT:
             self._conflict(mine)
         elif text.refusal is Reason.DIVERGED and mine and self._world.plan.whole_from > self._asked_at:
@@ -194,6 +202,11 @@ class Client:
             self._start()
         elif mine:
             self._world.after(0.1 + self._rng.random() * 0.2, self._go_on)
+
+    def _gives_up(self) -> bool:
+        """Whether it has been told often enough that its call, which somebody changed in the store, can't go on."""
+        self._told += not self._world.adversary.leaves(self.call, "I7")
+        return self._told > PATIENT
 
     def _learn(self, token: Token, mine: bool) -> None:
         new = not self.tokens or token.round > self.tokens[-1].round

@@ -21,7 +21,9 @@ from framehold_core.effects import (
     Outcome,
     Questions,
     RaiseInDoubt,
+    Reason,
     Recorded,
+    Refusal,
     Relay,
     Respond,
     Run,
@@ -245,7 +247,7 @@ class Driver:
 
     def _enter(self, slot: Slot, effect: Run) -> None:
         slot.frame = Frame(next(self._world.frames), slot.program, effect.entries, slot.call.phase is Phase.REBUILDING)
-        self._world.watch.entered(slot.call.id, effect.epoch, slot.frame.number, slot.call.reentrant)
+        self._world.watch.entered(slot, effect.epoch, slot.frame.number, effect.entries)
         self._world.watch.bounds.i9_alone(slot, self.slots)
         self._compute(slot, slot.frame)
 
@@ -321,14 +323,21 @@ class Driver:
     # ---- replies
 
     def _reply(self, slot: Slot, effect: Respond, ungated: bool) -> None:
+        if not self._can_be_opened(slot, effect.response):
+            effect = effect._replace(response=Refusal(Reason.LOST))
         answer = effect.response
         event = self._process.open.get(effect.waiter)
         text: object = None
         if isinstance(answer, Questions):
             text = tuple((ask.key, ask.fp) for ask in slot.call.asks)
         elif isinstance(answer, Outcome):
-            text = opened(answer.sealed) if answer.sealed else answer.value
+            text = answer.value if answer.sealed is None else opened(answer.sealed)
         if isinstance(answer, Questions | Outcome):
             seen = event.event if event else None
             self._world.watch.replied(slot, seen, answer, text, ungated)
         self._process.answer(slot, effect, text)
+
+    def _can_be_opened(self, slot: Slot, answer: object) -> bool:
+        """Whether an outcome that was read from a record was sealed for this call. Any other response can."""
+        sealed = answer.sealed if isinstance(answer, Outcome) else None
+        return sealed is None or self._world.seals.is_outcome(slot.call.id, sealed)

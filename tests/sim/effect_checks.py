@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from framehold_core.call import progress
 from framehold_core.effects import Op
 from framehold_core.journal import Kind
-from framehold_core.requests import Intent, Request, Stored
+from framehold_core.requests import Commit, Intent, Request, Result
 from framehold_core.writes import once_digest
 
 from .handlers import DOUBT, is_fragile
@@ -35,8 +36,9 @@ class EffectWatch:
     def __init__(self, world: World, fail: Fail) -> None:
         self._world = world
         self._fail = fail
-        self._strict = not world.plan.loses
         self._intents: set[Place] = set()
+        self._answered: dict[str, set[int]] = defaultdict(set)
+        """The rounds of each call whose answers are stored."""
         self._results: dict[Place, str] = {}
         self._began: set[Place] = set()
         self._ended: set[Place] = set()
@@ -54,6 +56,8 @@ class EffectWatch:
         """A script changed a record."""
         if isinstance(request, Intent):
             self._intents.add((request.call, request.key))
+        if isinstance(request, Commit | Intent | Result) and request.answered is not None:
+            self._answered[request.call].add(request.answered.round)
         if attempt is None:
             return
         for draft in attempt.write.drafts:
@@ -63,6 +67,8 @@ class EffectWatch:
                 self._results[place] = value
         _, known = self._known.get(id(attempt.write), (None, {}))
         for name, value in known.items():
+            if not self._world.watch.holds(request.call, "I5"):
+                break
             place = (request.call, once_digest(name))
             if any(done.key == place[1] for done in attempt.write.results):
                 self._results[place] = value
@@ -77,14 +83,14 @@ class EffectWatch:
         call = slot.call.id
         place = (call, once_digest(name))
         self._world.counts["effects"] += 1
-        if not self._strict:
+        if not self._world.watch.holds(call, "I5"):
             return
         if name[0] == "o":
             self.i5_intent_first(place, name)
         else:
             self._world.counts["re-runs"] += place in self._began
             self.i5_one_key_one_set_of_arguments(slot, frame, name)
-        self.i5_answers_first(frame, name, self._world.store.calls.get(call))
+        self.i5_answers_first(frame, name, self._answered[call])
         self.i5_never_again(place, name, name[0] == "i")
         self._began.add(place)
 
@@ -96,7 +102,12 @@ class EffectWatch:
         """A handler asks, intends or ends: the write that was made of it rests on all that the handler knows."""
         outbox = slot.call.outbox
         write = outbox.queue[-1] if outbox.queue else outbox.in_flight
-        if self._strict and write is not None and write.op in GOES_ON and id(write) not in self._known:
+        if (
+            self._world.watch.holds(slot.call.id, "I5")
+            and write is not None
+            and write.op in GOES_ON
+            and id(write) not in self._known
+        ):
             self._known[id(write)] = (write, {name: known for name, known in frame.known.items() if name[0] in "oi"})
 
     def says(self, slot: Slot, frame: Frame) -> None:
@@ -110,7 +121,7 @@ class EffectWatch:
 
     def _leaves(self, call: str, known: Mapping[str, str]) -> None:
         for name, value in known.items():
-            if self._strict and name[0] in "oi":
+            if name[0] in "oi" and self._world.watch.holds(call, "I5"):
                 self.i5_same_value((call, once_digest(name)), name, value)
 
     def unrecorded(self, call: str, names: set[str]) -> set[str]:
@@ -133,10 +144,9 @@ class EffectWatch:
         if self._arguments.setdefault((slot.call.id, slot.program, name), arguments) != arguments:
             self._fail("I5 once", f"{name} of {slot.call.id} runs again under its key, with other arguments")
 
-    def i5_answers_first(self, frame: Frame, name: str, stored: Stored | None) -> None:
+    def i5_answers_first(self, frame: Frame, name: str, stored: set[int]) -> None:
         """No effect runs before the answers that its handler had then are stored (docs/protocol.md, rule 2)."""
-        behind = self._behind.get((frame.number, once_digest(name)), set())
-        missing = behind - set(stored.record.answers) if stored is not None else behind
+        missing = self._behind.get((frame.number, once_digest(name)), set()) - stored
         if missing:
             self._fail("I5 once", f"{name} runs before the answers behind it are stored: round {missing}")
 
@@ -150,7 +160,7 @@ class EffectWatch:
 
     def i5_result_after_effect(self, place: Place, value: str) -> None:
         """A result is stored only of an effect that has run."""
-        if self._strict and value != DOUBT and place not in self._ended:
+        if value != DOUBT and self._world.watch.holds(place[0], "I5") and place not in self._ended:
             self._fail("I5 once", f"a result of {place[0]} is stored before its effect has run: {value}")
 
     def i5_same_value(self, place: Place, name: str, value: str) -> None:

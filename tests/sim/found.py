@@ -17,6 +17,9 @@ from .world import play
 BOUND = 12_000
 """Within how many schedules a mutation must be found; the slowest takes some eight thousand."""
 
+WRITERS = "29"
+"""The rule on those who write the store: where it is broken, somebody does in each schedule that is played."""
+
 FIRST = {
     "heal-names-the-present-code": 25_900,
     "own-lease-is-enough": 489_000,
@@ -34,6 +37,7 @@ FOUND_BY = {
     "I7": "no-second-asking",
     "I8": "boundary-off",
     "I9": "no-room-ignored",
+    "I10": "head-of-anybody",
 }
 """A mutation for each invariant of docs/protocol.md, which that invariant finds."""
 
@@ -52,9 +56,10 @@ def find(mutation: str, invariant: str = "") -> int | None:
 
 
 def _breaks(first: int, runs: int, mutation: str, invariant: str) -> int | None:
+    of_the_store = mutation in RED and RED[mutation].rule == WRITERS
     with mutated(mutation):
         for seed in range(first, first + runs):
-            violation = play(draw(seed))[1]
+            violation = play(draw(seed, 1.0) if of_the_store else draw(seed))[1]
             if violation is not None and str(violation).startswith(f"{invariant} " if invariant else ""):
                 return seed
     return None

@@ -28,6 +28,8 @@ class Membership:
         self._missing_from = -math.inf
         """Before this time a missing lease proves nothing: the store was silent (docs/protocol.md, rule 25)."""
         self._unheard = False
+        self._since: float | None = None
+        """When this process registered first, on the store's clock."""
         self.missing = MissingNodes(TTL)
         self._register()
         process.later(TTL / 3, self._tick)
@@ -39,7 +41,7 @@ class Membership:
         self.registered = False
         self._ask_to_register(self.incarnation)
 
-    def _ask_to_register(self, incarnation: Incarnation) -> None:
+    def _ask_to_register(self, incarnation: Incarnation, over: NodeRecord | None = None) -> None:
         if incarnation != self.incarnation or self.registered:
             return
         started, store = self._process.now(), self._process.world.store
@@ -47,8 +49,8 @@ class Membership:
         store.call(
             self._process,
             store.register,
-            (wanted, TTL),
-            lambda result: self._asked_to_register(wanted, started, result),
+            (wanted, TTL, over),
+            lambda result: self._asked_to_register(wanted, started, *result),
         )
         self._process.later(TTL / 4, self._ask_to_register, incarnation)
 
@@ -57,13 +59,18 @@ class Membership:
         self._beats += 1
         return NodeRecord(process.name, incarnation, process.boot, self._beats, "", "live", process.variant, "", 0.0)
 
-    def _asked_to_register(self, wanted: NodeRecord, started: float, result: Renewal) -> None:
-        if wanted.inc == self.incarnation and result is Renewal.RENEWED and not self.registered:
-            self.registered = True
+    def _asked_to_register(self, wanted: NodeRecord, started: float, record: NodeRecord | None, result: Renewal) -> None:
+        if wanted.inc != self.incarnation or self.registered:
+            return
+        if result is Renewal.RENEWED:
+            now = self._process.world.store.now()
+            self.registered, self._since = True, now if self._since is None else self._since
             self.lease = Lease(wanted.node, wanted.inc, wanted.boot, wanted.beat, lease.window_until(started, TTL))
             self._process.world.say(self._process.boot, f"is registered as {wanted.inc}")
             self._process.driver.renewed(self.lease, anew=True)
             self._heard(doubtful=self._lives > 1)
+        elif record is not None and not self._is_believed(record):
+            self._ask_to_register(wanted.inc, over=record)
 
     def _tick(self) -> None:
         self._process.later(TTL / 3, self._tick)
@@ -85,19 +92,32 @@ class Membership:
         held = self.lease
         if wanted.inc != self.incarnation or held is None or not self.registered:
             return
-        if result is Renewal.LAPSED and record is not None and record.inc == wanted.inc and record.beat >= wanted.beat:
+        if result is Renewal.LAPSED and record is not None and record.beat >= wanted.beat and self._is_believed(record):
             return  # A later renewal has overtaken this one.
         self._heard(doubtful=False)
         if result is Renewal.RENEWED and record is not None:
             until = max(held.until, lease.window_until(started, TTL))
             self.lease = held._replace(beat=max(held.beat, record.beat), until=until)
             self._process.driver.renewed(self.lease, anew=False)
-        elif result is Renewal.TAKEN:
+        elif result is Renewal.TAKEN and self._is_another(record):
             self._process.world.say(self._process.boot, "finds another process under its name and exits")
+            self._process.world.watch.replaced(self._process)
             self._process.leave()
         else:
             held_on = self._process.now() < held.until + TTL * lease.MARGIN
             self._lapse(went_back=record is not None or held_on)
+
+    def _is_another(self, found: NodeRecord | None) -> bool:
+        """Whether the lease under this node's name is that of a process which began later (docs/protocol.md, rule 4)."""
+        return found is not None and found.boot != self._process.boot and self._is_believed(found)
+
+    def _is_believed(self, found: NodeRecord) -> bool:
+        """Whether a lease under this node's name is its own, or one that says who has the name. Any other one is of
+        somebody who writes the store, and this node registers over it."""
+        world, name = self._process.world, self._process.name
+        if found.boot == self._process.boot:
+            return world.seals.is_lease(found)
+        return world.seals.is_later(name, found, self._since, world.store.now())
 
     def _heard(self, doubtful: bool) -> None:
         """The store has answered a heartbeat. After it was silent, or where it is `doubtful` for another reason, it may

@@ -23,6 +23,7 @@ from framehold_core import (
     retry,
     rounds,
     suspects,
+    takeover,
     writes,
 )
 from framehold_core.call import Phase
@@ -42,7 +43,7 @@ from framehold_core.events import (
 )
 from framehold_core.requests import Claim, Commit, Finish, Heal, Intent, Release, Result, Verify
 
-from . import broken, node, scripts
+from . import broken, node, scripts, seals
 from .clients import Client
 from .driver import Driver
 from .edits import edited
@@ -50,6 +51,7 @@ from .handlers import Frame
 from .membership import Membership
 from .node import Process
 from .scripts import Scripts, Slot
+from .seals import Seals
 from .world import World
 
 Patch = tuple[Any, Any, Any]
@@ -91,6 +93,21 @@ def _fence(old: str, new: str) -> tuple[Patch, ...]:
 def _script(kind: type[Any], old: str, new: str) -> tuple[Patch, ...]:
     """One script of the store, with a piece of its text replaced."""
     return ((_SCRIPTS, kind, edited(_SCRIPTS[kind], old, new)),)
+
+
+def _anything(check: str) -> Patch:
+    """One check of seals that believes all that it is shown."""
+    return Seals, check, lambda *_: True
+
+
+def _uncovered(field: str) -> tuple[Patch, ...]:
+    """A seal of heads, and so a name of heads, that leaves one field out."""
+    return ((seals, "covered", edited(seals.covered, "boot=_NOBODY", f"boot=_NOBODY, {field}")),)
+
+
+def _said(believed: str) -> tuple[Patch, ...]:
+    """A reader that believes some of what a record says of its journal."""
+    return ((writes, "read", edited(writes.read, "zip(_SAID, said", f"zip(_SAID, {believed}")),)
 
 
 RED: dict[str, Mutation] = {
@@ -181,7 +198,7 @@ RED: dict[str, Mutation] = {
     ),
     "kept-code-ignored": Mutation("28", ((Scripts, "_load_kept", lambda *_: False),)),
     "very-code-passed-over": Mutation("28", ((Scripts, "_heir", broken.heir_of_a_drain_only),)),
-    "heal-names-the-present-code": Mutation("28", ((Slot, "enter_kept", broken.enters_unnamed),)),
+    "heal-names-the-present-code": Mutation("28", ((Slot, "load", broken.loads_unnamed),)),
     "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
     "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
     "nobody-is-blamed": Mutation("27", ((pauses, "is_blamed", lambda _: False),)),
@@ -226,10 +243,41 @@ RED: dict[str, Mutation] = {
     ),
     "behind-by-half": Mutation("fence", _fence("lower and not higher", "lower")),
     "repeat-unknown": Mutation("fence", _fence("resulting is not None and record.history == resulting", "False")),
+    # Either finds what the other one would: the pair shows that something must.
+    "head-of-anybody": Mutation("29", (_anything("is_head"), _anything("is_named"))),
+    "head-of-another-call": Mutation(
+        "29", ((seals, "covered", edited(seals.covered, "(call, ", "(0, ")), _anything("is_named"))
+    ),
+    "code-not-sealed": Mutation("29", _uncovered('code=""')),
+    "entry-of-anybody": Mutation("29", (_anything("is_entry"),)),
+    "outcome-of-anybody": Mutation("29", (_anything("is_outcome"),)),
+    "done-without-an-outcome": Mutation(
+        "29",
+        ((takeover, "_from_record", edited(takeover._from_record, "=record.outcome", "=record.outcome or None")),),
+    ),
+    "record-believed": Mutation("29", _said("found")),
+    "round-of-a-record-believed": Mutation("29", _said("(said[0], found[1], *said[2:])")),
+    "answers-of-a-record-believed": Mutation("29", _said("(*said[:2], found[2], said[3])")),
+    "effects-of-a-record-believed": Mutation("29", _said("(*said[:3], found[3])")),
+    "lease-of-anybody": Mutation("29", (_anything("is_lease"),)),
+    "lease-beyond-its-end": Mutation(
+        "29", ((Seals, "is_current", edited(Seals.is_current, " and item.expires > now", "")),)
+    ),
+    "lease-of-another-name": Mutation(
+        "29", ((Seals, "is_current", edited(Seals.is_current, "item.node == name and ", "")),)
+    ),
+    "name-taken-by-anybody": Mutation("29", (_anything("is_later"),)),
+    "name-taken-by-an-older-lease": Mutation(
+        "29", ((lease, "ends_this_process", lambda found, _since, _ttl, now: found.expires > now),)
+    ),
 }
 """Mutations that must be found."""
 
 MASKED: dict[str, tuple[str, Mutation]] = {
+    "mark-not-sealed": (
+        "the code that is entered has its own mark, and code without one is not kept",
+        Mutation("29", _uncovered("reentrant=True")),
+    ),
     "epoch-fence-off": (
         "the owner fence and the position refuse the same writes",
         Mutation("fence", ((record, "check_fence", broken.blind_fence("epoch")),)),

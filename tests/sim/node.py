@@ -23,6 +23,7 @@ from .clients import Request, Said
 from .driver import Driver
 from .membership import Membership
 from .scripts import SUSPECT_PATIENCE, Slot
+from .seals import named
 from .tokens import Token, is_good, sealed
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class Process:
     def now(self) -> float:
         """Seconds on this node's clock."""
         return self._offset + self.world.now * self._rate
+
+    def code_of(self, tool: str) -> str:
+        """The code that this process has for a handler."""
+        return code_of(tool, self.variant)
 
     def take(self, act: Callable[..., None], *args: Any) -> None:
         """Something arrives."""
@@ -180,7 +185,7 @@ class Process:
             call = Call(
                 CallId(what.call), self.name, self.member.incarnation, what.reentrant, self.world.plan.token_ttl
             )
-            program = code_of(what.program, self.variant)
+            program = self.code_of(what.program)
             slot = self.driver.slots[what.call] = Slot(self, call, program, what.program)
         self.open[waiter] = Open(what, event, origin)
         self.driver.feed(slot, event)
@@ -204,7 +209,8 @@ class Process:
         if isinstance(reply, Questions):
             keys = tuple(ask.key for ask in slot.call.asks)
             what, expires = item.what, self.world.now + reply.lasts
-            token = Token(reply.round, reply.epoch, reply.round_history, self.name, keys, what.call, what.user, expires)
+            at = (reply.round, reply.epoch, reply.round_history, self.name)
+            token = Token(*at, keys, what.call, what.user, expires, named(slot.terms.head))
             output = Said(token=sealed(token))
             self.world.watch.bounds.minted(sealed(token))
         elif isinstance(reply, Outcome):

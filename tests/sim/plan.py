@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from . import weather
+from . import adversary, weather
+from .adversary import OF_LEASES, Act
 from .weather import WEATHER, Fault
 
 LONG = 60.0
@@ -18,6 +19,9 @@ LONG = 60.0
 
 REBOOT = 0.1
 """Seconds that a node is away when it gets other code."""
+
+ADVERSE = 0.2
+"""The share of schedules in which somebody writes the store."""
 
 NAMES = ("a", "b", "c")
 
@@ -115,6 +119,8 @@ class Plan:
     (`weather.restore`)."""
     keeps_code: bool = False
     """Whether the store keeps the code of each marked call, so that changed code on its next node does not matter."""
+    acts: tuple[Act, ...] = ()
+    """What somebody without a key writes to the store."""
 
     @property
     def loses(self) -> bool:
@@ -127,7 +133,9 @@ class Plan:
     def rushes(self) -> bool:
         """Whether node leases may expire in the store before their time: a window that is open then proves nothing, so
         an effect may run again that a successor has recorded. What it writes is refused all the same."""
-        return any(fault.kind in ("lapse", "jump") for fault in self.faults)
+        return any(fault.kind in ("lapse", "jump") for fault in self.faults) or any(
+            act.kind in OF_LEASES for act in self.acts
+        )
 
     @property
     def whole_from(self) -> float:
@@ -144,7 +152,8 @@ class Plan:
     def calm_from(self) -> float:
         """When the last fault is over."""
         ends = [fault.at + fault.span for fault in self.faults]
-        return max([0.0, *ends, *(item.at for item in self.mischief), *(item.at for item in self.clients)])
+        others: list[Mischief | Intent | Act] = [*self.mischief, *self.clients, *self.acts]
+        return max([0.0, *ends, *(item.at for item in others)])
 
     def without(self, group: str, start: int, count: int) -> Plan:
         """The same plan without some decisions of a group."""
@@ -155,13 +164,23 @@ class Plan:
     def lines(self) -> Iterator[str]:
         """The plan as text."""
         yield f"plan of seed {self.seed}: nodes {' '.join(self.nodes)}{', rehearsing' if self.rehearses else ''}"
-        happenings: list[Fault | Mischief | Intent] = [*self.clients, *self.faults, *self.mischief]
+        happenings: list[Fault | Mischief | Intent | Act] = [*self.clients, *self.faults, *self.mischief, *self.acts]
         for item in sorted(happenings, key=lambda item: item.at):
             yield f"  {item}"
 
 
-def draw(seed: int) -> Plan:
-    """The plan of a seed."""
+def draw(seed: int, adverse: float = ADVERSE) -> Plan:
+    """The plan of a seed. `adverse` is the share of seeds in which somebody writes the store."""
+    plan, rng = _draw(seed), random.Random(f"{seed}:adversary")
+    if rng.random() >= adverse or plan.restores:
+        return plan
+    # Two calls at least: they can be exchanged, and one of them may stay untouched.
+    more = () if len(plan.clients) > 1 else (_client(rng, plan.nodes),)
+    acts, faults = adversary.draw(rng, plan.nodes)
+    return replace(plan, clients=(*plan.clients, *more), faults=(*plan.faults, *faults), acts=acts)
+
+
+def _draw(seed: int) -> Plan:
     rng = random.Random(seed)
     nodes = NAMES[: rng.choice((2, 2, 3))]
     rates = tuple(rng.uniform(0.98, 1.02) for _ in range(len(nodes) + 1))

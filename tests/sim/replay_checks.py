@@ -70,6 +70,8 @@ class ReplayWatch:
         """Where code is kept, the code that began a marked call carries it on (docs/protocol.md, rule 28)."""
         if not self._world.plan.keeps_code or not slot.call.reentrant:
             return
+        if not self._world.adversary.leaves(slot.call.id, "rule 28"):
+            return
         stored = self._world.store.calls.get(slot.call.id)
         named = slot.program if stored is None else stored.record.head.code
         if named != slot.program or not self.only_knows(slot.call.id, slot.program):
@@ -91,7 +93,8 @@ class ReplayWatch:
 
     def divergence_is_noticed(self, call: str, frame: Frame, item: Entry) -> None:
         """No handler goes on that did not come to each recorded ask, effect and value, as it was."""
-        if item.kind in (Kind.ANSWER, Kind.RESULT):
+        if item.kind in (Kind.ANSWER, Kind.RESULT) or (not item.value and call in self._world.adversary.touched):
+            # The adversary made up a question or an intent: one that the handler comes to anyway changes nothing.
             return
         met = frame.came.get((Kind.INTENT if item.kind is Kind.EFFECT else item.kind, item.key))
         if met != item.fp:
@@ -112,7 +115,9 @@ class ReplayWatch:
     def divergence_leaves_the_record(self, slot: Slot, was: Call) -> None:
         """A frame that diverged has written nothing: the record is as the claim left it, no answer was taken."""
         stored = self._world.store.calls.get(was.id)
-        if stored is None or slot.claimed is None or stored.record.epoch != was.epoch or self._world.plan.loses:
+        if stored is None or slot.claimed is None or stored.record.epoch != was.epoch:
+            return
+        if not self._world.watch.holds(was.id, "I2"):
             return
         if stored != slot.claimed:
             self._fail("divergence", f"{was.id} diverged at epoch {was.epoch} and left a trace")

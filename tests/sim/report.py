@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from .adversary import ACTS
 from .mutations import mutated
 from .plan import Plan, draw
 from .shrink import shrink
@@ -56,6 +57,9 @@ INTERESTING = (
     "said unreadable",
     "ended diverged",
     "finished after a divergence",
+    *(f"act {kind}" for kind in ACTS),
+    "ended forgotten",
+    "ended unreadable",
 )
 """What a long run must have seen."""
 

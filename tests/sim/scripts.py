@@ -8,7 +8,7 @@ and until it was given up: a late reply to a write that was reported as unanswer
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -70,17 +70,22 @@ class Slot:
         self.running_since = self.parked_since = 0.0
         self.claimed: Stored | None = None
         """The record as this slot's claim left it."""
-        self.terms = terms(process, call, program)
+        head = Head(process.boot, call.reentrant, tool, program, "tools/call", tool, "args", "who")
+        self.terms = terms(call, head)
 
-    def enter_kept(self, code: str) -> None:
-        """Have the code that the record names entered. Each write of this slot names it from now on."""
-        self.program = code
-        self.terms = terms(self.process, self.call, code)
+    def load(self, head: Head) -> None:
+        """Go on with the record of a claimed call: each write of this slot names its head from now on."""
+        self.terms = terms(self.call, replace(head, boot=self.process.boot))
+
+    @property
+    def tokens(self) -> list[str]:
+        """The heads that the tokens name of those who wait to be decided."""
+        waiting = (self.process.open.get(event.waiter) for event in self.call.undecided)
+        return [item.what.token.head for item in waiting if item is not None and item.what.token is not None]
 
 
-def terms(process: Process, call: Call, code: str) -> Terms:
-    """The terms of a slot whose frame runs `code`. In the simulation a code is its own digest."""
-    head = Head(process.boot, call.reentrant, "tool", code, "tools/call", "t", "args", "who")
+def terms(call: Call, head: Head) -> Terms:
+    """The terms of a call with this head. In the simulation a code is its own digest."""
     tombstone_ttl = call.ttl + SKEW
     return Terms(head, tombstone_ttl + MAX_ROUND, tombstone_ttl)
 
@@ -104,12 +109,15 @@ class Scripts:
         if last is not None and last.write is write and last.n == slot.call.position:
             packed = last.packed
         else:
-            outcome = f"{next(self._nonces)}:{write.outcome}".encode()
+            outcome = f"{self._process.boot}.{next(self._nonces)}:{write.outcome}".encode()
             packed = writes.pack(slot.call, write, self._seal, outcome)
         request = writes.request(slot.call, write, packed, slot.terms, slot.log)
+        self._world.seals.wrote(request)
         who = f"{self._process.boot} epoch {slot.call.epoch} n {slot.call.position}"
         attempt = Attempt(write, packed, request, progress(slot.call).answered, slot.call.position, who)
         slot.attempt, slot.written = attempt, True
+        if write.op is Op.PARK and self._world.plan.keeps_code and slot.terms.head.reentrant:
+            self._world.kept.add(slot.terms.head.code)
         if write.op in (Op.PARK, Op.INTEND, Op.RESULT, Op.FINISH):
             self._world.watch.goes_on(slot)
         store = self._world.store
@@ -135,6 +143,7 @@ class Scripts:
         if isinstance(event, Claimed):
             self._world.counts["takeovers"] += 1
             slot.log, slot.claimed = list(event.stored.journal), event.stored
+            slot.load(event.stored.record.head)
         elif isinstance(event, Acked):
             slot.log += attempt.packed.entries
             self._count(attempt.write.op)
@@ -147,22 +156,26 @@ class Scripts:
 
     def _event(self, slot: Slot, attempt: Attempt, reply: Reply, held: Lease) -> Event:
         try:
-            if attempt.write.op is Op.CLAIM and reply.stored is not None:
-                self._read(reply.stored)
+            granted = reply.verdict in (Verdict.OK, Verdict.ALREADY)
+            if attempt.write.op is Op.CLAIM and granted and reply.stored is not None:
+                self._world.seals.check(slot.call.id, reply.stored, slot.tokens)
+                self._read(slot.call.id, reply.stored)
             return writes.event(slot.call, attempt.write, attempt.packed, reply, held, self._process.now())
         except JournalError as error:
             return Unreadable(str(error))
 
-    def _read(self, stored: Stored) -> tuple[Entry, ...]:
+    def _read(self, call: str, stored: Stored) -> tuple[Entry, ...]:
         """The entries of a record. What a newer release wrote has the next format to this one.
 
         Raises:
             JournalVersionError: a newer release wrote it.
+            JournalError: it was not sealed for this call, or its record says otherwise.
         """
-        entries = journal.decode_all(stored.journal)
+        self._world.seals.check_entries(call, stored)
+        entries = writes.read(stored)
         for item, raw in zip(entries, stored.journal, strict=True):
             writer = item.value.split(b".", 1)[0].decode()
-            if self._world.releases[writer] > self._process.release:
+            if self._world.releases.get(writer, 0) > self._process.release:
                 _, rest = raw.split(b",", 1)
                 journal.decode(b"[%d,%s" % (journal.VERSION + 1, rest), item.n)
         return entries
@@ -190,11 +203,11 @@ class Scripts:
 
         def first(reply: Reply) -> None:
             if self._looking(slot, number):
-                store.call(self._process, store.members, (), lambda members: second(reply.stored, members))
+                store.call(self._process, store.members, (), lambda result: second(reply.stored, *result))
 
-        def second(stored: Stored | None, members: dict[str, lease.NodeRecord]) -> None:
+        def second(stored: Stored | None, members: dict[str, lease.NodeRecord], read_at: float) -> None:
             if self._looking(slot, number):
-                self._found(slot, stored, members)
+                self._found(slot, stored, self._world.seals.members(members, read_at))
 
         store.call(self._process, store.apply, (Read(slot.call.id),), first)
         self._process.later(2 * STORE_PATIENCE, self._stop_looking, slot, number)
@@ -212,6 +225,7 @@ class Scripts:
         if not process.member.may_claim():
             self._feed(slot, StoreDown(False))
             return
+        stored = self._world.seals.whole(slot.call.id, stored, slot.tokens)
         result = process.told(slot.call.undecided)
         elsewhere = frozenset(members) - {process.name} - {name for name, _ in result}
         evidence = process.evidence(stored.record, members, result) if stored else None
@@ -227,7 +241,7 @@ class Scripts:
             self._world.watch.replays.the_very_code_first(slot, stored.record, members, evidence)
         try:
             # While its owner lives the call is passed on unread: the owner can read what it wrote.
-            entries = self._read(stored) if stored and evidence is not None else ()
+            entries = self._read(slot.call.id, stored) if stored and evidence is not None else ()
         except JournalError as error:
             self._feed(slot, Unreadable(str(error)))
             return
@@ -256,9 +270,10 @@ class Scripts:
 
     def _load_kept(self, slot: Slot, record: Record) -> bool:
         """Have the code entered that began a call, where the fleet keeps code and this process has other code."""
-        if not self._world.plan.keeps_code or record.head.code == slot.program or not record.head.reentrant:
+        code = record.head.code
+        if code == slot.program or not record.head.reentrant or code not in self._world.kept:
             return False
-        slot.enter_kept(record.head.code)
+        slot.program = code
         self._world.counts["kept code entered"] += 1
         return True
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .plan import Plan
 
 Fails = Callable[[Plan], bool]
-GROUPS = ("faults", "mischief", "clients")
+GROUPS = ("faults", "mischief", "acts", "clients")
 
 
 def shrink(plan: Plan, fails: Fails, budget: int = 400) -> Plan:

@@ -6,12 +6,13 @@ some may talk to the old primary yet; it can let go of things before their time;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framehold_core import lease, pauses, record
 from framehold_core.lease import NodeRecord
-from framehold_core.requests import Reply, Request, Stored
+from framehold_core.requests import RecordState, Reply, Request, Stored
 
 if TYPE_CHECKING:
     from .node import Process
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 RESUMED_AFTER = 1.0
 """Seconds after which an operator resumes a handler that was paused."""
+
+
+def is_torn(stored: Stored) -> bool:
+    """Whether a record lacks its journal, or a part of it: then it counts as missing."""
+    held = stored.record.state in (RecordState.OPEN, RecordState.RELEASED)
+    return held and stored.record.position != len(stored.journal)
+
+
+def _kept(held: NodeRecord | None) -> NodeRecord | None:
+    """A lease whose key lives, for the scripts: they go by the key, and not by the end that the lease names."""
+    return None if held is None else held._replace(expires=math.inf)
 
 
 class Primary(NamedTuple):
@@ -42,6 +54,10 @@ class Store:
         self._paused: set[str] = set()
         self._deaths: dict[str, dict[str, float]] = {}
         self._astray: dict[str, Primary] = {}
+        self.last: dict[str, str] = {}
+        """The process that wrote the lease of each node last."""
+        self.lives: dict[str, float] = {}
+        """Until when the key of a lease lives, where that is not the end that the lease names."""
         self.calls: dict[str, Stored] = {}
         self.nodes: dict[str, NodeRecord] = {}
 
@@ -77,6 +93,8 @@ class Store:
         if before is not None and before.record.expires <= self.now():
             del self.calls[request.call]
             before = None
+        if before is not None and is_torn(before):
+            before = None
         after, reply = record.apply(before, request, self.now())
         self._world.watch.applied(request, before, after, reply, attempt)
         if after is not before and after is not None:
@@ -107,25 +125,50 @@ class Store:
         self._deaths.pop(tool, None)
         self._world.watch.bounds.forgiven()
 
-    def members(self) -> dict[str, NodeRecord]:
-        """The node leases that live."""
-        now = self.now()
-        return {name: item for name, item in self.nodes.items() if item.expires > now}
+    def members(self) -> tuple[dict[str, NodeRecord], float]:
+        """The node leases whose keys live, and the time of the read."""
+        return {name: item for name, item in self.nodes.items() if self._lives(name, item)}, self.now()
 
-    def register(self, wanted: NodeRecord, ttl: float) -> lease.Renewal:
-        """The register script."""
+    def _lives(self, name: str, item: NodeRecord) -> bool:
+        return self.lives.get(name, item.expires) > self.now()
+
+    def _lease(self, name: str, over: NodeRecord | None) -> NodeRecord | None:
+        """The lease that stands under a name, if its key lives. `over` is one that does not count."""
+        item = self.nodes.get(name)
+        return None if item is None or item == over or not self._lives(name, item) else item
+
+    def register(
+        self, wanted: NodeRecord, ttl: float, over: NodeRecord | None = None
+    ) -> tuple[NodeRecord | None, lease.Renewal]:
+        """The register script; the lease that stands then. `over` is one that the node has read, and does not
+        believe."""
+        held = self._lease(wanted.node, over)
         wanted = wanted._replace(expires=self.now() + ttl)
-        after, result = lease.register(self.nodes.get(wanted.node), wanted, ttl, self.now())
-        self._put(self.nodes, wanted.node, after)
-        return result
+        _, result = lease.register(_kept(held), wanted, ttl, self.now())
+        return self._renewed(wanted, held, result)
 
     def renew(self, wanted: NodeRecord, acknowledged: int, ttl: float) -> tuple[NodeRecord | None, lease.Renewal]:
         """The renew script."""
         wanted = wanted._replace(expires=self.now() + ttl)
-        after, result = lease.renew(self.nodes.get(wanted.node), wanted, acknowledged, ttl, self.now())
-        if after is not None:
-            self._put(self.nodes, wanted.node, after)
-        return after, result
+        held = self._lease(wanted.node, None)
+        _, result = lease.renew(_kept(held), wanted, acknowledged, ttl, self.now())
+        return self._renewed(wanted, held, result)
+
+    def _renewed(
+        self, wanted: NodeRecord, held: NodeRecord | None, result: lease.Renewal
+    ) -> tuple[NodeRecord | None, lease.Renewal]:
+        """The lease that stands after a script of leases."""
+        if result is not lease.Renewal.RENEWED:
+            return held, result
+        self._put_lease(wanted)
+        return wanted, result
+
+    def _put_lease(self, item: NodeRecord) -> None:
+        """A node has written its lease. In the simulation the store sets beat and end, and the node has sealed them."""
+        self._world.seals.renewed(item)
+        self.last[item.node] = item.boot
+        self.lives.pop(item.node, None)
+        self._put(self.nodes, item.node, item)
 
     def leave(self, node: str, incarnation: str) -> None:
         """The leave script."""
@@ -177,6 +220,8 @@ class Store:
         self._world.watch.heals.store_went_back()
 
     def _put(self, table: dict[str, Any], key: str, value: Any) -> None:
+        if self._world.plan.acts:
+            self._world.adversary.saw(key if table is self.calls else f"node {key}", value)
         if self._world.plan.loses:
             self._undo.append((self._world.now, table, key, table.get(key)))
         table[key] = value

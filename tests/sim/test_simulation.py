@@ -89,8 +89,8 @@ def test_a_run_with_minutes_plays_until_they_are_over(
 
 @pytest.mark.parametrize("seed", RARE)
 def test_a_rare_schedule_is_clean(seed: int) -> None:
-    """What only a long run has found is played each time."""
-    assert play(draw(seed))[1] is None
+    """What only a long run has found is played each time, as it was found: before anybody wrote the store."""
+    assert play(draw(seed, 0.0))[1] is None
 
 
 @pytest.mark.parametrize("name", RED)
@@ -109,7 +109,7 @@ def test_a_masked_mutation_stays_green_and_says_why(name: str) -> None:
     assert failed is None and counts["schedules"] == 500
 
 
-@pytest.mark.parametrize("number", [str(number) for number in range(1, 29)])
+@pytest.mark.parametrize("number", [str(number) for number in range(1, 30)])
 def test_every_rule_has_a_mutation_or_a_test_elsewhere(number: str) -> None:
     """Each numbered rule of docs/protocol.md; a test that is named for one exists."""
     named = ELSEWHERE.get(number, ())

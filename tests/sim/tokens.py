@@ -23,6 +23,8 @@ class Token(NamedTuple):
     call: str
     user: int
     expires: float
+    head: str = ""
+    """The name of the head of the call's record."""
     seal: int = 0
 
 

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from .adversary import Adversary
 from .checks import Violation, Watch
 from .clients import Client
 from .node import Process
 from .plan import REBOOT, Plan
+from .seals import Seals
 from .store import Store
 from .weather import TTL, Fault
 
@@ -45,6 +47,8 @@ class World:
         self.lines: list[str] | None = [] if recording else None
         self.counts: Counter[str] = Counter()
         self.frames = count(1)
+        self.seals = Seals()
+        self.adversary = Adversary(self)
         self.watch = Watch(self)
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
@@ -56,6 +60,8 @@ class World:
         """The variant of every handler that a node's next process runs, where that is not the old code."""
         self.upgraded: set[str] = set()
         """Nodes whose next process is of a newer release: it writes what an older one can't read."""
+        self.kept: set[str] = set()
+        """The code that the store keeps, by what it is."""
         self.releases: dict[str, int] = {}
         self._boots = 0
         for name in plan.nodes:
@@ -63,6 +69,8 @@ class World:
         self.clients = [Client(self, number, intent) for number, intent in enumerate(plan.clients)]
         for fault in plan.faults:
             self._prepare(fault)
+        for act in plan.acts:
+            self.after(act.at, self.adversary.act, act)
         for item in plan.mischief:
             if item.call < len(self.clients):
                 self.after(item.at, self.clients[item.call].misbehave, item)

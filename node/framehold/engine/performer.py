@@ -16,7 +16,6 @@ from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core import journal
 from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED
 from framehold_core.errors import JournalError, SealError
@@ -48,9 +47,9 @@ _TAKEN_OVER = (
     "call %s of %r: the process that ran it is gone; it is carried on here, its handler entered again with %d recorded "
     "entries (epoch %d)"
 )
-_ALTERED = (
-    "its journal is not the one that its record names: entries are missing, altered or of another time; the call was "
-    "not continued; check who else writes this store"
+_UNASKED = (
+    "its record was exchanged while it was claimed: it has asked nothing; the call was not continued; check who else "
+    "writes this store"
 )
 _NOT_CONTINUED = "call %s of %r can't be continued here: %s; its client is told so"
 _BURST_CAUSES = (*eviction.CAUSES, "released")
@@ -126,8 +125,8 @@ class Performer:
             assert slot.head is not None, "a frame is rebuilt from a record"
             opened = partial(self._payloads.opened, slot.call.id)
             try:
-                if journal.chain(journal.GENESIS, slot.log) != slot.call.history or not slot.call.asks:
-                    raise JournalError(_ALTERED)
+                if not slot.call.asks:
+                    raise JournalError(_UNASKED)
                 replay = Rebuild(effect.entries, opened, slot.head.code, handler.code)
                 given = replay.given()
             except (JournalError, SealError) as error:
@@ -271,7 +270,7 @@ class Performer:
                 logger.error(_NOT_CONTINUED, prefix(slot.call.id), slot.tool, detail, extra=slot.log_fields)
             self.answer(slot, effect.waiter, answer)
         else:
-            outcome = self._records.open_outcome(slot, answer) if answer.sealed else Ended(answer.value)
+            outcome = Ended(answer.value) if answer.sealed is None else self._records.open_outcome(slot, answer)
             self.answer(slot, effect.waiter, outcome)
 
     def _questions_reply(self, slot: Slot, at: fx.Questions) -> Answer:

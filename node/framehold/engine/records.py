@@ -368,7 +368,7 @@ class CallRecords:
         """The event of a call that may be claimed: its journal is decoded, and the code that it began with is here."""
         if not isinstance(slot.backing.records, TokenRecord):
             await self.gate.weigh(slot, sum(map(len, stored.journal)))
-        entries = journal.decode_all(stored.journal)
+        entries = writes.read(stored)
         kept = await self._load_kept(slot, stored.record)
         slot.head = replace(stored.record.head, boot=slot.backing.beat.lease.boot)
         return ev.Found(stored, entries, evidence, elsewhere, kept)
@@ -421,7 +421,7 @@ class CallRecords:
         refusal = fx.Refusal(fx.Reason.LOST, detail="its outcome can't be opened")
         try:
             data = self.payloads.sealer.open(
-                "outcome", outcome.sealed, call=call.id, n=outcome.position, kind="outcome", key=""
+                "outcome", outcome.sealed or b"", call=call.id, n=outcome.position, kind="outcome", key=""
             )
         except SealError as error:
             logger.error(

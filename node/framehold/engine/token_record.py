@@ -14,7 +14,6 @@ from framehold_core import journal, record, writes
 from framehold_core.clock import Clock
 from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import Boot, CallId
-from framehold_core.journal import Kind
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Head, Record, RecordState, Reply, Request, Stored
 from framehold_store.base import Done
@@ -64,7 +63,7 @@ def arrived(carried: Carried, sealer: Sealer, clock: Clock) -> tuple[TokenRecord
         SealError: the seed was not sealed by this fleet for this call.
     """
     entries = journal.decode_all(carried.entries)
-    asked = max((item.round for item in entries if item.kind is Kind.ASK), default=0)
+    asked = writes.round_of(entries)
     if asked != carried.round:
         raise JournalError(
             f"the token answers round {carried.round} and its journal asked {asked} rounds; the call was not continued"
@@ -87,6 +86,8 @@ def arrived(carried: Carried, sealer: Sealer, clock: Clock) -> tuple[TokenRecord
         attempts=0,
         created=clock.time(),
         expires=math.inf,
+        # The last round waits for its answers: a journal that has some of it is not believed.
+        answers={round_: item for round_, item in writes.answers_of(entries).items() if round_ < carried.round},
         intents=dict(writes.once_intents(entries)),
     )
     mark = journal.round_history(carried.entries, entries, carried.round)

@@ -199,7 +199,7 @@ class Metrics(Observer):
         if isinstance(answer, fx.Refusal):
             self.duplicates["conflict"] += answer.reason is fx.Reason.CONFLICT
         elif isinstance(answer, fx.Outcome):
-            if not answer.sealed:
+            if answer.sealed is None:
                 return 1
             self.duplicates["outcome"] += 1
         elif not isinstance(event, ev.Retry):

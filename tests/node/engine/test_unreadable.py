@@ -24,6 +24,7 @@ import framehold
 from framehold.config import Settings
 from framehold.engine import runtime
 from framehold.engine.runtime import Runtime
+from framehold.sdk.replies import REASON
 from framehold_core.journal import GENESIS, chain
 from framehold_store import pickles
 from framehold_store.named import Known
@@ -235,6 +236,18 @@ async def test_a_journal_that_its_record_does_not_name(
     else:
         assert "is not the one that its record names" in caplog.text or "journal entry " in caplog.text, caplog.text
     assert again.text == "x x"
+
+
+async def test_a_record_that_only_says_that_its_call_is_done(node: Shared, caplog: pytest.LogCaptureFixture) -> None:
+    """By somebody who has no outcome to put there: the client is told that the call is lost, and hears nothing that
+    could be taken for a result."""
+    _, reply = await node.site.parked()
+    call = reply.token.split(".")[1]
+    with node.redis.client() as client:
+        client.hset(f"fh:{node.namespace}:{{{call}}}:r", "state", "done")
+    result = await node.site.answer(reply)
+    assert result.result["isError"] and result.result["_meta"][REASON] == "lost", result.message
+    assert "its outcome can't be opened" in caplog.text and "Traceback" not in caplog.text
 
 
 async def test_a_pickle_where_none_may_be(

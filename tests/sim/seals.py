@@ -1,0 +1,135 @@
+"""What the nodes have sealed, and what a reader of the store checks of it (docs/protocol.md, rule 29).
+
+A seal can't be forged here: a value is good if some node has written this very value for this very place. Whoever
+writes the store without the keys can move what was sealed, and bring back what was sealed earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING
+
+from framehold_core import journal, lease
+from framehold_core.errors import JournalError
+from framehold_core.ids import Boot
+from framehold_core.journal import Entry, Kind
+from framehold_core.requests import Commit, Finish, Head, Heal, Intent, Request, Result, Stored
+
+from .weather import TTL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from framehold_core.lease import NodeRecord
+
+_NOBODY = Boot("")
+_NOT_OURS = "its {} was not sealed for this call; it was not continued"
+
+
+def covered(call: str, head: Head) -> tuple[object, ...]:
+    """What the seal of a record's head is over: all of it but the process, which changes with each claim."""
+    return (call, *astuple(replace(head, boot=_NOBODY)))
+
+
+def named(head: Head) -> str:
+    """The name of a call's head that its tokens seal."""
+    return journal.digest(journal.canonical(covered("", head)))
+
+
+def _needs_no_seal(item: Entry) -> bool:
+    """Whether an entry may have no value: somebody without a key can make it up."""
+    return not item.value and item.kind in (Kind.ASK, Kind.INTENT)
+
+
+class Seals:
+    """The seals of one world."""
+
+    def __init__(self) -> None:
+        self._heads: set[tuple[object, ...]] = set()
+        self._entries: set[tuple[str, bytes]] = set()
+        self._outcomes: set[tuple[str, bytes]] = set()
+        self._leases: set[NodeRecord] = set()
+
+    def wrote(self, request: Request) -> None:
+        """A node sends a write: what it says is sealed for its call. The entries of a heal are sealed already."""
+        if isinstance(request, Commit | Intent | Result):
+            self._entries.update((request.call, raw) for raw in request.batch.entries)
+        if isinstance(request, Commit | Intent | Result | Heal) and request.head is not None:
+            self._heads.add(covered(request.call, request.head))
+        if isinstance(request, Finish):
+            self._outcomes.add((request.call, request.outcome))
+
+    def renewed(self, item: NodeRecord) -> None:
+        """A node writes its lease: it is sealed as a whole, with its beat and its end."""
+        self._leases.add(item)
+
+    def wrote_entry(self, call: str, item: Entry) -> bool:
+        """Whether a node has written this entry for this call, whatever a reader finds."""
+        return (call, journal.encode(item)) in self._entries
+
+    # ---- what a reader checks
+
+    def whole(self, call: str, stored: Stored | None, tokens: Iterable[str]) -> Stored | None:
+        """What was read of a call, for requests whose tokens name these heads. None where the head of the record was
+        not sealed for this call, or is another one than a token names: then it counts as missing."""
+        if (
+            stored is None
+            or not self.is_head(call, stored.record.head)
+            or not self.is_named(stored.record.head, tokens)
+        ):
+            return None
+        return stored
+
+    def check(self, call: str, stored: Stored, tokens: Iterable[str]) -> None:
+        """Check a call that was claimed for such requests.
+
+        Raises:
+            JournalError: its head counts as missing, or an entry was not sealed for this call.
+        """
+        if self.whole(call, stored, tokens) is None:
+            raise JournalError(_NOT_OURS.format("head"))
+        self.check_entries(call, stored)
+
+    def check_entries(self, call: str, stored: Stored) -> None:
+        """Check the journal of a call.
+
+        Raises:
+            JournalError: an entry was not sealed for this call.
+        """
+        for n, raw in enumerate(stored.journal):
+            if not self.is_entry(call, raw) and not _needs_no_seal(journal.decode(raw, n)):
+                raise JournalError(_NOT_OURS.format("journal"))
+
+    def is_head(self, call: str, head: Head) -> bool:
+        """Whether this head was sealed for this call."""
+        return covered(call, head) in self._heads
+
+    def is_named(self, head: Head, tokens: Iterable[str]) -> bool:
+        """Whether each of these tokens names this head."""
+        return all(name == named(head) for name in tokens)
+
+    def is_entry(self, call: str, raw: bytes) -> bool:
+        """Whether this entry was sealed for this call. It names its position."""
+        return (call, raw) in self._entries
+
+    def is_outcome(self, call: str, outcome: bytes) -> bool:
+        """Whether this outcome was sealed for this call."""
+        return (call, outcome) in self._outcomes
+
+    def is_lease(self, item: NodeRecord) -> bool:
+        """Whether a node has written this very lease."""
+        return item in self._leases
+
+    def is_current(self, name: str, item: NodeRecord, now: float) -> bool:
+        """Whether the lease under this name is believed: the node of this name has written it, and its end has not
+        come. `now` is on the store's clock."""
+        return item.node == name and self.is_lease(item) and item.expires > now
+
+    def members(self, leases: Mapping[str, NodeRecord], now: float) -> dict[str, NodeRecord]:
+        """The leases that are believed, of those that were read."""
+        return {name: item for name, item in leases.items() if self.is_current(name, item, now)}
+
+    def is_later(self, name: str, found: NodeRecord, since: float | None, now: float) -> bool:
+        """Whether the lease under this name shows that another process than the reader has it, which registered first
+        at `since`: it is believed, and was written later."""
+        return self.is_current(name, found, now) and lease.ends_this_process(found, since, TTL, now)
