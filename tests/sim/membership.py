@@ -59,7 +59,9 @@ class Membership:
         self._beats += 1
         return NodeRecord(process.name, incarnation, process.boot, self._beats, "", "live", process.variant, "", 0.0)
 
-    def _asked_to_register(self, wanted: NodeRecord, started: float, record: NodeRecord | None, result: Renewal) -> None:
+    def _asked_to_register(
+        self, wanted: NodeRecord, started: float, record: NodeRecord | None, result: Renewal
+    ) -> None:
         if wanted.inc != self.incarnation or self.registered:
             return
         if result is Renewal.RENEWED:
@@ -108,7 +110,7 @@ class Membership:
             self._lapse(went_back=record is not None or held_on)
 
     def _is_another(self, found: NodeRecord | None) -> bool:
-        """Whether the lease under this node's name is that of a process which began later (docs/protocol.md, rule 4)."""
+        """Whether the lease under this node's name is that of a process that began later (docs/protocol.md, rule 4)."""
         return found is not None and found.boot != self._process.boot and self._is_believed(found)
 
     def _is_believed(self, found: NodeRecord) -> bool:

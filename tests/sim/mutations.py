@@ -244,9 +244,9 @@ RED: dict[str, Mutation] = {
     "behind-by-half": Mutation("fence", _fence("lower and not higher", "lower")),
     "repeat-unknown": Mutation("fence", _fence("resulting is not None and record.history == resulting", "False")),
     # Either finds what the other one would: the pair shows that something must.
-    "head-of-anybody": Mutation("29", (_anything("is_head"), _anything("is_named"))),
+    "head-of-anybody": Mutation("29", (_anything("is_head"), (takeover, "is_of", lambda *_: True))),
     "head-of-another-call": Mutation(
-        "29", ((seals, "covered", edited(seals.covered, "(call, ", "(0, ")), _anything("is_named"))
+        "29", ((seals, "covered", edited(seals.covered, "(call, ", "(0, ")), (takeover, "is_of", lambda *_: True))
     ),
     "code-not-sealed": Mutation("29", _uncovered('code=""')),
     "entry-of-anybody": Mutation("29", (_anything("is_entry"),)),
@@ -260,8 +260,13 @@ RED: dict[str, Mutation] = {
     "answers-of-a-record-believed": Mutation("29", _said("(*said[:2], found[2], said[3])")),
     "effects-of-a-record-believed": Mutation("29", _said("(*said[:3], found[3])")),
     "lease-of-anybody": Mutation("29", (_anything("is_lease"),)),
+    # Whoever starts again under the name asks for the end by itself: the pair shows that somebody must.
     "lease-beyond-its-end": Mutation(
-        "29", ((Seals, "is_current", edited(Seals.is_current, " and item.expires > now", "")),)
+        "29",
+        (
+            (Seals, "is_current", edited(Seals.is_current, " and item.expires > now", "")),
+            (lease, "ends_this_process", edited(lease.ends_this_process, "stored.expires > now and ", "")),
+        ),
     ),
     "lease-of-another-name": Mutation(
         "29", ((Seals, "is_current", edited(Seals.is_current, "item.node == name and ", "")),)

@@ -23,7 +23,6 @@ from .clients import Request, Said
 from .driver import Driver
 from .membership import Membership
 from .scripts import SUSPECT_PATIENCE, Slot
-from .seals import named
 from .tokens import Token, is_good, sealed
 
 if TYPE_CHECKING:
@@ -179,7 +178,9 @@ class Process:
             event = Start(waiter)
         else:
             node = NodeId(token.node)
-            event = Retry(waiter, token.round, token.epoch, token.round_history, node, what.answers, self.lease)
+            event = Retry(
+                waiter, token.round, token.epoch, token.round_history, node, what.answers, self.lease, token.head
+            )
             self.world.watch.bounds.i8_sealed(what)
         if slot is None:
             call = Call(
@@ -210,7 +211,7 @@ class Process:
             keys = tuple(ask.key for ask in slot.call.asks)
             what, expires = item.what, self.world.now + reply.lasts
             at = (reply.round, reply.epoch, reply.round_history, self.name)
-            token = Token(*at, keys, what.call, what.user, expires, named(slot.terms.head))
+            token = Token(*at, keys, what.call, what.user, expires, slot.terms.head.seal)
             output = Said(token=sealed(token))
             self.world.watch.bounds.minted(sealed(token))
         elif isinstance(reply, Outcome):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from framehold_core import journal, lease, pauses, suspects, writes
+from framehold_core import journal, lease, pauses, suspects, takeover, writes
 from framehold_core.call import Call, Phase, progress
 from framehold_core.effects import Op, Write
 from framehold_core.errors import JournalError
@@ -23,6 +23,7 @@ from framehold_core.requests import Answered, Evidence, Head, Read, Record, Repl
 from framehold_core.writes import Packed, Terms
 
 from .handlers import Frame
+from .seals import sealed
 
 if TYPE_CHECKING:
     from .node import Process
@@ -71,17 +72,11 @@ class Slot:
         self.claimed: Stored | None = None
         """The record as this slot's claim left it."""
         head = Head(process.boot, call.reentrant, tool, program, "tools/call", tool, "args", "who")
-        self.terms = terms(call, head)
+        self.terms = terms(call, sealed(call.id, head))
 
     def load(self, head: Head) -> None:
         """Go on with the record of a claimed call: each write of this slot names its head from now on."""
         self.terms = terms(self.call, replace(head, boot=self.process.boot))
-
-    @property
-    def tokens(self) -> list[str]:
-        """The heads that the tokens name of those who wait to be decided."""
-        waiting = (self.process.open.get(event.waiter) for event in self.call.undecided)
-        return [item.what.token.head for item in waiting if item is not None and item.what.token is not None]
 
 
 def terms(call: Call, head: Head) -> Terms:
@@ -158,7 +153,7 @@ class Scripts:
         try:
             granted = reply.verdict in (Verdict.OK, Verdict.ALREADY)
             if attempt.write.op is Op.CLAIM and granted and reply.stored is not None:
-                self._world.seals.check(slot.call.id, reply.stored, slot.tokens)
+                self._world.seals.check(slot.call.id, reply.stored)
                 self._read(slot.call.id, reply.stored)
             return writes.event(slot.call, attempt.write, attempt.packed, reply, held, self._process.now())
         except JournalError as error:
@@ -225,7 +220,7 @@ class Scripts:
         if not process.member.may_claim():
             self._feed(slot, StoreDown(False))
             return
-        stored = self._world.seals.whole(slot.call.id, stored, slot.tokens)
+        stored = self._world.seals.whole(slot.call.id, stored)
         result = process.told(slot.call.undecided)
         elsewhere = frozenset(members) - {process.name} - {name for name, _ in result}
         evidence = process.evidence(stored.record, members, result) if stored else None
@@ -271,7 +266,8 @@ class Scripts:
     def _load_kept(self, slot: Slot, record: Record) -> bool:
         """Have the code entered that began a call, where the fleet keeps code and this process has other code."""
         code = record.head.code
-        if code == slot.program or not record.head.reentrant or code not in self._world.kept:
+        named = any(takeover.is_of(retry, record) for retry in slot.call.undecided)
+        if code == slot.program or not record.head.reentrant or code not in self._world.kept or not named:
             return False
         slot.program = code
         self._world.counts["kept code entered"] += 1

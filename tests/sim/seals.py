@@ -13,12 +13,12 @@ from framehold_core import journal, lease
 from framehold_core.errors import JournalError
 from framehold_core.ids import Boot
 from framehold_core.journal import Entry, Kind
-from framehold_core.requests import Commit, Finish, Head, Heal, Intent, Request, Result, Stored
+from framehold_core.requests import Commit, Finish, Head, Intent, Request, Result, Stored
 
 from .weather import TTL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from framehold_core.lease import NodeRecord
 
@@ -28,12 +28,12 @@ _NOT_OURS = "its {} was not sealed for this call; it was not continued"
 
 def covered(call: str, head: Head) -> tuple[object, ...]:
     """What the seal of a record's head is over: all of it but the process, which changes with each claim."""
-    return (call, *astuple(replace(head, boot=_NOBODY)))
+    return (call, *astuple(replace(head, boot=_NOBODY, seal="")))
 
 
-def named(head: Head) -> str:
-    """The name of a call's head that its tokens seal."""
-    return journal.digest(journal.canonical(covered("", head)))
+def sealed(call: str, head: Head) -> Head:
+    """A head under the seal that only a node can put on it."""
+    return replace(head, seal=journal.digest(journal.canonical(covered(call, head))))
 
 
 def _needs_no_seal(item: Entry) -> bool:
@@ -45,7 +45,6 @@ class Seals:
     """The seals of one world."""
 
     def __init__(self) -> None:
-        self._heads: set[tuple[object, ...]] = set()
         self._entries: set[tuple[str, bytes]] = set()
         self._outcomes: set[tuple[str, bytes]] = set()
         self._leases: set[NodeRecord] = set()
@@ -54,8 +53,6 @@ class Seals:
         """A node sends a write: what it says is sealed for its call. The entries of a heal are sealed already."""
         if isinstance(request, Commit | Intent | Result):
             self._entries.update((request.call, raw) for raw in request.batch.entries)
-        if isinstance(request, Commit | Intent | Result | Heal) and request.head is not None:
-            self._heads.add(covered(request.call, request.head))
         if isinstance(request, Finish):
             self._outcomes.add((request.call, request.outcome))
 
@@ -69,24 +66,18 @@ class Seals:
 
     # ---- what a reader checks
 
-    def whole(self, call: str, stored: Stored | None, tokens: Iterable[str]) -> Stored | None:
-        """What was read of a call, for requests whose tokens name these heads. None where the head of the record was
-        not sealed for this call, or is another one than a token names: then it counts as missing."""
-        if (
-            stored is None
-            or not self.is_head(call, stored.record.head)
-            or not self.is_named(stored.record.head, tokens)
-        ):
-            return None
-        return stored
+    def whole(self, call: str, stored: Stored | None) -> Stored | None:
+        """What was read of a call. None where the head of the record was not sealed for this call: it counts as
+        missing. The core compares the seal with that of each token."""
+        return stored if stored is not None and self.is_head(call, stored.record.head) else None
 
-    def check(self, call: str, stored: Stored, tokens: Iterable[str]) -> None:
-        """Check a call that was claimed for such requests.
+    def check(self, call: str, stored: Stored) -> None:
+        """Check a call that was claimed.
 
         Raises:
-            JournalError: its head counts as missing, or an entry was not sealed for this call.
+            JournalError: its head, or an entry, was not sealed for this call.
         """
-        if self.whole(call, stored, tokens) is None:
+        if self.whole(call, stored) is None:
             raise JournalError(_NOT_OURS.format("head"))
         self.check_entries(call, stored)
 
@@ -102,11 +93,7 @@ class Seals:
 
     def is_head(self, call: str, head: Head) -> bool:
         """Whether this head was sealed for this call."""
-        return covered(call, head) in self._heads
-
-    def is_named(self, head: Head, tokens: Iterable[str]) -> bool:
-        """Whether each of these tokens names this head."""
-        return all(name == named(head) for name in tokens)
+        return head.seal == sealed(call, head).seal
 
     def is_entry(self, call: str, raw: bytes) -> bool:
         """Whether this entry was sealed for this call. It names its position."""

@@ -24,7 +24,7 @@ class Token(NamedTuple):
     user: int
     expires: float
     head: str = ""
-    """The name of the head of the call's record."""
+    """The seal of the head of the call's record."""
     seal: int = 0
 
 
