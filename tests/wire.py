@@ -18,6 +18,7 @@ from mcp.types import (
 )
 
 from tests.processes import DEADLINE
+from tests.proofs import Insider
 
 VERSION = "2026-07-28"
 EVERYTHING: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
@@ -102,7 +103,8 @@ class Caller:
     def __init__(self, url: str, has: Mapping[str, Any] = EVERYTHING) -> None:
         self.url, self.has = url, has
         self._ids = itertools.count(1)
-        self._http = httpx2.AsyncClient(verify=_trusted(), timeout=DEADLINE, limits=httpx2.Limits(max_connections=300))
+        several = httpx2.Limits(max_connections=300)
+        self._http = httpx2.AsyncClient(transport=Insider(verify=_trusted(), limits=several), timeout=DEADLINE)
 
     async def __aenter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
@@ -88,7 +89,8 @@ def assemble(
     seals = LeaseSeal(trust, settings.namespace)
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
     after_renewal: list[Callable[[], None]] = [WrongClock(clock).look] if is_shared else []
-    hooks = Hooks(lambda: load_of(shared.table, clock).dump(), shared.observers.beat, lambda: run_all(after_renewal))
+    load = partial(load_of, shared.table, clock, peers)
+    hooks = Hooks(lambda: load().dump(), shared.observers.beat, lambda: run_all(after_renewal))
     heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
     if is_shared:
         heartbeat = _heartbeat(settings, store, clock, seals, hooks)

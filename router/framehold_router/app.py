@@ -41,6 +41,7 @@ from .fleet.departures import Departures
 from .fleet.event_writer import EventWriter
 from .fleet.lease_seal import LeaseSeal
 from .fleet.membership import Fleet, Member, Membership
+from .fleet.statements import Role
 from .fleet.store_health import StoreHealth
 from .fleet.trust import Trust
 from .fleet.unheard import UnheardNodes
@@ -125,7 +126,7 @@ async def running(
         )
         shown = pages(sources, _guard(settings, sources, admin or listening, counts), page(metrics, health))
         place = await _serve_on_socket(stack, shown, settings.max_head)
-        relay = _relay(metrics, placer, _upstream(stack, settings), trust, settings, place)
+        relay = _relay(metrics, placer, _upstream(stack, settings, trust, clock), trust, settings, place)
         front = await _serve_ports(stack, relay, settings, listening, admin)
         try:
             yield front
@@ -169,7 +170,7 @@ async def _open_membership(
     store = open_store(settings.store(), clock.time)
     stack.push_async_callback(store.close)
     await store.open()
-    node_client = NodeClient(trust)
+    node_client = NodeClient(trust, clock=clock)
     stack.push_async_callback(node_client.close)
     seals = LeaseSeal(trust, settings.namespace)
     membership = Membership(store, seals, kept=UnheardNodes(asking(node_client)).kept, clock=clock)
@@ -185,9 +186,10 @@ async def _open_membership(
     return store, membership, node_client
 
 
-def _upstream(stack: AsyncExitStack, settings: RouterSettings) -> Upstream:
+def _upstream(stack: AsyncExitStack, settings: RouterSettings, trust: Trust, clock: Clock) -> Upstream:
     """What sends requests to nodes; `stack` closes it."""
-    upstream = Upstream(settings)
+    limits = {"connect_timeout": settings.connect_timeout, "timeout": settings.upstream_timeout}
+    upstream = Upstream(trust.statements, Role.ROUTER, clock, **limits)
     stack.push_async_callback(upstream.close)
     return upstream
 

@@ -25,6 +25,7 @@ from framehold_router.fleet import session_ids
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.node_stats import read as read_stats
 from framehold_router.fleet.ring import Ring
+from framehold_router.fleet.statements import Introduced, Role
 from framehold_router.fleet.trust import Trust
 from framehold_store.memory import MemoryStore
 from tests.compat.dumps import KEY
@@ -41,16 +42,28 @@ def _read_session(text: str) -> Meaning:
     return found._asdict()
 
 
+_TO, _AT = Introduced(Boot("b"), "10.0.0.1:40000"), 1_700_000_000.0
+
+
 def _write_trust(means: Meaning) -> str:
     trust = Trust([means["key"].encode()])
-    name, secret = trust.header
-    return json.dumps([name.decode(), secret.decode()])
+    own = trust.statements
+    texts = (
+        own.stating(Role.ROUTER, _TO, lambda: _AT)(),
+        own.answer(b"nonce.b", ("b",), _TO.peer) or b"",
+        own.not_taken("b", "call"),
+    )
+    return json.dumps([text.decode() for text in texts])
 
 
 def _read_trust(text: str) -> Meaning:
-    name, secret = json.loads(text)
+    line, answer, not_taken = json.loads(text)
     trust = Trust([b"another key, which seals since: 32 bytes", KEY.encode()])
-    assert trust.believed([(name.encode(), secret.encode())]) == {}, "an old secret is not believed"
+    own, (name, _, shown) = trust.statements, line.strip().partition(": ")
+    assert name == "framehold-proof"
+    assert own.role(shown.encode(), ("b",), _TO.peer, _AT) is Role.ROUTER, "an old sender is not believed"
+    assert own.introduced(answer.encode(), "nonce", (_TO.boot,)) == _TO, "an old receiver is not believed"
+    assert own.is_not_taken(not_taken.encode(), "b", "call"), "an old refusal is not believed"
     return {"key": KEY}
 
 
@@ -123,8 +136,9 @@ _STATS: tuple[Meaning, ...] = (
         "in_flight": 1,
         "version": "0.1.0",
         "started": 1.5,
+        "admin_port": 9090,
     },
-    {"pid": None, "parked": None, "in_flight": None, "version": None, "started": None},
+    {"pid": None, "parked": None, "in_flight": None, "version": None, "started": None, "admin_port": None},
 )
 SESSIONS = Form(_write_session, _read_session, ({"node": "node-1", "boot": BOOT, "session": "a.b-c_d"},))
 SECRETS = Form(_write_trust, _read_trust, ({"key": KEY},))

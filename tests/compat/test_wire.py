@@ -75,8 +75,8 @@ async def test_a_router_of_an_earlier_release_is_believed(store: RedisServer, ea
         begun = await wire.send(client, start)
         assert begun.token.split(".")[1] == dict(start)["framehold-call-id"]
         assert begun.headers["framehold-node"] == "heir"
-        # Without the fleet's secret the same headers are a client's, and count for nothing.
-        forged = await wire.send(client, [item for item in start if item[0] != "framehold-secret"])
+        # Without a statement the same headers are a client's, and count for nothing.
+        forged = await wire.send(client, [item for item in start if item[0] != "framehold-proof"])
         assert forged.token.split(".")[1] != begun.token.split(".")[1]
         assert "framehold-node" not in forged.headers
 
@@ -203,7 +203,7 @@ def test_what_a_node_of_an_earlier_release_says_of_itself_is_read(earlier: Earli
     result = json.loads(earlier.leases["probe"])
     text = NodeStatus.model_validate_json(json.dumps({**result, "colour": "blue"}))
     assert text.node_id == "node-9" and text.state == LIVE
-    assert text.model_dump(exclude_unset=True).items() <= result.items()
+    assert text.model_dump(mode="json", exclude_unset=True).items() <= result.items()
 
 
 @pytest.mark.parametrize("message", ["register", "renew", "leave", "of a newer release"])

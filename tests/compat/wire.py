@@ -10,17 +10,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx2
-
 from framehold_core.lease import end_of
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
 from framehold_router.fleet.address import Address
 from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.plane import PROOF
 from framehold_router.fleet.trust import Trust
 from framehold_store import lease_codec
+from tests import proofs
 from tests.compat.dumps import KEY, NAMESPACE, Client, Dump, admin, answers, at, node, put, store_url
 from tests.compat.tools import Life
+from tests.proofs import AS
 from tests.router import wires
 from tests.store.server import RedisServer
 from tests.wire import Caller, Reply
@@ -34,7 +35,9 @@ REPLY = {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "conten
 def internal(headers: Any) -> Headers:
     """Those that only the fleet may say, sorted; `headers` are pairs of texts or bytes."""
     texts = [[part.decode() if isinstance(part, bytes) else str(part) for part in item] for item in headers]
-    return sorted((name.lower(), value) for name, value in texts if name.lower().startswith("framehold-"))
+    found = [(name.lower(), value) for name, value in texts if name.lower().startswith("framehold-")]
+    # A statement is for one process, one connection and one minute: what it says to others is its role.
+    return sorted((name, ".".join(value.split(".")[:2]) if name == PROOF.decode() else value) for name, value in found)
 
 
 def register(redis: RedisServer, lease: str, address: Address) -> None:
@@ -53,6 +56,7 @@ async def listener(redis: RedisServer, lease: str, text: Headers, status: str = 
     """A node of an earlier release: what it is asked is kept, what it answers has these headers."""
     result = ["Content-Type: application/json", *(f"{name}: {value}" for name, value in text)]
     async with wires.node(wires.ok(json.dumps(REPLY).encode(), *result, status=status)) as made:
+        made.key, made.boot = KEY, json.loads(lease)[3]
         register(redis, lease, made.address)
         yield made
 
@@ -70,11 +74,14 @@ async def router(redis: RedisServer, **settings: Any) -> AsyncIterator[Caller]:
 async def send(client: Client, headers: Headers, dump: Dump | None = None) -> Reply:
     """A start, or a retry of `dump`, as it comes from a router or a node."""
     added = dict(headers)
-    if dump is None:
-        return await client.call("plain", headers=added)
-    state = {"requestState": dump.token, "inputResponses": answers(dump.asked)}
-    envelope = client.envelope("tools/call", {"name": dump.tool, "arguments": dump.arguments, **state}, headers=added)
-    async with httpx2.AsyncClient() as http:
+    if stated := added.pop(PROOF.decode(), ""):
+        added[AS] = stated.rpartition(".")[2]
+    params: dict[str, Any] = {"name": "plain", "arguments": {}}
+    if dump is not None:
+        state = {"requestState": dump.token, "inputResponses": answers(dump.asked)}
+        params = {"name": dump.tool, "arguments": dump.arguments, **state}
+    envelope = client.envelope("tools/call", params, headers=added)
+    async with proofs.client(KEY) as http:
         response = await http.post(client.url, json=envelope.body, headers=envelope.headers)
     message = response.json() if response.headers.get("content-type") == "application/json" else {}
     return Reply(response.status_code, response.headers, message)
@@ -109,8 +116,7 @@ async def heard(redis: RedisServer, lease: str, parked: Dump) -> dict[str, Heade
 
 async def probed(client: Client) -> str:
     """What a node tells a router of itself."""
-    name, secret = Trust([KEY.encode()]).header
-    async with httpx2.AsyncClient() as http:
+    async with proofs.client(KEY) as http:
         url = client.url.removesuffix("/mcp") + "/admin/node"
-        response = await http.get(url, headers={name.decode(): secret.decode()})
+        response = await http.get(url, headers=proofs.INSIDE)
     return response.text

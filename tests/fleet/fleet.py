@@ -28,7 +28,7 @@ from tests.processes import DEADLINE, Child
 from tests.store.server import RedisServer
 
 TARGET = "tests/node/three_rounds.py"
-SECRET = Trust([KEY.encode()]).header[1].decode()
+SECRET = Trust([KEY.encode()]).plane_key
 
 
 class Rooted(Protocol):

@@ -8,7 +8,7 @@ from random import Random
 
 PLANTED = b"planted"
 """In the value of each internal header that a client sends."""
-INSIDE = b"POST /inside HTTP/1.1\r\nHost: a\r\nframehold-secret: planted\r\nContent-Length: 0\r\n\r\n"
+INSIDE = b"POST /inside HTTP/1.1\r\nHost: a\r\nframehold-proof: planted\r\nContent-Length: 0\r\n\r\n"
 """A request that stands in a body or behind one."""
 _METHODS = (b"POST",) * 12 + (b"GET",) * 4 + (
     b"PUT", b"DELETE", b"HEAD", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT", b"PRI", b"post", b"BREW", b"PO ST", b"",
@@ -32,10 +32,10 @@ _LINES = (
     b"Accept: application/json, text/event-stream", b"Content-Type: application/json", b"Mcp-Method: tools/call",
     b"Authorization: Bearer x", b"X-Forwarded-For: 1.2.3.4", b"X-Forwarded-For:", b"X-Real-IP: 1.2.3.4", b"X-A: b",
     b"X-A:", b"X-A: caf\xc3\xa9", b"X-A: \xff\xfe", b"Cookie: a=b; c=d", b"!#$%&'*+-.^_`|~09: a", b"Max-Forwards: 0",
-    b"framehold-secret: planted", b"Framehold-Secret: planted", b"FRAMEHOLD-VIA: planted", b"framehold-for: planted",
-    b"framehold-call-id: planted", b"framehold-node: planted", b"framehold-: planted", b"framehold-via:  planted ",
-    b"Connection: close", b"Connection: keep-alive", b"Connection: Close, X-A", b"Connection: framehold-secret",
-    b"Connection: framehold-via, framehold-for", b"Connection: framehold-call-id", b"Connection: content-length",
+    b"framehold-proof: planted", b"Framehold-Proof: planted", b"FRAMEHOLD-HELLO: planted", b"framehold-x: planted",
+    b"framehold-call-id: planted", b"framehold-node: planted", b"framehold-: planted", b"framehold-hello:  planted ",
+    b"Connection: close", b"Connection: keep-alive", b"Connection: Close, X-A", b"Connection: framehold-proof",
+    b"Connection: framehold-hello, framehold-x", b"Connection: framehold-call-id", b"Connection: content-length",
     b"Connection: transfer-encoding", b"Connection: host", b"Connection: ,,", b"Connection: \xff",
     b"Connection: connection", b"Connection: Upgrade\r\nUpgrade: websocket",
     b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: a",
@@ -44,11 +44,11 @@ _LINES = (
     b"Expect: 100-continue", b"Expect: 100-Continue", b"Expect: 200-ok", b"Expect:", b"Expect: 100-continue, x",
 )  # fmt: skip
 _ODD_LINES = (
-    b"X-A: b\r\n c", b"X-A:\r\n\tframehold-secret: planted", b" X-A: b", b"\tX-A: b", b"X-A : b", b": b", b"X-A",
+    b"X-A: b\r\n c", b"X-A:\r\n\tframehold-proof: planted", b" X-A: b", b"\tX-A: b", b"X-A : b", b": b", b"X-A",
     b"X A: b", b"X-A: b\nX-B: c", b"X-A: b\rX-B: c", b"X-A: b\r", b"X-A: b\n", b"X-A: \x00", b"X-\x00A: b",
-    b"X-A: \x01", b"X-A: \x7f", b"X-A: \x0b", b"X-\xe9: b", b"X-(A): b", b"framehold-secret : planted",
-    b"\x00framehold-secret: planted", b"framehold-secret\t: planted", b"X-A: a\r\n\r", b"X-A: \x85", b"\x0bHost: b",
-    b"X-A: b\nframehold-secret: planted", b"X-A: b\rframehold-secret: planted\r", b"Content-Length\x00: 3",
+    b"X-A: \x01", b"X-A: \x7f", b"X-A: \x0b", b"X-\xe9: b", b"X-(A): b", b"framehold-proof : planted",
+    b"\x00framehold-proof: planted", b"framehold-proof\t: planted", b"X-A: a\r\n\r", b"X-A: \x85", b"\x0bHost: b",
+    b"X-A: b\nframehold-proof: planted", b"X-A: b\rframehold-proof: planted\r", b"Content-Length\x00: 3",
     b"X-A: " + b"a" * 33_000, b"X-A: " + b"a" * 3_000,
 )  # fmt: skip
 _LENGTHS = (
@@ -79,7 +79,7 @@ _SIZES = (b"%x",) * 16 + (
     b"%x;" + b"a" * 2_000, b"%x,", b"%x #",
 )  # fmt: skip
 _TRAILERS = (b"",) * 12 + (
-    b"X-Trail: y\r\n", b"framehold-secret: planted\r\n", b"Content-Length: 3\r\n", b"Transfer-Encoding: chunked\r\n",
+    b"X-Trail: y\r\n", b"framehold-proof: planted\r\n", b"Content-Length: 3\r\n", b"Transfer-Encoding: chunked\r\n",
     b"X\r\n", b"Host: b\r\n", b" X: y\r\n", b"X : y\r\n", b"X: y\n", b"X: \x00\r\n",
 )  # fmt: skip
 _ENDS = (b"\r\n",) * 40 + (b"\n", b"\r", b"\r\r\n", b"\n\r", b"\r\n\r\n", b"", b"\x0b\n")
@@ -87,7 +87,7 @@ _BETWEEN = (b"",) * 24 + (b"\r\n", b"\r\n\r\n", b"\n", b"\r", b" ", b"\x00", b"x
 _BYTES = (
     b"\r\n", b"\n", b"\r", b"\r\n\r\n", b"\x00", b" ", b"\t", b":", b",", b";", b"\xff", b"\x0b", b"0", b"5\r\n",
     b"0\r\n\r\n", b"HTTP/1.1", b"chunked", b"Content-Length: 0\r\n", b"Transfer-Encoding: chunked\r\n",
-    b"framehold-secret: planted\r\n", INSIDE,
+    b"framehold-proof: planted\r\n", INSIDE,
 )  # fmt: skip
 _BODIES = (
     b"",

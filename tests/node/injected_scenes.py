@@ -197,6 +197,7 @@ async def asked_about(pair: Pair) -> None:
     state = f'F[1,"{slot.call.id}",1,1,1,"","a","x","{slot.head.seal}","hold"]'
     await pair.tried(lambda: b.kept_code(state))
     await pair.tried(lambda: b.peers.names(a.heartbeat.address))
+    await pair.tried(lambda: b.peers.receiver("http://127.0.0.1:9"))
     await pair.tried(lambda: b.peers.address(a.peers.node, b.heartbeat.lease.boot))
     a.draining.unanswered += 1
     await pair.tried(lambda: a.draining.wait_for_responses(0.02))

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
-import httpx2
 from mcp.server.mcpserver import Context
 
 import framehold
@@ -16,19 +15,16 @@ from framehold.engine.runtime import Runtime
 from framehold.engine.slot import Slot
 from framehold_core.ids import prefix
 from framehold_router.fleet.event_writer import EventWriter
-from framehold_router.fleet.trust import Trust
 from framehold_router.models.events import LogEntry
 from framehold_store.base import MAX_EVENTS
+from tests import proofs
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, server_of
-from tests.processes import DEADLINE
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
 TOKEN = "an-admin-token-of-tests"
 SHOWN = {"authorization": f"Bearer {TOKEN}"}
-PROOF = {name.decode(): value.decode() for name, value in [Trust([KEY.encode()]).header]}
-"""What a part of the fleet brings along."""
 
 
 class Answer(NamedTuple):
@@ -49,7 +45,7 @@ class Operator:
 
     def __init__(self, url: str) -> None:
         self.root = url.removesuffix("/mcp")
-        self._http = httpx2.AsyncClient(timeout=DEADLINE)
+        self._http = proofs.client()
 
     async def __aenter__(self) -> Operator:
         return self

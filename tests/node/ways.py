@@ -217,7 +217,7 @@ async def routed(make: Make) -> AsyncIterator[Way]:
         url = await stack.enter_async_context(served(app))
         address = address_of(url.removesuffix("/mcp"))
         assert address is not None
-        front = await stack.enter_async_context(router(address, max_body=MAX_BODY))
+        front = await stack.enter_async_context(router(address, max_body=MAX_BODY, boots=()))
 
         async def at(request: Wire) -> Said:
             return await send(f"http://127.0.0.1:{front.port}/mcp", replace(request, chunked=bool(request.body)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,14 +25,16 @@ from framehold_router.collect.tool_survey import ToolSurvey
 from framehold_router.fleet.address import address_of
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.plane import PROOF
+from framehold_router.fleet.statements import HELLO, Role
 from framehold_router.fleet.store_health import StoreHealth
 from framehold_router.fleet.trust import Trust
 from framehold_router.guard.guesses import Guesses
 from framehold_router.pages import Guard, pages
 from framehold_store.memory import MemoryStore
+from tests.proofs import BOOT
 
 TRUST = Trust([b"k" * 32])
-SECRET = tuple(part.decode() for part in TRUST.header)
 STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5, clock_offset=-1.5)
 SOON = 10.0
 NOW = 1_700_000_000.0
@@ -40,6 +43,26 @@ RECORDED = Path(__file__).resolve().parents[1] / "loadtest" / "recorded" / "trad
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Client = TestClient[web.Request, web.Application]
+
+
+@web.middleware
+async def _introducing(request: web.Request, handler: Answer) -> web.StreamResponse:
+    """Prove to who asks who listens that this is a node of the fleet."""
+    hello = request.headers.get(HELLO.decode())
+    if hello is None or request.transport is None:
+        return await handler(request)
+    host, port = request.transport.get_extra_info("peername")[:2]
+    boots = (hello.partition(".")[2] or BOOT,)
+    proof = TRUST.statements.answer(hello.encode(), boots, f"{host}:{port}") or b""
+    return web.Response(status=204, headers={PROOF.decode(): proof.decode()})
+
+
+def is_inside(request: web.Request) -> bool:
+    """Whether a node would take a request for one of a part of the fleet."""
+    assert request.transport is not None
+    host, port = request.transport.get_extra_info("peername")[:2]
+    shown = request.headers[PROOF.decode()].encode()
+    return TRUST.statements.role(shown, ("b-lease",), f"{host}:{port}", time.time()) is Role.ADMIN
 
 
 def member(name: str, url: str, state: str = "live", stats: Stats = STATS, boot: str = "b-lease") -> Member:
@@ -110,7 +133,7 @@ class Cast:
 
             return note
 
-        app = web.Application()
+        app = web.Application(middlewares=[_introducing])
         for place, handler in {"GET /admin/node": answer, **(more or {})}.items():
             method, path = place.split(" ")
             app.router.add_route(method, path, noted(handler))

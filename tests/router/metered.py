@@ -90,6 +90,7 @@ class Stand:
 
         actor = Actor(name, tools, answer or fine)
         actor.wire = await self._stack.enter_async_context(node(actor))
+        actor.wire.boot = actor.boot
         await self.store.register(actor.lease(self.now), TTL)
         return actor
 

@@ -13,7 +13,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit
 from framehold_router.collect import node_client
-from tests.router.cast import SECRET, Answer, Cast, Client, cast_of, get, member, said, saying
+from tests.router.cast import Answer, Cast, Client, cast_of, get, is_inside, member, said, saying
 from tests.store.calls import E0, HEAD, batch, fence
 
 pytestmark = pytest.mark.anyio
@@ -55,18 +55,18 @@ async def cut(request: web.Request) -> web.StreamResponse:
 
 
 async def test_the_owner_is_asked_and_nobody_else(cast: Cast) -> None:
-    """With the fleet's secret and the call's id; what it says is passed on."""
+    """In the router's own name, with the call's id; what it says is passed on."""
     result: list[Any] = []
 
     async def done(request: web.Request) -> web.StreamResponse:
-        result.append((await request.json(), request.headers[SECRET[0]], request.headers.get("Authorization")))
+        result.append((await request.json(), is_inside(request), request.headers.get("Authorization")))
         return await saying({"done": "it is cancelled"})(request)
 
     await node(cast, "a", NOT_HERE)
     await node(cast, "b", done)
     await recorded(cast, "b")
     assert await post(await cast.client(), CANCEL) == (200, {"done": "it is cancelled"})
-    assert result == [({"call_id": CALL}, SECRET[1], None)]
+    assert result == [({"call_id": CALL}, True, None)]
     assert len(cast.asked) == 1
 
 
@@ -150,10 +150,10 @@ async def test_what_never_left_was_not_done(cast: Cast) -> None:
 
 async def test_a_refusal_of_the_node_is_told(cast: Cast) -> None:
     """Its keys are others, say: it did nothing."""
-    await node(cast, "a", saying({"error": "the fleet's secret is missing"}, 403))
+    await node(cast, "a", saying({"error": "the statement is missing"}, 403))
     await recorded(cast, "a")
     status, body = await post(await cast.client(), CANCEL)
-    assert (status, "a refused (403)" in body["error"], "the fleet's secret is missing" in body["error"]) == (
+    assert (status, "a refused (403)" in body["error"], "the statement is missing" in body["error"]) == (
         502, True, True
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ import pytest
 
 from framehold_core.ids import CallId, NodeId
 from framehold_router.fleet.trust import Trust
+from tests.proofs import BOOT
 from tests.router.test_placement import START, Stage, fleet, member
 from tests.router.wires import CALL, TRUST, Answer, Node, Reply, both_loops, node, nowhere, ok, post, router
 
@@ -19,13 +20,20 @@ OTHERS = Trust([b"o" * 32])
 BODY = b'{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"full"}}'
 
 
-def declining(wait: int = 5, trust: Trust = TRUST, call: str = "", status: str = "503 No", tail: bytes = b"") -> Answer:
-    """A node that takes no new call. `call` is the id that it proves it for, if it is another one than it got; `tail`
-    is what it sends of the body at last, if it breaks off before."""
+def declining(
+    wait: int = 5,
+    trust: Trust = TRUST,
+    call: str = "",
+    status: str = "503 No",
+    tail: bytes = b"",
+    boot: str = BOOT,
+) -> Answer:
+    """A node that takes no new call. `call` is the id that it proves it for, if it is another one than it got, and
+    `boot` the process; `tail` is what it sends of the body at last, if it breaks off before."""
 
     async def answer(asked: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         got = asked.one(b"framehold-call-id") or b""
-        proof = trust.not_taken(call or got.decode()).decode()
+        proof = trust.statements.not_taken(boot, call or got.decode()).decode()
         data = ok(BODY, f"framehold-not-taken: {proof}", f"Retry-After: {wait}", "framehold-node: n", status=status)
         writer.write(data[: len(data) - len(tail)])
         if tail:
@@ -89,6 +97,7 @@ async def test_a_refusal_that_breaks_off_is_a_refusal() -> None:
     [
         pytest.param(True, {"trust": OTHERS}, id="not one of the fleet"),
         pytest.param(True, {"call": CALL[:-1] + "7"}, id="of another call"),
+        pytest.param(True, {"boot": "another"}, id="of another process"),
         pytest.param(True, {"status": "200 OK"}, id="no refusal"),
         pytest.param(False, {"call": CALL}, id="no new call"),
     ],
@@ -115,7 +124,7 @@ async def test_a_client_that_leaves_meanwhile_leaves_nothing_behind() -> None:
     heard = asyncio.Event()
 
     async def slow(asked: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        proof = TRUST.not_taken((asked.one(b"framehold-call-id") or b"").decode()).decode()
+        proof = TRUST.statements.not_taken(BOOT, (asked.one(b"framehold-call-id") or b"").decode()).decode()
         writer.write(ok(BODY, f"framehold-not-taken: {proof}", status="503 No")[:-1])
         heard.set()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from framehold_router.http import client_connection
+from framehold_router.http.node_connection import Connection
 from tests.router.wires import DEADLINE, Reply, Router, both_loops, head, node, ok, post, router, silent
 
 anyio_backend = both_loops
@@ -257,20 +258,37 @@ async def test_a_refused_request_holds_nothing_while_its_client_still_sends() ->
 
 async def test_a_large_body_is_held_once_while_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes to the node as it was read: a copy with the head in front would count for nothing and take as much."""
+    pieces: list[bytes] = []
+    bodies: list[bytes] = []
+    take = Connection.take
+
+    class Noting:
+        """The transport of a connection, which keeps what is written."""
+
+        def __init__(self, transport: Any) -> None:
+            self._noted = transport
+
+        def write(self, piece: bytes) -> None:
+            pieces.append(piece)
+            self._noted.write(piece)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._noted, name)
+
+    def taken(link: Any, head: bytes, body: bytes, *rest: Any) -> bool:
+        if not isinstance(link._transport, Noting):
+            link._transport = Noting(link._transport)
+        bodies.append(body)
+        return take(link, head, body, *rest)
+
+    monkeypatch.setattr(Connection, "take", taken)
     async with node(echo) as upstream, router(upstream.address) as it:
-        pieces: list[bytes] = []
-        send = it.upstream.send
-
-        def sent(address: Any, data: Any, conversation: Any, **options: Any) -> Any:
-            pieces.extend(data)
-            assert data[-1] is conversation.request.body or len(data) == 1
-            return send(address, data, conversation, **options)
-
-        monkeypatch.setattr(it.upstream, "send", sent)
         client = await it.client()
         for size in (5000, 100_000, 100):
             assert (await client.ask(post(b"x" * size))).body == b"x" * size
-        assert [len(piece) >= 5000 for piece in pieces] == [False, True, False, True, False]
+    # The first piece asks who listens.
+    assert [len(piece) >= 5000 for piece in pieces] == [False, False, True, False, True, False]
+    assert [any(piece is body for piece in pieces) for body in bodies] == [False, True, True, False]
 
 
 async def test_small_requests_pass_though_all_is_held() -> None:

@@ -585,7 +585,9 @@ short = st.text(max_size=64)
 """What is longer is cut where it is read."""
 texts = st.none() | short
 all_stats = st.builds(
-    Stats, counts, counts, counts, texts, st.none() | st.floats(0, 2**53), st.none() | st.floats(-(2**53), 2**53)
+    Stats,
+    *(counts, counts, counts, texts, st.none() | st.floats(0, 2**53)),
+    *(st.none() | st.floats(-(2**53), 2**53), st.none() | st.integers(1, 65535)),
 )
 
 

@@ -298,7 +298,7 @@ def test_a_call_that_lives_elsewhere_is_learned() -> None:
     call = call_of(stage, A)
     facts = Facts(Kind.RETRY, call=call)
     stage.serve(facts, by=C)
-    assert stage.place(facts)[:1] + stage.place(facts)[4:] == (C, Reason.LEASE)
+    assert (stage.place(facts).node, stage.place(facts).reason) == (C, Reason.LEASE)
     assert stage.retry(call, C) == A
     stage.serve(facts, by=A)
     assert stage.place(facts).reason is Reason.RING
@@ -361,7 +361,7 @@ def test_a_session_goes_to_its_node_in_any_state() -> None:
     stage = Stage(A, B, member(C, state="draining"))
     for node in (A, B, C):
         placed = stage.place(Facts(Kind.SESSION, node=node))
-        assert placed == Placement(node, (node, 80), None, None, Reason.SESSION)
+        assert placed == Placement(node, (node, 80), None, None, Reason.SESSION, (Boot("b"),))
 
 
 def test_a_session_of_a_node_that_is_gone_goes_anywhere() -> None:
@@ -387,7 +387,7 @@ def test_other_requests_go_to_the_less_busy_of_two() -> None:
         stage.placer.began(a_round(A))
     found = Counter(stage.place(ANY).node for _ in range(300))
     assert set(found) == {B, C}
-    assert stage.place(ANY, B, A) == Placement(C, (C, 80), None, None, Reason.ANY)
+    assert stage.place(ANY, B, A) == Placement(C, (C, 80), None, None, Reason.ANY, (Boot("b"),))
 
 
 def test_two_different_nodes_are_compared() -> None:

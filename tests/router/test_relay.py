@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from framehold_core.ids import NodeId
+from framehold_router.fleet.plane import PROOF
 from framehold_router.http.headers import first_segment
 from tests.router.wires import (
     CALL,
-    TRUST,
     Reply,
     Router,
+    at,
     both_loops,
     chunk,
     closing,
@@ -29,8 +30,6 @@ from tests.router.wires import (
 )
 
 anyio_backend = both_loops
-
-SECRET = TRUST.header[1].decode()
 
 
 async def test_a_request_reaches_the_node_as_it_was_sent() -> None:
@@ -49,9 +48,8 @@ async def test_a_request_reaches_the_node_as_it_was_sent() -> None:
             (b"host", b"Router.Test:80"),
             *((name.lower().encode(), value.encode("latin-1")) for name, value in sent),
             (b"x-forwarded-for", b"127.0.0.1"),
-            (b"framehold-secret", SECRET.encode()),
-            (b"framehold-via", b"router"),
             (b"framehold-call-id", CALL[:-1].encode() + b"0"),
+            (PROOF, reply.one(PROOF)),
         ]
 
 
@@ -73,7 +71,7 @@ async def test_what_belongs_to_the_connection_stays_behind() -> None:
     ]
     async with node(ok()) as upstream, router(upstream.address) as it:
         await it.ask(post(b"x", *named, *own, "Accept: a"))
-        names = {name for name, _ in upstream.requests[0].headers} - {b"framehold-secret", b"framehold-via"}
+        names = {name for name, _ in upstream.requests[0].headers} - {PROOF}
         assert names == {b"host", b"accept", b"x-forwarded-for", b"content-length"}
 
 
@@ -113,26 +111,26 @@ async def test_the_client_is_added_to_those_it_was_forwarded_for() -> None:
 
 
 async def test_internal_headers_of_a_client_never_get_past() -> None:
-    forged = ["framehold-via: node", "Framehold-Call-Id: forged", "FRAMEHOLD-SECRET: wrong", "framehold-x: y"]
+    forged = ["framehold-role: admin", "Framehold-Call-Id: forged", "FRAMEHOLD-PROOF: wrong", "framehold-x: y"]
     async with node(ok()) as upstream, router(upstream.address) as it:
         assert (await it.ask(post(b"x", *forged))).status == 200
         reply = upstream.requests[0]
         text = {name: value for name, value in reply.headers if name.startswith(b"framehold-")}
-        assert text == {b"framehold-secret": SECRET.encode(), b"framehold-via": b"router"}
+        assert list(text) == [PROOF] and text[PROOF].startswith(b"v1.router.")
 
 
-@pytest.mark.parametrize("more", [[], ["framehold-via: node"], ["framehold-call-id: a"]])
-async def test_what_comes_from_within_the_fleet_is_not_relayed_again(more: list[str]) -> None:
-    async with node(ok()) as upstream, router(upstream.address) as it:
-        reply = await it.ask(post(b'{"id": 3}', f"framehold-secret: {SECRET}", *more))
-        assert (reply.status, reply.error["id"]) == (508, 3)
-        assert "FRAMEHOLD_ADVERTISE_URL" in reply.error["message"]
-        assert upstream.bytes == b""
-        assert it.placer.begun == 0
+async def test_a_router_is_no_node(caplog: pytest.LogCaptureFixture) -> None:
+    """A lease that names a router, or a load balancer before it, would send requests in a circle."""
+    async with node(ok()) as upstream, router(upstream.address) as inner, router(("127.0.0.1", inner.port)) as it:
+        reply = await it.ask(post(b'{"id": 3}'))
+        assert (reply.status, reply.error["id"]) == (503, 3)
+        assert "nothing was started" in reply.error["message"]
+        assert upstream.requests == []
+        assert "Does a FRAMEHOLD_ADVERTISE_URL name a router" in caplog.text
 
 
 ANSWER = ok(
-    b"fine", "Framehold-Node: n7", "framehold-route: lease", "framehold-not-held: 1", "framehold-secret: s",
+    b"fine", "Framehold-Node: n7", "framehold-route: lease", "framehold-not-held: 1", "framehold-proof: s",
     "Set-Cookie: a", "Set-Cookie: b", "Connection: keep-alive, X-Mine", "X-Mine: c", "Keep-Alive: 5",
 )  # fmt: skip
 
@@ -379,7 +377,7 @@ async def test_a_client_that_leaves_before_there_is_a_connection_is_not_relayed(
     async with node(ok()) as upstream, router(upstream.address) as it:
         client = await it.client()
         await client.ask(post())
-        pool = it.upstream._idle[upstream.address]
+        pool = it.upstream._idle[at(upstream.address)]
         pool.clear()
         it.placer.addresses.append(upstream.address)
 

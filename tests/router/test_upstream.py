@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,14 +12,32 @@ from typing import Any
 
 import pytest
 
-from framehold_router.config import RouterSettings
+from framehold_core.clock import Clock
 from framehold_router.fleet.address import Address
+from framehold_router.fleet.plane import PROOF
+from framehold_router.fleet.statements import HELLO, Role
 from framehold_router.fleet.trust import Header
 from framehold_router.http import node_connection
 from framehold_router.http.headers import ResponseHead
 from framehold_router.http.node_connection import Failure
 from framehold_router.http.upstream import Upstream
-from tests.router.wires import DEADLINE, Reply, both_loops, closing, node, nowhere, ok, post, silent
+from framehold_store.system_clock import system_clock
+from tests.proofs import answered
+from tests.router.wires import (
+    DEADLINE,
+    KEY,
+    TRUST,
+    Reply,
+    at,
+    both_loops,
+    closing,
+    node,
+    nowhere,
+    ok,
+    parts,
+    post,
+    silent,
+)
 
 anyio_backend = both_loops
 
@@ -64,9 +83,15 @@ class Talk:
         return b"".join(self.pieces)
 
 
+def joined(connect_timeout: float = 1.0, upstream_timeout: float = 30.0) -> Upstream:
+    """The side of a router of the tests' fleet."""
+    limits = {"connect_timeout": connect_timeout, "timeout": upstream_timeout}
+    return Upstream(TRUST.statements, Role.ROUTER, system_clock(), **limits)
+
+
 @asynccontextmanager
 async def upstream(**settings: Any) -> AsyncIterator[Upstream]:
-    made = Upstream(RouterSettings(**settings))
+    made = joined(**settings)
     try:
         async with asyncio.timeout(DEADLINE):
             yield made
@@ -78,7 +103,7 @@ async def upstream(**settings: Any) -> AsyncIterator[Upstream]:
 async def ask(side: Upstream, address: Address, data: bytes | None = None, *, mute: bool = False) -> Talk:
     """One request and what comes of it."""
     talk = Talk()
-    side.send(address, (data or post(),), talk, mute=mute)
+    side.send(address if isinstance(address, str) else at(address), *parts(data or post()), talk, mute=mute)
     await talk.over.wait()
     return talk
 
@@ -102,7 +127,7 @@ async def test_the_connection_that_was_used_last_serves_first() -> None:
     async with node(ok()) as it, upstream() as side:
         await asyncio.gather(*[ask(side, it.address) for _ in range(3)])
         assert len(it.received) == 3
-        idle = side._idle[it.address]
+        idle = side._idle[at(it.address)]
         last = idle[-1]
         for _ in range(3):
             await ask(side, it.address)
@@ -119,7 +144,7 @@ async def test_an_idle_connection_that_the_node_closes_is_not_used() -> None:
     async with node(closing(ok())) as it, upstream() as side:
         assert (await ask(side, it.address)).body == b"fine"
         await gone(side)
-        assert side._idle[it.address] == []
+        assert side._idle[at(it.address)] == []
         assert (await ask(side, it.address)).body == b"fine"
 
 
@@ -180,6 +205,145 @@ async def test_a_response_to_head_is_read_after_a_head_like_it() -> None:
         assert await it.closed.get() == 0
 
 
+def proof(request: Reply) -> bytes:
+    """The statement of a request, which each has."""
+    found = request.one(PROOF)
+    assert found is not None
+    return found
+
+
+async def test_a_statement_is_made_once_for_each_connection_and_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bytes repeat, as the rest of a head does. Two connections have two."""
+    now = 1_700_000_000.0
+    async with node(ok()) as it, upstream() as side:
+        side._clock = Clock(lambda: now, lambda: now, os.urandom)
+        for _ in range(3):
+            await ask(side, it.address)
+        await asyncio.gather(*[ask(side, it.address) for _ in range(2)])
+        first, other = (found for found in dict.fromkeys(map(proof, it.requests)))
+        assert first.split(b".")[:3] == other.split(b".")[:3] == [b"v1", b"router", b"1700000000"]
+        now += 31
+        for link in side.connections:
+            link._renewed -= 31
+        await asyncio.gather(*[ask(side, it.address) for _ in range(2)])
+        assert {proof(request).split(b".")[2] for request in it.requests[-2:]} == {b"1700000031"}
+
+
+class Stranger:
+    """Listens at an address that a lease names, without a key. `answers`: what it says to each request, the last one
+    again and again."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = answers
+
+    async def __call__(self, reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(self._answers[0])
+        self._answers = self._answers[1:] or self._answers
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ok(),
+        ok(status="404 Not Found"),
+        ok(b"", "framehold-proof: v1.00.boot-of-tests.127.0.0.1:1", status="204 No Content"),
+        answered(b"nonce.boot-of-tests", ("127.0.0.1", 1), KEY),
+        HEAD + b"content-length: 100000\r\n\r\n",
+        b"220 smtp.example ready\r\n",
+    ],
+    ids=["fine", "404", "a proof that is none", "an old proof", "a body without end", "no HTTP"],
+)
+async def test_a_stranger_gets_nothing(answer: bytes) -> None:
+    """At the address of a process that has gone: neither the token nor the body, and no statement that it could show
+    elsewhere. The request may go to another node."""
+    secret = post(b'{"secret": 1}', "Authorization: Bearer secret", target="/secret/mcp?secret=1")
+    async with node(Stranger(answer)) as it, upstream() as side:
+        it.boot = None
+        talk = await ask(side, it.address, secret)
+        assert talk.failure is Failure.NOT_SENT
+        await gone(side)
+    assert b'"secret"' not in it.bytes and b"Bearer" not in it.bytes and b"=1" not in it.bytes
+    assert b"framehold-proof" not in it.bytes
+    assert {request.first.split()[1] for request in it.requests} <= {b"/mcp", b"/secret/mcp"}
+
+
+async def test_the_process_is_the_one_that_the_lease_names(caplog: pytest.LogCaptureFixture) -> None:
+    """Another process of the fleet at its address gets nothing either; the log says what may be wrong."""
+    async with node(ok()) as it, upstream() as side:
+        it.boot = "another"
+        assert (await ask(side, it.address)).failure is Failure.NOT_SENT
+        assert it.requests == []
+    assert "did not prove that it is the process that the lease names: nothing was sent" in caplog.text
+
+
+async def test_a_process_that_is_busy_is_waited_for() -> None:
+    """Its connection is accepted before it can say who it is: that is no node out of reach. A sender who would rather
+    ask elsewhere has sent nothing."""
+    begins = asyncio.Event()
+
+    async def slow(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await begins.wait()
+        hello = reply.one(HELLO)
+        writer.write(ok() if hello is None else answered(hello, writer.get_extra_info("peername"), KEY))
+
+    class Impatient(Talk):
+        def abandons(self) -> bool:
+            return True
+
+    async with node(slow) as it, upstream(connect_timeout=0.05, upstream_timeout=0.4) as side:
+        it.boot = None
+        patient, impatient = Talk(), Impatient()
+        for talk in (patient, impatient):
+            side.send(at(it.address), *parts(post()), talk)
+        await impatient.over.wait()
+        assert impatient.failure is Failure.NOT_SENT and not patient.over.is_set()
+        begins.set()
+        await patient.over.wait()
+        assert patient.body == b"fine"
+
+
+async def test_a_node_is_asked_under_the_path_by_which_it_is_reached() -> None:
+    """An author's app may have mounted Framehold's anywhere. The path that was answered is remembered."""
+
+    async def mounted(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hello = reply.one(HELLO)
+        if hello is not None and reply.first.startswith(b"GET /sub/mcp "):
+            writer.write(answered(hello, writer.get_extra_info("peername"), KEY))
+        else:
+            writer.write(ok() if hello is None else ok(status="404 Not Found"))
+
+    async with node(mounted) as it, upstream() as side:
+        it.boot = None
+        assert (await ask(side, it.address, post(target="/other"))).failure is Failure.NOT_SENT
+        assert (await ask(side, it.address, post(target="/sub/mcp?a=b"))).body == b"fine"
+        for link in tuple(side.connections):
+            link.close()
+        await gone(side)
+        assert (await ask(side, it.address, post(target="/other"))).body == b"fine"
+        assert [request.first.split()[1] for request in it.requests if request.one(HELLO)] == [
+            *(b"/mcp", b"/other", b"/mcp", b"/sub/mcp", b"/sub/mcp")
+        ]
+
+
+async def test_whether_a_node_is_back_is_asked_in_the_same_way() -> None:
+    """A connection that is accepted by a stranger is no node; what was opened is kept."""
+    async with node(ok()) as it, upstream() as side:
+        assert not await side.reaches(at(nowhere()))
+        assert await side.reaches(at(it.address))
+        assert (await ask(side, it.address)).body == b"fine" and len(it.received) == 1
+        it.boot = None
+        assert not await side.reaches(at(it.address)._replace(boots=()))
+
+
+async def test_processes_that_have_gone_are_forgotten() -> None:
+    async with upstream(upstream_timeout=0.05) as side:
+        async with node(ok()) as it:
+            await ask(side, it.address)
+            assert len(side._idle) == 1
+        while side._idle:
+            await asyncio.sleep(0.01)
+
+
 def given(talk: Talk) -> tuple[object, ...]:
     """What a conversation was given."""
     return talk.status, talk.headers, talk.length, talk.body, talk.failure
@@ -210,7 +374,7 @@ async def test_an_idle_connection_grows_old(monkeypatch: pytest.MonkeyPatch) -> 
         await ask(side, it.address)
         assert await it.closed.get() == 0
         await gone(side)
-        assert side._idle[it.address] == []
+        assert side._idle[at(it.address)] == []
 
 
 BODIES = {
@@ -229,8 +393,8 @@ async def test_a_response_is_whole_where_its_framing_says_so(data: bytes, body: 
     """Headers of an interim response and of a trailer are not its headers."""
 
     async def answer(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for at in range(0, len(data), 7 if split else len(data)):
-            writer.write(data[at : at + (7 if split else len(data))])
+        for begin in range(0, len(data), 7 if split else len(data)):
+            writer.write(data[begin : begin + (7 if split else len(data))])
             await asyncio.sleep(0.001 if split else 0)
 
     async with node(answer) as it, upstream() as side:
@@ -266,7 +430,7 @@ async def test_pieces_are_told_as_they_come() -> None:
 
     async with node(answer) as it, upstream() as side:
         talk = Talk()
-        side.send(it.address, (post(),), talk)
+        side.send(at(it.address), *parts(post()), talk)
         for piece, body in (
             (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b""),
             (b"1\r\na\r\n", b"a"),
@@ -368,7 +532,7 @@ async def test_a_paused_connection_is_neither_read_nor_silent() -> None:
     async with node(ok(bytes(4 << 20))) as it, upstream(upstream_timeout=0.1) as side:
         await ask(side, it.address)  # the next one has its connection at once
         talk = Talk()
-        hold = side.send(it.address, (post(),), talk)
+        hold = side.send(at(it.address), *parts(post()), talk)
         hold.pause()
         await asyncio.sleep(0.4)  # the silence that is looked for has no event
         assert (talk.status, talk.failure) == (0, None)
@@ -380,7 +544,7 @@ async def test_a_paused_connection_is_neither_read_nor_silent() -> None:
 async def test_a_pause_before_there_is_a_connection_counts() -> None:
     async with node(ok()) as it, upstream(upstream_timeout=0.1) as side:
         talk = Talk()
-        hold = side.send(it.address, (post(),), talk)
+        hold = side.send(at(it.address), *parts(post()), talk)
         hold.pause()
         await it.arrived.wait()
         await asyncio.sleep(0.3)
@@ -393,7 +557,7 @@ async def test_a_pause_before_there_is_a_connection_counts() -> None:
 async def test_an_aborted_request_ends_its_connection_and_hears_no_more() -> None:
     async with node(silent) as it, upstream() as side:
         talk = Talk()
-        hold = side.send(it.address, (post(),), talk)
+        hold = side.send(at(it.address), *parts(post()), talk)
         await it.arrived.wait()
         hold.abort()
         assert await it.closed.get() == 0
@@ -404,8 +568,8 @@ async def test_an_aborted_request_ends_its_connection_and_hears_no_more() -> Non
 async def test_a_connection_that_nobody_waits_for_any_more_serves_the_next_request() -> None:
     async with node(ok()) as it, upstream() as side:
         talk = Talk()
-        side.send(it.address, (post(b"never"),), talk).abort()
-        while not side._idle[it.address]:
+        side.send(at(it.address), *parts(post(b"never")), talk).abort()
+        while not side._idle[at(it.address)]:
             await asyncio.sleep(0)
         assert (await ask(side, it.address)).body == b"fine"
         assert len(it.received) == 1
@@ -418,7 +582,7 @@ async def test_a_hold_that_is_over_touches_no_later_request() -> None:
     async with node(ok()) as it, upstream() as side:
         await ask(side, it.address)
         talk = Talk()
-        hold = side.send(it.address, (post(),), talk)
+        hold = side.send(at(it.address), *parts(post()), talk)
         await talk.over.wait()
         hold.pause()
         hold.abort()
@@ -429,11 +593,11 @@ async def test_a_hold_that_is_over_touches_no_later_request() -> None:
 async def test_the_end_breaks_off_what_is_under_way() -> None:
     """Each conversation fails, also one that still waits for its connection."""
     async with node(silent) as it:
-        side = Upstream(RouterSettings())
+        side = joined()
         sent, waiting = Talk(), Talk()
-        side.send(it.address, (post(),), sent)
+        side.send(at(it.address), *parts(post()), sent)
         await it.arrived.wait()
-        side.send(it.address, (post(),), waiting)
+        side.send(at(it.address), *parts(post()), waiting)
         await side.close()
         await asyncio.wait_for(sent.over.wait(), DEADLINE)
         await asyncio.wait_for(waiting.over.wait(), DEADLINE)

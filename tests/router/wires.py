@@ -13,15 +13,18 @@ from typing import Any
 
 import pytest
 
-from framehold_core.ids import CallId, NodeId
+from framehold_core.ids import Boot, CallId, NodeId
 from framehold_router.config import RouterSettings
-from framehold_router.fleet.address import Address
+from framehold_router.fleet.address import Address, Receiver
+from framehold_router.fleet.statements import HELLO, Role
 from framehold_router.fleet.trust import Trust
 from framehold_router.http.server import Front, serve
 from framehold_router.http.upstream import Upstream
 from framehold_router.routing.placement import Placement
 from framehold_router.routing.relay import Relay
 from framehold_router.routing.request_facts import Facts, read
+from framehold_store.system_clock import system_clock
+from tests.proofs import BOOT, answered
 
 KEY = "k" * 32
 TRUST = Trust([KEY.encode()])
@@ -145,7 +148,8 @@ async def silent(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.Str
 
 
 class Node:
-    """A raw upstream. `received` is everything that came, by connection; `requests` what it was parsed to."""
+    """A raw upstream. `received` is everything that came, by connection, but the question who listens, which it
+    answers; `requests` what it was parsed to. Without a `boot` it has no key, and that question is a request too."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -155,6 +159,8 @@ class Node:
         self.closed: asyncio.Queue[int] = asyncio.Queue()
         self.writers: list[asyncio.StreamWriter] = []
         self.address: Address = ("", 0)
+        self.boot: str | None = BOOT
+        self.key = KEY
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, request after request."""
@@ -164,6 +170,9 @@ class Node:
         try:
             while True:
                 reply = await message(reader)
+                if (hello := reply.one(HELLO)) is not None and self.boot is not None:
+                    writer.write(answered(hello, writer.get_extra_info("peername"), self.key, self.boot))
+                    continue
                 self.received[mine] += reply.raw
                 self.requests.append(reply)
                 self.arrived.set()
@@ -196,6 +205,17 @@ async def node(answer: Answer | bytes) -> AsyncIterator[Node]:
             writer.close()
 
 
+def at(address: Address) -> Receiver:
+    """The process of tests, at this address."""
+    return Receiver(address, (BOOT,))
+
+
+def parts(data: bytes) -> tuple[bytes, bytes]:
+    """A request as `Upstream.send` takes it: its head without the empty line, and its body."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    return head + b"\r\n", body
+
+
 def nowhere() -> Address:
     """An address that refuses connections."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -213,6 +233,8 @@ class Nodes:
     begun: int = 0
     unreached: list[NodeId] = field(default_factory=list)
     refusing: list[NodeId] = field(default_factory=list)
+    boots: tuple[Boot, ...] = (BOOT,)
+    """What the process at each address has to prove."""
     told: list[tuple[Placement, str]] = field(default_factory=list)
     fallen: set[NodeId] = field(default_factory=set)
     """Nodes without a lease."""
@@ -222,7 +244,7 @@ class Nodes:
             name = NodeId(f"n{number}")
             if name not in tried:
                 call = CallId(f"{CALL[:-1]}{number}") if self.mint else None
-                return Placement(name, address, call, call)
+                return Placement(name, address, call, call, boots=self.boots)
         return None
 
     def began(self, placement: Placement) -> None:
@@ -313,12 +335,15 @@ async def router(
     mint: bool = False,
     relay: Callable[..., Relay] = Relay,
     deadline: float | None = DEADLINE,
+    boots: tuple[Boot, ...] = (BOOT,),
     **settings: Any,
 ) -> AsyncIterator[Router]:
-    """A router before `addresses`; at its end, what the placer was told has to add up, and nothing may be left open."""
+    """A router before `addresses`, where processes of these `boots` listen. At its end, what the placer was told has to
+    add up, and nothing may be left open."""
     chosen = RouterSettings(keys=(KEY,), **settings)
-    upstream = Upstream(chosen)
-    placer = Nodes(list(addresses), mint)
+    limits = {"connect_timeout": chosen.connect_timeout, "timeout": chosen.upstream_timeout}
+    upstream = Upstream(TRUST.statements, Role.ROUTER, system_clock(), **limits)
+    placer = Nodes(list(addresses), mint, boots=boots)
     listening = socket.create_server(("127.0.0.1", 0))
     front = await serve(relay(placer, read, upstream, TRUST, chosen, pages), chosen, listening)
     try:

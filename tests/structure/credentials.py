@@ -23,7 +23,6 @@ NAMED = re.compile(_WORD, re.IGNORECASE)
 NO_CREDENTIAL = re.compile(r"progress_?token|www-authenticate|max_|_set$|_right$|_hint", re.IGNORECASE)
 SLOT = re.compile(r"header|cookie|query|params|auth(?:_|$)", re.IGNORECASE)
 """A name of what is sent along with a request."""
-_METHOD = re.compile(rf" def \w*(?:{SLOT.pattern})", re.IGNORECASE)
 _KEYWORDS = re.compile(r"(?:\w+_)?(?:headers|params|query|cookies|cookie)")
 _GIVEN = re.compile(
     r"(?:\w+_)?(?:auth|cookies|password|passwd|api_key|apikey|access_token|bearer_token)|sentinel_kwargs"
@@ -64,8 +63,6 @@ def _sends(file: File, place: Place) -> bool:
         return any(_slot(file, key, value) for key, value in zip(node.keys, node.values, strict=True))
     if isinstance(node, ast.JoinedStr | ast.BinOp):
         return _in_text(file, node)
-    if isinstance(node, ast.Attribute) and (_owner(node.value), node.attr) in carriers():
-        return True
     if isinstance(node, ast.Name | ast.Attribute):
         return not is_ours(file.name(node)) and _CLASSES.fullmatch(file.name(node)) is not None
     return False
@@ -180,11 +177,6 @@ def _slot(file: File, key: ast.expr | None, value: ast.expr) -> bool:
     return is_sent or any(_ENVIRONMENT.fullmatch(text) or _ALWAYS.fullmatch(text) for text in texts)
 
 
-def _owner(node: ast.expr) -> str:
-    """What an attribute belongs to, as a class may be named: `trust` for `self._trust` and for `Trust(keys)`."""
-    return _last(node.func if isinstance(node, ast.Call) else node).replace("_", "").lower()
-
-
 def _is_variable(file: File, key: ast.expr) -> bool:
     return any(_ENVIRONMENT.fullmatch(text) for text in _texts(file, key))
 
@@ -216,18 +208,6 @@ def _texts(file: File, node: ast.expr | None) -> Iterator[str]:
 
 def _last(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-@cache
-def carriers() -> frozenset[tuple[str, str]]:
-    """The methods and properties that ship and return what is sent with a credential: the class, and the name."""
-    found = set()
-    for file in shipped():
-        for place in file.places if _METHOD.search(file.text) else ():
-            *owner, name = place.around.split(".")
-            if isinstance(place.node, ast.Return) and owner and SLOT.search(name) and _holds(file, place.node.value):
-                found.add((owner[-1].lower(), name))
-    return frozenset(found)
 
 
 def _is_none(node: ast.expr) -> bool:

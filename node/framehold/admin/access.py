@@ -1,8 +1,8 @@
 """Which `Host` the pages of a node answer to, and who may use its admin API: the parts of its fleet, and anybody who
 sends the admin token.
 
-The law: a client can't use this API. A request that a router or a node forwards for a client has the fleet's secret
-too, but counts as the client's own (`hop.Hop.inside`).
+The law: a client can't use this API. A request that a router or a node forwards for a client counts as the client's
+own, whatever headers it has or lacks: its sender has stated for whom it asks (`hop.Hop.role`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..hosts.attached import Attached
-from ..sdk.hop import received
+from ..sdk.hop import introduce, received
 from . import access
 from .api import Admin
 from .probes import PROBES
@@ -28,11 +28,10 @@ class AdminPort:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         runtime = self._attached.runtime
-        hop = received(
-            scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers, runtime.clock.time()
-        )
-        path = str(scope["path"])
-        if not access.answers(hop, scope, runtime.settings):
+        hop, path = received(scope, receive, runtime), str(scope["path"])
+        if hop.introduction is not None:
+            await introduce(hop.introduction, send)
+        elif not access.answers(hop, scope, runtime.settings):
             await self._stranger(scope, receive, send)
         elif (probe := PROBES.get(path)) is not None:
             await probe(self._attached, Request(scope, receive))(scope, receive, send)

@@ -194,19 +194,9 @@ def keys_router() -> None:
 def keys_plane() -> None:
     """Print the key by which HAProxy proves its requests, for its FRAMEHOLD_SECRET: derived from the first of
     FRAMEHOLD_KEYS. It is never sent."""
-    from framehold_router.fleet import plane
-    from framehold_router.router_keys import RouterKey
-
-    print(plane.shown(plane.key_of(RouterKey.of(_all_keys("that of load balancers is derived from them")[0]).wire)))
-
-
-@keys.command("secret")
-def keys_secret() -> None:
-    """Print the fleet's secret, which a load balancer of your own needs to name calls: derived from the first of
-    FRAMEHOLD_KEYS."""
     from framehold_router.fleet.trust import Trust
 
-    print(Trust(_all_keys("the fleet's secret is derived from them")).header[1].decode())
+    print(Trust(_all_keys("that of load balancers is derived from them")).plane_key)
 
 
 def _all_keys(why: str) -> tuple[bytes, ...]:

@@ -9,11 +9,14 @@ from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_core.lease import NodeRecord
+from framehold_router.fleet.address import Receiver, address_of
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import STRANGE, Fleet, Member, Membership
 from framehold_router.fleet.trust import Trust
 from framehold_router.routing.placement import fresh_call
 from framehold_store.base import Store
+
+from .heartbeat import Alone, Heartbeat
 
 POLLS_PER_READ = 5
 """One poll in this many reads all leases; the others only count them. The load that nodes report with each heartbeat is
@@ -23,13 +26,37 @@ _MAX_DRAWS = 256
 relayed."""
 
 
+_here: list[Heartbeat | Alone] = []
+"""The heartbeats of all nodes that are open in this process."""
+
+
+def opened(heartbeat: Heartbeat | Alone) -> None:
+    """Count a node among those of this process."""
+    _here.append(heartbeat)
+
+
+def closed(heartbeat: Heartbeat | Alone) -> None:
+    """Count a node no longer."""
+    if heartbeat in _here:
+        _here.remove(heartbeat)
+
+
+def boots(own: Heartbeat | Alone) -> tuple[Boot, ...]:
+    """The boot of a node, then those of the other nodes that this process serves at its address."""
+    if len(_here) == 1 or not own.address:
+        return (own.lease.boot,)
+    return (own.lease.boot, *(one.lease.boot for one in _here if one is not own and one.address == own.address))
+
+
 class Peers:
     """The fleet as one node sees it. `membership` is None for a process that shares no store: it has no peers."""
 
     def __init__(self, node: str, trust: Trust, seals: LeaseSeal, store: Store | None, clock: Clock) -> None:
-        self.trust, self.seals, self._fresh = trust, seals, clock.fresh
+        self.trust, self.seals, self.clock = trust, seals, clock
         self.node = NodeId(node)
         """The id of this node."""
+        self.admin_port: int | None = None
+        """The port on which this node serves its admin API; None: where it serves clients."""
         self._membership = None if store is None else Membership(store, seals, POLLS_PER_READ, clock=clock)
         self._following: asyncio.Task[None] | None = None
 
@@ -58,7 +85,7 @@ class Peers:
         """A new call id, mapped to this node if this node is on the ring.
 
         The first call starts to follow the fleet: a node behind routers never makes an id and needs no membership."""
-        call = fresh_call(self._fresh)
+        call = fresh_call(self.clock.fresh)
         if self._membership is None:
             return call
         self._follow(self._membership)
@@ -69,7 +96,7 @@ class Peers:
         for _ in range(_MAX_DRAWS):
             if owner(call) == self.node:
                 break
-            call = fresh_call(self._fresh)
+            call = fresh_call(self.clock.fresh)
         return call
 
     def member(self, lease: NodeRecord) -> Member:
@@ -107,6 +134,16 @@ class Peers:
             raise StoreUnavailable("the node leases can't be read: whether that process lives is not known")
         return None
 
+    async def receiver(self, url: str) -> Receiver | None:
+        """The process that leases say is reached at `url`; None if there is none, or nothing may be sent there."""
+        if self._membership is None:
+            return None
+        found = _at(self._membership.fleet, url)
+        if not found:
+            found = _at(await self._membership.refresh(), url)
+        place = address_of(url)
+        return None if place is None or not found else Receiver(place, tuple(found))
+
     async def names(self, address: str) -> bool:
         """Whether another node's lease still names this address."""
         if self._membership is None:
@@ -127,6 +164,10 @@ class Peers:
             if membership.stale:
                 await membership.wait(lambda fleet: _names(fleet, address))
         await membership.wait(lambda fleet: not _names(fleet, address))
+
+
+def _at(fleet: Fleet, url: str) -> list[Boot]:
+    return [member.boot for member in fleet.members.values() if member.url == url and member.address is not None]
 
 
 def _names(fleet: Fleet, address: str) -> bool:

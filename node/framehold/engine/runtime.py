@@ -39,7 +39,7 @@ from .drain import CARRIED, Drain
 from .eviction import Eviction
 from .heartbeat import Alone, Heartbeat
 from .orphan_scan import OrphanScan
-from .peers import Peers
+from .peers import Peers, closed, opened
 from .performer import Performer
 from .ports import Door, HandlerEntry
 from .rechecks import Rechecks
@@ -128,6 +128,7 @@ class Runtime:
         await self.store.open()
         await self.heartbeat.open()
         self.clock_began = self.clock.at(0.0)
+        opened(self.heartbeat)
         await self.door.open()
         self.eviction.open()
         # Without its sweep a node would keep no limit in time.
@@ -174,6 +175,7 @@ class Runtime:
 
     async def close(self) -> None:
         """Drop every frame, end the background tasks, give the node lease back, and close the store."""
+        closed(self.heartbeat)
         await each(self.end, self.tasks.close, self.peers.close, self.heartbeat.close, self.store.close)
 
     async def start(self, handler: HandlerEntry, carrier: RoundCarrier, call_id: CallId | None = None) -> Answer:
@@ -296,7 +298,7 @@ class Runtime:
 
     def stats(self) -> Stats:
         """This node's load, as its lease reports it."""
-        return load_of(self.table, self.clock)
+        return load_of(self.table, self.clock, self.peers)
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         began, answer = self.clock.now(), None
@@ -402,9 +404,9 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
         action()
 
 
-def load_of(table: Table, clock: Clock) -> Stats:
+def load_of(table: Table, clock: Clock, peers: Peers) -> Stats:
     """The load of a node, as its lease reports it."""
-    return Stats(os.getpid(), *table.load(), VERSION, clock.at(STARTED), round(clock.offset, 3))
+    return Stats(os.getpid(), *table.load(), VERSION, clock.at(STARTED), round(clock.offset, 3), peers.admin_port)
 
 
 def _future() -> asyncio.Future[Answer]:

@@ -43,6 +43,7 @@ class Lifetime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
         self._keeper: asyncio.Task[None] | None = None
+        self._reports = contextlib.ExitStack()
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
@@ -112,7 +113,7 @@ class Lifetime:
             raise
         self.is_open = True
         contain(asyncio.get_running_loop())
-        unawaited.begin()
+        self._reports.enter_context(unawaited.reported())
         self._begin()
 
     async def _close(self) -> None:
@@ -127,10 +128,9 @@ class Lifetime:
                 await self._runtime.close()
                 await tracing.flush()
             finally:
-                # The end of the event loop may cancel this.
-                unawaited.end()
-                release(asyncio.get_running_loop())
-                self.is_open = False
+                self._reports.close()
+            release(asyncio.get_running_loop())
+            self.is_open = False
         self._give_name_back()
 
     def _is_kept(self) -> bool:

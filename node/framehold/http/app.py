@@ -38,7 +38,7 @@ from ..frame import contained
 from ..hosts.attach import attach
 from ..hosts.attached import Attached
 from ..hosts.host_choice import host_of
-from ..sdk.hop import Hop, received
+from ..sdk.hop import Hop, introduce, received
 from .body import Reception
 from .cors import Cors
 from .entry import Entry
@@ -103,9 +103,10 @@ class Application:
         front, runtime = self._front, self.attached.runtime
         if not scope["path"].startswith("/"):
             _use_path(scope)
-        hop = received(
-            scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers, runtime.clock.time()
-        )
+        hop = received(scope, receive, runtime)
+        if hop.introduction is not None:
+            await introduce(hop.introduction, send)
+            return
         if scope["type"] != "http":
             served = not self._is_strict or access.answers(hop, scope, runtime.settings)
             await (self._app if served else WebSocketClose())(scope, receive, send)
@@ -130,14 +131,14 @@ class Application:
             await self._stranger(scope, receive, send)
         elif (probe := front.probes.get(path)) is not None:
             await probe(self.attached, Request(scope, receive))(scope, receive, send)
-        elif path in front.administers and (hop.inside or not self._has_admin_port):
+        elif path in front.administers:
             await self._admin(hop, path, scope, receive, send)
         else:
             await self._app(scope, receive, hop.adding_headers(send))
 
     def take_admin_port(self) -> AdminPort:
-        """Make the app of the admin port, for whoever serves it. From then on this app answers 404 to `/metrics`, and
-        to `/admin` unless a part of the fleet asks.
+        """Make the app of the admin port, for whoever serves it. From then on this app answers 404 to `/metrics`
+        and `/admin`.
 
         Raises:
             RuntimeError: the app has started.
@@ -219,7 +220,7 @@ class Application:
             plain=guarded,
             methods=None if taken is None else {*taken, "OPTIONS"},
             probes={path: probe for path, probe in PROBES.items() if path not in own | elsewhere},
-            administers=set(self._admin.endpoints) - own,
+            administers=set() if self._has_admin_port else set(self._admin.endpoints) - own,
         )
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:

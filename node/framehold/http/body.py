@@ -103,7 +103,7 @@ class Reception:
             await too_large(str(why), receive, send)
         else:
             self._runtime.eviction.crowded_out()
-            scope["framehold"].prove_not_taken(self._runtime.peers.trust)
+            scope["framehold"].prove_not_taken(self._runtime)
             await crowded(self._runtime.retry_after, receive, send)
         return None
 

@@ -327,7 +327,7 @@ class Entry:
             return elsewhere
         except Unavailable as error:
             if isinstance(error, NotTaken):
-                exchange.request.scope["framehold"].prove_not_taken(self._attached.runtime.peers.trust)
+                exchange.request.scope["framehold"].prove_not_taken(self._attached.runtime)
             await exchange.error(error.error, error.retry_after)
         except Exception as error:
             await exchange.error(modern_error_data(error))

@@ -4,7 +4,8 @@ A relay is a star (docs/protocol.md, rule 19): a request that was relayed is nev
 gets the response "not held", or none at all, and reads the store again.
 
     1. a retry reaches this node; the record says that another node owns the call
-    2. this node forwards the request as it came, its body buffered, with the fleet's secret and `framehold-via: node`
+    2. this node forwards the request as it came, its body buffered, when the process at the owner's address has proved
+       that it is the owner; it states that a node relays
     3. the owner responds: status, headers and stream go to the client as they come
     4. the client leaves: this node closes the connection to the owner, which cancels the round there
     5. the owner does not respond and its lease runs out: this node does not wait for it any longer
@@ -15,19 +16,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from enum import Enum
-from typing import Any
+from urllib.parse import quote
 
-import aiohttp
 from starlette.types import Receive, Scope, Send
-from yarl import URL
 
-from framehold_router.fleet.address import address_of
-from framehold_router.fleet.trust import NODE, NOT_HELD, ROUTE, VIA, Trust, end_to_end, without_internal
+from framehold_router.fleet.address import Receiver
+from framehold_router.fleet.statements import Role
+from framehold_router.fleet.trust import NODE, NOT_HELD, ROUTE, end_to_end, without_internal
+from framehold_router.http.headers import ResponseHead
+from framehold_router.http.incoming import BrokenOff, Incoming
+from framehold_router.http.node_connection import Failure
+from framehold_router.http.upstream import Upstream
 from framehold_router.telemetry.log_bursts import LogBursts
 from framehold_store import system_clock
 
+from ..engine.peers import Peers
 from ..frame.logged_call import log_fields
 from ..sdk.hop import Hop
 from .body import gone
@@ -39,14 +45,10 @@ _UNANSWERED = "the record of a retry is read again, whoever began a call is told
 
 CONNECT = 1.0
 """Seconds until a node that doesn't accept a connection counts as out of reach."""
-MAX_HEAD_LINE_BYTES = 64 * 1024
-"""The longest line of a response's head that is accepted. Routers have the same limit."""
 _LOG_INTERVAL = 5.0
 """Seconds between two log lines about one address that is out of reach: each call there is tried often."""
 _SERVER_HEADERS = (b"date", b"server")
 """Headers that this node's own HTTP server puts on every response."""
-_AIOHTTP_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
-"""Headers that aiohttp would add to a request. A request is forwarded as it came."""
 
 
 class ForwardResult(Enum):
@@ -54,38 +56,38 @@ class ForwardResult(Enum):
 
     ANSWERED = "its response went to the client, or the client left"
     NOT_HELD = "that node does not hold the call"
-    UNREACHED = "nothing was sent: it accepts no connection"
+    UNREACHED = "nothing was sent: it accepts no connection, or did not prove who it is"
     BROKEN = "it was sent, and no response came"
     VANISHED = "it was sent, and the node did not answer until its lease was gone"
 
 
 class Forward:
-    """Forwards requests to other nodes. `wait_absent` returns when no lease names an address any more."""
+    """Forwards requests to other nodes."""
 
-    def __init__(self, trust: Trust, wait_absent: Callable[[str], Awaitable[None]]) -> None:
-        self._trust, self._wait_absent = trust, wait_absent
-        self._http: aiohttp.ClientSession | None = None
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._upstream: Upstream | None = None
         self._bursts = LogBursts(logger)
         self._logged: dict[str, float] = {}
         """When an address was last logged as out of reach, in seconds on the node's clock."""
 
     async def close(self) -> None:
         """Close the connections to other nodes. Requests that are being forwarded are cut off."""
-        if self._http is not None:
-            await self._http.close()
-            self._http = None
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            await upstream.close()
 
     async def forward(self, address: str, request: tuple[Scope, bytes], receive: Receive, send: Send) -> ForwardResult:
         """Send a request (its scope and its whole body) to the node at `address`, and its response to the client.
 
         Raises:
-            aiohttp.ClientError, TimeoutError, OSError: the response broke off after it had begun.
+            BrokenOff: the response broke off after it had begun.
         """
         hop: Hop = request[0]["framehold"]
         begun = asyncio.Event()
         sending = asyncio.ensure_future(self._send(address, request, hop, send, begun))
         leaving = asyncio.ensure_future(gone(receive))
-        vanishing = asyncio.ensure_future(self._wait_absent(address))
+        vanishing = asyncio.ensure_future(self._peers.vanished(address))
         try:
             await asyncio.wait((sending, leaving, vanishing), return_when=asyncio.FIRST_COMPLETED)
             if vanishing.done() and (error := vanishing.exception()) is not None:
@@ -102,38 +104,33 @@ class Forward:
             for task in (sending, leaving, vanishing):
                 task.cancel()
 
-    async def accepts_connections(self, address: str) -> bool:
-        """Whether the node at `address` accepts a connection within `CONNECT` seconds."""
-        place = address_of(address)
-        if place is None:
-            return False
-        try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(*place), CONNECT)
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        return True
+    async def reaches(self, address: str) -> bool:
+        """Whether the node that leases name at `address` accepts a connection, and proves who it is."""
+        receiver = await self._peers.receiver(address)
+        return receiver is not None and await self._connections().reaches(receiver)
 
     async def _send(
         self, address: str, request: tuple[Scope, bytes], hop: Hop, send: Send, begun: asyncio.Event
     ) -> ForwardResult:
         """Send a request, and its response to the client. Sets `begun` when the response begins."""
-        if address_of(address) is None:
-            self._warn(address, "it is no http://host:port (FRAMEHOLD_ADVERTISE_URL of that node)")
+        receiver = await self._peers.receiver(address)
+        if receiver is None:
+            self._warn(
+                address, "no lease names it, or it is no http://host:port (FRAMEHOLD_ADVERTISE_URL of that node)"
+            )
             return ForwardResult.UNREACHED
         try:
-            async with self._request(address, *request) as response:
-                if NOT_HELD.decode() in response.headers:
+            async with self._response(receiver, *request) as (head, incoming):
+                if any(name == NOT_HELD for name, _ in head.headers):
                     return ForwardResult.NOT_HELD
                 begun.set()
-                await _stream(response, hop, send)
+                await _stream(head, incoming, hop, send)
                 return ForwardResult.ANSWERED
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            # Only the error's name: errors of aiohttp show URL and headers of the request, and so the fleet's secret.
-            self._warn(address, type(error).__name__)
-            return ForwardResult.UNREACHED
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            what = type(error).__name__
+        except BrokenOff as error:
+            if error.why is Failure.NOT_SENT:
+                self._warn(address, "it accepts no connection, or did not prove who it is")
+                return ForwardResult.UNREACHED
+            what = error.why.value
             if begun.is_set():
                 logger.warning("a node at %.200r broke off (%s): the client's response is cut", address, what)
                 raise
@@ -141,27 +138,29 @@ class Forward:
             self._bursts.warning(text, address, what, _UNANSWERED, extra=log_fields())
             return ForwardResult.BROKEN
 
-    def _request(self, address: str, scope: Scope, body: bytes) -> Any:
-        """Send the request to `address`, its bytes as they came. Returns aiohttp's context manager of the response."""
-        if self._http is None:
-            limits = aiohttp.ClientTimeout(total=None, connect=2 * CONNECT, sock_connect=CONNECT, sock_read=2 * PING)
-            self._http = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                timeout=limits,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                max_line_size=MAX_HEAD_LINE_BYTES,
-                max_field_size=MAX_HEAD_LINE_BYTES,
-            )
-        headers = [*end_to_end(scope["headers"]), self._trust.header, (VIA, b"node")]
-        return self._http.request(
-            scope["method"],
-            URL(address.rstrip("/") + _target(scope), encoded=True),
-            data=body or None,
-            headers=[(name.decode("latin-1"), _text(value)) for name, value in headers],
-            skip_auto_headers=_AIOHTTP_HEADERS,
-            allow_redirects=False,
-        )
+    @asynccontextmanager
+    async def _response(
+        self, receiver: Receiver, scope: Scope, body: bytes
+    ) -> AsyncIterator[tuple[ResponseHead, Incoming]]:
+        """The response to a request, which is sent as it came."""
+        method = scope["method"].encode()
+        parts = [method, b" ", _target(scope), b" HTTP/1.1\r\n"]
+        for name, value in end_to_end(scope["headers"]):
+            parts += (name, b": ", value, b"\r\n")
+        if body or method == b"POST":
+            parts.append(b"content-length: %d\r\n" % len(body))
+        incoming, head = Incoming(), b"".join(parts)
+        incoming.link = self._connections().send(receiver, head, body, incoming, mute=method == b"HEAD")
+        try:
+            yield await incoming.head(), incoming
+        finally:
+            incoming.abort()
+
+    def _connections(self) -> Upstream:
+        if self._upstream is None:
+            limits = {"connect_timeout": CONNECT, "timeout": 2 * PING}
+            self._upstream = Upstream(self._peers.trust.statements, Role.NODE, self._peers.clock, **limits)
+        return self._upstream
 
     def _warn(self, address: str, why: str) -> None:
         """Log that an address is out of reach, once in `_LOG_INTERVAL` however many requests wait for it."""
@@ -174,30 +173,20 @@ class Forward:
         logger.warning(text, address, why)
 
 
-def _text(value: bytes) -> str:
-    """A header's value as text, so that aiohttp, which writes UTF-8, sends the same bytes where they are UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
-
-
-async def _stream(response: aiohttp.ClientResponse, hop: Hop, send: Send) -> None:
+async def _stream(head: ResponseHead, incoming: Incoming, hop: Hop, send: Send) -> None:
     """Send another node's response to the client as it comes, and note in `hop` which node served the request."""
-    served = response.headers.get(NODE.decode())
-    if served is not None:
-        route = response.headers.get(ROUTE.decode())
-        hop.node, hop.route = served.encode("latin-1"), b"takeover" if route == "takeover" else b"lease"
-    headers = without_internal(end_to_end([(name.lower(), value) for name, value in response.raw_headers]))
-    headers = [item for item in headers if item[0] not in _SERVER_HEADERS]
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    async for chunk in response.content.iter_any():
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    named = dict(head.headers)
+    if NODE in named:
+        hop.node, hop.route = named[NODE], b"takeover" if named.get(ROUTE) == b"takeover" else b"lease"
+    headers = [item for item in without_internal(end_to_end(head.headers)) if item[0] not in _SERVER_HEADERS]
+    await send({"type": "http.response.start", "status": head.status, "headers": headers})
+    async for piece in incoming.pieces():
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _target(scope: Scope) -> str:
+def _target(scope: Scope) -> bytes:
     """The request target as the client sent it: path and query."""
-    query = scope.get("query_string", b"").decode("latin-1")
-    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-    return f"{path}?{query}" if query else path
+    query: bytes = scope.get("query_string", b"")
+    path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    return path + b"?" + query if query else path

@@ -11,8 +11,8 @@ class NodeRelay:
     """Forwards requests (`forward`), and waits for nodes that are out of reach (`outages`)."""
 
     def __init__(self, peers: Peers) -> None:
-        self.forward = Forward(peers.trust, peers.vanished)
-        self.outages = Outages(peers.names, self.forward.accepts_connections)
+        self.forward = Forward(peers)
+        self.outages = Outages(peers.names, self.forward.reaches)
 
     async def close(self) -> None:
         """Stop waiting, and close the connections to other nodes. Requests that are being forwarded are cut off."""

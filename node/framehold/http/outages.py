@@ -68,11 +68,11 @@ class OwnerSearch:
 
 
 class Outages:
-    """The watches of one node. `has_lease` checks whether a lease names an address, `accepts_connections` whether a
-    node at an address accepts connections."""
+    """The watches of one node. `has_lease` checks whether a lease names an address, `reaches` whether the node
+    that it names answers there."""
 
-    def __init__(self, has_lease: Check, accepts_connections: Check) -> None:
-        self._has_lease, self._accepts_connections = has_lease, accepts_connections
+    def __init__(self, has_lease: Check, reaches: Check) -> None:
+        self._has_lease, self._reaches = has_lease, reaches
         self._watches: dict[str, asyncio.Task[None]] = {}
 
     def is_watched(self, address: str) -> bool:
@@ -114,6 +114,6 @@ class Outages:
     async def _watch(self, address: str) -> None:
         async with asyncio.timeout(PATIENCE):
             while await self._has_lease(address):
-                if await self._accepts_connections(address):
+                if await self._reaches(address):
                     return
                 await asyncio.sleep(_LOOK)

@@ -1,7 +1,7 @@
 """The internal headers of the fleet: those of a request, and those that its response gets.
 
-A client's own `framehold-*` headers have no effect: without the fleet's secret they are dropped. No handler ever sees
-an internal header, and so no handler sees the secret.
+A client's own `framehold-*` headers have no effect: they are believed as far as the role goes that the sender has
+proved, and for one connection. No handler ever sees one.
 """
 
 from __future__ import annotations
@@ -9,23 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection
 from typing import Any
 
-from starlette.types import Message, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.fleet.trust import (
-    CALL_ID,
-    CODE,
-    NODE,
-    NOT_TAKEN,
-    PREFIX,
-    ROUTE,
-    VIA,
-    Header,
-    Trust,
-    without_internal,
-)
+from framehold_router.fleet.plane import PROOF
+from framehold_router.fleet.statements import HELLO, Role
+from framehold_router.fleet.trust import CALL_ID, CODE, NODE, NOT_TAKEN, PREFIX, ROUTE, Header, without_internal
+
+from ..engine.peers import boots
+from ..engine.runtime import Runtime
 
 _KEY = "framehold"
+_FORWARDED = b"x-forwarded-for"
 
 
 class Hop:
@@ -33,8 +28,10 @@ class Hop:
 
     - `came`: when the request reached this process, in seconds since 1970 on the store's clock
     - `call`: the id that a router made for its call, or None
+    - `role`: for whom the sender asks, as it has proved; None: it is anybody
     - `inside`: whether a part of this fleet sent it in its own name, not for a client
     - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)
+    - `introduction`: the answer to a sender that asks who listens here; None: it asks something else
     - `node`, `route`: the node that serves it, and the way by which it got there
     - `code`: `kept` if the round runs kept code, else empty
     - `offers`: whether the request may still be passed on to a node that need not hold its call (docs/protocol.md,
@@ -46,21 +43,22 @@ class Hop:
     """
 
     __slots__ = (
-        *("call", "came", "code", "inside", "node", "offered_to", "offers", "proof", "relayed", "route"),
-        *("arguments", "weight", "with_headers"),
+        *("call", "came", "code", "inside", "introduction", "node", "offered_to", "offers", "proof", "relayed", "role"),
+        *("arguments", "route", "weight", "with_headers"),
     )
 
-    def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool, came: float = 0.0) -> None:
-        """`trusted` are the internal headers of the request, without the secret; None if the secret is missing."""
-        # A part of the fleet that forwards a client's request sends further headers beside the secret. Such a request
-        # is not from inside: a client must not reach /admin through it.
+    def __init__(
+        self, node: str, with_headers: bool, role: Role | None = None, call: bytes = b"", came: float = 0.0
+    ) -> None:
+        """`call` is the value of the request's CALL_ID."""
         self.came = came
-        self.inside = trusted == {}
-        trusted = trusted or {}
-        call = trusted[CALL_ID].decode("latin-1") if CALL_ID in trusted else ""
-        self.call = CallId(call) if call and is_call_id(call) else None
-        self.relayed = trusted.get(VIA) == b"node"
-        self.with_headers = with_headers or VIA in trusted
+        self.role = role
+        self.inside = role is Role.ADMIN
+        self.relayed = role is Role.NODE
+        named = call.decode("latin-1") if role in (Role.ROUTER, Role.CLIENT) else ""
+        self.call = CallId(named) if named and is_call_id(named) else None
+        self.with_headers = with_headers or role in (Role.ROUTER, Role.NODE)
+        self.introduction: bytes | None = None
         self.node = node.encode()
         self.route = b"any"
         self.code = self.proof = b""
@@ -74,10 +72,10 @@ class Hop:
         if self.call is not None and self.call.encode() in body:
             self.call = None
 
-    def prove_not_taken(self, trust: Trust) -> None:
+    def prove_not_taken(self, runtime: Runtime) -> None:
         """Have the response prove to the router that nothing was started of the call whose id it made."""
-        if self.call is not None:
-            self.proof = trust.not_taken(self.call)
+        if self.call is not None and self.role is Role.ROUTER:
+            self.proof = runtime.peers.trust.statements.not_taken(runtime.heartbeat.lease.boot, self.call)
 
     def adding_headers(self, send: Send) -> Send:
         """A `send` that adds the headers of `headers()` to the response, if `with_headers`; else `send` itself."""
@@ -100,18 +98,60 @@ class Hop:
         return [*found, (CODE, self.code)] if self.code else found
 
 
-def received(scope: Scope, trust: Trust, node: str, with_headers: bool, came: float) -> Hop:
-    """Remove the internal headers from a request, of HTTP or of WebSocket, and keep them as its `Hop`. `node` is this
-    node's id, `came` is as for `Hop`."""
+def received(scope: Scope, receive: Receive, runtime: Runtime) -> Hop:
+    """Remove the internal headers from a request, of HTTP or of WebSocket, and keep as its `Hop` what they prove."""
+    node, with_headers, now = runtime.peers.node, runtime.settings.route_headers, runtime.clock.time()
     # httptools keeps white space round a header's value; h11 and the protocol don't.
     headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-    trusted: dict[bytes, bytes] | None = None
     # No name contains a line feed, so one search over the joined names is enough.
     if PREFIX in b"\n".join([name for name, _ in headers]):
-        trusted, headers = trust.believed(headers), without_internal(headers)
+        internal, headers = dict(headers), without_internal(headers)
+        call, peer = internal.get(CALL_ID, b""), _peer(scope, receive)
+        role = _role(scope, runtime, (internal.get(PROOF, b""), call, peer), now)
+        hop = Hop(node, with_headers, role, call, now)
+        if HELLO in internal and scope["type"] == "http" and peer is not None:
+            statements = runtime.peers.trust.statements
+            hop.introduction = statements.answer(internal[HELLO], boots(runtime.heartbeat), peer)
+    else:
+        hop = Hop(node, with_headers, came=now)
     scope["headers"] = headers
-    hop = scope[_KEY] = Hop(node, trusted, with_headers, came)
+    scope[_KEY] = hop
     return hop
+
+
+async def introduce(proof: bytes, send: Send) -> None:
+    """Answer a sender that asks who listens here."""
+    await send({"type": "http.response.start", "status": 204, "headers": [(PROOF, proof)]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _role(scope: Scope, runtime: Runtime, said: tuple[bytes, bytes, str | None], now: float) -> Role | None:
+    """For whom a request is sent, as its sender has proved: the values of PROOF and CALL_ID, and the peer."""
+    (shown, call, peer), trust = said, runtime.peers.trust
+    if shown.startswith(b"v1p."):
+        path = scope.get("raw_path") or scope["path"].encode()
+        is_planes = trust.plane_proof(shown, scope.get("method", "GET").encode(), path, call, now)
+        return Role.CLIENT if is_planes else None
+    if not shown or peer is None:
+        return None
+    return trust.statements.role(shown, boots(runtime.heartbeat), peer, now)
+
+
+def _peer(scope: Scope, receive: Receive) -> str | None:
+    """The address and port from which this process sees the connection of a request come; None: not known.
+
+    uvicorn believes X-Forwarded-For from its own machine, and puts what a client wrote into `client`. So its transport
+    is asked; where a middleware hides that, `client` counts only if that header can't have written it."""
+    transport = getattr(getattr(receive, "__self__", None), "transport", None)
+    found = None if transport is None else transport.get_extra_info("peername")
+    if isinstance(found, tuple):
+        return f"{found[0]}:{found[1]}"
+    client = scope.get("client")
+    if client is None:
+        return None
+    host = client[0].encode()
+    written = any(host in value for name, value in scope["headers"] if name == _FORWARDED)
+    return None if written else f"{client[0]}:{client[1]}"
 
 
 def of(request: Any) -> Hop | None:

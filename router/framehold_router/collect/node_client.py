@@ -1,23 +1,33 @@
-"""HTTP requests of the router to the nodes, with the secret of the fleet.
+"""HTTP requests of the router to the admin APIs of nodes, in its own name.
 
 The law: the cost is bounded, however many readers ask. At most MAX_NODES_AT_ONCE requests run at a time, each for at
 most `limit` seconds; a limited number of bytes is read of each answer; long answers are parsed one at a time. Equal
 requests to one node at the same time share one answer.
-The secret of the fleet is sent only to the addresses in the leases; redirects are not followed. An action is sent once.
-If it is not answered, whether it was done is unknown.
+A request is sent only to the process that the lease names, when it has proved who it is, on its admin port if it has
+one. Redirects are not followed. An action is sent once. If it is not answered, whether it was done is unknown.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
+from urllib.parse import urlencode
 
-import aiohttp
 from pydantic import BaseModel, ValidationError
 
+from framehold_core.clock import Clock
+from framehold_store.system_clock import system_clock
+
+from ..fleet.address import Receiver
 from ..fleet.membership import Member
+from ..fleet.statements import Role
 from ..fleet.trust import Trust
+from ..http.incoming import BrokenOff, Incoming
+from ..http.node_connection import Failure
+from ..http.upstream import Upstream
 from ..models.nodes import DoneView, ErrorView
 
 MAX_NODES_AT_ONCE = 32
@@ -31,8 +41,7 @@ QUICK_BYTES = 4 * 1024
 """Answers of up to so many bytes are parsed at once: that takes less time than waiting for the turn of a long one."""
 
 CREDENTIAL = "operator-credential"
-"""The header of an action that names the operator's admin token. It is no internal header: with one a request counts as
-a client's."""
+"""The header of an action that names the operator's admin token."""
 
 View = TypeVar("View", bound=BaseModel)
 
@@ -57,11 +66,9 @@ class NodeClient:
     """Sends requests to the nodes of one fleet. `limit`: seconds after which a GET fails. Belongs to one event loop;
     `close` it."""
 
-    def __init__(self, trust: Trust, limit: float = ANSWER_TIMEOUT) -> None:
-        name, secret = trust.header
-        self._headers = {name.decode(): secret.decode()}
-        self._limit = limit
-        self._http: aiohttp.ClientSession | None = None
+    def __init__(self, trust: Trust, limit: float = ANSWER_TIMEOUT, clock: Clock | None = None) -> None:
+        self._statements, self._limit, self._clock = trust.statements, limit, clock or system_clock()
+        self._upstream: Upstream | None = None
         self._places, self._reading = asyncio.Semaphore(MAX_NODES_AT_ONCE), asyncio.Lock()
         self._under_way: dict[tuple[Any, ...], asyncio.Task[BaseModel]] = {}
 
@@ -79,10 +86,11 @@ class NodeClient:
             Unanswered: the node has no address, or gave no answer that can be read.
         """
         # A node without an address is keyed by its name, not by its URL: any lease may have any URL.
-        about = (member.address or member.node, path, *sorted((query or {}).items()))
+        target = f"{path}?{urlencode(query)}" if query else path
+        about = (member.address or member.node, member.boot, target)
         task = self._under_way.get(about)
         if task is None:
-            task = asyncio.create_task(self._ask(member, path, kind, query, max_bytes), name="framehold asks a node")
+            task = asyncio.create_task(self._ask(member, target, kind, max_bytes), name="framehold asks a node")
             self._under_way[about] = task
             task.add_done_callback(lambda _: self._under_way.pop(about, None))
             task.add_done_callback(_looked_at)
@@ -96,9 +104,9 @@ class NodeClient:
         Raises:
             Unanswered: the node gave no answer that can be read. If `sent` is false, it did nothing.
         """
-        headers = {**self._headers, CREDENTIAL: credential}
+        headers = {"content-type": "application/json", CREDENTIAL: credential}
         status, text = await self._exchange(
-            "POST", member, path, MAX_ANSWER_BYTES, ACTION_TIMEOUT, json=dict(body), headers=headers
+            b"POST", member, path, MAX_ANSWER_BYTES, ACTION_TIMEOUT, headers, json.dumps(dict(body)).encode()
         )
         try:
             kind = DoneView if status < 300 else ErrorView
@@ -112,13 +120,11 @@ class NodeClient:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._http is not None:
-            await self._http.close()
+        if self._upstream is not None:
+            await self._upstream.close()
 
-    async def _ask(
-        self, member: Member, path: str, kind: type[View], query: Mapping[str, str] | None, max_bytes: int
-    ) -> View:
-        status, body = await self._exchange("GET", member, path, max_bytes, self._limit, params=query)
+    async def _ask(self, member: Member, target: str, kind: type[View], max_bytes: int) -> View:
+        status, body = await self._exchange(b"GET", member, target, max_bytes, self._limit)
         if status != 200:
             raise Unanswered(sent=True, status=status)
         try:
@@ -132,31 +138,46 @@ class NodeClient:
             raise Unanswered(sent=True) from None
 
     async def _exchange(
-        self, method: str, member: Member, path: str, max_bytes: int, limit: float, **more: Any
+        self,
+        method: bytes,
+        member: Member,
+        target: str,
+        max_bytes: int,
+        limit: float,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        body: bytes = b"",
     ) -> tuple[int, bytes]:
-        if member.address is None:
+        if member.admin is None:
             raise Unanswered(sent=False)
-        if self._http is None:
-            # aiohttp has no limit of connections: waiting for one would count as time of the node.
-            self._http = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar()
-            )
-        url, timeout = member.url.rstrip("/") + path, aiohttp.ClientTimeout(total=limit)
+        if self._upstream is None:
+            limits = {"connect_timeout": ACTION_TIMEOUT, "timeout": ACTION_TIMEOUT}
+            self._upstream = Upstream(self._statements, Role.ADMIN, self._clock, **limits)
+        host, port = member.admin
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+        length = b"content-length: %d\r\n" % len(body) if body else b""
+        head = b"%b %b HTTP/1.1\r\nhost: %b:%d\r\n%b%b" % (
+            *(method, target.encode(), f"[{host}]".encode() if ":" in host else host.encode(), port),
+            *(lines, length),
+        )
+        incoming = Incoming()
         async with self._places:
             try:
-                async with self._http.request(
-                    method, url, allow_redirects=False, timeout=timeout, **{"headers": self._headers, **more}
-                ) as response:
-                    return response.status, await _body(response, max_bytes)
-            except aiohttp.ClientConnectorError:
-                raise Unanswered(sent=False) from None
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+                async with asyncio.timeout(limit):
+                    incoming.link = self._upstream.send(
+                        Receiver(member.admin, (member.boot,) if member.boot else ()), head, body, incoming
+                    )
+                    return (await incoming.head()).status, await _body(incoming, max_bytes)
+            except BrokenOff as error:
+                raise Unanswered(sent=error.why is not Failure.NOT_SENT) from None
+            except (TimeoutError, ValueError):
                 raise Unanswered(sent=True) from None
+            finally:
+                incoming.abort()
 
 
-async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _body(incoming: Incoming, max_bytes: int) -> bytes:
     pieces, size = [], 0
-    async for piece in response.content.iter_any():
+    async for piece in incoming.pieces():
         size += len(piece)
         if size > max_bytes:
             raise ValueError(f"a node's answer is beyond {max_bytes} bytes")

@@ -88,7 +88,8 @@ def asking(node_client: NodeClient) -> Ask:
 
     async def ask(member: Member) -> Answer | NoAnswer:
         try:
-            status = await node_client.ask(member, _PATH, NodeStatus)
+            # The next process under its name can't register at present: it proves another boot than the lease had.
+            status = await node_client.ask(member._replace(boot=Boot("")), _PATH, NodeStatus)
         except Unanswered as error:
             return NoAnswer.LATE if error.sent else NoAnswer.GONE
         if status.node_id != member.node:

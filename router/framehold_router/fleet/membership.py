@@ -70,10 +70,17 @@ class Member(NamedTuple):
     beat: int = 0
     """How many heartbeats its lease has had."""
 
+    @property
+    def admin(self) -> tuple[str, int] | None:
+        """Where the node serves its admin API: on its admin port, if it has one."""
+        if self.address is None or isinstance(self.address, str):
+            return None
+        return self.address[0], self.stats.admin_port or self.address[1]
+
     @classmethod
     def of(cls, lease: NodeRecord, seals: LeaseSeal) -> Member:
         """The member that a lease describes. A lease whose seal does not hold gives a member without an address: a node
-        gets tokens, answers and the secret of the fleet, so nothing is sent to an unknown one."""
+        gets tokens and answers, so nothing is sent to an unknown one."""
         address, state = address_of(lease.address), lease.state
         if not seals.holds(lease):
             address, state = None, STRANGE

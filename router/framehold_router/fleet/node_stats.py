@@ -17,7 +17,7 @@ _MAX_TEXT_CHARACTERS = 64
 class Stats(NamedTuple):
     """The figures of one node at a heartbeat. `started` is in seconds since 1970; `parked` and `in_flight` are numbers
     of calls. `clock_offset` is how many seconds the wall clock of its machine lacks to the store's clock; negative if
-    it is fast."""
+    it is fast. `admin_port` is where it serves its admin API, None if that is where it serves clients."""
 
     pid: int | None = None
     parked: int | None = None
@@ -25,6 +25,7 @@ class Stats(NamedTuple):
     version: str | None = None
     started: float | None = None
     clock_offset: float | None = None
+    admin_port: int | None = None
 
     def dump(self) -> str:
         """The figures as JSON, as a lease carries them."""
@@ -48,6 +49,7 @@ def read(text: str) -> Stats:
         version=_text(fields.get("version")),
         started=float(started) if started is not None else None,
         clock_offset=float(offset) if offset is not None else None,
+        admin_port=port if (port := _count(fields.get("admin_port"))) and port < 65536 else None,
     )
 
 

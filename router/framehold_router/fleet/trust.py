@@ -1,32 +1,25 @@
-"""The internal headers between routers and nodes of a fleet, and the proof that a sender has the keys of the fleet.
+"""The internal headers between routers and nodes of a fleet, and what its processes prove with keys of the fleet.
 
-Names of internal headers begin with `framehold-`. On a request they are believed only together with the secret of the
-fleet, and dropped otherwise; a router drops those of a client. On a response they name the node that served; the client
-gets them only if FRAMEHOLD_ROUTE_HEADERS is on.
+Names of internal headers begin with `framehold-`. On a request they are believed as far as the role goes that its
+sender proves (`statements`, `plane`), and dropped otherwise; a router drops those of a client. On a response they name
+the node that served; the client gets them only if FRAMEHOLD_ROUTE_HEADERS is on.
 """
 
 from __future__ import annotations
 
 import hmac
-import json
 import os
 from collections.abc import Iterable, Sequence
 
 from pydantic import SecretStr
 
 from ..router_keys import RouterKey
+from . import plane
+from .statements import Statements
 
 PREFIX = b"framehold-"
-SECRET = b"framehold-secret"
-"""On requests: the secret of the fleet. Without it no other internal header is believed."""
 CALL_ID = b"framehold-call-id"
 """On a request without a token: the id for the call that the request may start."""
-VIA = b"framehold-via"
-"""On requests: `router` or `node`, whichever relayed the request. A request from a node is never relayed again
-(docs/protocol.md, rule 19)."""
-FOR = b"framehold-for"
-"""On requests: `client`, from a load balancer that shows the secret for its clients. Whoever sends the secret and no
-other internal header is believed to be a part of the fleet itself."""
 NODE = b"framehold-node"
 """On responses: the node that served."""
 ROUTE = b"framehold-route"
@@ -34,8 +27,8 @@ ROUTE = b"framehold-route"
 CODE = b"framehold-code"
 """On responses: `kept` if the call goes on with the code that it began with, and not with the node's present code."""
 NOT_TAKEN = b"framehold-not-taken"
-"""On responses to a router: the proof that nothing was started of the call whose id the router made. So it may send the
-request to another node (docs/protocol.md, rule 9)."""
+"""On responses to a router: the node's statement that it started nothing of the call whose id the router made. So the
+router may send the request to another node (docs/protocol.md, rule 9)."""
 NOT_HELD = b"framehold-not-held"
 """On responses to a node that relays: this node doesn't hold the call, so the relaying node reads the store again."""
 
@@ -43,39 +36,35 @@ Header = tuple[bytes, bytes]
 
 
 class Trust:
-    """The secrets of the fleet, derived from its keys, or what routers have of them. The secret of the first key is
-    sent; the secret of any key is believed, so that keys can be rotated."""
+    """What the keys of the fleet are for between its processes, or what routers have of them. The first key makes a
+    proof; that of any key is believed, so that keys can be rotated. `statements` are those of routers and nodes."""
 
     def __init__(self, keys: Sequence[bytes | RouterKey]) -> None:
         derived = [RouterKey.of(key) if isinstance(key, bytes) else key for key in keys]
-        self._secrets = tuple(key.wire.hex().encode() for key in derived)
+        self.statements = Statements([key.wire for key in derived])
+        self._plane_keys = tuple(plane.key_of(key.wire) for key in derived)
         self.lease_keys = tuple(key.lease for key in derived)
         """The keys under which node leases are sealed (`LeaseSeal`)."""
         self._naming = derived[0].naming if derived else b""
         self._salt = self._naming or os.urandom(32)
 
     @property
-    def header(self) -> Header:
-        """The header with the secret, which is sent with internal headers.
+    def plane_key(self) -> str:
+        """The key of load balancers, as `framehold keys plane` prints it.
 
         Raises:
             IndexError: there is no key.
         """
-        return SECRET, self._secrets[0]
+        return plane.shown(self._plane_keys[0])
 
-    def not_taken(self, call: str) -> bytes:
-        """The proof that this node started nothing of a call. Empty without keys."""
-        return self._seal("not taken", call).encode()
+    def plane_proof(self, value: bytes, method: bytes, path: bytes, call: bytes, now: float) -> bool:
+        """Whether a load balancer of this fleet sent this request for a client. `call` is the value of CALL_ID, and
+        `now` the time in seconds since 1970."""
+        return plane.is_proved(self._plane_keys, value, method, path, call, now)
 
-    def is_not_taken(self, proof: bytes, call: str) -> bool:
-        """Whether `proof` was made for this call with one of the fleet's keys."""
-        return self._is_seal(proof, "not taken", call)
-
-    def _seal(self, *parts: str) -> str:
-        return _seal(self.lease_keys[0], *parts) if self.lease_keys else ""
-
-    def _is_seal(self, shown: bytes, *parts: str) -> bool:
-        return any(hmac.compare_digest(shown, _seal(key, *parts).encode()) for key in self.lease_keys)
+    def plane_answer(self, nonce: str, node: str) -> bytes | None:
+        """What `node` answers to the nonce of a load balancer's check; None if that is no nonce, or there is no key."""
+        return plane.answer(self._plane_keys, nonce, node) if self._plane_keys else None
 
     def credential(self, token: SecretStr | None) -> str:
         """A name for an admin token, as events have it: who has the token and the keys of the fleet can compute it, and
@@ -88,17 +77,6 @@ class Trust:
         """A name for a user, for operators: the same on all nodes of the fleet, and nobody without its keys can find
         the user from it. Without keys it is another one in each process."""
         return hmac.new(self._salt, b"principal " + name.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:8]
-
-    def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes] | None:
-        """The internal headers among `headers` (names in lower case), without the secret; None if the secret is missing
-        or wrong."""
-        found = {name: value for name, value in headers if name.startswith(PREFIX)}
-        shown = found.pop(SECRET, b"")
-        return found if any(hmac.compare_digest(shown, secret) for secret in self._secrets) else None
-
-
-def _seal(key: bytes, *parts: str) -> str:
-    return hmac.new(key, json.dumps(parts).encode(), "sha256").hexdigest()[:32]
 
 
 def without_internal(headers: Iterable[Header]) -> list[Header]:

@@ -49,10 +49,10 @@ class RequestHead:
     among them. `peer` is the IP address of the client, empty on a Unix socket.
 
     `fields`: the values of the headers by name, of several with one name the last. `lines`: what a node gets of this
-    head, without the length and the empty line at the end. `internal`: the internal headers, which are not in `lines`.
-    `segment`: the first segment of the path (see `first_segment`)."""
+    head, without the length and the empty line at the end. `segment`: the first segment of the path (see
+    `first_segment`)."""
 
-    __slots__ = ("fields", "headers", "internal", "lines", "method", "peer", "segment", "target")
+    __slots__ = ("fields", "headers", "lines", "method", "peer", "segment", "target")
 
     def __init__(self, method: bytes, target: bytes, headers: list[Header], peer: str) -> None:
         self.method = method
@@ -61,15 +61,12 @@ class RequestHead:
         self.peer = peer
         self.fields = dict(headers)
         self.segment = first_segment(target)
-        self.internal: list[Header]
         self.lines = b"".join(self._relayed(headers))
 
     def _relayed(self, headers: list[Header]) -> list[bytes]:
-        internal: list[Header] = []
         forwarded: list[bytes] = []
         parts = [self.method, b" ", self.target, b" HTTP/1.1\r\n"]
-        for item in headers:
-            name, value = item
+        for name, value in headers:
             if _passes[name]:
                 parts += (name, b": ", value, b"\r\n")
             elif name == _CONNECTION:
@@ -77,9 +74,6 @@ class RequestHead:
                     return self._relayed(end_to_end(headers))
             elif name == _FORWARDED:
                 forwarded.append(value)
-            elif name.startswith(PREFIX):
-                internal.append(item)
-        self.internal = internal
         if self.peer:
             forwarded.append(self.peer.encode())
         if forwarded:

@@ -11,17 +11,21 @@ and no byte followed the response.
        response
 
 A response whose head is repeated is not fed to the parser (`repeated.py`).
+
+Each request on a connection carries the sender's statement for this connection (`introduce`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Sequence
+import math
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpResponseParser
 
+from ..fleet.statements import RENEWED
 from ..fleet.trust import Header
 from .headers import ResponseHead
 from .repeated import Repeated
@@ -30,6 +34,8 @@ MAX_HEAD = 64 * 1024
 """The longest head of a response in bytes, including interim responses."""
 IDLE = 30.0
 """Seconds for which an idle connection is kept. Nodes must keep it longer."""
+_JOINED = 4096
+"""Bytes of a body up to which it is sent in one piece with its head."""
 
 _CODED = b"transfer-encoding"
 _LENGTH = b"content-length"
@@ -93,9 +99,9 @@ class Connection(asyncio.Protocol):
     """One connection to a node."""
 
     __slots__ = (
-        "_clock", "_coded", "_complete", "_conversation", "_fed", "_head_delivered", "_headers", "_idle", "_keep",
-        "_last_activity", "_length", "_mute", "_parser", "_paused", "_pieces", "_repeated", "_status", "_transport",
-        "_upstream",
+        "_clock", "_coded", "_complete", "_conversation", "_fed", "_head_delivered", "_headers", "_keep",
+        "_last_activity", "_length", "_mute", "_parser", "_paused", "_pieces", "_renewed", "_repeated", "_state",
+        "_statement", "_status", "_transport", "_upstream", "idle",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -103,12 +109,15 @@ class Connection(asyncio.Protocol):
     def __init__(self, upstream: ConnectionPool, idle: list[Connection]) -> None:
         self._upstream = upstream
         self._clock = upstream.loop.time
-        self._idle = idle
+        self.idle = idle
         self._parser = HttpResponseParser(self)
         self._conversation: Conversation | None = None
         self._mute = False
         self._paused = False
         self._last_activity = 0.0
+        self._state: Callable[[], bytes] | None = None
+        self._statement = b""
+        self._renewed = 0.0
         self._repeated: Repeated[ResponseHead] = Repeated()
         self._reset()
 
@@ -123,16 +132,31 @@ class Connection(asyncio.Protocol):
         self._keep = False
         self._fed = 0
 
-    def take(self, data: Sequence[bytes], conversation: Conversation, mute: bool) -> bool:
-        """Send a request in these pieces; its response goes to `conversation`. Returns False if the connection is lost:
-        then nothing was sent. `mute`: the response has no body, whatever its head says."""
+    def take(self, head: bytes, body: bytes, conversation: Conversation, mute: bool) -> bool:
+        """Send a request; its response goes to `conversation`. `head` is without the empty line at its end. Returns
+        False if the connection is lost: then nothing was sent. `mute`: the response has no body, whatever its head
+        says."""
         if self._transport.is_closing():
             return False
         self._conversation = conversation
         self._mute = mute
-        self._last_activity = self._clock()
-        for piece in data:
-            self._transport.write(piece)
+        self._last_activity = now = self._clock()
+        if self._state is not None and now - self._renewed > RENEWED:
+            self._statement, self._renewed = self._state(), now
+        if len(body) <= _JOINED:
+            self._transport.write(b"%b%b\r\n%b" % (head, self._statement, body))
+        else:
+            # A body that is written by itself is not copied: it counts once, and may be held until it is sent.
+            self._transport.write(b"%b%b\r\n" % (head, self._statement))
+            self._transport.write(body)
+        return True
+
+    def introduce(self, state: Callable[[], bytes], idle: list[Connection]) -> bool:
+        """Let each request carry the line that `state` makes, and let the connection join the list `idle` when it is.
+        Returns False if the response before has not ended, or the connection is lost."""
+        if self._conversation is not None or self._transport.is_closing():
+            return False
+        self._state, self._renewed, self.idle = state, -math.inf, idle
         return True
 
     # Link.
@@ -195,8 +219,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._upstream.connections.discard(self)
-        if self in self._idle:
-            self._idle.remove(self)
+        if self in self.idle:
+            self.idle.remove(self)
         del self._parser  # it holds this connection in turn
         self._fail(Failure.BROKEN)
 
@@ -295,7 +319,7 @@ class Connection(asyncio.Protocol):
         """Make the connection idle after a complete response, or close it."""
         if reusable and not self._upstream.closed:
             self.resume()
-            self._idle.append(self)
+            self.idle.append(self)
         else:
             self._transport.abort()
 

@@ -1,13 +1,19 @@
 """The pool of connections to nodes: it sends requests and delivers responses, and keeps connections open.
 
-The law: the sender of a request learns whether a byte of it may have been sent.
+The law: the sender of a request learns whether a byte of it may have been sent. No byte of a request is sent to a
+process that has not proved on this connection that it is the one that the lease names.
 
     1  send: the request goes to the idle connection that was used last, or to a new one. Only connecting needs a task
-    2  there is no connection within the time limit: NOT_SENT. The request may go to another node
-    3  the connection is lost, or the bytes that come are not HTTP, after bytes were sent: BROKEN. A node that closes an
+    2  a new connection is asked who listens there (`fleet.statements`), before the request. The answer costs one round
+       trip, once for each connection
+    3  there is no connection within the time limit, or no proof: NOT_SENT. The request may go to another node
+    4  the connection is lost, or the bytes that come are not HTTP, after bytes were sent: BROKEN. A node that closes an
        idle connection while a request is on its way to it also gives BROKEN, because the cases can't be distinguished.
        Nothing comes for too long: SILENT
-    4  the sender gives up while the connection is made: the connection is kept for the next request
+    5  the sender gives up while the connection is made: the connection is kept for the next request
+
+The question goes to a path that reaches Framehold's app. An app of the author's may have mounted it anywhere, so the
+path that was answered last is asked, then that of the request.
 """
 
 from __future__ import annotations
@@ -15,20 +21,32 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import NamedTuple
 
-from ..config import RouterSettings
-from ..fleet.address import Address
+from framehold_core.clock import Clock
+
+from ..fleet.address import Address, Receiver
+from ..fleet.plane import PROOF
+from ..fleet.statements import HELLO, Role, Statements
+from ..telemetry.log_bursts import LogBursts
+from .headers import MCP, ResponseHead
 from .node_connection import Connection, Conversation, Failure, Link
 
 _log = logging.getLogger(__name__)
+
+_NO_PROOF = (
+    "what listens at %.200r did not prove that it is the process that the lease names: nothing was sent. Does a "
+    "FRAMEHOLD_ADVERTISE_URL name a router or a load balancer, or has another process taken this address?"
+)
 
 
 class Opening:
     """A connection that is being made, and the request that waits for it. It is the link of that request."""
 
-    def __init__(self, data: Sequence[bytes], conversation: Conversation, mute: bool) -> None:
-        self._data = data
+    def __init__(self, head: bytes, body: bytes, conversation: Conversation, mute: bool) -> None:
+        self.head = head
+        self._body = body
         self._mute = mute
         self._conversation: Conversation | None = conversation
         self._link: Connection | None = None
@@ -38,10 +56,10 @@ class Opening:
         """Send the request on the new connection. Returns False if the request was given up: then the connection is
         free."""
         conversation, self._conversation = self._conversation, None
-        data, self._data = self._data, ()
+        body, self._body = self._body, b""
         if conversation is None:
             return False
-        if not link.take(data, conversation, self._mute):
+        if not link.take(self.head, body, conversation, self._mute):
             conversation.failed(Failure.NOT_SENT)
             return True
         self._link = link
@@ -54,6 +72,10 @@ class Opening:
         conversation, self._conversation = self._conversation, None
         if conversation is not None:
             conversation.failed(Failure.NOT_SENT)
+
+    def abandons(self) -> bool:
+        """Whether the request would rather go elsewhere than wait."""
+        return self._conversation is not None and self._conversation.abandons()
 
     def abort(self) -> None:
         self._conversation = None
@@ -71,40 +93,114 @@ class Opening:
             self._link.resume()
 
 
-class Upstream:
-    """All connections to nodes."""
+class Way(NamedTuple):
+    """How Framehold's app may be reached: the path of a request for it, and the line of its host."""
 
-    def __init__(self, settings: RouterSettings) -> None:
+    path: bytes
+    host: bytes
+
+    @classmethod
+    def of(cls, head: bytes) -> Way:
+        """That of a request."""
+        first, *lines = head.split(b"\r\n")
+        host = next((line for line in lines if line.startswith(b"host:")), b"host: framehold")
+        return cls(first.split(b" ")[1].partition(b"?")[0], host)
+
+
+class Greeting:
+    """The conversation that asks who listens on a new connection. `proof` is what the response has to show; None
+    without a response. `abandons` as for a `Conversation`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, abandons: Callable[[], bool]) -> None:
+        self.proof: asyncio.Future[bytes | None] = loop.create_future()
+        self.abandons = abandons
+
+    def began(self, head: ResponseHead, length: bytes | None) -> None:
+        self._is(next((value for name, value in head.headers if name == PROOF), b""))
+
+    def data(self, piece: bytes) -> None:
+        """An answer has no body: what comes is of a stranger, and the connection is closed."""
+
+    def done(self, piece: bytes) -> None:
+        """The connection may carry a request."""
+
+    def failed(self, why: Failure) -> None:
+        self._is(None)
+
+    def _is(self, proof: bytes | None) -> None:
+        if not self.proof.done():
+            self.proof.set_result(proof)
+
+
+class Upstream:
+    """All connections of one process to nodes, in one `role`. `connect_timeout`: seconds until a node that accepts no
+    connection counts as out of reach. `timeout`: seconds for which a node may send nothing."""
+
+    def __init__(
+        self,
+        statements: Statements,
+        role: Role,
+        clock: Clock,
+        *,
+        connect_timeout: float,
+        timeout: float,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.timeout = settings.upstream_timeout
+        self.timeout = timeout
         self.connections: set[Connection] = set()
         self.closed = False
-        self._connect_timeout = settings.connect_timeout
-        self._idle: dict[Address, list[Connection]] = {}
+        self._statements, self._role, self._clock = statements, role, clock
+        self._connect_timeout = connect_timeout
+        self._path = MCP
+        """The path under which a node of this fleet answered last."""
+        self._latest = Way(MCP, b"host: framehold")
+        self._idle: dict[Receiver | Address, list[Connection]] = {}
         self._openings: dict[asyncio.Task[None], Opening] = {}
+        self._bursts = LogBursts(_log)
         self._pause = min(1.0, self.timeout / 4)
         self._timer = self.loop.call_later(self._pause, self._sweep)
 
-    def send(self, address: Address, data: Sequence[bytes], conversation: Conversation, *, mute: bool = False) -> Link:
-        """Send a complete request to `address`, in these pieces; its response goes to `conversation`. `mute`: the
-        response has no body (HEAD)."""
-        idle = self._idle.get(address)
+    def send(
+        self, receiver: Receiver | Address, head: bytes, body: bytes, conversation: Conversation, *, mute: bool = False
+    ) -> Link:
+        """Send a request; its response goes to `conversation`. `receiver`: a node, or an address of this process
+        itself. `head` has all lines but the empty one at its end. `mute`: the response has no body (HEAD)."""
+        idle = self._idle.get(receiver)
         if idle is None:
-            idle = self._idle[address] = []
+            idle = self._idle[receiver] = []
         while idle:
             link = idle.pop()
-            if link.take(data, conversation, mute):
+            if link.take(head, body, conversation, mute):
                 return link
-        opening = Opening(data, conversation, mute)
+        opening = Opening(head, body, conversation, mute)
         if self.closed:
             self.loop.call_soon(opening.failed)
             return opening
-        task = self.loop.create_task(self._open(address, idle, opening))
+        task = self.loop.create_task(self._open(receiver, idle, opening))
         self._openings[task] = opening
         task.add_done_callback(lambda done: self._openings.pop(done, None))
         return opening
 
-    async def _open(self, address: Address, idle: list[Connection], opening: Opening) -> None:
+    async def reaches(self, receiver: Receiver) -> bool:
+        """Whether the receiver listens, and proves who it is. The connection is kept for a request."""
+        idle = self._idle.setdefault(receiver, [])
+        link = await self._introduced(receiver, idle, self._latest, lambda: False)
+        if link is not None:
+            idle.append(link)
+        return link is not None
+
+    async def _open(self, receiver: Receiver | Address, idle: list[Connection], opening: Opening) -> None:
+        if not isinstance(receiver, Receiver):
+            link = await self._connected(receiver, idle)
+        else:
+            self._latest = way = Way.of(opening.head)
+            link = await self._introduced(receiver, idle, way, opening.abandons)
+        if link is None:
+            opening.failed()
+        elif not opening.opened(link):
+            idle.append(link)
+
+    async def _connected(self, address: Address, idle: list[Connection]) -> Connection | None:
         link = Connection(self, idle)
         try:
             async with asyncio.timeout(self._connect_timeout):
@@ -118,10 +214,33 @@ class Upstream:
                 _log.error(
                     "out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)"
                 )
-            opening.failed()
-            return
-        if not opening.opened(link):
-            idle.append(link)
+            return None
+        return link
+
+    async def _introduced(
+        self, receiver: Receiver, idle: list[Connection], way: Way, abandons: Callable[[], bool]
+    ) -> Connection | None:
+        """A connection on which the receiver has proved who it is; None if there is none."""
+        for path in dict.fromkeys((self._path, way.path)):
+            link = await self._connected(receiver.address, [])
+            if link is None:
+                return None
+            nonce, greeting = self._clock.fresh(16).hex(), Greeting(self.loop, abandons)
+            asked = "".join(receiver.boots[:1]).encode()
+            hello = b"GET %b HTTP/1.1\r\n%b\r\n%b: %b.%b\r\n" % (path, way.host, HELLO, nonce.encode(), asked)
+            link.take(hello, b"", greeting, False)
+            shown = await greeting.proof
+            found = self._statements.introduced(shown, nonce, receiver.boots) if shown else None
+            if found is not None and link.introduce(
+                self._statements.stating(self._role, found, self._clock.time), idle
+            ):
+                self._path = path
+                return link
+            link.close()
+            if shown is None:
+                return None
+        self._bursts.warning(_NO_PROOF, receiver.address, extra={})
+        return None
 
     async def close(self) -> None:
         """Break off all requests, and close all connections."""
@@ -143,3 +262,7 @@ class Upstream:
         now = self.loop.time()
         for link in tuple(self.connections):
             link.sweep(now)
+        if not self._openings:
+            # Processes come and go: what no connection belongs to is forgotten.
+            used = {id(link.idle) for link in self.connections}
+            self._idle = {receiver: idle for receiver, idle in self._idle.items() if id(idle) in used}

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import re
 
-from ..fleet.trust import NOT_TAKEN, Trust
+from ..fleet.statements import Statements
+from ..fleet.trust import NOT_TAKEN
 from ..http.headers import ResponseHead
+from .placement import Placement
 
 FURTHER = 2
 """How many further nodes a new call is sent to after a node has declined it."""
 _RETRY_AFTER = re.compile(rb"retry-after: *([0-9]{1,9})\r\n")
 
 
-def proves_not_taken(head: ResponseHead, call: str, trust: Trust) -> bool:
+def proves_not_taken(head: ResponseHead, placement: Placement, statements: Statements) -> bool:
     """Whether a response proves that its node started nothing of the call whose id this router made."""
     proof = next((value for name, value in head.headers if name == NOT_TAKEN), b"")
-    return bool(proof) and trust.is_not_taken(proof, call)
+    call = placement.call
+    return (
+        bool(proof) and call is not None and any(statements.is_not_taken(proof, boot, call) for boot in placement.boots)
+    )
 
 
 class Declined:

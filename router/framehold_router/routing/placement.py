@@ -68,14 +68,16 @@ _BY_RING = (Reason.RING, Reason.START)
 
 
 class Placement(NamedTuple):
-    """Where a request goes. `call`: the id that was minted for a new call, and is sent to the node. `token_call`: the
-    call that the token of the request names, or the tokens of the new call will name."""
+    """Where a request goes. `boots`: the process at `address` has to prove that it is one of them. `call`: the id that
+    was minted for a new call, and is sent to the node. `token_call`: the call that the token of the request names, or
+    the tokens of the new call will name."""
 
     node: NodeId
     address: Address
     call: CallId | None = None
     token_call: CallId | None = None
     reason: Reason = Reason.ANY
+    boots: tuple[Boot, ...] = ()
 
 
 def fresh_call(fresh: Callable[[int], bytes] = os.urandom) -> CallId:
@@ -296,9 +298,9 @@ class Placer:
         return self._in_flight[node], self._parked(node)
 
     def _put(self, node: NodeId, reason: Reason, call: CallId | None = None, *, minted: bool = False) -> Placement:
-        address = self._view.members[node].address
-        assert address is not None, "only nodes with an address are chosen from"
-        return Placement(node, address, call if minted else None, call, reason)
+        member = self._view.members[node]
+        assert member.address is not None, "only nodes with an address are chosen from"
+        return Placement(node, member.address, call if minted else None, call, reason, (member.boot,))
 
 
 def _bound(total: int, nodes: int) -> int:

@@ -3,12 +3,13 @@ pages, or refuses it.
 
 The law: a request that may have reached a node is sent to no other node (docs/protocol.md, rule 9). The exceptions are
 a request whose token names its round, which takes effect once however often it is sent, and a new call of which its
-node proves that nothing was started. A request that came from a node or
-router of this fleet is never relayed again (rule 19). A request is relayed byte for byte, without the headers of one
-connection and the headers that only the fleet may send.
+node proves that nothing was started. A request is sent to the process that the lease names, and to no other
+(`http.upstream`). It is relayed byte for byte, without the headers of one connection and the headers that only the
+fleet may send.
 
-    1  there is no connection to the node: no byte was sent, and the request goes to the next node; if no node is left,
-       the client gets 503. So it does if the node proves that it started nothing of a new call
+    1  there is no connection to the node, or the node did not prove who it is: no byte was sent, and the request goes
+       to the next node; if no node is left, the client gets 503. So it does if the node proves that it started nothing
+       of a new call
     2  the connection to the node breaks before the response, or the lease of the node is gone: a round of a call that
        has a token is sent to the next node, which continues the call
     3  the connection breaks for any other request, or no response comes in time: the client gets 502 or 504, which say
@@ -27,8 +28,9 @@ from collections.abc import Callable
 from framehold_core.ids import CallId, NodeId, prefix
 
 from ..config import RouterSettings
-from ..fleet.address import Address
-from ..fleet.trust import CALL_ID, VIA, Trust
+from ..fleet.address import Address, Receiver
+from ..fleet.statements import HELLO
+from ..fleet.trust import CALL_ID, Trust
 from ..http.headers import ResponseHead
 from ..http.message import Reply, Request
 from ..http.node_connection import Failure, Link
@@ -43,10 +45,9 @@ _log = logging.getLogger(__name__)
 
 _BODIED = frozenset((b"POST", b"PUT", b"PATCH"))
 """Methods whose requests say a length also without a body."""
-_JOINED = 4096
-"""Bytes of a body up to which it is sent in one piece with its head."""
 _PROBES = frozenset((b"healthz", b"readyz"))
 _PAGES = _PROBES | {b"dashboard", b"metrics"}
+_NO_NODE = "Not served here: this is a router, and no node that could prove it"
 _NODES_ONLY = "Not served here: a node's own address serves /admin"
 
 
@@ -78,23 +79,15 @@ class Relay:
         self._pages = _PAGES
         self._closed = {b"admin": _NODES_ONLY}
         """The first segments of paths that are refused, with the text of the refusal."""
-        self.badge = b"%b: %b\r\n%b: router\r\n" % (*trust.header, VIA)
-        """The header lines that show a node that a request comes from a router of its fleet."""
 
     def __call__(self, request: Request, reply: Reply) -> None:
         """Answer `request` on `reply`, now or later."""
-        internal = request.head.internal
-        if internal and self.trust.believed(internal) is not None:
-            message = (
-                "This request has been through a router or node of this fleet already: it was not relayed again. "
-                "Check that no node's FRAMEHOLD_ADVERTISE_URL names a router or a load balancer"
-            )
-            _log.error("a request came back: it was not relayed again. Does a FRAMEHOLD_ADVERTISE_URL name a router?")
-            self.refused(508)
-            refuse(request, reply, 508, message)
-            return
         segment = request.head.segment
-        if segment in self._closed:
+        if HELLO in request.head.fields:
+            # Relayed, it would come back where a lease names this router, and lead to the next one.
+            self.refused(404)
+            refuse(request, reply, 404, _NO_NODE)
+        elif segment in self._closed:
             self.refused(404)
             refuse(request, reply, 404, self._closed[segment])
         elif segment in self._pages:
@@ -132,16 +125,12 @@ class Exchange:
         """The status of the response; 0 until the response has begun."""
         reply.listener = self
 
-    def send(self, address: Address, more_headers: bytes) -> None:
-        """Send the request to `address`: its head, `more_headers`, and its body."""
+    def send(self, receiver: Receiver | Address, more_headers: bytes) -> None:
+        """Send the request to `receiver`: its head, `more_headers`, and its body."""
         head, body = self.request
         length = b"content-length: %d\r\n" % len(body) if body or head.method in _BODIED else b""
-        if len(body) <= _JOINED:
-            data: tuple[bytes, ...] = (b"%b%b%b\r\n%b" % (head.lines, length, more_headers, body),)
-        else:
-            # A body that is written by itself is not copied: it counts once, and may be held until it is sent.
-            data = (b"%b%b%b\r\n" % (head.lines, length, more_headers), body)
-        self.link = self.relay.upstream.send(address, data, self, mute=head.method == b"HEAD")
+        lines = b"%b%b%b" % (head.lines, length, more_headers)
+        self.link = self.relay.upstream.send(receiver, lines, body, self, mute=head.method == b"HEAD")
 
     # The client's side.
 
@@ -277,7 +266,7 @@ class ToNode(Exchange):
         self.absent = 0
         relay.placer.began(placement)
         minted = b"" if placement.call is None else b"%b: %b\r\n" % (CALL_ID, placement.call.encode())
-        self.send(placement.address, relay.badge + minted)
+        self.send(Receiver(placement.address, placement.boots), minted)
 
     def chosen(self) -> Placement | None:
         """The placement of the request on a node that was not tried yet; None if none is left."""
@@ -292,8 +281,7 @@ class ToNode(Exchange):
             self.relay.placer.learned(self.placement, node)
 
     def began(self, head: ResponseHead, length: bytes | None) -> None:
-        call = self.placement.call
-        if head.status == 503 and call is not None and proves_not_taken(head, call, self.relay.trust):
+        if head.status == 503 and proves_not_taken(head, self.placement, self.relay.trust.statements):
             self.kept = Declined(head.lines(self.relay.shows_route), self.declined)
         else:
             super().began(head, length)

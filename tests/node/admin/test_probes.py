@@ -15,19 +15,19 @@ from framehold.config import Settings
 from framehold.telemetry import window
 from framehold.telemetry.metrics import Metrics
 from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations, RecentEnds
-from framehold_router.fleet.trust import SECRET, VIA, Trust
 from framehold_router.models.nodes import NodeStatus
 from framehold_store import system_clock as clock
+from tests import proofs
 from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN as ADMIN
 from tests.node.operating import Operator
 from tests.node.scraping import scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
+from tests.proofs import INSIDE, sent_as
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 TOKEN = "an admin token of some length".replace(" ", "-")
-PROOF = {SECRET.decode(): Trust([KEY.encode()]).header[1].decode()}
 
 
 async def one(ctx: Context) -> str:
@@ -39,7 +39,7 @@ async def one_more(ctx: Context) -> str:
 
 
 async def asked(client: Stage, path: str, **headers: str) -> httpx2.Response:
-    async with httpx2.AsyncClient() as http:
+    async with proofs.client() as http:
         return await http.get(client.url.removesuffix("/mcp") + path, headers=headers)
 
 
@@ -111,11 +111,11 @@ async def test_who_may_ask_a_node(redis: RedisServer, tmp_path: Any) -> None:
         async with stage(one, keys=(KEY,), admin_token=token) as client:
             right = 200 if token else 403
             assert (await asked(client, "/admin/node", authorization=f"Bearer {TOKEN}")).status_code == right
-            assert (await asked(client, "/admin/node", **PROOF)).status_code == 200
+            assert (await asked(client, "/admin/node", **INSIDE)).status_code == 200
             for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
                 refused = await asked(client, "/admin/node", **headers)
                 assert refused.status_code == 403 and "nothing was returned" in refused.json()["error"]
-            assert (await asked(client, "/admin/node", **PROOF, **{VIA.decode(): "router"})).status_code == 403
+            assert (await asked(client, "/admin/node", **sent_as("router"))).status_code == 403
             for path in ("/metrics", "/healthz", "/readyz"):
                 assert (await asked(client, path)).status_code == 200
 

@@ -23,9 +23,10 @@ from framehold.engine.memory import Footprint
 from framehold.telemetry.stacks import PARTS
 from framehold_router.models import profile as about
 from tests.node.nodes import KEY, served
-from tests.node.operating import PROOF, TOKEN, Operator, marked, unmarked
+from tests.node.operating import TOKEN, Operator, marked, unmarked
 from tests.node.stage import server_of
 from tests.processes import DEADLINE
+from tests.proofs import INSIDE
 from tests.wire import Caller
 
 pytestmark = [pytest.mark.anyio, pytest.mark.alone]
@@ -173,7 +174,7 @@ async def test_sessions_of_earlier_clients_are_counted(at: Watched) -> None:
 
 
 async def test_only_whoever_may_is_told(at: Watched) -> None:
-    for shown, status in (({}, 403), ({"authorization": "Bearer another"}, 403), (PROOF, 200)):
+    for shown, status in (({}, 403), ({"authorization": "Bearer another"}, 403), (INSIDE, 200)):
         assert (await at.operator.ask("GET", "profile", shown)).status == status
     assert (await at.operator.ask("POST", "profile")).status == 405
 

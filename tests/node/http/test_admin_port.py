@@ -12,7 +12,8 @@ import pytest
 
 from framehold.cli.local.ports import free as free_port
 from tests.node.nodes import FrameholdProcess
-from tests.node.operating import PROOF, SHOWN, TOKEN
+from tests.node.operating import SHOWN, TOKEN
+from tests.proofs import INSIDE, client, sent_as
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
@@ -51,7 +52,7 @@ async def parts(redis: RedisServer, folder: Path) -> AsyncIterator[Parts]:
 
 
 async def status(url: str, **headers: str) -> int:
-    async with httpx2.AsyncClient() as http:
+    async with client() as http:
         return (await http.get(url, headers=headers)).status_code
 
 
@@ -74,14 +75,13 @@ async def test_clients_reach_calls_and_operators_reach_the_rest(redis: RedisServ
 
 
 async def test_who_may_use_the_admin_api_is_the_same_on_both_ports(redis: RedisServer, tmp_path: Path) -> None:
-    """On the port of clients only the fleet itself learns that the API is there."""
+    """The port of clients does not have the API, whoever asks."""
     async with parts(redis, tmp_path) as fleet:
         where = "/admin/leases"
-        passed_on = {**PROOF, "framehold-via": "router"}
-        shown = {"nothing": {}, "the token": SHOWN, "the fleet": PROOF, "passed on": passed_on}
+        shown = {"nothing": {}, "the token": SHOWN, "the fleet": INSIDE, "passed on": sent_as("router")}
         clients = {who: await status(fleet.node.root + where, **headers) for who, headers in shown.items()}
         admins = {who: await status(fleet.node_admin + where, **headers) for who, headers in shown.items()}
-        assert clients == {"nothing": 404, "the token": 404, "the fleet": 200, "passed on": 404}
+        assert clients == {"nothing": 404, "the token": 404, "the fleet": 404, "passed on": 404}
         assert admins == {"nothing": 403, "the token": 200, "the fleet": 200, "passed on": 403}
 
 

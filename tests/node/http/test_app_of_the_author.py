@@ -21,10 +21,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
-from framehold_router.fleet.trust import CALL_ID, VIA, Trust
+from framehold_router.fleet.statements import Role
+from framehold_router.fleet.trust import CALL_ID
 from tests.node.fastmcp_stage import hosted
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, server_of
+from tests.proofs import stated
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +90,7 @@ async def test_what_is_added_to_the_app_is_served_beside_the_server() -> None:
 
 
 async def test_no_route_of_the_author_sees_an_internal_header() -> None:
-    """A router shows the fleet's secret with each request. No route of the app gets it, neither one of HTTP nor one of
+    """A router states with each request who it is. No route of the app gets it, neither one of HTTP nor one of
     WebSocket, nor what is mounted in it."""
     seen: list[Scope] = []
 
@@ -101,7 +103,7 @@ async def test_no_route_of_the_author_sees_an_internal_header() -> None:
     app = framehold.asgi(server_of("added", ask), Settings(node_id="n", keys=(KEY,)))
     app.router.routes += [Route("/http", Noted()), WebSocketRoute("/socket", Noted())]
     app.mount("/below", Noted())
-    badge = [Trust([KEY.encode()]).header, (VIA, b"router"), (CALL_ID, b"c" * 32)]
+    badge = [stated(app.attached.runtime, Role.ROUTER, "c:1"), (CALL_ID, b"c" * 32)]
     async with app.lifespan():
         for kind, path in (("http", "/http"), ("websocket", "/socket"), ("http", "/below/"), ("websocket", "/below/")):
             scope = {"type": kind, "path": path, "method": "GET", "headers": [*badge, (b"x-own", b"1")]}

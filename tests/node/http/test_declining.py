@@ -11,16 +11,14 @@ import pytest
 
 from framehold.engine.memory import Footprint
 from framehold_core.errors import LimitExceeded, StoreUnavailable
-from framehold_router.fleet.trust import Trust
-from tests.node.nodes import KEY
-from tests.node.operating import PROOF, Node, marked, pair, unmarked
+from tests.node.operating import Node, marked, pair, unmarked
+from tests.proofs import sent_as, statements
 from tests.store.server import RedisServer
 from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 CALL = "0123456789abcdef0123456789abcdef"
-TRUST = Trust([KEY.encode()])
-ROUTER = {**PROOF, "framehold-via": "router", "framehold-call-id": CALL}
+ROUTER = sent_as("router", CALL)
 
 
 @pytest.fixture(params=[100])
@@ -35,11 +33,12 @@ async def call(node: Node, tool: str = "marked", headers: dict[str, str] = ROUTE
     return await node.caller.call(tool, headers=headers)
 
 
-def proves(reply: Reply) -> bool:
-    """Whether a reply has a proof, which then is one for this call and no other."""
-    proof = reply.headers.get("framehold-not-taken", "").encode()
-    assert not TRUST.is_not_taken(proof, CALL[:-1] + "0")
-    assert TRUST.is_not_taken(proof, CALL) is bool(proof)
+def proves(node: Node, reply: Reply) -> bool:
+    """Whether a reply has a proof, which then is one of this process for this call, and of no other."""
+    proof, boot = reply.headers.get("framehold-not-taken", "").encode(), node.runtime.heartbeat.lease.boot
+    judge = statements().is_not_taken
+    assert not judge(proof, boot, CALL[:-1] + "0") and not judge(proof, boot[::-1], CALL)
+    assert judge(proof, boot, CALL) is bool(proof)
     return bool(proof)
 
 
@@ -67,10 +66,11 @@ async def test_which_refusals_are_declined(node: Node, why: Callable[[Node], Non
     """Full, without memory, without a store, leaving: of the node's own state alone. Nobody hears it but a router."""
     why(node)
     reply = await call(node)
-    assert reply.status == 503 and "nothing was started" in reply.text and proves(reply)
-    for headers in ({}, {**ROUTER, "framehold-secret": "x" * 64}, {**PROOF, "framehold-for": "client"}):
+    assert reply.status == 503 and "nothing was started" in reply.text and proves(node, reply)
+    nobody = {"framehold-call-id": CALL, "framehold-proof": "v1.router.1." + "x" * 64}
+    for headers in ({}, nobody, sent_as("client", CALL), sent_as("node", CALL), sent_as("admin", CALL)):
         other = await call(node, headers=headers)
-        assert other.status == 503 and not proves(other)
+        assert other.status == 503 and not proves(node, other)
     node.runtime.draining.closed = False
 
 
@@ -83,13 +83,13 @@ async def test_which_refusals_are_not(node: Node, monkeypatch: pytest.MonkeyPatc
     with monkeypatch.context() as patch:
         patch.setattr(node.runtime.table, "admit", exhausted)
         reply = await call(node)
-        assert reply.status == 503 and "you have too many" in reply.text and not proves(reply)
+        assert reply.status == 503 and "you have too many" in reply.text and not proves(node, reply)
     assert (await call(node)).asked
     twice = await call(node)
-    assert twice.status == 503 and "arrived twice" in twice.text and not proves(twice)
+    assert twice.status == 503 and "arrived twice" in twice.text and not proves(node, twice)
     await node.runtime.door.pauses.pause("unmarked", "", "test")
-    paused = await call(node, "unmarked", {**ROUTER, "framehold-call-id": CALL[::-1]})
-    assert "is paused" in paused.text and not proves(paused)
+    paused = await call(node, "unmarked", sent_as("router", CALL[::-1]))
+    assert "is paused" in paused.text and not proves(node, paused)
 
 
 async def test_a_handler_that_was_entered_is_not_declined(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,4 +100,4 @@ async def test_a_handler_that_was_entered_is_not_declined(node: Node, monkeypatc
 
     monkeypatch.setattr(node.runtime.store, "submit", unsent)
     reply = await call(node)
-    assert reply.status == 503 and "first round could not be kept" in reply.text and not proves(reply)
+    assert reply.status == 503 and "first round could not be kept" in reply.text and not proves(node, reply)

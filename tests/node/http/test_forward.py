@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from framehold.engine.peers import Peers
 from framehold.http.forward import Forward, ForwardResult
 from framehold.sdk.hop import Hop
+from framehold_router.fleet.address import Receiver
 from framehold_router.fleet.trust import Trust
+from framehold_store.system_clock import system_clock
 from tests.node.nodes import KEY
 from tests.processes import until
+from tests.proofs import introduced
 
 pytestmark = pytest.mark.anyio
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 10\r\n\r\n"
@@ -26,14 +30,19 @@ class Node:
     def __init__(self) -> None:
         self.asked, self.begins, self.ends, self.gone = (asyncio.Event() for _ in range(4))
         self.heard: list[bytes] = []
+        self.trust, self.clock = Trust([KEY.encode()]), system_clock()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await introduced(reader, writer)
         await reader.readuntil(b"\r\n\r\n")
         self.asked.set()
         for event, part in zip((self.begins, self.ends), (HEAD + PARTS[0], PARTS[1]), strict=True):
             await event.wait()
             writer.write(part)
         writer.close()
+
+    async def receiver(self, address: str) -> Receiver:
+        return Receiver(("127.0.0.1", int(address.rpartition(":")[2])), ())
 
     async def vanished(self, address: str) -> None:
         await self.gone.wait()
@@ -49,8 +58,8 @@ class Node:
 @asynccontextmanager
 async def forwarded() -> AsyncIterator[tuple[Node, asyncio.Task[ForwardResult]]]:
     """A node, and a request on its way there."""
-    node, scope = Node(), {"method": "POST", "path": "/mcp", "headers": [], "framehold": Hop("a", None, False)}
-    forward = Forward(Trust([KEY.encode()]), node.vanished)
+    node, scope = Node(), {"method": "POST", "path": "/mcp", "headers": [], "framehold": Hop("a", False)}
+    forward = Forward(cast(Peers, node))
     server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     sending = asyncio.create_task(forward.forward(address, (scope, b"{}"), node.receive, node.send))

@@ -22,7 +22,8 @@ from framehold.config import Settings
 from framehold.http.app import Application
 from framehold_router.guard import guesses
 from tests.node.nodes import KEY, served
-from tests.node.operating import PROOF, SHOWN, TOKEN
+from tests.node.operating import SHOWN, TOKEN
+from tests.proofs import INSIDE, client, sent_as
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +48,7 @@ def with_pages(app: Application) -> Application:
 
 async def status(url: str, host: str, path: str, **headers: str) -> int:
     root = url.removesuffix("/mcp")
-    async with httpx2.AsyncClient() as http:
+    async with client() as http:
         response = await http.get(root + path, headers={**headers, "host": host})
         if response.status_code == 421:
             assert "FRAMEHOLD_ALLOWED_HOSTS" in response.text and "at home" not in response.text
@@ -71,9 +72,9 @@ async def test_the_fleet_itself_reaches_a_node_by_any_name() -> None:
     """By the one that its lease has, as in a network of containers. What is passed on for a client has its Host."""
     async with served(with_pages(app_of(MCPServer("n")))) as url:
         for path in PAGES:
-            assert await status(url, "node-1:8080", path, **PROOF) == 200
-            assert await status(url, "evil.example", path, **PROOF, **{"framehold-via": "router"}) == 421
-        assert await status(url, "evil.example", "/home", **PROOF, **{"framehold-via": "router"}) == 421
+            assert await status(url, "node-1:8080", path, **INSIDE) == 200
+            assert await status(url, "evil.example", path, **sent_as("router")) == 421
+        assert await status(url, "evil.example", "/home", **sent_as("router")) == 421
 
 
 async def test_pages_behind_the_prefix_of_another_app_are_checked_too() -> None:
@@ -128,7 +129,7 @@ async def test_the_admin_port_checks_the_name() -> None:
         for path in (*PAGES, "/mcp", "/"):
             assert await status(url, "evil.example", path, **SHOWN) == 421
             assert await status(url, "node.example", path, **SHOWN) == (200 if path in PAGES else 404)
-            assert await status(url, "node-1", path, **PROOF) == (200 if path in PAGES else 404)
+            assert await status(url, "node-1", path, **INSIDE) == (200 if path in PAGES else 404)
         assert await status(clients, "evil.example", "/metrics") == 421
 
 

@@ -19,9 +19,9 @@ from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 from pydantic import AnyUrl
 
 from framehold.cli.local.ports import free as free_port
-from framehold_router.fleet.trust import Trust
+from tests import proofs
 from tests.fleet.fleet import Fleet, RouterProcess
-from tests.node.nodes import KEY, FrameholdProcess
+from tests.node.nodes import FrameholdProcess
 from tests.node.oauth_server import SCOPE, Records
 from tests.node.served import Wire, send, wire
 from tests.processes import DEADLINE
@@ -29,8 +29,6 @@ from tests.store.server import RedisServer
 from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
-
-SECRET, PROOF = (part.decode() for part in Trust([KEY.encode()]).header)
 
 
 @pytest.fixture(scope="module")
@@ -158,10 +156,11 @@ async def test_a_nodes_own_pages_are_not_reached_with_any_authorization(guard: G
     server's; what a node serves to its fleet doesn't."""
     bearer, node = guard.knows("ann/5", SCOPE), next(iter(guard.nodes.values()))
     for path in ("/admin/node", "//admin/node", "/x/../admin/node", "/%61dmin/node", "/admin/node/"):
-        for more in ((), ((SECRET, PROOF),), (("authorization", f"Bearer {bearer}"),)):
+        for more in ((), (("framehold-proof", "v1.admin.1.0"),), (("authorization", f"Bearer {bearer}"),)):
             result = await send(f"{guard.root}/mcp", Wire(more, b"", "GET", path))
-            assert result.status in (404, 508) and b"incarnation" not in result.body, path
-    assert (await send(node.url, Wire(((SECRET, PROOF),), b"", "GET", "/admin/node"))).status == 200
+            assert result.status == 404 and b"incarnation" not in result.body, path
+    async with proofs.client() as http:
+        assert (await http.get(node.url.replace("/mcp", "/admin/node"), headers=proofs.INSIDE)).status_code == 200
     for path in ("/metrics", "/healthz", "/readyz"):
         result = await send(f"{guard.root}/mcp", Wire((), b"", "GET", path))
         assert "framehold-node" not in result.headers, path

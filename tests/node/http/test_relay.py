@@ -23,15 +23,15 @@ from framehold.config import Settings
 from framehold.hosts.listeners import bus_of
 from framehold.http.app import Application
 from framehold_core.ids import is_call_id
-from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
+from framehold_router.fleet.trust import CALL_ID
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
 from tests.processes import DEADLINE, until
+from tests.proofs import client, sent_as
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
-SECRET_HEADER = {SECRET.decode(): Trust([KEY.encode()]).header[1].decode()}
 
 
 @dataclass
@@ -167,14 +167,13 @@ async def test_what_was_relayed_is_not_relayed_again(pair: tuple[Site, Site]) ->
     async with Caller(a.url) as at_a, Caller(b.url) as at_b:
         asked = await at_a.call("ask")
         params = {"name": "ask", "arguments": {}, "requestState": asked.token, "inputResponses": asked.accept(word="x")}
-        envelope = at_b.envelope("tools/call", params, headers={**SECRET_HEADER, VIA.decode(): "node"})
-        async with httpx2.AsyncClient() as http:
+        envelope = at_b.envelope("tools/call", params, headers=sent_as("node"))
+        async with client() as http:
             result = await http.post(b.url, json=envelope.body, headers=envelope.headers)
             assert result.status_code == 421
             assert result.headers["framehold-not-held"] == "1"
-            # Whoever lacks the secret is anybody: the request is relayed.
-            envelope.headers[SECRET.decode()] = "0" * 64
-            done = await http.post(b.url, json=envelope.body, headers=envelope.headers)
+            # Whoever proves nothing is anybody: the request is relayed.
+            done = await http.post(b.url, json=envelope.body, headers={**envelope.headers, **sent_as("")})
             assert done.headers["framehold-node"] == "a"
 
 
@@ -198,14 +197,15 @@ async def test_an_owner_that_is_out_of_reach(redis: RedisServer, tmp_path: Any) 
 
 
 async def test_a_router_names_the_call(pair: tuple[Site, Site]) -> None:
-    """With the secret beside it the id is taken; without, or malformed, it is not. No handler sees such a header."""
+    """The id that a router names is taken; that of anybody else, or a malformed one, is not. No handler sees such a
+    header."""
     a, _ = pair
     wanted = "c0ffee" * 5 + "00"
     async with Caller(a.url) as caller:
-        named = await caller.call("ask", headers={**SECRET_HEADER, CALL_ID.decode(): wanted})
-        again = await caller.call("ask", headers={**SECRET_HEADER, CALL_ID.decode(): wanted})
-        forged = await caller.call("ask", headers={CALL_ID.decode(): wanted, "framehold-via": "router"})
-        garbled = await caller.call("ask", headers={**SECRET_HEADER, CALL_ID.decode(): "no id{}"})
+        named = await caller.call("ask", headers=sent_as("router", wanted))
+        again = await caller.call("ask", headers=sent_as("router", wanted))
+        forged = await caller.call("ask", headers={CALL_ID.decode(): wanted, "framehold-proof": "v1.router.1.0"})
+        garbled = await caller.call("ask", headers=sent_as("router", "no id{}"))
     assert named.token.split(".")[1] == wanted
     assert (again.status, again.code) == (503, -32603)
     assert "begun once" in again.text
@@ -216,7 +216,7 @@ async def test_a_router_names_the_call(pair: tuple[Site, Site]) -> None:
 
 @pytest.mark.parametrize("field", ["sagaToken", "requestState", "x"])
 async def test_a_router_that_copies_an_id_of_the_client_names_no_call(pair: tuple[Site, Site], field: str) -> None:
-    """An id that stands in the request is the client's choice, whoever sends it on beside the secret. So is one that
+    """An id that stands in the request is the client's choice, whoever sends it on. So is one that
     two readers of the body see differently."""
     a, _ = pair
     chosen = "d" * 32
@@ -225,8 +225,8 @@ async def test_a_router_that_copies_an_id_of_the_client_names_no_call(pair: tupl
         # The first of two equal keys leads a proxy, the last one counts here.
         begin = f'"params": {{"{field}": "h1.{chosen}.x", "{field}": null, '
         twice = json.dumps(sent.body).replace('"params": {', begin)
-        named = {**sent.headers, **SECRET_HEADER, CALL_ID.decode(): chosen}
-        async with httpx2.AsyncClient() as http:
+        named = {**sent.headers, **sent_as("router", chosen)}
+        async with client() as http:
             result = (await http.post(a.url, content=twice, headers=named)).json()
     assert a.entered == ["ask"]
     assert is_call_id(call := result["result"]["requestState"].split(".")[1]) and call != chosen
@@ -236,7 +236,7 @@ async def test_headers_are_off_by_default(redis: RedisServer, tmp_path: Any) -> 
     """A client of a node without FRAMEHOLD_ROUTE_HEADERS learns no node's name; a router does."""
     async with fleet(redis, tmp_path.name, "a") as sites, Caller(sites["a"].url) as caller:
         plain = await caller.call("ask")
-        inside = await caller.call("ask", headers={**SECRET_HEADER, VIA.decode(): "router"})
+        inside = await caller.call("ask", headers=sent_as("router"))
     assert not [name for name in plain.headers if name.startswith("framehold-")]
     assert inside.headers["framehold-node"] == "a"
 

@@ -26,10 +26,11 @@ from framehold.http import outages
 from framehold.http.outages import TRIES
 from framehold_router.fleet import membership
 from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
-from tests.node.http.test_relay import ACCEPT, INITIALIZE, SECRET_HEADER, Site, fleet, say_address
+from framehold_router.fleet.trust import Trust
+from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
+from tests.proofs import INSIDE, client, introduced, sent_as
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
@@ -46,10 +47,11 @@ async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, S
 
 @asynccontextmanager
 async def answering(data: bytes) -> AsyncIterator[str]:
-    """A server that says this to whoever sends a head; yields its address."""
+    """A process of the fleet that says this to whoever sends a request; yields its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await introduced(reader, writer)
             await reader.readuntil(b"\r\n\r\n")
             writer.write(data)
         writer.close()
@@ -60,8 +62,8 @@ async def answering(data: bytes) -> AsyncIterator[str]:
 
 
 async def test_no_secret_is_logged(pair: tuple[Site, Site], caplog: pytest.LogCaptureFixture) -> None:
-    """Something else than a node answers at the owner's address: the fleet's secret and the client's stay out of the
-    log, and the client is told."""
+    """The owner says what is no HTTP: the client's secret and what proves the sender stay out of the log, and the
+    client is told."""
     a, b = pair
     caplog.set_level(logging.DEBUG)
     async with Caller(a.url) as at_a, Caller(b.url) as at_b, answering(b"220 smtp.example ready\r\n") as elsewhere:
@@ -71,7 +73,7 @@ async def test_no_secret_is_logged(pair: tuple[Site, Site], caplog: pytest.LogCa
         result = await at_b.retry("ask", asked.token, asked.accept(word="aye"), headers=hush)
     assert (result.status, result.code) == (503, -32603)
     assert "broke off" in caplog.text
-    assert SECRET_HEADER[SECRET.decode()] not in caplog.text
+    assert "v1.node." not in caplog.text
     assert "hush" not in caplog.text
 
 
@@ -138,7 +140,7 @@ async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
 async def test_an_address_that_nobody_of_the_fleet_wrote(
     pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a call nor a session is sent there, and with them no token and no secret; both live on."""
+    """Neither a call nor a session is sent there, and with them no token; both live on."""
     a, b = pair
     heartbeat, reply = a.app.attached.runtime.heartbeat, list[bytes]()
     assert isinstance(heartbeat, Heartbeat)
@@ -176,6 +178,7 @@ async def test_a_first_round_that_breaks_off_is_not_sent_again(pair: tuple[Site,
     reply: list[bytes] = []
 
     async def breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await introduced(reader, writer)
         reply.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
@@ -254,7 +257,8 @@ async def test_what_is_passed_on_is_what_came(redis: RedisServer, tmp_path: Any)
     def spying(name: str, app: ASGIApp) -> ASGIApp:
         async def spy(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
-                seen.append((name, scope["query_string"], dict(scope["headers"]).get(b"x-own")))
+                if scope["method"] == "POST":
+                    seen.append((name, scope["query_string"], dict(scope["headers"]).get(b"x-own")))
                 await app(scope, receive, send)
 
         return spy
@@ -300,7 +304,7 @@ async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp
         assert asked.streamed, "the middleware spoke"
         bad = await at_b.retry("one", asked.token, dict.fromkeys(asked.asked, 12), meta=LOUD)
         assert bad.code == -32602
-        inside = {**SECRET_HEADER, VIA.decode(): "node"}
+        inside = sent_as("node")
         lost = await at_b.retry("one", asked.token, asked.accept(word="x"), meta=LOUD, headers=inside)
         assert lost.code == -32603 and lost.message["error"]["data"]["retryAfter"] >= 1
         done = await at_b.retry("one", asked.token, asked.accept(word="x"), meta=LOUD)
@@ -345,13 +349,13 @@ async def test_a_wait_is_one_request_to_a_middleware(
 
 
 async def test_admin_is_not_reached_through_a_router(redis: RedisServer, tmp_path: Any) -> None:
-    """A router, or HAProxy, puts the secret on all that it passes on. An app that is mounted somewhere has its admin
-    pages where routers don't look for them: nodes answer only to those who ask in their own name."""
+    """An app that is mounted somewhere has its admin pages where routers don't look for them: nodes answer only to
+    those who ask in their own name."""
     settings = Settings(node_id="a", store_url=redis.url, namespace=tmp_path.name, keys=(KEY,))
     app = Starlette(routes=[Mount("/sub", framehold.asgi(_server("a"), settings))])
-    async with served(app) as url, httpx2.AsyncClient() as http:
+    async with served(app) as url, client() as http:
         admin = url.removesuffix("/mcp") + "/sub/admin/node"
-        for passed_on in ({VIA.decode(): "router"}, {CALL_ID.decode(): "0" * 32}, {VIA.decode(): "node"}):
-            assert (await http.get(admin, headers={**SECRET_HEADER, **passed_on})).status_code == 403
+        for passed_on in (sent_as("router"), sent_as("router", "0" * 32), sent_as("node"), sent_as("client")):
+            assert (await http.get(admin, headers=passed_on)).status_code == 403
         assert (await http.get(admin)).status_code == 403
-        assert (await http.get(admin, headers=SECRET_HEADER)).status_code == 200
+        assert (await http.get(admin, headers=INSIDE)).status_code == 200

@@ -45,7 +45,7 @@ async def test_who_may_send_a_request_again_is_told_so(result: ForwardResult) ->
     eviction = SimpleNamespace(intake=1000, room=lambda: None)
     runtime = cast(Runtime, SimpleNamespace(settings=SimpleNamespace(max_body=1000), eviction=eviction))
     affinity = SessionAffinity(nobody, runtime, cast(Forward, Forwarding()), Reception(runtime))
-    scope = {"type": "http", "method": "POST", "headers": [], "framehold": Hop("node", None, False)}
+    scope = {"type": "http", "method": "POST", "headers": [], "framehold": Hop("node", False)}
     await affinity._forward_to("http://other", scope, receive, send)
     told = TOLD.get(result, (503, "nothing was sent; send the same request again"))
     if told is None:

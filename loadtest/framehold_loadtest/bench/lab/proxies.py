@@ -61,8 +61,8 @@ def haproxy(core: int, settings: Mapping[str, str], ports: Sequence[int]) -> Ite
 
 
 def secret(settings: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a relay that isn't ours: the secret that the fleet's keys make."""
-    return {"FRAMEHOLD_SECRET": Trust([settings["FRAMEHOLD_KEYS"].encode()]).header[1].decode()}
+    """The environment of a relay that isn't ours: the key of load balancers that the fleet's keys make."""
+    return {"FRAMEHOLD_SECRET": Trust([settings["FRAMEHOLD_KEYS"].encode()]).plane_key}
 
 
 def _on_ring(port: int) -> int:

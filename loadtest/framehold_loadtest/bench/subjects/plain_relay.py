@@ -1,7 +1,8 @@
 """A relay as one would write it on aiohttp, a process of its own: `framehold router` is compared with it.
 
 It does only what the data path of a router does. It buffers the body of the request, looks up the call id of the token
-(or a fresh id) on a consistent-hash ring, sends the request on with the fleet's headers, and streams the response back.
+(or a fresh id) on a consistent-hash ring, sends the request on with the proof of a load balancer, and streams the
+response back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import argparse
 import asyncio
 import json
 import socket
+import time
 import uuid
+from base64 import b64decode
 
 import aiohttp
 import uvloop
@@ -18,6 +21,7 @@ from aiohttp import web
 from uhashring import HashRing
 
 from framehold_loadtest.config import variable
+from framehold_router.fleet import plane
 
 _OWN = frozenset(("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"))
 _IDLE_SECONDS = 300.0  # a connection waits for its turn while other relays are measured
@@ -26,9 +30,9 @@ _IDLE_SECONDS = 300.0  # a connection waits for its turn while other relays are 
 class PlainRelay:
     """Relays to the node that the ring names."""
 
-    def __init__(self, nodes: list[int], secret: str) -> None:
+    def __init__(self, nodes: list[int], key: bytes) -> None:
         self._ring = HashRing(nodes=[f"http://127.0.0.1:{port}" for port in nodes])
-        self._secret = secret
+        self._key = key
         # Bytes pass as they are, over as many connections as it takes.
         self._client = aiohttp.ClientSession(auto_decompress=False, connector=aiohttp.TCPConnector(limit=0))
 
@@ -39,7 +43,9 @@ class PlainRelay:
         named = state.split(".", 2)[1] if state.startswith("h1.") else None
         call = named or uuid.uuid4().hex
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _OWN]
-        headers += [("framehold-secret", self._secret), *([] if named else [("framehold-call-id", call)])]
+        said, path = "" if named else call, request.path_qs.partition("?")[0]
+        proof = plane.proof(self._key, request.method.encode(), path.encode(), said.encode(), time.time())
+        headers += [("framehold-proof", proof.decode()), *([("framehold-call-id", said)] if said else [])]
         url = self._ring.get_node(call) + request.path_qs
         async with self._client.request(request.method, url, headers=headers, data=body) as answer:
             kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _OWN]
@@ -52,7 +58,7 @@ class PlainRelay:
 
 
 async def _serve(nodes: list[int]) -> None:
-    relay = PlainRelay(nodes, variable("FRAMEHOLD_SECRET"))
+    relay = PlainRelay(nodes, b64decode(variable("FRAMEHOLD_SECRET")))
     runner = web.ServerRunner(web.Server(relay, access_log=None, keepalive_timeout=_IDLE_SECONDS))
     await runner.setup()
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import re
 import time
 from functools import partial
 from typing import cast
@@ -20,12 +21,16 @@ from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, end_of
 from framehold_loadtest.config import variable
 from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.plane import PROOF
+from framehold_router.fleet.statements import Statements
 from framehold_router.fleet.trust import Trust
 from framehold_store import Store, StoreConfig, open_store
 
 NODES = ("a", "b")
 """Names of the nodes; one letter, which is the last but three of each body."""
 BODY_BYTES = 600
+_BOOT = Boot("1")
+_HELLO = re.compile(rb"framehold-hello: (.*)")
 _TTL = 5.0
 _RENEW_SECONDS = 1.0
 _HEAD = (
@@ -52,8 +57,9 @@ class Answering(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, response: bytes) -> None:
+    def __init__(self, response: bytes, statements: Statements) -> None:
         self._response = response
+        self._statements = statements
         self._buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -66,6 +72,10 @@ class Answering(asyncio.Protocol):
         head, blank, rest = data.partition(b"\r\n\r\n")
         if not blank:
             return
+        if (asked := _HELLO.search(head)) is not None:
+            self._buffer = b""
+            self._introduce(asked[1])
+            return
         _, found, length = head.lower().partition(b"\r\ncontent-length:")
         if not found and head[:4] == b"GET ":
             # A load balancer asks whether we live.
@@ -77,13 +87,19 @@ class Answering(asyncio.Protocol):
             self._buffer = b""
             self._transport.write(self._response)
 
+    def _introduce(self, hello: bytes) -> None:
+        """Prove to a router who listens here."""
+        host, port = self._transport.get_extra_info("peername")
+        proof = self._statements.answer(hello, (_BOOT,), f"{host}:{port}") or b""
+        self._transport.write(b"HTTP/1.1 204 No Content\r\n%b: %b\r\n\r\n" % (PROOF, proof))
+
 
 async def _lease(store: Store, node: str, port: int) -> None:
     address = f"http://127.0.0.1:{port}"
     seals = LeaseSeal(Trust([variable("FRAMEHOLD_KEYS").encode()]), "default")
 
     def held(beat: int) -> NodeRecord:
-        life = NodeId(node), Incarnation("1"), Boot("1"), beat
+        life = NodeId(node), Incarnation("1"), _BOOT, beat
         return seals.seal(NodeRecord(*life, address, "live", "", "{}", end_of(time.time(), _TTL)))
 
     await store.register(held(0), _TTL)
@@ -94,10 +110,11 @@ async def _lease(store: Store, node: str, port: int) -> None:
 
 async def _serve(ports: list[int]) -> None:
     loop = asyncio.get_running_loop()
+    statements = Trust([variable("FRAMEHOLD_KEYS").encode()]).statements
     for node, port in zip(NODES, ports, strict=True):
         answer = body(node)
         response = _HEAD % (node.encode(), len(answer)) + answer
-        await loop.create_server(partial(Answering, response), "127.0.0.1", port)
+        await loop.create_server(partial(Answering, response, statements), "127.0.0.1", port)
     store = open_store(StoreConfig(url=variable("FRAMEHOLD_STORE_URL")), time.monotonic)
     await store.open()
     print(ports[0], flush=True)

@@ -60,6 +60,8 @@ def run(server: Any, settings: Settings, host: str, port: int, show_rounds: bool
     # The address that other processes use, unless FRAMEHOLD_ADVERTISE_URL names one that works from other machines.
     heartbeat.address = heartbeat.address or url_of(host, sockets.clients)
     store = "memory (parked calls die with this process)" if settings.store_url is None else settings.store().target
+    if sockets.admin is not None:
+        app.attached.runtime.peers.admin_port = sockets.admin.getsockname()[1]
     announce(settings, f"framehold node {settings.node_id} serves {sockets.served(host)}, store: {store}")
     admin = None if sockets.admin is None else AdminPort(app.take_admin_port(), sockets.admin)
     server = Server(_options(app, "on"), app.attached, admin)
