@@ -43,8 +43,8 @@ class AdminSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FRAMEHOLD_", extra="ignore", frozen=True)
 
     secrets_dir: str = ""
-    """A folder with a file for each setting that is kept secret, named as its variable. A variable counts more than a
-    file."""
+    """A folder with a file for each setting that is kept secret, named as its variable; or several, with `:` between
+    them. A variable counts more than a file."""
     admin_port: int = Field(0, ge=0, le=65535)
     """The port on which `framehold router` serves its dashboard, its API and its metrics, and `framehold node` its
     metrics and its admin API. The port of clients then answers 404 to these paths. 0: one port serves all."""
@@ -64,8 +64,8 @@ class AdminSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Where settings come from: arguments, then variables, then the files of FRAMEHOLD_SECRETS_DIR."""
-        folder = os.environ.get(_SECRETS_DIR)
-        files = (SecretsSettingsSource(settings_cls, secrets_dir=_folder(folder)),) if folder else ()
+        folders = os.environ.get(_SECRETS_DIR, "").split(os.pathsep)
+        files = (SecretsSettingsSource(settings_cls, secrets_dir=_folder(folder)) for folder in folders if folder)
         return (init_settings, env_settings, *files)
 
     @field_validator("admin_token", "read_token")

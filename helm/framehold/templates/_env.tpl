@@ -21,9 +21,8 @@
 {{- end }}
 {{- end }}
 
-{{/* What makes processes one fleet. `$` is given. */}}
+{{/* What makes processes one fleet, but for the keys. `$` is given. */}}
 {{- define "framehold.env.fleet" -}}
-{{ include "framehold.env.keys" . }}
 {{- if not .Values.auth.asFiles }}
 {{ include "framehold.env.token" (dict "root" . "name" "adminToken") }}
 - name: FRAMEHOLD_STORE_URL
@@ -53,6 +52,12 @@
     secretKeyRef: {name: {{ include "framehold.authSecret" $root | quote }}, key: {{ . | quote }}}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{/* Where a router's own secrets are: what is derived from the keys for it, and the rest. */}}
+{{- define "framehold.env.routerSecrets" -}}
+- name: FRAMEHOLD_SECRETS_DIR
+  value: {{ .Values.auth.asFiles | ternary "/etc/framehold/secrets:/run/framehold" "/run/framehold" }}
 {{- end }}
 
 {{/* The keys, as a variable, or the folder of the files. */}}

@@ -144,27 +144,61 @@ livenessProbe:
   {{- include "framehold.over" (dict "ours" $liveness "theirs" .livenessProbe) | nindent 2 }}
 {{- end }}
 
+{{/* A container that derives from the fleet's keys what the pod's own container gets in their place. It alone has the keys; what it
+     derives is in a volume in memory. `dict "root" $ "component" "router" "values" .Values.router "script" ...`. */}}
+{{- define "framehold.derive" -}}
+- name: keys
+  image: {{ include "framehold.image" (dict "root" .root "image" .root.Values.router.image) | quote }}
+  imagePullPolicy: {{ .root.Values.router.image.pullPolicy }}
+  command:
+    - sh
+    - -ec
+    - |
+      umask 077
+      {{- .script | nindent 6 }}
+  env:
+    {{- include "framehold.env.keys" .root | nindent 4 }}
+  securityContext:
+    {{- include "framehold.containerSecurity" . | nindent 4 }}
+  resources:
+    {{- toYaml .values.resources | nindent 4 }}
+  volumeMounts:
+    - {name: tmp, mountPath: /tmp}
+    - {name: derived, mountPath: /run/framehold}
+    {{- if .root.Values.auth.asFiles }}
+    - {name: keys, mountPath: /etc/framehold/secrets, readOnly: true}
+    {{- end }}
+{{- end }}
+
+{{- define "framehold.derivedVolumes" -}}
+- name: derived
+  emptyDir: {medium: Memory, sizeLimit: 1Mi}
+{{- include "framehold.secretsVolume" (dict "root" . "name" "keys" "holds" (list "keys")) }}
+{{- end }}
+
 {{/* The volume of secrets, where processes read them from files: `dict "root" $ "holds" (list "keys" "adminToken" "readToken" "store")`. A file is
-     called as its setting. */}}
+     called as its setting. A Secret without items would bring all that it has. */}}
 {{- define "framehold.secretsVolume" -}}
 {{- $auth := .root.Values.auth -}}
+{{- $items := list -}}
+{{- range $name := without .holds "store" -}}
+{{- with index $auth (printf "%sKey" $name) -}}
+{{- $items = append $items (dict "key" . "path" (printf "FRAMEHOLD_%s" ($name | snakecase | upper))) -}}
+{{- end -}}
+{{- end -}}
 {{- if $auth.asFiles }}
-- name: secrets
+- name: {{ .name | default "secrets" }}
   projected:
     defaultMode: 288
     sources:
+      {{- with $items }}
       - secret:
-          name: {{ include "framehold.authSecret" .root | quote }}
+          name: {{ include "framehold.authSecret" $.root | quote }}
           items:
-            {{- if has "keys" .holds }}
-            - {key: {{ $auth.keysKey | quote }}, path: FRAMEHOLD_KEYS}
+            {{- range . }}
+            - {key: {{ .key | quote }}, path: {{ .path }}}
             {{- end }}
-            {{- if and (has "adminToken" .holds) $auth.adminTokenKey }}
-            - {key: {{ $auth.adminTokenKey | quote }}, path: FRAMEHOLD_ADMIN_TOKEN}
-            {{- end }}
-            {{- if and (has "readToken" .holds) $auth.readTokenKey }}
-            - {key: {{ $auth.readTokenKey | quote }}, path: FRAMEHOLD_READ_TOKEN}
-            {{- end }}
+      {{- end }}
       {{- if has "store" .holds }}
       - secret:
           name: {{ include "framehold.storeSecret" .root | quote }}

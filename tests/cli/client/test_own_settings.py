@@ -34,6 +34,19 @@ def test_secrets_are_read_from_files(folder: Path, kind: Any) -> None:
     assert settings.store_url == "redis://in-a-file"
 
 
+def test_several_folders_are_read(folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: Any) -> None:
+    """As where one holds what was derived, and another one what was mounted."""
+    second = tmp_path_factory.mktemp("second")
+    (folder / "FRAMEHOLD_ADMIN_TOKEN").rename(second / "FRAMEHOLD_ADMIN_TOKEN")
+    monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", f"{folder}:{second}")
+    settings = read(RouterSettings)
+    assert settings.admin_token is not None and settings.admin_token.get_secret_value() == TOKEN
+    assert settings.keys == tuple(KEYS.split(","))
+    monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", f"{folder}:/nowhere/at/all")
+    with pytest.raises(ConfigError, match=r"/nowhere/at/all is no folder"):
+        read(RouterSettings)
+
+
 def test_a_variable_counts_more_than_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAMEHOLD_STORE_URL", "redis://in-a-variable")
     settings = read(Settings)

@@ -71,11 +71,11 @@ def ci(kind: str) -> dict[str, Any]:
 def secrets_of(pod: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """What the containers of a pod's spec are told by Secrets, as variables or as files: name and key of each, by its
     setting."""
-    sources = [
-        source["secret"] for each in pod.get("volumes", []) for source in each.get("projected", {}).get("sources", [])
-    ]
-    files = {item["path"]: (secret["name"], item["key"]) for secret in sources for item in secret["items"]}
     containers = [*pod.get("initContainers", []), *pod["containers"]]
+    mounted = {mount["name"] for one in containers for mount in one.get("volumeMounts", [])}
+    projected = [each.get("projected", {}) for each in pod.get("volumes", []) if each["name"] in mounted]
+    sources = [source["secret"] for each in projected for source in each.get("sources", [])]
+    files = {item["path"]: (secret["name"], item["key"]) for secret in sources for item in secret["items"]}
     variables = {each["name"]: each.get("valueFrom", {}) for one in containers for each in one.get("env", [])}
     refs = {name: value["secretKeyRef"] for name, value in variables.items() if "secretKeyRef" in value}
     return files | {name: (ref["name"], ref["key"]) for name, ref in refs.items()}

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from framehold_router.config import RouterSettings, read
+from framehold_router.router_keys import RouterKey
 from tests.helm.chart.render import Object, Rendered, ci, render, secrets_of
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
+from tests.node.nodes import KEY
 
 pytestmark = pytest.mark.chart
 
@@ -68,7 +75,7 @@ def test_a_part_has_security_contexts_of_its_own_over_those_of_all(part: str, us
 def test_the_security_context_of_all_containers_is_one_value() -> None:
     made = render({"haproxy": {"enabled": True}, "securityContext": {"readOnlyRootFilesystem": False}})
     found = containers(made)
-    assert len(found) == 6
+    assert len(found) == 7
     assert {each["securityContext"]["readOnlyRootFilesystem"] for each in found} == {False}
     assert all(each["securityContext"]["capabilities"] == {"drop": ["ALL"]} for each in found)
 
@@ -231,11 +238,13 @@ def test_a_route_carries_more_where_values_say_so() -> None:
 
 _READ = {
     "node": {"FRAMEHOLD_KEYS", "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_STORE_URL"},
-    "router": {"FRAMEHOLD_KEYS", "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_STORE_URL"},
-    "haproxy": {"FRAMEHOLD_KEYS"},
+    "router": {"FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_STORE_URL"},
+    "haproxy": set[str](),
     "test": {"FRAMEHOLD_ADMIN_TOKEN"},
 }
-"""The secrets that each part reads, and no more."""
+"""The secrets that the container of each part reads, and no more."""
+_DERIVING = {"router", "haproxy"}
+"""The parts whose first container reads the keys, and leaves what it derives."""
 
 
 def reading(values: dict[str, Any]) -> dict[str, Any]:
@@ -245,27 +254,58 @@ def reading(values: dict[str, Any]) -> dict[str, Any]:
     return {"test": test["spec"], **{part: pod(made, part) for part in ("node", "router", "haproxy")}}
 
 
+def by_container(spec: dict[str, Any]) -> dict[str, set[str]]:
+    """The secrets that each container of a pod is told, by its name."""
+    return {
+        each["name"]: set(secrets_of({**spec, "containers": [each], "initContainers": []}))
+        for each in [*spec.get("initContainers", []), *spec["containers"]]
+    }
+
+
+def read_by(part: str) -> list[set[str]]:
+    """What the containers of a part read, in their order."""
+    return [*([{"FRAMEHOLD_KEYS"}] if part in _DERIVING else []), _READ[part]]
+
+
 def test_secrets_are_files() -> None:
     """No variable of any container refers to a Secret. Each file is named as its setting. Only its reader has it."""
     for part, spec in reading({}).items():
-        assert secrets_of(spec).keys() == _READ[part]
-        readers = []
+        assert list(by_container(spec).values()) == read_by(part), part
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
             variables = {each["name"]: each for each in container.get("env", [])}
             assert not any("secretKeyRef" in str(each) for each in variables.values())
             mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
-            assert ("secrets" in mounts) == ("FRAMEHOLD_SECRETS_DIR" in variables)
-            if "secrets" in mounts:
-                readers.append(container["name"])
-                assert mounts["secrets"]["readOnly"]
-                assert variables["FRAMEHOLD_SECRETS_DIR"]["value"] == mounts["secrets"]["mountPath"]
-        assert len(readers) == 1
+            found = {name for name in ("keys", "secrets", "derived") if mounts.get(name, {}).get("readOnly")}
+            folders = [mounts[name]["mountPath"] for name in sorted(found, reverse=True)]
+            said = variables.get("FRAMEHOLD_SECRETS_DIR", {}).get("value", "/run/framehold")
+            assert said == ":".join(folders), "HAProxy is told by a file of its own"
 
 
 def test_secrets_are_variables_where_that_is_wanted() -> None:
+    """But for what is derived, which no Secret has."""
     for part, spec in reading({"auth": {"asFiles": False}}).items():
-        assert secrets_of(spec).keys() == _READ[part]
-        assert "projected" not in str(spec) and "FRAMEHOLD_SECRETS_DIR" not in str(spec)
+        assert list(by_container(spec).values()) == read_by(part), part
+        assert "projected" not in str(spec)
+        assert ("FRAMEHOLD_SECRETS_DIR" in str(spec)) == (part == "router")
+
+
+@pytest.mark.parametrize("as_files", [True, False], ids=["files", "variables"])
+@pytest.mark.parametrize("part", sorted(_DERIVING))
+def test_who_is_reached_by_clients_never_has_the_keys(part: str, as_files: bool) -> None:
+    """Neither by a variable nor by a file: what it gets is in a volume in memory that its first container fills."""
+    spec = reading({"auth": {"asFiles": as_files, "adminTokenKey": "", "keysKey": "the-keys"}})[part]
+    first, others = spec["initContainers"][0], [*spec["initContainers"][1:], *spec["containers"]]
+    held = [each["name"] for each in spec["volumes"] if "the-keys" in str(each)]
+    assert held == (["keys"] if as_files else [])
+    for container in others:
+        assert "the-keys" not in str(container)
+        assert not {"keys"} & {mount["name"] for mount in container["volumeMounts"]}
+    assert "the-keys" in str(first) or "keys" in {mount["name"] for mount in first["volumeMounts"]}
+    (derived,) = (each for each in spec["volumes"] if each["name"] == "derived")
+    assert derived["emptyDir"]["medium"] == "Memory"
+    for volume in spec["volumes"]:
+        for source in volume.get("projected", {}).get("sources", []):
+            assert source["secret"]["items"], "without items it brings all that the Secret has"
 
 
 @pytest.mark.parametrize("as_files", [True, False], ids=["files", "variables"])
@@ -273,14 +313,35 @@ def test_the_read_token_is_read_by_routers_and_by_the_test(as_files: bool) -> No
     """Which then needs the admin token no longer."""
     read = {**_READ, "router": {*_READ["router"], "FRAMEHOLD_READ_TOKEN"}, "test": {"FRAMEHOLD_READ_TOKEN"}}
     for part, spec in reading({"auth": {"asFiles": as_files, "readTokenKey": "reads"}}).items():
-        assert secrets_of(spec).keys() == read[part]
+        assert by_container(spec)[part if part != "test" else "call"] == read[part]
 
 
 def test_without_an_admin_token_nobody_looks_for_one() -> None:
     """A folder that is named and not there would keep a process from starting."""
     for part, spec in reading({"auth": {"adminTokenKey": ""}}).items():
-        assert secrets_of(spec).keys() == _READ[part] - {"FRAMEHOLD_ADMIN_TOKEN"}
+        assert by_container(spec)[part if part != "test" else "call"] == _READ[part] - {"FRAMEHOLD_ADMIN_TOKEN"}
         assert ("FRAMEHOLD_SECRETS_DIR" in str(spec)) == ("projected" in str(spec)) == (part != "test")
+
+
+def test_a_router_starts_with_what_its_first_container_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As its pod runs it, but for the folders: the derived keys are all that it has of the fleet's."""
+    spec = reading({})["router"]
+    first, own = spec["initContainers"][0], spec["containers"][0]
+    places = {"/etc/framehold/secrets": tmp_path / "mounted", "/run/framehold": tmp_path / "derived"}
+    for place in places.values():
+        place.mkdir()
+    (places["/etc/framehold/secrets"] / "FRAMEHOLD_KEYS").write_text(KEY)
+    (script,) = (word for word in first["command"] if "framehold" in word)
+    folders = own["env"][0]["value"]
+    for name, place in places.items():
+        script, folders = script.replace(name, str(place)), folders.replace(name, str(place))
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {"PATH": path, "FRAMEHOLD_SECRETS_DIR": str(places["/etc/framehold/secrets"])}
+    subprocess.run(["sh", "-ec", script], env=environment, check=True, timeout=60)
+    (places["/etc/framehold/secrets"] / "FRAMEHOLD_KEYS").unlink()
+    monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", folders)
+    settings = read(RouterSettings)
+    assert settings.known_keys() == (RouterKey.of(KEY.encode()),) and settings.keys == ()
 
 
 def test_ways_out_are_limited_to_the_fleet_the_store_and_what_is_listed() -> None:

@@ -18,6 +18,7 @@ DECIDED = {
     "store_url",
     "secrets_dir",
     "keys",
+    "router_keys",
     "admin_token",
     "read_token",
     "node_id",

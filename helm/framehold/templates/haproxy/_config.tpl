@@ -17,6 +17,12 @@ http-request return status 503 content-type text/plain string "not ready: no nod
 http-request return status 200 content-type text/plain string "ready\n" if { path /readyz }
 {{- end }}
 
+{{/* What its own container reads first. */}}
+{{- define "framehold.haproxy.secret" -}}
+secret=$(framehold keys secret)
+printf 'global\n    setenv FRAMEHOLD_SECRET %s\n' "$secret" > /run/framehold/secret.cfg
+{{- end }}
+
 {{- define "framehold.haproxy.config" -}}
 {{- $here := .Values.haproxy -}}
 {{- $six := eq .Values.ipFamily "IPv6" -}}
