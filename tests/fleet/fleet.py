@@ -9,7 +9,7 @@ import os
 import shutil
 import socket
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,12 +168,12 @@ async def fleet(
 
 
 @asynccontextmanager
-async def haproxy(folder: Path, template: Path, nodes: Iterable[Rooted]) -> AsyncIterator[str]:
-    """Debian's HAProxy in front of nodes, as `template` configures it but for its port and its servers; yields its
-    URL."""
+async def haproxy(folder: Path, template: Path, nodes: Mapping[str, Rooted]) -> AsyncIterator[str]:
+    """Debian's HAProxy in front of nodes, by their names, as `template` configures it but for its port and its servers;
+    yields its URL."""
     binary = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     assert binary, "haproxy is not installed: run tests/system_packages.sh (apt-get install haproxy)"
-    servers = "\n".join(f"    server {index} {node.root.removeprefix('http://')}" for index, node in enumerate(nodes))
+    servers = "\n".join(f"    server {name} {node.root.removeprefix('http://')}" for name, node in nodes.items())
     port = free_port()
     config = folder / "haproxy.cfg"
     filled = template.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}")

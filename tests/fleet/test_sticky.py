@@ -83,7 +83,7 @@ async def test_behind_two_routers(made: Fleet) -> None:
 
 async def test_behind_haproxy_with_a_hash(made: Fleet, tmp_path: Path) -> None:
     """HAProxy mints the id, hashes it, and finds it again in the token: no relay between nodes at all."""
-    async with haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes.values()) as url:
+    async with haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url:
         names = named("hash")
         watched = await converse([url], names)
         all_went_well(watched, made, names)
@@ -94,7 +94,7 @@ async def test_haproxy_passes_on_no_page_of_operators(made: Fleet, tmp_path: Pat
     """These nodes serve their metrics where they serve calls. No spelling gets past HAProxy."""
     root = made.nodes["node-1"].root
     async with (
-        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes.values()) as url,
+        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url,
         httpx2.AsyncClient() as http,
     ):
         paths = ("/metrics", "/%6detrics", "/admin/node", "/%61dmin/node", "/dashboard", "/api/v1/nodes")
@@ -106,7 +106,7 @@ async def test_haproxy_passes_on_no_page_of_operators(made: Fleet, tmp_path: Pat
 async def test_a_trailer_behind_haproxy_is_no_header_of_the_fleet(made: Fleet, tmp_path: Path) -> None:
     """HAProxy removes the internal headers of a client from heads, and passes trailers on."""
     chosen = "d" * 32
-    async with haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes.values()) as url, Caller(url) as caller:
+    async with haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url, Caller(url) as caller:
         sent = caller.envelope("tools/call", {"name": "one", "arguments": {"name": "trailer"}})
         body, host = json.dumps(sent.body).encode(), urlsplit(url).netloc
         lines = [f"{name}: {value}" for name, value in {**sent.headers, "transfer-encoding": "chunked"}.items()]
@@ -121,7 +121,7 @@ async def test_a_trailer_behind_haproxy_is_no_header_of_the_fleet(made: Fleet, t
 
 async def test_behind_plain_round_robin(made: Fleet, tmp_path: Path) -> None:
     """A load balancer that knows nothing is correct too: nodes relay what they don't own."""
-    async with haproxy(tmp_path, ROOT / "tests/fleet/round_robin.cfg", made.nodes.values()) as url:
+    async with haproxy(tmp_path, ROOT / "tests/fleet/round_robin.cfg", made.nodes) as url:
         names = named("robin")
         watched = await converse([url], names)
         all_went_well(watched, made, names)
@@ -132,7 +132,7 @@ async def test_behind_plain_round_robin(made: Fleet, tmp_path: Path) -> None:
 async def test_haproxy_passes_over_a_dead_node(made: Fleet, tmp_path: Path) -> None:
     """Calls of the dead one are told the truth, all others go on; soon nobody waits for it any more."""
     async with (
-        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes.values()) as url,
+        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url,
         Caller(url) as caller,
     ):
         names = named("dead")[:30]

@@ -19,7 +19,7 @@ from . import streams
 from .front import difference, shown
 from .others import Uvicorn, read_by_router
 from .part import Outcome
-from .strict import NUMBER, Meaning, Strict, strict
+from .strict import NUMBER, SERVER, Meaning, Strict, strict
 
 _CLOSED = (b"admin", b"metrics", b"dashboard", b"api/v1")
 """What the targets have in them that the example's HAProxy answers by itself."""
@@ -92,7 +92,7 @@ async def balanced(folder: Path) -> AsyncIterator[Balanced]:
     """
     async with strict(is_lax=True) as behind:
         server = _Server(f"http://127.0.0.1:{behind.address[1]}")
-        async with haproxy(folder, ROOT / "examples/haproxy.cfg", [server]) as url:
+        async with haproxy(folder, ROOT / "examples/haproxy.cfg", {SERVER: server}) as url:
             port = urlsplit(url).port
             assert port is not None
             yield Balanced(port, behind)

@@ -82,7 +82,7 @@ async def positions(folder: Path, redis: RedisServer) -> AsyncIterator[dict[str,
         await asyncio.gather(fleet.start_nodes("node-1", "node-2"), uvicorn.start())
         router = await fleet.add_router()
         nodes = {name: node.url for name, node in fleet.nodes.items()}
-        balanced = await stack.enter_async_context(haproxy(folder, ROOT / "examples/haproxy.cfg", fleet.nodes.values()))
+        balanced = await stack.enter_async_context(haproxy(folder, ROOT / "examples/haproxy.cfg", fleet.nodes))
         sdk = await stack.enter_async_context(served(plain.streamable_http_app()))
         yield {"router": router.url, "haproxy": balanced, **nodes, "SDK": sdk}
 

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from framehold_router.fleet.address import Address
+from framehold_router.fleet.trust import Trust
+from tests.node.nodes import KEY as HAPROXYS
 from tests.proofs import answered
 from tests.router import wires
 
 from .streams import PLANTED
 
+_TRUST = Trust([HAPROXYS.encode()])
 NUMBER = re.compile(rb"(?i)\r\nx-number: (\d+)\r\n")
 """Finds the numbers in what a client received."""
 _HEAD = re.compile(
@@ -26,8 +29,10 @@ _ONE_CONNECTION = (b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgr
 _OWN = frozenset((b"framehold-proof", b"framehold-call-id"))
 """Internal headers that a router sends itself."""
 _HELLO = re.compile(rb"\r\nframehold-hello: (.*)\r\n")
-_CHECK = b"GET /readyz?unready=404 HTTP/1.0\r\n\r\n"
+_CHECK = re.compile(rb"GET /readyz\?nonce=([0-9A-F]{64}) HTTP/1\.0\r\n\r\n")
 """How HAProxy asks whether a server takes requests."""
+SERVER = "strict"
+"""What HAProxy calls this server."""
 
 
 class Meaning(NamedTuple):
@@ -95,8 +100,9 @@ class Strict:
             if rest.partial:
                 raise _Violation(f"it ends within a head: {rest.partial[:300]!r}") from None
             return False
-        if raw == _CHECK:
-            writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        if (check := _CHECK.fullmatch(raw)) is not None:
+            proof = _TRUST.plane_answer(check[1].decode(), SERVER) or b""
+            writer.write(b"HTTP/1.0 200 OK\r\nframehold-proof: %b\r\n\r\n" % proof)
             return False
         if (hello := _HELLO.search(raw)) is not None and PLANTED not in raw:
             writer.write(answered(hello[1], writer.get_extra_info("peername"), wires.KEY))

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from framehold_router.fleet.plane import PROOF
 from framehold_router.fleet.store_health import state_of
 from framehold_router.models.fields import printable
 from framehold_router.models.nodes import (
@@ -44,12 +45,14 @@ def healthz(attached: Attached, request: Request) -> Response:
 
 
 def readyz(attached: Attached, request: Request) -> Response:
-    """Status 200 if this node takes new calls, else 503. With `?unready=404` the latter is 404: by this status HAProxy
-    knows a node that lives, and may serve the requests of its calls to their end."""
-    why = attached.runtime.draining.unready()
+    """Status 200 if this node takes new calls, else 503. A load balancer that sends a nonce gets the proof that this is
+    the node: then it may serve the requests of its calls to their end, also if it takes no new ones."""
+    peers, why = attached.runtime.peers, attached.runtime.draining.unready()
+    proof = peers.trust.plane_answer(request.query_params.get("nonce", ""), peers.node)
+    headers = {} if proof is None else {PROOF.decode(): proof.decode()}
     if why is None:
-        return PlainTextResponse("ready\n")
-    return PlainTextResponse(f"not ready: {why}\n", 404 if request.query_params.get("unready") == "404" else 503)
+        return PlainTextResponse("ready\n", headers=headers)
+    return PlainTextResponse(f"not ready: {why}\n", 503, headers)
 
 
 def metrics(attached: Attached, request: Request) -> Response:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.fleet.fleet import PLANE_KEY
 from tests.helm.chart.render import render
 from tests.helm.haproxy.plane import config, node_name, pod, program
 from tests.node.nodes import KEY
@@ -57,7 +58,7 @@ def test_haproxy_accepts_it_without_a_warning(values: dict[str, Any], tmp_path: 
     """Exit code 0, and -c says nothing but that it is valid."""
     (tmp_path / "haproxy.cfg").write_text(config(values))
     command = [program("haproxy"), "-c", "-V", "-f", str(tmp_path / "haproxy.cfg")]
-    environment = {"FRAMEHOLD_SECRET": "secret"}
+    environment = {"FRAMEHOLD_SECRET": PLANE_KEY}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stderr, result.stdout) == (0, "", "Configuration file is valid\n")
 
@@ -93,7 +94,7 @@ def test_what_runs_may_end_between_the_sleep_and_the_kill() -> None:
 
 
 def test_the_keys_are_in_no_configuration() -> None:
-    """The secret that HAProxy shows to nodes is derived in its pod."""
+    """That by which HAProxy proves its requests is derived in its pod."""
     auth = {"keys": [KEY]}
     made = render({"auth": auth, "haproxy": {"enabled": True}})
     assert "FRAMEHOLD_SECRET" in config({"auth": auth})

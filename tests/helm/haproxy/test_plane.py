@@ -155,7 +155,7 @@ async def test_no_client_passes_for_a_node_that_relays(scene: Scene) -> None:
 
 
 async def test_nobody_reaches_what_nodes_tell_their_fleet(scene: Scene) -> None:
-    """HAProxy shows the fleet's secret for every client; it must open nothing."""
+    """HAProxy proves each client's request; that must open nothing."""
     async with httpx2.AsyncClient() as http:
         for path in ("/admin/node", "/admin", "//admin/node", "/x/../admin/node", "/%61dmin/node", "/admin%2fnode"):
             result = await http.get(f"{scene.first.root}{path}")
@@ -164,11 +164,11 @@ async def test_nobody_reaches_what_nodes_tell_their_fleet(scene: Scene) -> None:
 
 
 TOKEN_SHAPED = f"l1.{'a' * 22}.x"
-"""What HAProxy takes for the token of a call: then it makes no id for a call, and sends no header but the secret."""
+"""What HAProxy takes for the token of a call: then it makes no id for a call, and sends no header but the proof."""
 
 
 async def test_a_body_with_a_token_opens_nothing_either(scene: Scene) -> None:
-    """A request of the fleet itself has the secret and no other internal header: a client's must not look like it."""
+    """A request of the fleet itself names no call either: a client's must not look like it."""
     body = {"params": {"requestState": TOKEN_SHAPED}}
     async with httpx2.AsyncClient() as http:
         for path in ("/admin/node", "/%61dmin/node", "/admin%2fnode", "/a%64min/leases"):

@@ -46,11 +46,11 @@ async def test_sagas_find_their_frames(redis: RedisServer, tmp_path: Path) -> No
         for number in range(6):
             begun, *resumed = ways(await told(router.url, f"sticky-{number}"))
             assert resumed == [(begun[0], "ring")] * 3
-        async with haproxy(tmp_path, ROUND_ROBIN, made.nodes.values()) as url:
+        async with haproxy(tmp_path, ROUND_ROBIN, made.nodes) as url:
             for number in range(3):
                 begun, *resumed = ways(await told(url, f"turns-{number}"))
                 assert {node for node, _ in resumed} == {begun[0]} and "lease" in {route for _, route in resumed}
-        async with haproxy(tmp_path, HASHED, made.nodes.values()) as url:
+        async with haproxy(tmp_path, HASHED, made.nodes) as url:
             for number in range(6):
                 begun, *resumed = ways(await told(url, f"hashed-{number}"))
                 assert resumed == [(begun[0], "ring")] * 3

@@ -19,7 +19,7 @@ http-request return status 200 content-type text/plain string "ready\n" if { pat
 
 {{/* What its own container reads first. */}}
 {{- define "framehold.haproxy.secret" -}}
-secret=$(framehold keys secret)
+secret=$(framehold keys plane)
 printf 'global\n    setenv FRAMEHOLD_SECRET %s\n' "$secret" > /run/framehold/secret.cfg
 {{- end }}
 
@@ -64,6 +64,8 @@ frontend mcp
     bind {{ $any }}:8080
     maxconn {{ $here.maxConnections | int64 }}
     http-request del-header framehold- -m beg
+    http-request del-header connection
+    http-request set-header connection upgrade if { req.hdr(upgrade) -m found }
     http-request del-header x-real-ip
     http-request del-header forwarded
     {{- include "framehold.haproxy.health" . | nindent 4 }}
@@ -81,16 +83,22 @@ backend nodes
     http-request set-header framehold-call-id %[uuid()] unless { var(txn.call) -m len 22:36 }
     http-request disable-l7-retry if { req.hdr(framehold-call-id) -m found }
     http-request set-var(txn.call) req.hdr(framehold-call-id) if { req.hdr(framehold-call-id) -m found }
-    http-request set-header framehold-secret "${FRAMEHOLD_SECRET}"
-    http-request set-header framehold-for client
+    http-request set-var(txn.time) date
+    http-request set-var-fmt(txn.asked) "framehold plane 1\n%[method]\n%[path]\n%[req.hdr(framehold-call-id)]\n%[var(txn.time)]"
+    http-request set-header framehold-proof v1p.client.%[var(txn.time)].%[var(txn.asked),hmac(sha256,"${FRAMEHOLD_SECRET}"),hex]
     use-server %[req.hdr(mcp-session-id),field(2,.)] if { req.hdr(mcp-session-id) -m beg l1. }
     balance hash var(txn.call)
     hash-type consistent
     option redispatch 1
     retries 3
     retry-on conn-failure empty-response
-    option httpchk GET /readyz?unready=404
-    http-check disable-on-404
+    option httpchk
+    http-check set-var(check.nonce) uuid(),hmac(sha256,"${FRAMEHOLD_SECRET}"),hex
+    http-check set-var-fmt(check.wanted) "framehold node 1\n%[var(check.nonce)]\n%[srv_name]"
+    http-check set-var(check.proof) var(check.wanted),hmac(sha256,"${FRAMEHOLD_SECRET}"),hex
+    http-check send meth GET uri-lf "/readyz?nonce=%[var(check.nonce)]"
+    http-check expect hdr name framehold-proof value-lf "%[var(check.proof)]"
+    http-check expect status 200 error-status L7OKC
     default-server weight 100
     default-server check inter 1s fall 2 rise 1 on-marked-down shutdown-sessions
     {{- range $number := until (include "framehold.haproxy.servers" . | int) }}
