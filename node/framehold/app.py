@@ -85,7 +85,7 @@ def assemble(
     `clock` and `keeper` are as for `build`."""
     counts: Counter[str] = Counter()
     shared = Shared(Table(settings, clock), Tasks(counts), counts, Observers(), EventQueue(), clock)
-    trust = Trust(settings.secrets())
+    trust = Trust(settings.secrets(), settings.fleet_ca)
     seals = LeaseSeal(trust, settings.namespace)
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
     after_renewal: list[Callable[[], None]] = [WrongClock(clock).look] if is_shared else []

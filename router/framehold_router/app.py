@@ -97,7 +97,7 @@ async def running(
     Raises:
         ConfigError: it can't be built from these settings.
     """
-    trust, clock = Trust(ready(settings).known_keys()), system_clock()
+    trust, clock = Trust(ready(settings).known_keys(), settings.fleet_ca), system_clock()
     async with AsyncExitStack() as stack:
         departures = Departures(clock.time)
         store, membership, node_client = await _open_membership(stack, settings, trust, departures, clock)
@@ -189,7 +189,7 @@ async def _open_membership(
 def _upstream(stack: AsyncExitStack, settings: RouterSettings, trust: Trust, clock: Clock) -> Upstream:
     """What sends requests to nodes; `stack` closes it."""
     limits = {"connect_timeout": settings.connect_timeout, "timeout": settings.upstream_timeout}
-    upstream = Upstream(trust.statements, Role.ROUTER, clock, **limits)
+    upstream = Upstream(trust, Role.ROUTER, clock, **limits)
     stack.push_async_callback(upstream.close)
     return upstream
 

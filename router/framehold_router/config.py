@@ -98,6 +98,9 @@ class FleetSettings(AdminSettings):
     store_url: str | None = None
     namespace: str = "default"
     keys: Listed = ()
+    fleet_ca: str = ""
+    """The file of the authority that signs for nodes whose address is `https://host:port`; without it those of this
+    machine are believed."""
     max_body: int = Field(4 * 1024 * 1024, gt=0)
     route_headers: bool = False
     sagas: bool = False

@@ -183,13 +183,14 @@ async def haproxy(folder: Path, template: Path, nodes: Mapping[str, Rooted]) -> 
     child = Child([binary, "-db", "-f", str(config)], folder / "haproxy.log", env=env)
     child.launch()
     try:
-        await child.until(lambda: _listens(port), "haproxy's start")
+        await child.until(lambda: listens(port), "haproxy's start")
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         child.kill()
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether somebody accepts connections at a port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -16,7 +16,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, no_lease
 from framehold_router.fleet import membership as module
-from framehold_router.fleet.address import Address, address_of
+from framehold_router.fleet.address import Address, TlsAddress, address_of
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import STRANGE, Fleet, Member, Membership
 from framehold_router.fleet.node_stats import Stats, read
@@ -510,7 +510,7 @@ ADDRESSES: dict[str, Address | None] = {
     "http://node": ("node", 80),
     "": None,
     "node:80": None,
-    "https://node:80": None,
+    "https://node:80": TlsAddress("node", 80),
     "http://": None,
     "http://:80": None,
     "http://node:0": None,
@@ -534,13 +534,18 @@ ADDRESSES: dict[str, Address | None] = {
     f"http://{'x' * 64}.svc:80": None,
     "http://node\r\nx: y:80": None,
     "unix:/run/node": None,
+    "https://node": TlsAddress("node", 443),
+    "https://10.0.0.1:8443/": TlsAddress("10.0.0.1", 8443),
+    "https://[::1]:8443": TlsAddress("::1", 8443),
+    "https://node:0": None,
+    "httpss://node:80": None,
 }
 
 
 @pytest.mark.parametrize(("url", "address"), ADDRESSES.items())
 async def test_addresses(url: str, address: Address | None) -> None:
-    """`http://host:port` and nothing else: what is odd is not guessed at."""
-    assert address_of(url) == address
+    """`http://host:port`, `https://host:port` and nothing else: what is odd is not guessed at."""
+    assert address_of(url) == address and type(address_of(url)) is type(address)
 
 
 async def test_a_node_without_a_usable_address_gets_nothing(

@@ -86,7 +86,7 @@ class Talk:
 def joined(connect_timeout: float = 1.0, upstream_timeout: float = 30.0) -> Upstream:
     """The side of a router of the tests' fleet."""
     limits = {"connect_timeout": connect_timeout, "timeout": upstream_timeout}
-    return Upstream(TRUST.statements, Role.ROUTER, system_clock(), **limits)
+    return Upstream(TRUST, Role.ROUTER, system_clock(), **limits)
 
 
 @asynccontextmanager

@@ -342,7 +342,7 @@ async def router(
     add up, and nothing may be left open."""
     chosen = RouterSettings(keys=(KEY,), **settings)
     limits = {"connect_timeout": chosen.connect_timeout, "timeout": chosen.upstream_timeout}
-    upstream = Upstream(TRUST.statements, Role.ROUTER, system_clock(), **limits)
+    upstream = Upstream(TRUST, Role.ROUTER, system_clock(), **limits)
     placer = Nodes(list(addresses), mint, boots=boots)
     listening = socket.create_server(("127.0.0.1", 0))
     front = await serve(relay(placer, read, upstream, TRUST, chosen, pages), chosen, listening)

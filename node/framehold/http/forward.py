@@ -115,9 +115,8 @@ class Forward:
         """Send a request, and its response to the client. Sets `begun` when the response begins."""
         receiver = await self._peers.receiver(address)
         if receiver is None:
-            self._warn(
-                address, "no lease names it, or it is no http://host:port (FRAMEHOLD_ADVERTISE_URL of that node)"
-            )
+            what = "no lease names it, or the FRAMEHOLD_ADVERTISE_URL of that node is no http(s)://host:port"
+            self._warn(address, what)
             return ForwardResult.UNREACHED
         try:
             async with self._response(receiver, *request) as (head, incoming):
@@ -159,7 +158,7 @@ class Forward:
     def _connections(self) -> Upstream:
         if self._upstream is None:
             limits = {"connect_timeout": CONNECT, "timeout": 2 * PING}
-            self._upstream = Upstream(self._peers.trust.statements, Role.NODE, self._peers.clock, **limits)
+            self._upstream = Upstream(self._peers.trust, Role.NODE, self._peers.clock, **limits)
         return self._upstream
 
     def _warn(self, address: str, why: str) -> None:

@@ -67,7 +67,7 @@ class NodeClient:
     `close` it."""
 
     def __init__(self, trust: Trust, limit: float = ANSWER_TIMEOUT, clock: Clock | None = None) -> None:
-        self._statements, self._limit, self._clock = trust.statements, limit, clock or system_clock()
+        self._trust, self._limit, self._clock = trust, limit, clock or system_clock()
         self._upstream: Upstream | None = None
         self._places, self._reading = asyncio.Semaphore(MAX_NODES_AT_ONCE), asyncio.Lock()
         self._under_way: dict[tuple[Any, ...], asyncio.Task[BaseModel]] = {}
@@ -151,8 +151,8 @@ class NodeClient:
             raise Unanswered(sent=False)
         if self._upstream is None:
             limits = {"connect_timeout": ACTION_TIMEOUT, "timeout": ACTION_TIMEOUT}
-            self._upstream = Upstream(self._statements, Role.ADMIN, self._clock, **limits)
-        host, port = member.admin
+            self._upstream = Upstream(self._trust, Role.ADMIN, self._clock, **limits)
+        host, port = member.admin[:2]
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
         length = b"content-length: %d\r\n" % len(body) if body else b""
         head = b"%b %b HTTP/1.1\r\nhost: %b:%d\r\n%b%b" % (

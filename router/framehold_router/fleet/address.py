@@ -8,7 +8,17 @@ from typing import NamedTuple
 
 from framehold_core.ids import Boot
 
-Address = tuple[str, int] | str
+
+class TlsAddress(NamedTuple):
+    """A host and a port where TLS is spoken. The certificate has to name the host."""
+
+    host: str
+    port: int
+    is_tls: bool = True
+    """It makes the address differ from the same one without TLS."""
+
+
+Address = tuple[str, int] | TlsAddress | str
 """A host and a port, or the path of a Unix socket."""
 
 
@@ -20,16 +30,17 @@ class Receiver(NamedTuple):
     boots: tuple[Boot, ...]
 
 
-_URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::([0-9]{1,5}))?/?")
+_URL = re.compile(r"http(s?)://(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::([0-9]{1,5}))?/?")
 _HOST = re.compile(r"[0-9A-Za-z_-]{1,63}(?:\.[0-9A-Za-z_-]{1,63})*\.?")
 
 
 def address_of(url: str) -> Address | None:
-    """The address in a URL `http://host:port`, with an IPv6 host in brackets; None for any other text."""
+    """The address in a URL `http://host:port` or `https://host:port`, with an IPv6 host in brackets; None for any other
+    text."""
     parts = _URL.fullmatch(url)
     if parts is None:
         return None
-    bracketed, host, port = parts.groups("")
+    tls, bracketed, host, port = parts.groups("")
     if bracketed:
         try:
             ipaddress.IPv6Address(bracketed)
@@ -37,5 +48,7 @@ def address_of(url: str) -> Address | None:
             return None
     elif not _HOST.fullmatch(host):
         return None
-    number = int(port or 80)
-    return (bracketed or host, number) if 0 < number < 65536 else None
+    number = int(port or (443 if tls else 80))
+    if not 0 < number < 65536:
+        return None
+    return TlsAddress(bracketed or host, number) if tls else (bracketed or host, number)

@@ -35,7 +35,7 @@ from framehold_core.lease import NodeRecord
 from framehold_store.base import Store
 from framehold_store.system_clock import measure, system_clock
 
-from .address import Address, address_of
+from .address import Address, TlsAddress, address_of
 from .lease_seal import LeaseSeal
 from .node_stats import Stats, read
 from .ring import Change, Ring
@@ -71,11 +71,12 @@ class Member(NamedTuple):
     """How many heartbeats its lease has had."""
 
     @property
-    def admin(self) -> tuple[str, int] | None:
-        """Where the node serves its admin API: on its admin port, if it has one."""
+    def admin(self) -> tuple[str, int] | TlsAddress | None:
+        """Where the node serves its admin API: on its admin port, if it has one. Both ports speak TLS, or none."""
         if self.address is None or isinstance(self.address, str):
             return None
-        return self.address[0], self.stats.admin_port or self.address[1]
+        port = self.stats.admin_port or self.address[1]
+        return TlsAddress(self.address[0], port) if isinstance(self.address, TlsAddress) else (self.address[0], port)
 
     @classmethod
     def of(cls, lease: NodeRecord, seals: LeaseSeal) -> Member:
@@ -301,4 +302,5 @@ def _why(member: Member) -> str:
         )
     if not member.url:
         return "it has no address (FRAMEHOLD_ADVERTISE_URL): only what reaches it itself is served there"
-    return f"it says that it is reached at {member.url[:200]!r}; its FRAMEHOLD_ADVERTISE_URL must be http://host:port"
+    says = f"it says that it is reached at {member.url[:200]!r}"
+    return f"{says}; its FRAMEHOLD_ADVERTISE_URL must be http://host:port or https://host:port"

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hmac
 import os
+import ssl
 from collections.abc import Iterable, Sequence
 
 from pydantic import SecretStr
+
+from framehold_core.errors import ConfigError
 
 from ..router_keys import RouterKey
 from . import plane
@@ -36,10 +39,16 @@ Header = tuple[bytes, bytes]
 
 
 class Trust:
-    """What the keys of the fleet are for between its processes, or what routers have of them. The first key makes a
-    proof; that of any key is believed, so that keys can be rotated. `statements` are those of routers and nodes."""
+    """What the keys of the fleet are for between its processes, made of the keys, or of what routers have of them. The
+    first key makes a proof; that of any key is believed, so that keys can be rotated. `statements` are those of routers
+    and nodes. `tls` checks the certificates of nodes; None: as any client of this machine would.
 
-    def __init__(self, keys: Sequence[bytes | RouterKey]) -> None:
+    Raises:
+        ConfigError: `authority` is no file of certificates.
+    """
+
+    def __init__(self, keys: Sequence[bytes | RouterKey], authority: str = "") -> None:
+        self.tls = _checking(authority) if authority else None
         derived = [RouterKey.of(key) if isinstance(key, bytes) else key for key in keys]
         self.statements = Statements([key.wire for key in derived])
         self._plane_keys = tuple(plane.key_of(key.wire) for key in derived)
@@ -77,6 +86,17 @@ class Trust:
         """A name for a user, for operators: the same on all nodes of the fleet, and nobody without its keys can find
         the user from it. Without keys it is another one in each process."""
         return hmac.new(self._salt, b"principal " + name.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:8]
+
+
+def _checking(authority: str) -> ssl.SSLContext:
+    """What believes a certificate if this authority signed it."""
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except OSError as error:
+        raise ConfigError(
+            f"FRAMEHOLD_FLEET_CA is wrong: {authority} can't be read as certificates ({error.strerror or error}); "
+            "nothing was started; name a file in PEM format"
+        ) from None
 
 
 def without_internal(headers: Iterable[Header]) -> list[Header]:

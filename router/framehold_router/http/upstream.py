@@ -21,14 +21,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import ssl
 from collections.abc import Callable
 from typing import NamedTuple
 
 from framehold_core.clock import Clock
 
-from ..fleet.address import Address, Receiver
+from ..fleet.address import Address, Receiver, TlsAddress
 from ..fleet.plane import PROOF
-from ..fleet.statements import HELLO, Role, Statements
+from ..fleet.statements import HELLO, Role
+from ..fleet.trust import Trust
 from ..telemetry.log_bursts import LogBursts
 from .headers import MCP, ResponseHead
 from .node_connection import Connection, Conversation, Failure, Link
@@ -38,6 +40,11 @@ _log = logging.getLogger(__name__)
 _NO_PROOF = (
     "what listens at %.200r did not prove that it is the process that the lease names: nothing was sent. Does a "
     "FRAMEHOLD_ADVERTISE_URL name a router or a load balancer, or has another process taken this address?"
+)
+
+_NO_TLS = (
+    "no TLS with the node at %.200r (%s): nothing was sent. Did the authority of FRAMEHOLD_FLEET_CA sign its "
+    "certificate, for this host?"
 )
 
 
@@ -138,7 +145,7 @@ class Upstream:
 
     def __init__(
         self,
-        statements: Statements,
+        trust: Trust,
         role: Role,
         clock: Clock,
         *,
@@ -149,7 +156,8 @@ class Upstream:
         self.timeout = timeout
         self.connections: set[Connection] = set()
         self.closed = False
-        self._statements, self._role, self._clock = statements, role, clock
+        self._statements, self._tls = trust.statements, trust.tls
+        self._role, self._clock = role, clock
         self._connect_timeout = connect_timeout
         self._path = MCP
         """The path under which a node of this fleet answered last."""
@@ -207,10 +215,13 @@ class Upstream:
                 if isinstance(address, str):
                     await self.loop.create_unix_connection(lambda: link, address)
                 else:
-                    await self.loop.create_connection(lambda: link, *address)
+                    tls = (self._tls or True) if isinstance(address, TlsAddress) else None
+                    await self.loop.create_connection(lambda: link, address[0], address[1], ssl=tls)
         except (OSError, TimeoutError, ValueError) as error:
             # A ValueError comes from a host name that IDNA can't encode: the conversation must get its failure too.
-            if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            if isinstance(error, ssl.SSLError):
+                self._bursts.warning(_NO_TLS, address, error.reason or error, extra={})
+            elif getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
                 _log.error(
                     "out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)"
                 )

@@ -19,6 +19,8 @@ DECIDED = {
     "secrets_dir",
     "keys",
     "router_keys",
+    # The chart's nodes are reached by their addresses, without TLS.
+    "fleet_ca",
     "admin_token",
     "read_token",
     "node_id",
