@@ -28,7 +28,7 @@ from tests.processes import DEADLINE, Child
 from tests.store.server import RedisServer
 
 TARGET = "tests/node/three_rounds.py"
-SECRET = Trust([KEY.encode()]).plane_key
+PLANE_KEY = Trust([KEY.encode()]).plane_key
 
 
 class Rooted(Protocol):
@@ -179,7 +179,7 @@ async def haproxy(folder: Path, template: Path, nodes: Mapping[str, Rooted]) -> 
     filled = template.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}")
     marked = [line for line in filled.splitlines() if not line.strip().startswith("server ")]
     config.write_text("\n".join([*marked, servers, ""]))
-    env = {**os.environ, "FRAMEHOLD_SECRET": SECRET}
+    env = {**os.environ, "FRAMEHOLD_SECRET": PLANE_KEY}
     child = Child([binary, "-db", "-f", str(config)], folder / "haproxy.log", env=env)
     child.launch()
     try:
