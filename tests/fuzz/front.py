@@ -13,6 +13,7 @@ from typing import Any
 
 import uvloop
 
+from framehold_router.fleet.statements import HELLO
 from framehold_router.http.client_connection import Connection
 from framehold_router.http.message import Reply, Request
 from framehold_router.routing.relay import Relay
@@ -26,7 +27,7 @@ from .part import Outcome
 from .strict import NUMBER, Meaning, Strict, strict
 
 _ANSWERED_ALONE = frozenset((b"admin", b"healthz", b"readyz", b"dashboard", b"metrics"))
-"""The first segments of paths that no router sends on."""
+"""The first segments of paths that no router sends on. Nor does it send on what asks who it is."""
 
 
 class _Noting(Relay):
@@ -40,7 +41,8 @@ class _Noting(Relay):
         head = request.head
         codings = [value.strip().lower() for name, value in head.headers if name == b"transfer-encoding"]
         self.misframed += [coding for coding in codings if codings != [b"chunked"]]
-        self.accepted.append((Meaning(head.method, head.target, request.body), head.segment not in _ANSWERED_ALONE))
+        is_alone = head.segment in _ANSWERED_ALONE or any(name == HELLO for name, _ in head.headers)
+        self.accepted.append((Meaning(head.method, head.target, request.body), not is_alone))
         super().__call__(request, reply)
 
 

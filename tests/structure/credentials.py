@@ -41,6 +41,8 @@ _IN_ADDRESS = re.compile(r"[?&][\w-]*=$|://[^/@]*$")
 _ENVIRONMENT = re.compile(r"(?:[A-Z0-9]+_)+(?:KEYS?|TOKEN|SECRET|PASSWORD|STORE_URL)")
 _ALWAYS = re.compile(r"(?:proxy-)?authorization|cookie|(?:x|framehold)-[\w-]*(?:token|secret|key)", re.IGNORECASE)
 """Headers that hold a credential, whatever the dictionary is called that has one."""
+IN_CONFIGURATIONS = re.compile(r"set-header (?:framehold-proof|authorization)|include \"framehold\.derive\"")
+"""What sends a credential from a load balancer, or has a pod derive one."""
 IN_SCRIPTS = re.compile(r"Authorization|document\.cookie|credentials: *[\"'](?!omit)")
 """What sends a credential from a script of a page."""
 

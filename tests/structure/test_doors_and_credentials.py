@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.structure.credentials import IN_SCRIPTS, credentials
+from tests.structure.credentials import IN_CONFIGURATIONS, IN_SCRIPTS, credentials
 from tests.structure.doors import CONFIGURED, doors
 from tests.structure.references import ROOT, File, forget, shipped
 
@@ -53,17 +53,19 @@ def found(what: Found) -> set[str]:
     return {f"{file.module}:{name}".rstrip(":") for file in shipped() for name in what(file)}
 
 
-def configured() -> Iterator[str]:
-    """The files of programs, images and platforms that open a port."""
+def configured(what: re.Pattern[str] = CONFIGURED) -> Iterator[str]:
+    """The files of programs, images and platforms that open a port, or in which something else is found."""
     for places in ("examples/**/*", "helm/framehold/templates/**/*", "images/*", "*/Dockerfile", "*"):
         for path in ROOT.glob(places):
             is_one = path.name == "Dockerfile" or path.suffix in (".cfg", ".tpl", ".yaml", ".yml", ".conf")
-            if is_one and CONFIGURED.search(path.read_text()):
+            if is_one and what.search(path.read_text()):
                 yield str(path.relative_to(ROOT))
 
 
-def scripts() -> Iterator[str]:
-    """The scripts of pages that send a credential."""
+def sending() -> Iterator[str]:
+    """The files that have a load balancer send a credential, or a pod derive one, and the scripts of pages that send
+    one."""
+    yield from configured(IN_CONFIGURATIONS)
     for path in (ROOT / "router/framehold_router/dashboard/assets").rglob("*.js"):
         if "vendor" not in path.parts and IN_SCRIPTS.search(path.read_text()):
             yield str(path.relative_to(ROOT))
@@ -71,7 +73,7 @@ def scripts() -> Iterator[str]:
 
 TABLES: tuple[tuple[str, Found, Callable[[], Iterator[str]]], ...] = (
     ("Doors", doors, configured),
-    ("Credentials that are sent", credentials, scripts),
+    ("Credentials that are sent", credentials, sending),
 )
 
 
@@ -80,6 +82,7 @@ UNSEEN = {
     "framehold.http.forward:Forward",
     "framehold_router.http.node_connection:Connection",
     "framehold.cli.commands:keys_plane",
+    "framehold.cli.commands:keys_router",
     "framehold.cli.client.local_fleets:keep",
 }
 """What the tables name and the finders can't see: relays of what clients have sent, statements, which are made on the

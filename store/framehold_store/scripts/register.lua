@@ -1,8 +1,8 @@
 -- register: take the node lease if nobody has it, or an earlier incarnation of the same process.
 --
 -- KEYS    1 node lease
--- ARGV    1-9 as lease.lua says; 10 a stored value that may be replaced, whatever it is: the caller has found that it is
---         no lease of a live process
+-- ARGV    1-9 as lease.lua says; 10 a stored value that may be replaced, whatever it is: the caller has found that it
+--         is no lease of a live process
 -- Returns {renewed | taken | lapsed | astray, now in ms}; if it wrote nothing, then also the stored value
 
 if astray() then return {'astray', now, stored} end

@@ -1,6 +1,6 @@
 -- renew: extend a node lease that still belongs to this incarnation. A stored beat below the last one that the store
--- acknowledged means that the store has lost acknowledged writes. One that is not below this beat was written by another
--- process.
+-- acknowledged means that the store has lost acknowledged writes. One that is not below this beat was written by
+-- another process.
 --
 -- KEYS    1 node lease
 -- ARGV    1-9 as lease.lua says; 10 the last beat that the store acknowledged

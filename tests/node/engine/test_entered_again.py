@@ -59,7 +59,7 @@ async def vanishes(runtime: Runtime) -> None:
     heart: Any = runtime.heartbeat
     heart._task.cancel()
     await asyncio.wait([heart._task])
-    await runtime.store.unregister(heart._record())
+    await runtime.store.unregister(heart._record(heart.clock.time()))
 
 
 async def test_a_call_that_was_taken_over_comes_back_to_the_node_that_still_has_its_old_frame(

@@ -108,7 +108,7 @@ async def dies(runtime: Runtime) -> None:
     heart: Any = runtime.heartbeat
     heart._task.cancel()
     await asyncio.wait([heart._task])
-    await runtime.store.unregister(heart._record())
+    await runtime.store.unregister(heart._record(heart.clock.time()))
 
 
 def evict(runtime: Runtime, cause: str = "evicted") -> None:
@@ -509,7 +509,7 @@ async def test_a_lapse_and_a_store_that_went_back(redis: RedisServer, tmp_path: 
     hold.go.set()
     async with sharing(redis, tmp_path.name, "a", hold.two, lease_ttl=3.0) as a:
         heart = a.runtime.heartbeat
-        await until(lambda: heart.lease.beat > 0, "a renewal")
+        await until(lambda: heart.lease.beat > 1, "a renewal")
         reply = await a.call("two")
         begin, inc = await scraped(a), heart.lease.incarnation
         assert 0 <= begin["node_heartbeat_age_seconds"] < 3
