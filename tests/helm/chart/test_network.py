@@ -20,6 +20,7 @@ MUST = [
     ("haproxy", "node", 8080),
     ("test", "front", 8080),
     ("test", "router", 8081),  # the API
+    ("router", "node", 8081),  # what the API asks of nodes
     ("node", "store", 6379),
     ("router", "store", 6379),
 ]
@@ -30,7 +31,7 @@ MUST_NOT = [
     *((caller, "haproxy", 8404) for caller in ("stranger", "sibling", "outside", "client", "node")),
     *((caller, "store", 8080) for caller in ("node", "router")),
     *((caller, "node", 6379) for caller in ("node", "router")),
-    *((caller, "node", 8081) for caller in ("stranger", "sibling", "outside", "test", "store", "client", "router")),
+    *((caller, "node", 8081) for caller in ("stranger", "sibling", "outside", "test", "store", "client", "haproxy")),
     *((caller, "router", 8081) for caller in ("stranger", "sibling", "outside", "store", "client", "node", "haproxy")),
 ]
 """What nobody may, whoever the clients are."""

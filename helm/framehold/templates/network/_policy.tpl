@@ -58,14 +58,16 @@ spec:
 {{- if (dig "egress" "enabled" false $policy) -}}
 {{- $own := dict "app.kubernetes.io/name" (include "framehold.name" .) "app.kubernetes.io/instance" .Release.Name -}}
 {{- $names := dict "ports" (list (dict "protocol" "UDP" "port" 53) (dict "protocol" "TCP" "port" 53)) -}}
-{{- $nodes := dict "to" (list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "node") $own)))) "ports" (list (dict "protocol" "TCP" "port" 8080)) -}}
+{{- $pods := list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "node") $own))) -}}
+{{- $nodes := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" 8080)) -}}
+{{- $admin := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" (include "framehold.adminPortNumber" . | int))) -}}
 {{- $fleet := list $names $nodes -}}
 {{- $stored := concat $fleet ($policy.egress.store | default list) -}}
 {{- if include "framehold.bundledStore" . -}}
 {{- $store := dict "to" (list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "store") $own)))) "ports" (list (dict "protocol" "TCP" "port" 6379)) -}}
 {{- $stored = append $stored $store -}}
 {{- end -}}
-{{- dict "router" $stored "node" (concat $stored ($policy.egress.node | default list)) "haproxy" $fleet | toYaml -}}
+{{- dict "router" (append $stored $admin) "node" (concat $stored ($policy.egress.node | default list)) "haproxy" $fleet | toYaml -}}
 {{- else -}}
 {}
 {{- end -}}
