@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from mcp.server.mcpserver import Context
 
-from tests.node.stage import Word, said, stage
+from tests.node.stage import Stage, Word, said, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -24,16 +24,20 @@ async def test_a_parked_call_holds_little() -> None:
     async def order(what: str, ctx: Context) -> str:
         return said(await ctx.elicit("Which word?", Word))
 
-    async with stage(order, max_parked_per_principal=10 * CALLS) as client:
+    async def park(client: Stage, batch: str) -> None:
         for number in range(CALLS):
-            assert (await client.call("order", arguments={"what": f"warm {number}"})).asked
+            assert (await client.call("order", arguments={"what": f"{batch} {number}"})).asked
         gc.collect()
-        tracemalloc.start()
-        try:
-            for number in range(CALLS):
-                assert (await client.call("order", arguments={"what": f"item {number}"})).asked
-            gc.collect()
-            held, _ = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert held / CALLS < LIMIT
+
+    held = []
+    async with stage(order, max_parked_per_principal=10 * CALLS) as client:
+        await park(client, "warm")
+        for batch in ("first", "second", "third"):
+            tracemalloc.start()
+            try:
+                await park(client, batch)
+                held.append(tracemalloc.get_traced_memory()[0] / CALLS)
+            finally:
+                tracemalloc.stop()
+    # What grows by leaps, as a table of calls, does so in one of them at most; so does what the process does beside.
+    assert min(held) < LIMIT, held
