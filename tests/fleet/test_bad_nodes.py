@@ -37,7 +37,7 @@ async def ghost(redis: RedisServer, made: Fleet, address: str, ringed: bool = Tr
     try:
         for router in made.routers:
             async with asyncio.timeout(10):
-                while "ghost" not in [node["node_id"] for node in await router.nodes()]:
+                while ("ghost", address) not in [(node["node_id"], node["address"]) for node in await router.nodes()]:
                     continue
             await router.knows(*made.nodes, *(["ghost"] if ringed else []))
         yield
