@@ -355,12 +355,16 @@ def test_ways_out_are_limited_to_the_fleet_the_store_and_what_is_listed() -> Non
     assert exits.keys() == {"node", "router", "haproxy"}
     assert all(spec["policyTypes"] == ["Ingress", "Egress"] for spec in exits.values())
     names = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
-    for name, listed in (("node", [*rules["store"], *rules["node"]]), ("router", rules["store"]), ("haproxy", [])):
-        dns, nodes, *rest = exits[name]["egress"]
-        assert dns == names and rest == listed
-        (peer,) = nodes["to"]
-        assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "node"
-        assert nodes["ports"] == [{"protocol": "TCP", "port": 8080}]
+    clients, admin = ([{"protocol": "TCP", "port": port}] for port in (8080, 8081))
+    listed = {"node": [*rules["store"], *rules["node"]], "router": rules["store"], "haproxy": []}
+    for name, spec in exits.items():
+        dns, *others = spec["egress"]
+        assert dns == names and [rule for rule in others if "podSelector" not in rule["to"][0]] == listed[name]
+        nodes = [rule for rule in others if "podSelector" in rule["to"][0]]
+        assert [rule["ports"] for rule in nodes] == ([clients, admin] if name == "router" else [clients])
+        for rule in nodes:
+            (peer,) = rule["to"]
+            assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "node"
     bundled = render({"networkPolicy": {"egress": {"enabled": True}}}).one("NetworkPolicy", "fleet-framehold-router")
     assert bundled["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": 6379}]
     assert all(each["spec"]["policyTypes"] == ["Ingress"] for each in render().of("NetworkPolicy"))

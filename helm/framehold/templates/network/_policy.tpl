@@ -62,12 +62,12 @@ spec:
 {{- $nodes := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" 8080)) -}}
 {{- $admin := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" (include "framehold.adminPortNumber" . | int))) -}}
 {{- $fleet := list $names $nodes -}}
-{{- $stored := concat $fleet ($policy.egress.store | default list) -}}
+{{- $stores := $policy.egress.store | default list -}}
 {{- if include "framehold.bundledStore" . -}}
 {{- $store := dict "to" (list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "store") $own)))) "ports" (list (dict "protocol" "TCP" "port" 6379)) -}}
-{{- $stored = append $stored $store -}}
+{{- $stores = append $stores $store -}}
 {{- end -}}
-{{- dict "router" (append $stored $admin) "node" (concat $stored ($policy.egress.node | default list)) "haproxy" $fleet | toYaml -}}
+{{- dict "router" (concat $fleet (list $admin) $stores) "node" (concat $fleet $stores ($policy.egress.node | default list)) "haproxy" $fleet | toYaml -}}
 {{- else -}}
 {}
 {{- end -}}
