@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.ids import Boot
-from framehold_router.fleet.statements import LIFETIME, MAX_KNOWN, Introduced, Role, Statements
+from framehold_router.fleet.plane import WINDOW
+from framehold_router.fleet.statements import MAX_KNOWN, Introduced, Role, Statements
 from framehold_router.fleet.trust import Trust
 
 OLD, NEW, OTHER = (Trust([key * 32]).statements for key in (b"o", b"n", b"x"))
@@ -33,7 +34,7 @@ def test_a_statement_proves_its_role(role: Role) -> None:
 def test_a_statement_is_for_one_process_one_connection_and_one_minute() -> None:
     """Whether it was believed before or not."""
     for by in (OLD, Trust([b"o" * 32]).statements):
-        assert judged(shown(), by, now=NOW + LIFETIME + 1) is judged(shown(at=NOW + LIFETIME + 1), by) is None
+        assert judged(shown(), by, now=NOW + WINDOW + 1) is judged(shown(at=NOW + WINDOW + 1), by) is None
         assert judged(shown(), by, boot="b") is None
         assert judged(shown(), by, peer="10.0.0.1:40001") is judged(shown(), by, peer="10.0.0.2:40000") is None
         assert judged(shown(), by) is Role.ROUTER
@@ -59,8 +60,8 @@ def test_what_is_known_is_bounded_and_ends() -> None:
         assert judged(shown(to=to), by, peer=to.peer) is Role.ROUTER
     assert len(by._known) <= MAX_KNOWN
     last = shown(to=to)
-    assert judged(last, by, peer=to.peer, now=NOW + LIFETIME) is Role.ROUTER
-    assert judged(last, by, peer=to.peer, now=NOW + LIFETIME + 1) is None
+    assert judged(last, by, peer=to.peer, now=NOW + WINDOW) is Role.ROUTER
+    assert judged(last, by, peer=to.peer, now=NOW + WINDOW + 1) is None
 
 
 def test_a_receiver_proves_the_boot_that_is_asked_for() -> None:

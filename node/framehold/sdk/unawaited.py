@@ -45,27 +45,19 @@ class _Unawaited:
         assert isinstance(fn, FunctionType)
         self._watched.add(fn.__code__)
 
-    def begin(self) -> None:
-        """Report coroutines that are never awaited from now on."""
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Report coroutines that are never awaited meanwhile. After the last user Python reports as before."""
         if self._users == 0 and (found := getattr(warnings, _HOOK, None)) is not None:
             self._python = found
             setattr(warnings, _HOOK, self)
         self._users += 1
-
-    def end(self) -> None:
-        """Undo one `begin`. With the last one Python reports as before."""
-        self._users -= 1
-        if self._users == 0 and getattr(warnings, _HOOK, None) is self:
-            setattr(warnings, _HOOK, self._python)
-
-    @contextmanager
-    def reported(self) -> Iterator[None]:
-        """Report coroutines that are never awaited meanwhile."""
-        self.begin()
         try:
             yield
         finally:
-            self.end()
+            self._users -= 1
+            if self._users == 0 and getattr(warnings, _HOOK, None) is self:
+                setattr(warnings, _HOOK, self._python)
 
     def __call__(self, coroutine: Any) -> None:
         if getattr(coroutine, "cr_code", None) not in self._watched or not _is_reported(coroutine):

@@ -24,7 +24,7 @@ from framehold_store.seal import derive
 PROOF = b"framehold-proof"
 """On requests: who asks, with the proof of it. On the response to a check: that this node has the fleet's keys."""
 WINDOW = 60
-"""Seconds that a proof's time may differ from the clock of the node that reads it."""
+"""Seconds that the time of a proof may differ from the clock of who reads it."""
 
 _PROOF = re.compile(rb"v1p\.client\.([0-9]{1,12})\.([0-9A-Fa-f]{64})")
 _NONCE = re.compile(r"[0-9A-Za-z-]{16,128}")
@@ -49,11 +49,16 @@ def proof(key: bytes, method: bytes, path: bytes, call: bytes, now: float) -> by
 def is_proved(keys: Sequence[bytes], value: bytes, method: bytes, path: bytes, call: bytes, now: float) -> bool:
     """Whether `value` was made with one of `keys` for this request, within WINDOW of `now`."""
     found = _PROOF.fullmatch(value)
-    if found is None or abs(now - int(found[1])) > WINDOW:
+    if found is None or not is_now(found[1], now):
         return False
     wanted = found[2].upper()
     parts = (b"framehold plane 1", method, path, call, found[1])
     return any(hmac.compare_digest(wanted, _hash(key, *parts)) for key in keys)
+
+
+def is_now(at: bytes, now: float) -> bool:
+    """Whether the time of a proof, in digits, is within WINDOW of `now`."""
+    return abs(now - int(at)) <= WINDOW
 
 
 def answer(keys: Sequence[bytes], nonce: str, node: str) -> bytes | None:

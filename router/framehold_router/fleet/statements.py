@@ -9,7 +9,7 @@ is derived from the fleet's keys, and no part of it is inferred.
        come. Who has no key of the fleet can't: it gets no other byte
     3  the sender states on each request of this connection its role, under the receiver's boot, the peer and the time:
        PROOF. The bytes are the same until they are renewed, so that heads repeat
-    4  the receiver believes a statement for itself and for the connection that it came on, LIFETIME seconds long. Shown
+    4  the receiver believes a statement for itself and for the connection that it came on, WINDOW seconds long. Shown
        on another connection or to another process, it is worth nothing
 
 The statements of a load balancer are in `plane.py`.
@@ -19,24 +19,24 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from framehold_core.ids import Boot
 
-from .plane import PROOF
+from .plane import PROOF, WINDOW, is_now
 
 HELLO = b"framehold-hello"
 """On the first request of a connection: the question who listens there. It is answered under `plane.PROOF`."""
-LIFETIME = 60.0
-"""Seconds for which a statement is believed, on clocks that differ by as much."""
 RENEWED = 30.0
 """Seconds after which a sender states anew."""
 MAX_KNOWN = 1024
 """Statements that are believed without being computed again."""
 
 _VERSION = b"v1"
+_TIME = re.compile(rb"[0-9]{1,12}")
 
 
 class Role(StrEnum):
@@ -109,14 +109,14 @@ class Statements:
             return known[0]
         version, *parts = shown.split(b".")
         role = _STATED.get(parts[0]) if version == _VERSION and len(parts) == 3 else None
-        if role is None or not _is_now(at := parts[1], now):
+        if role is None or not (_TIME.fullmatch(at := parts[1]) and is_now(at, now)):
             return None
         about = [("framehold sender 1", role, boot, peer, at.decode()) for boot in boots]
         if not any(self._made(parts[2], *texts) for texts in about):
             return None
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
-        self._known[shown, boots[0], peer] = role, int(at) + LIFETIME
+        self._known[shown, boots[0], peer] = role, int(at) + WINDOW
         return role
 
     def not_taken(self, boot: str, call: str) -> bytes:
@@ -133,8 +133,3 @@ class Statements:
 
 def _mac(key: bytes, *texts: str) -> str:
     return hmac.digest(key, json.dumps(texts).encode(), "sha256").hex()
-
-
-def _is_now(at: bytes, now: float) -> bool:
-    """Whether the time of a statement is not too old, nor too far ahead."""
-    return at.isdigit() and len(at) <= 12 and abs(now - int(at)) <= LIFETIME
