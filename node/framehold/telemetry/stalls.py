@@ -9,8 +9,8 @@ once a second; each only compares times. Nobody looks at a stack before the loop
     3. the loop goes on: the task notes how late it woke. The thread keeps the stall in `last`, and logs it in one line
 
 A call that keeps the interpreter (the GIL) stops the thread as well. The thread gets the interpreter when that call
-ends, before the loop goes on, and looks then. If the whole process was stopped, the thread finds the loop waiting, or
-on time again: then no code is to blame.
+ends, before the loop goes on, and looks then. If the whole process was stopped, the thread finds the loop waiting, in
+the watch's own task, or on time again: then no code is to blame.
 
 A loop that stands for longer than LONG is logged while it stands, since its process may be killed for it.
 """
@@ -151,6 +151,9 @@ class StallWatch:
         logger.warning(text, seconds, culprit, extra={"seconds": round(seconds, 3), **about})
 
 
+_WATCH = StallWatch.watch.__code__
+
+
 def _most(seen: Counter[Culprit]) -> Culprit:
     """The code that was seen most often; the first of several."""
     return max(seen, key=seen.__getitem__, default=Culprit())
@@ -174,8 +177,11 @@ class _Looks:
         """The code that runs in the loop now."""
         frame = sys._current_frames().get(self._ident)
         self.lives = frame is not None
-        places = [Place.of(raw) for raw in frames_above(frame, self._base)]
+        raws = frames_above(frame, self._base)
         del frame
+        if any(code is _WATCH for code, _, _ in raws):
+            return Culprit()
+        places = [Place.of(raw) for raw in raws]
         name = judge(places, self._handlers).where
         place = next((place for place in places if place.name == name), None)
         if place is None:

@@ -145,17 +145,37 @@ def test_a_loop_that_goes_on_standing_is_logged_while_it_stands(
     assert "still stands" in lines[0][1] and all(f":{LINE}" in text for _, text in lines)
 
 
+def test_the_task_of_the_watch_is_never_to_blame(run: Callable[[Awaitable[None]], None]) -> None:
+    """It runs when the loop goes on: a thread that looks at this moment sees what ran after the stall."""
+    blocks = iter([3 * SHORT])
+
+    async def looked_at() -> None:
+        made = StallWatch(lambda variables: "", system_clock(), late=lambda _: block(next(blocks, 0)), limit=SHORT)
+        task = asyncio.create_task(made.watch())
+        found = await ended(made)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (found.where, found.stack) == ("", ())
+
+    run(looked_at())
+
+
 STOPPED = """
 import asyncio
+import time
 from framehold.telemetry.stalls import StallWatch
 from framehold_store.system_clock import system_clock
+
+def until_it_ends(watch):
+    while watch.last is None:
+        time.sleep(0.01)
 
 async def main():
     watch = StallWatch(lambda variables: "", system_clock(), limit=0.3)
     watching = asyncio.create_task(watch.watch())
     print("watches", flush=True)
-    while watch.last is None:
-        await asyncio.sleep(0.01)
+    # The loop has no other task that a look could find.
+    await asyncio.to_thread(until_it_ends, watch)
     print(repr(watch.last.where), flush=True)
 
 asyncio.run(main())
