@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from framehold_router.api import attention
-from framehold_router.api.attention import Seen
 from framehold_router.fleet.store_health import ANSWERS, FULL, SILENT, StoreLook
 from framehold_router.models.events import EventView
 from framehold_router.models.nodes import DepartedView, FailingView, NodeView, PauseView, StallView
 from framehold_router.models.problems import ProblemView
+from framehold_router.verdict import rules
+from framehold_router.verdict.seen import RUNBOOK, Seen
 from framehold_store.base import MemoryUse
 from tests.processes import ROOT
 from tests.router.cast import NOW
@@ -33,7 +33,7 @@ def lost(name: str, how: Any = "lost", ago: float = 180.0, store: str | None = N
 def seen(
     *nodes: NodeView, departed: Any = (), events: Any = (), stuck: int = 0, store: StoreLook | None = None, **tools: Any
 ) -> list[ProblemView]:
-    return attention.of(Seen(NOW, nodes, list(departed), list(events), stuck, store or StoreLook(), **tools))
+    return rules.of(Seen(NOW, nodes, list(departed), list(events), stuck, store or StoreLook(), **tools))
 
 
 def kinds(problems: list[ProblemView]) -> list[tuple[str, str, str]]:
@@ -142,7 +142,8 @@ def test_a_tool_that_is_paused_or_fails() -> None:
 
 def test_each_link_leads_somewhere() -> None:
     """To a section that is there; pages of the dashboard are linked by their own tests."""
-    source = Path(attention.__file__).read_text(encoding="utf-8").replace("{_RUNBOOK}", attention._RUNBOOK)
+    files = Path(rules.__file__).parent.glob("of_*.py")
+    source = "".join(file.read_text(encoding="utf-8") for file in files).replace("{RUNBOOK}", RUNBOOK)
     links = set(re.findall(r"(docs/[a-z]+\.md)#([a-z-]+)", source))
     assert len(links) >= 5
     for page, anchor in links:
@@ -199,4 +200,4 @@ def test_a_store_that_is_nearly_full_is_a_risk() -> None:
 def test_harm_comes_first_and_each_text_says_what_to_do() -> None:
     problems = seen(node(rss=9, memory_limit=10), node("b", state="unreachable"), departed=[lost("c")])
     assert [problem.severity.value for problem in problems] == ["harm", "risk", "risk"]
-    assert attention.texts(problems)[0] == f"{problems[0].text}; {problems[0].next}"
+    assert rules.texts(problems)[0] == f"{problems[0].text}; {problems[0].next}"

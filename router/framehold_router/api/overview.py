@@ -15,7 +15,8 @@ from typing import NamedTuple
 from ..collect.fleet_log import Logged
 from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
 from ..telemetry.counters import Meter
-from . import attention
+from ..verdict import rules
+from ..verdict.seen import Seen
 from .failovers import Failovers
 from .fleet import HOUR, departed
 from .sources import VERSION, Asked, Sources
@@ -88,7 +89,7 @@ class Overview:
         nodes, logged, store = await asyncio.gather(
             sources.survey.nodes(), sources.log.logged(), sources.store_health.look()
         )
-        seen = attention.Seen(
+        seen = Seen(
             at=sources.clock(),
             nodes=nodes,
             departed=departed(sources, logged),
@@ -100,8 +101,8 @@ class Overview:
         )
         return self._view(seen, logged)
 
-    def _view(self, seen: attention.Seen, logged: Logged) -> OverviewView:
-        nodes, store, problems = seen.nodes, seen.store, attention.of(seen)
+    def _view(self, seen: Seen, logged: Logged) -> OverviewView:
+        nodes, store, problems = seen.nodes, seen.store, rules.of(seen)
         return OverviewView(
             at=seen.at,
             version=VERSION,
@@ -125,7 +126,7 @@ class Overview:
             events=list(logged.events[:EVENTS]),
             paused=list(seen.paused),
             problems=problems,
-            attention=attention.texts(problems),
+            attention=rules.texts(problems),
         )
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framehold_core.errors import StoreUnavailable
-from framehold_router.api.attention import NEARLY_FULL
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.fleet.wrong_clock import LIMIT
+from framehold_router.verdict.seen import NEARLY_FULL
 from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.config import PACKED_VALUE_BYTES
 

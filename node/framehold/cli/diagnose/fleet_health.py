@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from framehold_core.errors import ConfigError
-from framehold_router.api.wording import ORPHANED
 from framehold_router.models.nodes import NodesView, NodeView, OverviewView
 from framehold_router.models.problems import ProblemView, Severity
+from framehold_router.verdict.wording import ORPHANED
 
 from ..checks.findings import Finding, fail, ok, warn
 from ..client.api import Api, Refused

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from framehold_core import ids
-from framehold_router.api.wording import STUCK
 from framehold_router.models.calls import LeasesView, LeaseView
 from framehold_router.models.choices import State
+from framehold_router.verdict.wording import STUCK
 
 from ..client.api import Answer, Api
 from ..show import figures

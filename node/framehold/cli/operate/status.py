@@ -8,12 +8,12 @@ happen, and the exit code is 0.
 from __future__ import annotations
 
 from framehold_core import ids
-from framehold_router.api.wording import ORPHANED
 from framehold_router.fleet.store_health import ANSWERS
 from framehold_router.models.calls import LeasesView
 from framehold_router.models.choices import State
 from framehold_router.models.events import EventView, FailoversView, Kind
 from framehold_router.models.nodes import OverviewView
+from framehold_router.verdict.wording import ORPHANED
 
 from ..client.api import Api
 from ..show import figures

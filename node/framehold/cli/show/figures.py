@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from framehold_router.api.wording import UNKNOWN, many, span
+from framehold_router.verdict.wording import UNKNOWN, many, span
 
 __all__ = ["UNKNOWN", "cell", "clock", "left", "many", "part", "quick", "since", "size", "span"]
 

@@ -1,0 +1,109 @@
+"""The problems of single nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..collect.survey import UNREACHABLE
+from ..fleet.membership import DRAINING, LIVE, STRANGE
+from ..fleet.store_health import FULL, SILENT
+from ..fleet.wrong_clock import LIMIT
+from ..models.nodes import NodeView
+from ..models.problems import ProblemView
+from .seen import NEARLY_FULL, Seen, harm, risk
+from .wording import span
+
+_LATE_HEARTBEAT = 15.0
+"""Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. A node of this release says by itself that
+its lease lapsed."""
+_LATE_LOOP = 1.0
+"""Seconds by which an event loop is late when it counts as standing."""
+_STALL_HARMS, _STALL_SHOWN = 60.0, 600.0
+"""Seconds after a stall for which users count as harmed by it, and for which it is reported: it will come again."""
+LAPSED, TAKEN = "lapsed", "lost"
+"""States that a node reports of itself: its lease is not valid; another process has its name."""
+
+
+def nodes(seen: Seen) -> Iterator[ProblemView]:
+    for node in seen.nodes:
+        for rule in _RULES:
+            yield from rule(node, seen)
+
+
+def _state(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+    name, age = node.node_id, node.heartbeat_age
+    at = node.address or "no address"
+    if node.state == UNREACHABLE:
+        text = (
+            f"{name} doesn't answer at {at}, and its counts are its last heartbeat's; if it is dead, its calls go on "
+            "elsewhere once its node lease has run out (those of tools that are not marked are lost)"
+        )
+        yield harm(
+            "node_unreachable", text, "look at its log: it is dead, cut off, or its event loop stands", node=name
+        )
+    elif node.state == STRANGE:
+        do = "start it with the FRAMEHOLD_KEYS of this fleet"
+        yield risk("node_other_keys", f"{name} has other keys: nothing is sent to it", do, node=name)
+    elif node.state == LAPSED:
+        if seen.store_state not in (FULL, SILENT):
+            text = f"{name} could not renew its node lease: its calls wait until the store has confirmed them"
+            yield harm("node_lapsed", text, "look whether it reaches the store", node=name)
+    elif node.state == TAKEN:
+        text = f"another process runs under the name of {name}: no call runs on this one"
+        yield harm("node_name_taken", text, "give each node a FRAMEHOLD_NODE_ID of its own", node=name)
+    elif node.state not in (LIVE, DRAINING):
+        yield risk("node_state", f"{name} says that it is {node.state}", "look at its log", node=name)
+    elif age is not None and age >= _LATE_HEARTBEAT and seen.store_state not in (FULL, SILENT):
+        text = f"{name} has not renewed its node lease for {span(age)}: its calls wait once the lease has run out"
+        yield risk("heartbeat_late", text, "look whether it reaches the store", node=name)
+
+
+def _loop(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+    stall, lag = node.last_stall, node.loop_lag_p99
+    if stall is not None and (ago := seen.at - stall.at - stall.seconds) <= _STALL_SHOWN:
+        place = f"tool {stall.tool!r}, at {stall.where}" if stall.tool else stall.where
+        cause = f"in {place}" if place else "while its process was stopped or got no processor"
+        text = (
+            f"{node.node_id}: its event loop stood for {stall.seconds:.1f} s {cause}, {span(ago)} ago; "
+            "all its calls waited, and its heartbeat"
+        )
+        do = "await there, or run it in a thread (asyncio.to_thread)" if place else "look at its machine"
+        say = harm if ago <= _STALL_HARMS else risk
+        yield say("loop_stood", text, do, node=node.node_id, tool=stall.tool or "")
+    elif lag is not None and lag >= _LATE_LOOP:
+        text = f"{node.node_id}: its event loop was late by {lag:.1f} s in the last minute, and all its calls waited"
+        yield harm("loop_stood", text, "a handler blocks it: see the node's page", node=node.node_id)
+
+
+def _frames(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+    frames, limit = node.frames, node.max_parked
+    if frames is not None and limit and frames >= NEARLY_FULL * limit:
+        text = (
+            f"{node.node_id} holds {frames:,} frames, {frames / limit:.0%} of its limit; beyond it frames are evicted, "
+            "or new calls are refused"
+        )
+        yield risk("frames_near_limit", text, "add nodes, or raise FRAMEHOLD_MAX_PARKED", node=node.node_id)
+
+
+def _memory(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+    used, limit = node.rss, node.memory_limit
+    if used is not None and limit and used >= NEARLY_FULL * limit:
+        text = (
+            f"{node.node_id} uses {used / limit:.0%} of its memory limit; from 90 % on frames are evicted, or new "
+            "calls are refused"
+        )
+        yield risk("memory_near_limit", text, "add nodes, or give it more memory", node=node.node_id)
+
+
+def _clock(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+    offset = node.clock_offset
+    if offset is not None and abs(offset) >= LIMIT:
+        off = f"{span(abs(offset))} {'behind' if offset > 0 else 'ahead of'}"
+        text = (
+            f"{node.node_id}: the wall clock of its machine is {off} the store's; its calls go on by the store's clock"
+        )
+        yield risk("clock_wrong", text, "run a time service (NTP) there, or on the store's machine", node=node.node_id)
+
+
+_RULES = (_state, _loop, _frames, _memory, _clock)
+"""Each rule finds the problems of one kind of one node."""

@@ -1,0 +1,41 @@
+"""The problems of the store. What follows from a store that is full or silent is not listed beside it: a node that is
+restarted because its lease ran out loses the frames which hold what the store lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..fleet.store_health import FULL, SILENT
+from ..models.problems import ProblemView
+from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
+from .wording import names
+
+_KEEP_NODES = "do not restart nodes: their frames write again what the store lacks"
+
+
+def store(seen: Seen) -> Iterator[ProblemView]:
+    if seen.store_state == FULL:
+        text = "the store is full: no node can write to it, and calls that ask are refused until it has room"
+        text += _unheard(seen)
+        do = f"give the store more memory, or delete what is not Framehold's; {_KEEP_NODES}"
+        yield harm("store_full", text, do, f"{RUNBOOK}a-full-store")
+    elif seen.store_state == SILENT:
+        silent = [node.node_id for node in seen.nodes if node.store == SILENT]
+        everybody = bool(silent) and len(silent) == len(seen.nodes)
+        wait = "no node can write to it, rounds wait" if everybody else "rounds wait for it"
+        whom = names(silent) or "the router"
+        text = f"the store does not answer {whom}: {wait}, and what is known of the fleet may be old"
+        text += _unheard(seen)
+        yield harm("store_silent", text, f"look at the store; {_KEEP_NODES}", f"{RUNBOOK}frameholdstoreerrors")
+    elif (use := seen.store.memory) is not None and use.used >= NEARLY_FULL * use.limit:
+        text = f"the store uses {use.used / use.limit:.0%} of its memory; from 90% on new calls that ask are refused"
+        do = "raise its maxmemory, or lower FRAMEHOLD_TOKEN_TTL"
+        yield risk("store_memory", text, do, f"{RUNBOOK}a-full-store")
+
+
+def _unheard(seen: Seen) -> str:
+    """The nodes that live although the store does not hear of them; empty if there are none."""
+    found = [node.node_id for node in seen.nodes if node.unheard]
+    if not found:
+        return ""
+    return f" (not heard of by the store, and serving what needs no store: {names(found)})"

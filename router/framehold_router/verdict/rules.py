@@ -1,0 +1,40 @@
+"""The problems of a fleet that need an operator. This package is the one place where they are found: the command line,
+the API and the dashboard show this list.
+
+The law: a state that ends without an operator is not listed. A call whose node is gone waits for its client, and a node
+that drains was ordered to. A new kind of problem is a new rule, and a row in docs/operating.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ..models.problems import ProblemView, Severity
+from .of_fleet import lost, no_live_node
+from .of_nodes import nodes
+from .of_store import store
+from .of_tools import diverged, failing, paused, stuck
+from .seen import Seen
+
+_RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
+    store,
+    no_live_node,
+    stuck,
+    diverged,
+    paused,
+    failing,
+    nodes,
+    lost,
+)
+"""Each rule finds the problems of one kind, in the order in which they are shown."""
+
+
+def of(seen: Seen) -> list[ProblemView]:
+    """All problems of the fleet, those that harm users now first; empty if there are none."""
+    found = [problem for rule in _RULES for problem in rule(seen)]
+    return sorted(found, key=lambda problem: problem.severity is not Severity.HARM)
+
+
+def texts(problems: Sequence[ProblemView]) -> list[str]:
+    """Each problem as one sentence with what to do."""
+    return [f"{problem.text}; {problem.next}" for problem in problems]

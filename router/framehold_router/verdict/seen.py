@@ -1,0 +1,63 @@
+"""What a verdict on a fleet is made from, and the two kinds of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import quote
+
+from ..fleet.membership import LIVE
+from ..fleet.store_health import FULL, SILENT, StoreLook
+from ..models.events import EventView
+from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
+from ..models.problems import ProblemView, Severity
+
+RUNBOOK = "docs/runbook.md#"
+NEARLY_FULL = 0.8
+"""The part of a limit from which on it is reported."""
+
+
+def _problem(
+    severity: Severity, kind: str, text: str, do: str, link: str = "", node: str = "", tool: str = ""
+) -> ProblemView:
+    link = link or f"/dashboard/nodes/{quote(node, safe='')}"
+    return ProblemView(severity=severity, kind=kind, node=node, tool=tool, text=text, next=do, link=link)
+
+
+harm, risk = partial(_problem, Severity.HARM), partial(_problem, Severity.RISK)
+
+
+class Seen(NamedTuple):
+    """What a verdict is made from: the time (seconds since 1970), the nodes that have leases, the nodes that departed
+    in the last hour and are not back, the latest events (the newest first), the number of stuck calls, the store, the
+    tools that are paused, and those that failed lately."""
+
+    at: float
+    nodes: Sequence[NodeView]
+    departed: Sequence[DepartedView]
+    events: Sequence[EventView]
+    stuck: int
+    store: StoreLook
+    paused: Sequence[PauseView] = ()
+    failing: Sequence[FailingView] = ()
+
+    @property
+    def live(self) -> bool:
+        """Whether a node takes new calls."""
+        return any(node.state == LIVE for node in self.nodes)
+
+    @property
+    def lost(self) -> list[DepartedView]:
+        """The nodes whose leases ran out, and which are not back; each once, by its newest end."""
+        newest = {gone.node_id: gone for gone in reversed(self.departed)}
+        return [gone for gone in newest.values() if gone.how == "lost"]
+
+    @property
+    def store_state(self) -> str:
+        """The worst that is known of the store. The last word of a node that is gone counts only if no node is live:
+        then all leases may have run out because no node could renew its lease."""
+        words = [self.store.state, *(node.store for node in self.nodes)]
+        if not self.live and not self.nodes and all(gone.store in (FULL, SILENT) for gone in self.lost):
+            words += [gone.store for gone in self.lost]
+        return next((state for state in (FULL, SILENT) if state in words), self.store.state)
