@@ -124,10 +124,10 @@ def _end_without_frame(call: Call, responses: tuple[Effect, ...]) -> Move:
 
 def claim_granted(call: Call, event: Claimed, now: float) -> Move:
     """The call is this node's: rebuild its frame from the journal, under the incarnation that the claim named. If the
-    lease lapsed since the claim was sent, the frame is verified as soon as it stands. Whoever asked for another call
-    than the one that was claimed is told that it can't be read: nothing is entered."""
+    lease lapsed since the claim was sent, the frame is verified as soon as it stands. Where another record was claimed
+    than the one that was looked up it can't be read, and nothing is entered."""
     record = event.stored.record
-    if not all(is_of(retry, record) for retry in call.undecided):
+    if not all(is_of(retry, record) for retry in call.undecided) or _was_cut(record, call.undecided):
         return _give_up(call, Reason.UNREADABLE, _EXCHANGED)
     # Without their values: a value is sealed for its position, and a question that is asked again needs none.
     asks = tuple(
@@ -154,6 +154,12 @@ def claim_granted(call: Call, event: Claimed, now: float) -> Move:
     )
     fresh, _ = send_verify(fresh, event.lease.incarnation)
     return Move(fresh, (Run(record.epoch, event.entries),))
+
+
+def _was_cut(record: Record, waiting: tuple[Retry, ...]) -> bool:
+    """Whether a claimed record stands at an earlier round than each retry that waits for it. It was claimed for one of
+    them that it had the questions of."""
+    return bool(waiting) and all(retry.round > record.round for retry in waiting)
 
 
 def claim_refused(call: Call, event: WriteRefused, now: float) -> Move:

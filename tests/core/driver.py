@@ -71,6 +71,12 @@ class Shelf:
         record = self.stored.record
         self.stored = self.stored._replace(record=record._replace(head=replace(record.head, seal=seal)))
 
+    def cut(self) -> None:
+        """Somebody cuts the journal to nothing, and makes the record fit."""
+        assert self.stored is not None, "nothing is stored"
+        record = self.stored.record._replace(round=0, position=0, history=journal.GENESIS, answers={}, intents={})
+        self.stored = Stored(record, ())
+
 
 def answer(key: str, text: str = "yes") -> Answer:
     """A client's answer to the ask `key`."""

@@ -153,6 +153,16 @@ def test_a_record_that_was_exchanged_before_its_claim_is_not_entered() -> None:
     assert other.phase() is Phase.RUNNING
 
 
+def test_a_record_that_was_cut_before_its_claim_is_not_entered() -> None:
+    """Somebody without keys cut the journal to an earlier round, and the record with it: the token is beyond both."""
+    node = reach(Phase.CLAIMING)
+    node.shelf.cut()
+    effects = node.commit()
+    assert node.call.phase is Phase.IDLE and not any(isinstance(effect, Run) for effect in effects)
+    refusal = node.heard[1]
+    assert isinstance(refusal, Refusal) and refusal.reason is Reason.UNREADABLE
+
+
 def test_a_rebuilt_frame_takes_the_answers_that_were_held() -> None:
     node = reach(Phase.REBUILDING)
     node.retry(answer("a"))

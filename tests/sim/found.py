@@ -21,11 +21,12 @@ WRITERS = "29"
 """The rule on those who write the store: where it is broken, somebody does in each schedule that is played."""
 
 FIRST = {
+    "cut-record-entered": 7_262_286,
     "heal-names-the-present-code": 25_900,
     "own-lease-is-enough": 489_000,
     "name-given-up-by-a-lapse": 737_500,
 }
-"""The seed from which a mutation is looked for that shows in few schedules only."""
+"""The seed from which a mutation is looked for that shows in few schedules only, drawn as by `make sim`."""
 
 FOUND_BY = {
     "I1": "both-fences-off",
@@ -56,7 +57,7 @@ def find(mutation: str, invariant: str = "") -> int | None:
 
 
 def _breaks(first: int, runs: int, mutation: str, invariant: str) -> int | None:
-    of_the_store = mutation in RED and RED[mutation].rule == WRITERS
+    of_the_store = mutation in RED and RED[mutation].rule == WRITERS and mutation not in FIRST
     with mutated(mutation):
         for seed in range(first, first + runs):
             violation = play(draw(seed, 1.0) if of_the_store else draw(seed))[1]

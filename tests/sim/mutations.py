@@ -248,6 +248,7 @@ RED: dict[str, Mutation] = {
     "head-of-another-call": Mutation(
         "29", ((seals, "covered", edited(seals.covered, "(call, ", "(0, ")), (takeover, "is_of", lambda *_: True))
     ),
+    "cut-record-entered": Mutation("29", ((takeover, "_was_cut", lambda *_: False),)),
     "code-not-sealed": Mutation("29", _uncovered('code=""')),
     "entry-of-anybody": Mutation("29", (_anything("is_entry"),)),
     "outcome-of-anybody": Mutation("29", (_anything("is_outcome"),)),
