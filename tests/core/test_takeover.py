@@ -25,7 +25,7 @@ from framehold_core.journal import Lane, decode_all
 from framehold_core.replay import Cursor
 from framehold_core.requests import Evidence, RecordState, Verdict
 from framehold_core.takeover import MAX_TRIES
-from tests.core.driver import Token, answer, elsewhere, parked, reach, rebuild, resumed
+from tests.core.driver import Node, Token, answer, elsewhere, parked, reach, rebuild, resumed
 
 # ---- look up
 
@@ -138,14 +138,19 @@ def test_a_claim_raises_the_epoch_and_replays_the_journal() -> None:
     assert node.shelf.stored is not None and node.shelf.stored.record.owner == "n2"
 
 
-def test_a_record_that_was_exchanged_before_its_claim_is_not_entered() -> None:
-    """Rule 22: the answers are not taken, and the call goes on when its record is back."""
-    node = reach(Phase.CLAIMING)
-    node.shelf.exchange()
+def claims_in_vain(node: Node) -> None:
+    """The claim is granted, and the record that it gives back can't be read: no handler is entered."""
     effects = node.commit()
     assert node.call.phase is Phase.IDLE and not any(isinstance(effect, Run) for effect in effects)
     refusal = node.heard[1]
     assert isinstance(refusal, Refusal) and refusal.reason is Reason.UNREADABLE
+
+
+def test_a_record_that_was_exchanged_before_its_claim_is_not_entered() -> None:
+    """Rule 22: the answers are not taken, and the call goes on when its record is back."""
+    node = reach(Phase.CLAIMING)
+    node.shelf.exchange()
+    claims_in_vain(node)
     node.shelf.exchange("")
     other = elsewhere(node, "n3")
     other.retry(answer("a"))
@@ -157,10 +162,7 @@ def test_a_record_that_was_cut_before_its_claim_is_not_entered() -> None:
     """Somebody without keys cut the journal to an earlier round, and the record with it: the token is beyond both."""
     node = reach(Phase.CLAIMING)
     node.shelf.cut()
-    effects = node.commit()
-    assert node.call.phase is Phase.IDLE and not any(isinstance(effect, Run) for effect in effects)
-    refusal = node.heard[1]
-    assert isinstance(refusal, Refusal) and refusal.reason is Reason.UNREADABLE
+    claims_in_vain(node)
 
 
 def test_a_rebuilt_frame_takes_the_answers_that_were_held() -> None:
