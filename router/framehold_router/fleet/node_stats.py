@@ -17,7 +17,9 @@ _MAX_TEXT_CHARACTERS = 64
 class Stats(NamedTuple):
     """The figures of one node at a heartbeat. `started` is in seconds since 1970; `parked` and `in_flight` are numbers
     of calls. `clock_offset` is how many seconds the wall clock of its machine lacks to the store's clock; negative if
-    it is fast. `admin_port` is where it serves its admin API, None if that is where it serves clients."""
+    it is fast. `admin_port` is where it serves its admin API, None if that is where it serves clients. `server` is the
+    name of its MCP server, and `tools_digest` tells one list of tools from another. `prefix` is the path below which
+    its app is mounted; empty at the root. `round_trip` is how many seconds its last heartbeats took at the store."""
 
     pid: int | None = None
     parked: int | None = None
@@ -26,6 +28,10 @@ class Stats(NamedTuple):
     started: float | None = None
     clock_offset: float | None = None
     admin_port: int | None = None
+    server: str | None = None
+    tools_digest: str | None = None
+    prefix: str | None = None
+    round_trip: float | None = None
 
     def dump(self) -> str:
         """The figures as JSON, as a lease carries them."""
@@ -41,6 +47,7 @@ def read(text: str) -> Stats:
         return Stats()
     if not isinstance(fields, dict):
         return Stats()
+    trip = _number(fields.get("round_trip"))
     started, offset = _number(fields.get("started")), _number(fields.get("clock_offset"), least=-_MAX_NUMBER)
     return Stats(
         pid=_count(fields.get("pid")),
@@ -50,6 +57,10 @@ def read(text: str) -> Stats:
         started=float(started) if started is not None else None,
         clock_offset=float(offset) if offset is not None else None,
         admin_port=port if (port := _count(fields.get("admin_port"))) and port < 65536 else None,
+        server=_text(fields.get("server")),
+        tools_digest=_text(fields.get("tools_digest")),
+        prefix=_text(fields.get("prefix")),
+        round_trip=float(trip) if trip is not None else None,
     )
 
 

@@ -139,6 +139,14 @@ class NodeStatus(Lenient):
     """Seconds since the node lease was last renewed; null if there is no lease to renew."""
     clock_offset: Annotated[float, Field(allow_inf_nan=False)] | None = None
     """Seconds that the wall clock of its machine lacks to the store's; negative if it is fast. Null without a store."""
+    server: Text | None = None
+    """The name of its MCP server."""
+    tools_digest: Text | None = None
+    """Tells one list of tools from another: equal on nodes whose tools have the same names."""
+    prefix: Text | None = None
+    """The path below which its app is mounted; empty at the root."""
+    round_trip: Seconds | None = None
+    """Seconds that its last heartbeats took at the store; null without a store."""
     rss: Count | None = None
     """Resident memory in bytes."""
     memory_limit: Count | None = None
