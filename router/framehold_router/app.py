@@ -105,7 +105,7 @@ async def running(
         def fleet() -> Fleet:
             return membership.fleet
 
-        survey, tools = _surveys(stack, fleet, node_client)
+        survey, tools = _surveys(stack, fleet, node_client, departures)
         log, writer = _event_log(stack, store, fleet, departures)
         placer = Placer(fleet, clock.now)
         counted = counting(membership, departures, survey.nodes, counts := Counter[str](), clock)
@@ -194,9 +194,11 @@ def _upstream(stack: AsyncExitStack, settings: RouterSettings, trust: Trust, clo
     return upstream
 
 
-def _surveys(stack: AsyncExitStack, fleet: Callable[[], Fleet], node_client: NodeClient) -> tuple[Survey, ToolSurvey]:
+def _surveys(
+    stack: AsyncExitStack, fleet: Callable[[], Fleet], node_client: NodeClient, departures: Departures
+) -> tuple[Survey, ToolSurvey]:
     """What asks all nodes at once for their status, and for their tools; `stack` closes both."""
-    survey, tools = Survey(fleet, node_client), ToolSurvey(fleet, node_client)
+    survey, tools = Survey(fleet, node_client, departures.ages), ToolSurvey(fleet, node_client)
     stack.push_async_callback(survey.close)
     stack.push_async_callback(tools.close)
     return survey, tools

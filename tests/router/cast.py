@@ -170,9 +170,9 @@ class Cast:
         return await self._stack.enter_async_context(TestClient(TestServer(app)))
 
     @asynccontextmanager
-    async def survey(self, limit: float) -> AsyncIterator[Survey]:
+    async def survey(self, limit: float, ages: Callable[[], dict[NodeId, float]] = dict) -> AsyncIterator[Survey]:
         asker = NodeClient(TRUST, limit)
-        asking = Survey(lambda: self.fleet, asker)
+        asking = Survey(lambda: self.fleet, asker, ages)
         try:
             yield asking
         finally:

@@ -122,7 +122,7 @@ async def test_of_what_was_not_answered_nobody_knows(cast: Cast, answer: Answer)
     await node(cast, "b", saying({"done": "never asked"}))
     await recorded(cast, "a")
     status, body = await post(await cast.client(), CANCEL)
-    assert (status, "nobody knows whether" in body["error"], "a did not answer" in body["error"]) == (502, True, True)
+    assert (status, "nobody knows whether" in body["error"], "a (" in body["error"]) == (502, True, True)
     assert len(cast.asked) == 1
 
 

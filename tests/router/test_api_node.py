@@ -80,13 +80,22 @@ async def test_no_name_is_repeated_that_nobody_has(cast: Cast, name: str) -> Non
 
 
 WRONG = {
-    "it refuses": (saying({"error": "not you"}, 403), "did not say where its time goes (403)"),
-    "it failed": (saying("broken", 500), "did not say where its time goes (500)"),
-    "no JSON": (saying("<html>"), "did not answer"),
-    "another kind of answer": (saying({"node_id": 5}), "did not answer"),
-    "a share beyond all": (saying({**PROFILE, "loop": {**LOOP, "busy": 1.5}}), "did not answer"),
-    "a number that is none": (saying('{"node_id": "a", "loop": {"seconds": NaN}}'), "did not answer"),
-    "too long": (saying({**PROFILE, "more": "x" * 200_000}), "did not answer"),
+    "it refuses": (saying({"error": "not you"}, 403), "did not say where its time goes (it answered HTTP 403)"),
+    "it failed": (saying("broken", 500), "did not say where its time goes (it answered HTTP 500)"),
+    "no JSON": (saying("<html>"), "did not say where its time goes (its answer can't be read)"),
+    "another kind of answer": (saying({"node_id": 5}), "did not say where its time goes (its answer can't be read)"),
+    "a share beyond all": (
+        saying({**PROFILE, "loop": {**LOOP, "busy": 1.5}}),
+        "did not say where its time goes (its answer can't be read)",
+    ),
+    "a number that is none": (
+        saying('{"node_id": "a", "loop": {"seconds": NaN}}'),
+        "did not say where its time goes (its answer can't be read)",
+    ),
+    "too long": (
+        saying({**PROFILE, "more": "x" * 200_000}),
+        "did not say where its time goes (its answer can't be read)",
+    ),
     "another node at its address": (saying({**PROFILE, "node_id": "z"}), "has another node at its address"),
 }
 
@@ -102,7 +111,7 @@ async def test_what_can_not_be_read_is_no_answer(cast: Cast, name: str) -> None:
 async def test_a_node_that_does_not_answer_is_said_not_to(cast: Cast) -> None:
     """Whether it is gone, or only hangs."""
     cast.members.append(member("a", "http://127.0.0.1:9"))
-    assert "node a did not answer" in (await asked(cast, 502))["error"]
+    assert "node a did not say where its time goes (" in (await asked(cast, 502))["error"]
     cast.members.clear()
     silent = asyncio.Event()
 
@@ -111,7 +120,7 @@ async def test_a_node_that_does_not_answer_is_said_not_to(cast: Cast) -> None:
 
     await cast.node("a", saying(said("a")), {PATH: hang})
     try:
-        assert "node a did not answer" in (await asked(cast, 502, limit=0.2))["error"]
+        assert "node a did not say where its time goes (" in (await asked(cast, 502, limit=0.2))["error"]
     finally:
         silent.set()
 

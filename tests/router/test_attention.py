@@ -78,6 +78,18 @@ def test_a_node_that_needs_an_operator(fields: dict[str, Any], severity: str, ki
     assert "b c" in problem.text and problem.link == "/dashboard/nodes/b%20c" and problem.next
 
 
+def test_a_node_that_does_not_answer_is_told_with_what_was_seen() -> None:
+    """And as cut off only where a later heartbeat shows that it lives."""
+    [dead] = seen(node(state="unreachable", unanswered="it accepts no connection", heartbeat_age=0.4))
+    assert "it accepts no connection; its last heartbeat was 0.4 s ago, and none has come since" in dead.text
+    assert "if it is dead" in dead.text
+    [cut] = seen(node(state="unreachable", unanswered="it accepts no connection", heartbeat_age=0.4, lives=True))
+    assert "0.4 s ago, came after the first request that failed: its process runs" in cut.text
+    assert "if it is dead" not in cut.text and "restarting it ends" in cut.next
+    silent = seen(node(state="unreachable", heartbeat_age=40.0), store=StoreLook(SILENT))
+    assert "heartbeat was" not in silent[-1].text, "while the store is silent no heartbeat can be read"
+
+
 def test_a_node_that_was_lost_and_is_not_back() -> None:
     """By its newest end: a node may go twice."""
     [problem] = seen(node(), departed=[lost("z"), lost("y", "left", 10), lost("y", ago=20), lost("z", ago=500)])

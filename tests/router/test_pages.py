@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from framehold_core.ids import Boot, NodeId
-from framehold_router.collect import node_client, shared_look
+from framehold_router.collect import node_client, shared_look, survey
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.pages import serve_pages
 from tests.router.cast import SOON, STATS, Answer, Cast, cast_of, get, guarded, is_inside, member, said, saying
@@ -99,6 +99,9 @@ async def test_a_node_that_does_not_answer_well_is_unreachable(cast: Cast, answe
     await cast.node("z", saying(said("z")))
     body = await get(await cast.client(), "/api/v1/nodes")
     result = {name: value for name, value in body["nodes"][0].items() if value not in (None, [])}
+    assert result.pop("unanswered")
+    # An answer that is wrong was given by the process all the same: it had proved who it is.
+    assert result.pop("lives") is (answer not in (BAD["a cut connection"], BAD["another node's name"]))
     assert result == {
         "node_id": "a",
         "incarnation": "i-lease",
@@ -106,7 +109,7 @@ async def test_a_node_that_does_not_answer_well_is_unreachable(cast: Cast, answe
         "state": "unreachable",
         "address": cast.members[0].url,
         "share": cast.fleet.ring.shares()[NodeId("a")],
-        **{name: value for name, value in STATS._asdict().items() if name != "admin_port"},
+        **{name: value for name, value in STATS._asdict().items() if name != "admin_port" and value},
     }
     assert body["nodes"][1]["state"] == "live"
 
@@ -139,7 +142,9 @@ async def test_a_node_that_hangs_costs_its_limit_only(cast: Cast) -> None:
     await cast.node("a", hang)
     await cast.node("b", saying(said("b")))
     async with cast.survey(0.1) as asking, asyncio.timeout(SOON):
-        assert [node.state for node in await asking.nodes()] == ["unreachable", "live"]
+        hung, well = await asking.nodes()
+    assert (hung.state, hung.lives, well.state) == ("unreachable", False, "live")
+    assert hung.unanswered == "it did not answer within 0.1 s"
 
 
 async def test_a_node_that_is_not_there_is_unreachable(cast: Cast, unused_tcp_port: int) -> None:
@@ -148,6 +153,40 @@ async def test_a_node_that_is_not_there_is_unreachable(cast: Cast, unused_tcp_po
     cast.members.append(member("b", "nowhere", stats=Stats()))
     body = await get(await cast.client(), "/api/v1/nodes")
     assert [(node["state"], node["parked"]) for node in body["nodes"]] == [("unreachable", 2), ("unreachable", None)]
+    assert [(node["unanswered"], node["lives"]) for node in body["nodes"]] == [
+        ("the connection was refused: nobody listens there", False),
+        ("its lease has no address to which anything is sent", False),
+    ]
+
+
+async def test_only_a_heartbeat_after_the_failure_shows_that_a_node_lives(
+    cast: Cast, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One from before it may be of a process that has died since."""
+    monkeypatch.setattr(survey, "_EXACT", 0.0)
+    cast.members.append(member("a", f"http://127.0.0.1:{unused_tcp_port}"))
+    async with cast.survey(0.1, lambda: {NodeId("a"): 0.0}) as asking:
+        [node] = await asking.nodes()
+        assert (node.heartbeat_age, node.lives) == (0.0, False)
+        cast.members[0] = cast.members[0]._replace(state="draining")
+        [node] = await asking.nodes()
+    assert node.lives
+
+
+async def test_a_stranger_at_the_address_is_told_as_one(cast: Cast) -> None:
+    """Also an app that has the node's at another path."""
+
+    async def absent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(absent, "127.0.0.1", 0) as server:
+        cast.members.append(member("a", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        body = await get(await cast.client(), "/api/v1/nodes")
+    assert body["nodes"][0]["unanswered"] == (
+        "what listens there is not the process that the lease names (asked who it is, it answered HTTP 404)"
+    )
 
 
 async def test_a_node_that_stops_listening_while_it_drains_is_leaving(cast: Cast, unused_tcp_port: int) -> None:
@@ -162,7 +201,7 @@ async def test_a_node_that_stops_listening_while_it_drains_is_leaving(cast: Cast
     overview = await get(await cast.client(0.1), "/api/v1/overview")
     assert overview["nodes"] == {"draining": 1, "unreachable": 1}
     found = {(problem["kind"], problem["node"]) for problem in overview["problems"]}
-    assert found == {("no_live_node", ""), ("node_unreachable", "b")}
+    assert found == {("node_unreachable", "b")}, "a node that does not answer this router may be live"
 
 
 @pytest.fixture

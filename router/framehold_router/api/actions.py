@@ -26,11 +26,12 @@ _log = logging.getLogger(__name__)
 
 class _NodeReply(NamedTuple):
     """The answer of one node to an action; None if there is none. `unknown`: whether it may have been done all the
-    same."""
+    same. `why` says why there is no answer."""
 
     member: Member
     outcome: Outcome | None = None
     unknown: bool = False
+    why: str = ""
 
 
 async def drain(sources: Sources, asked: Asked) -> DoneView:
@@ -123,7 +124,7 @@ async def _act(sources: Sources, member: Member, what: str, body: dict[str, str]
     try:
         return _NodeReply(member, await sources.node_client.act(member, f"/admin/{what}", body, sources.credential))
     except Unanswered as error:
-        return _NodeReply(member, unknown=error.sent)
+        return _NodeReply(member, unknown=error.sent, why=str(error))
 
 
 def _knows_nothing(reply: _NodeReply) -> bool:
@@ -143,11 +144,10 @@ def _result(replies: list[_NodeReply] | tuple[_NodeReply, ...], what: str) -> Do
         if item.outcome is not None and item.outcome.status == 409:
             raise Refused(409, _text(item.outcome))
     if unknown := _names(item for item in replies if item.unknown):
-        raise Refused(
-            502, f"{unknown} did not answer: nobody knows whether the {what} was done; look at it, then try again"
-        )
+        text = f"{unknown} did not confirm it: nobody knows whether the {what} was done; look at it, then try again"
+        raise Refused(502, text)
     if unreached := _names(item for item in replies if item.outcome is None):
-        text = f"{unreached} could not be reached: the {what} was not done; try again when it is, or it is gone"
+        text = f"{unreached} could not be reached: the {what} was not done; try again when it can be, or it is gone"
         raise Refused(502, text)
     for item in replies:
         if item.outcome is not None and item.outcome.status != 404:
@@ -160,7 +160,8 @@ def _result(replies: list[_NodeReply] | tuple[_NodeReply, ...], what: str) -> Do
 
 
 def _names(replies: Iterable[_NodeReply]) -> str:
-    return ", ".join(str(printable(item.member.node)) for item in islice(replies, 5))
+    found = ((str(printable(item.member.node)), item.why) for item in islice(replies, 5))
+    return ", ".join(f"{node} ({why})" if why else node for node, why in found)
 
 
 def _text(outcome: Outcome) -> str:

@@ -41,8 +41,7 @@ async def _profile(sources: Sources, member: Member) -> Profile | None:
     except Unanswered as error:
         if error.status == 404:
             return None
-        answered = "did not answer" if error.status is None else f"did not say where its time goes ({error.status})"
-        raise _silent(member, answered) from None
+        raise _silent(member, f"did not say where its time goes ({error})") from None
     if profile.node_id != member.node:
         raise _silent(member, "has another node at its address")
     return profile

@@ -26,8 +26,8 @@ from ..fleet.membership import Member
 from ..fleet.statements import Role
 from ..fleet.trust import Trust
 from ..http.incoming import BrokenOff, Incoming
-from ..http.node_connection import Failure
-from ..http.upstream import Upstream
+from ..http.node_connection import Failure, Link
+from ..http.upstream import Opening, Upstream
 from ..models.nodes import DoneView, ErrorView
 
 MAX_NODES_AT_ONCE = 32
@@ -43,16 +43,19 @@ QUICK_BYTES = 4 * 1024
 CREDENTIAL = "operator-credential"
 """The header of an action that names the operator's admin token."""
 
+_UNREADABLE = "its answer can't be read"
+
 View = TypeVar("View", bound=BaseModel)
 
 
 class Unanswered(Exception):
-    """A node gave no answer that can be read. `sent`: whether the request may have reached it. `status`: the HTTP
-    status, if the node answered with an error."""
+    """A node gave no answer that can be read; the text says what was seen. `sent`: whether the request may have reached
+    it. `status`: the HTTP status, if the node answered all the same. `absent`: another process listens at its address,
+    or none."""
 
-    def __init__(self, sent: bool, status: int | None = None) -> None:
-        super().__init__("a node did not answer")
-        self.sent, self.status = sent, status
+    def __init__(self, why: str, sent: bool = True, status: int | None = None, absent: bool = False) -> None:
+        super().__init__(why)
+        self.sent, self.status, self.absent = sent, status, absent
 
 
 class Outcome(NamedTuple):
@@ -112,7 +115,7 @@ class NodeClient:
             kind = DoneView if status < 300 else ErrorView
             return Outcome(status, kind.model_validate_json(text))
         except ValidationError:
-            raise Unanswered(sent=True) from None
+            raise Unanswered(_UNREADABLE, status=200) from None
 
     async def close(self) -> None:
         """Cancel the requests under way, and close the connections."""
@@ -126,7 +129,8 @@ class NodeClient:
     async def _ask(self, member: Member, target: str, kind: type[View], max_bytes: int) -> View:
         status, body = await self._exchange(b"GET", member, target, max_bytes, self._limit)
         if status != 200:
-            raise Unanswered(sent=True, status=status)
+            serves = ", so something serves there, and not its admin API" if status == 404 else ""
+            raise Unanswered(f"it answered HTTP {status}{serves}", status=status)
         try:
             if len(body) <= QUICK_BYTES:
                 return kind.model_validate_json(body)
@@ -135,7 +139,7 @@ class NodeClient:
                 await asyncio.sleep(0)
                 return kind.model_validate_json(body)
         except ValidationError:
-            raise Unanswered(sent=True) from None
+            raise Unanswered(_UNREADABLE, status=200) from None
 
     async def _exchange(
         self,
@@ -148,7 +152,7 @@ class NodeClient:
         body: bytes = b"",
     ) -> tuple[int, bytes]:
         if member.admin is None:
-            raise Unanswered(sent=False)
+            raise Unanswered("its lease has no address to which anything is sent", sent=False)
         if self._upstream is None:
             limits = {"connect_timeout": ACTION_TIMEOUT, "timeout": ACTION_TIMEOUT}
             self._upstream = Upstream(self._trust, Role.ADMIN, self._clock, **limits)
@@ -163,16 +167,25 @@ class NodeClient:
         async with self._places:
             try:
                 async with asyncio.timeout(limit):
-                    incoming.link = self._upstream.send(
+                    incoming.link = link = self._upstream.send(
                         Receiver(member.admin, (member.boot,) if member.boot else ()), head, body, incoming
                     )
                     return (await incoming.head()).status, await _body(incoming, max_bytes)
             except BrokenOff as error:
-                raise Unanswered(sent=error.why is not Failure.NOT_SENT) from None
-            except (TimeoutError, ValueError):
-                raise Unanswered(sent=True) from None
+                raise _unanswered(link, "the connection broke before it answered", error.why) from None
+            except TimeoutError:
+                raise _unanswered(link, f"it did not answer within {limit:g} s") from None
+            except ValueError:
+                raise Unanswered(_UNREADABLE, status=200) from None
             finally:
                 incoming.abort()
+
+
+def _unanswered(link: Link, why: str, failure: Failure | None = None) -> Unanswered:
+    """Why there is no answer over `link`: `why`, unless the request was not sent."""
+    if isinstance(link, Opening) and (trouble := link.trouble) is not None:
+        return Unanswered(str(trouble), sent=False, absent=trouble.absent)
+    return Unanswered(why, sent=failure is not Failure.NOT_SENT)
 
 
 async def _body(incoming: Incoming, max_bytes: int) -> bytes:

@@ -7,9 +7,9 @@ its lease are used.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from framehold_core.ids import Boot, Incarnation
+from framehold_core.ids import Boot, Incarnation, NodeId
 
 from ..fleet.membership import DRAINING, STRANGE, Fleet, Member
 from ..fleet.store_health import FULL, SILENT
@@ -22,15 +22,27 @@ from .shared_look import Shared
 UNREACHABLE = "unreachable"
 MAX_LAST_WORDS = 1000
 """Lives of nodes whose last word on the store is remembered."""
+_SERIES = 30.0
+"""Seconds after which a request that failed is forgotten, if no other failed since."""
+_EXACT = 2.0
+"""Seconds by which the time of a heartbeat may be wrong: this router polls the leases."""
 
 _PATH = "/admin/node"
 
 
 class Survey:
-    """The status of all nodes of a fleet. `noted` is called with each result. Belongs to one event loop; `close` it."""
+    """The status of all nodes of a fleet. `ages` gives the seconds since the last heartbeat of each node that has a
+    lease. `noted` is called with each result. Belongs to one event loop; `close` it."""
 
-    def __init__(self, fleet: Callable[[], Fleet], node_client: NodeClient) -> None:
-        self._fleet, self._node_client = fleet, node_client
+    def __init__(
+        self,
+        fleet: Callable[[], Fleet],
+        node_client: NodeClient,
+        ages: Callable[[], Mapping[NodeId, float]] = dict,
+    ) -> None:
+        self._fleet, self._node_client, self._ages = fleet, node_client, ages
+        self._missed: dict[tuple[str, str], tuple[float, float]] = {}
+        """For each life that does not answer when the first and the last request failed, in the loop's time."""
         self._shared = Shared(fleet, self._ask_all, "framehold survey")
         self.noted: Callable[[list[NodeView]], None] = lambda nodes: None
         self.last_words: dict[tuple[str, str], str | None] = {}
@@ -49,6 +61,8 @@ class Survey:
         members = sorted(fleet.members.values(), key=lambda member: member.node)
         shares = fleet.ring.shares()
         nodes = await asyncio.gather(*(self._ask(member, shares.get(member.node, 0.0)) for member in members))
+        lives = {(member.node, member.boot) for member in members}
+        self._missed = {life: times for life, times in self._missed.items() if life in lives}
         for node in nodes:
             if node.state != UNREACHABLE:
                 self.last_words.pop((node.node_id, node.boot), None)
@@ -63,24 +77,34 @@ class Survey:
             status = await self._node_client.ask(member, _PATH, NodeStatus)
         except Unanswered as error:
             # A node that drains stops listening a moment before it gives its lease back.
-            leaves = member.state == DRAINING and not error.sent
-            return _from_lease(member, share, DRAINING if leaves else UNREACHABLE)
+            leaves = member.state == DRAINING and error.absent
+            return self._unanswered(member, share, error, DRAINING if leaves else UNREACHABLE)
         if status.node_id != member.node:
-            # Another node has this address now: the lease is of a node that has gone.
-            return _from_lease(member, share)
+            other = Unanswered(f"{status.node_id} answers there", absent=True)
+            return self._unanswered(member, share, other, UNREACHABLE)
+        self._missed.pop((member.node, member.boot), None)
         return NodeView(**status.model_dump(), address=member.url, started=member.stats.started, share=share)
 
-
-def _from_lease(member: Member, share: float, state: str = UNREACHABLE) -> NodeView:
-    return NodeView(
-        node_id=member.node,
-        incarnation=member.inc,
-        boot=member.boot,
-        state=STRANGE if member.state == STRANGE else state,
-        address=member.url,
-        share=share,
-        **member.stats._asdict(),
-    )
+    def _unanswered(self, member: Member, share: float, error: Unanswered, state: str) -> NodeView:
+        """The view of a node that did not answer, from its lease."""
+        now, life = asyncio.get_running_loop().time(), (member.node, member.boot)
+        first, last = self._missed.get(life, (now, now))
+        first = first if now - last <= _SERIES else now
+        self._missed[life] = first, now
+        age = self._ages().get(member.node)
+        port = f" (asked on its admin port, {member.stats.admin_port})" if member.stats.admin_port else ""
+        return NodeView(
+            node_id=member.node,
+            incarnation=member.inc,
+            boot=member.boot,
+            state=STRANGE if member.state == STRANGE else state,
+            address=member.url,
+            share=share,
+            unanswered=f"{error}{port}",
+            lives=error.status is not None or (age is not None and now - age > first + _EXACT),
+            heartbeat_age=age,
+            **member.stats._asdict(),
+        )
 
 
 def asking(node_client: NodeClient) -> Ask:
@@ -91,7 +115,7 @@ def asking(node_client: NodeClient) -> Ask:
             # The next process under its name can't register at present: it proves another boot than the lease had.
             status = await node_client.ask(member._replace(boot=Boot("")), _PATH, NodeStatus)
         except Unanswered as error:
-            return NoAnswer.LATE if error.sent else NoAnswer.GONE
+            return NoAnswer.GONE if error.absent else NoAnswer.LATE
         if status.node_id != member.node:
             return NoAnswer.GONE
         return Answer(

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from typing import NamedTuple
@@ -47,9 +48,22 @@ _NO_TLS = (
     "certificate, for this host?"
 )
 
+REFUSED = "the connection was refused: nobody listens there"
+
+
+class NotReached(Exception):
+    """There is no connection to a process; the text says why. `absent`: another process listens there, or none."""
+
+    def __init__(self, why: str, absent: bool = False) -> None:
+        super().__init__(why)
+        self.absent = absent
+
 
 class Opening:
-    """A connection that is being made, and the request that waits for it. It is the link of that request."""
+    """A connection that is being made, and the request that waits for it. It is the link of that request. `trouble` is
+    what it waits for, or why it has failed; None when the request was sent."""
+
+    trouble: NotReached | None = NotReached("it accepts no connection")
 
     def __init__(self, head: bytes, body: bytes, conversation: Conversation, mute: bool) -> None:
         self.head = head
@@ -69,7 +83,7 @@ class Opening:
         if not link.take(self.head, body, conversation, self._mute):
             conversation.failed(Failure.NOT_SENT)
             return True
-        self._link = link
+        self._link, self.trouble = link, None
         if self._paused:
             link.pause()
         return True
@@ -121,8 +135,11 @@ class Greeting:
     def __init__(self, loop: asyncio.AbstractEventLoop, abandons: Callable[[], bool]) -> None:
         self.proof: asyncio.Future[bytes | None] = loop.create_future()
         self.abandons = abandons
+        self.status = 0
+        """The HTTP status of the response."""
 
     def began(self, head: ResponseHead, length: bytes | None) -> None:
+        self.status = head.status
         self._is(next((value for name, value in head.headers if name == PROOF), b""))
 
     def data(self, piece: bytes) -> None:
@@ -192,23 +209,28 @@ class Upstream:
     async def reaches(self, receiver: Receiver) -> bool:
         """Whether the receiver listens, and proves who it is. The connection is kept for a request."""
         idle = self._idle.setdefault(receiver, [])
-        link = await self._introduced(receiver, idle, self._latest, lambda: False)
-        if link is not None:
-            idle.append(link)
-        return link is not None
+        opening = Opening(b"", b"", Greeting(self.loop, lambda: False), False)
+        try:
+            idle.append(await self._introduced(receiver, idle, self._latest, opening))
+        except NotReached:
+            return False
+        return True
 
     async def _open(self, receiver: Receiver | Address, idle: list[Connection], opening: Opening) -> None:
-        if not isinstance(receiver, Receiver):
-            link = await self._connected(receiver, idle)
-        else:
-            self._latest = way = Way.of(opening.head)
-            link = await self._introduced(receiver, idle, way, opening.abandons)
-        if link is None:
+        try:
+            if not isinstance(receiver, Receiver):
+                link = await self._connected(receiver, idle)
+            else:
+                self._latest = way = Way.of(opening.head)
+                link = await self._introduced(receiver, idle, way, opening)
+        except NotReached as error:
+            opening.trouble = error
             opening.failed()
-        elif not opening.opened(link):
+            return
+        if not opening.opened(link):
             idle.append(link)
 
-    async def _connected(self, address: Address, idle: list[Connection]) -> Connection | None:
+    async def _connected(self, address: Address, idle: list[Connection]) -> Connection:
         link = Connection(self, idle)
         try:
             async with asyncio.timeout(self._connect_timeout):
@@ -219,24 +241,35 @@ class Upstream:
                     await self.loop.create_connection(lambda: link, address[0], address[1], ssl=tls)
         except (OSError, TimeoutError, ValueError) as error:
             # A ValueError comes from a host name that IDNA can't encode: the conversation must get its failure too.
-            if isinstance(error, ssl.SSLError):
-                self._bursts.warning(_NO_TLS, address, error.reason or error, extra={})
-            elif getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
-                _log.error(
-                    "out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)"
-                )
-            return None
+            raise self._not_reached(address, error) from None
         return link
 
-    async def _introduced(
-        self, receiver: Receiver, idle: list[Connection], way: Way, abandons: Callable[[], bool]
-    ) -> Connection | None:
-        """A connection on which the receiver has proved who it is; None if there is none."""
+    def _not_reached(self, address: Address, error: Exception) -> NotReached:
+        """Why there is no connection; logged where an operator has to correct something."""
+        if isinstance(error, ssl.SSLError):
+            self._bursts.warning(_NO_TLS, address, error.reason or error, extra={})
+            return NotReached(f"there is no TLS with it ({error.reason or error})")
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            _log.error("out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)")
+            return NotReached("this router has no file descriptor for a connection (ulimit -n)")
+        if isinstance(error, ConnectionRefusedError):
+            return NotReached(REFUSED, absent=True)
+        if isinstance(error, TimeoutError):
+            return NotReached("it accepts no connection")
+        if isinstance(error, socket.gaierror | ValueError):
+            return NotReached("its host name is not known here")
+        return NotReached(f"no connection can be made ({getattr(error, 'strerror', None) or error})")
+
+    async def _introduced(self, receiver: Receiver, idle: list[Connection], way: Way, opening: Opening) -> Connection:
+        """A connection on which the receiver has proved who it is.
+
+        Raises:
+            NotReached: there is none.
+        """
         for path in dict.fromkeys((self._path, way.path)):
             link = await self._connected(receiver.address, [])
-            if link is None:
-                return None
-            nonce, greeting = self._clock.fresh(16).hex(), Greeting(self.loop, abandons)
+            mute = opening.trouble = NotReached("it accepts a connection, and does not say who it is")
+            nonce, greeting = self._clock.fresh(16).hex(), Greeting(self.loop, opening.abandons)
             asked = "".join(receiver.boots[:1]).encode()
             hello = b"GET %b HTTP/1.1\r\n%b\r\n%b: %b.%b\r\n" % (path, way.host, HELLO, nonce.encode(), asked)
             link.take(hello, b"", greeting, False)
@@ -249,9 +282,10 @@ class Upstream:
                 return link
             link.close()
             if shown is None:
-                return None
+                raise mute
         self._bursts.warning(_NO_PROOF, receiver.address, extra={})
-        return None
+        said = f" (asked who it is, it answered HTTP {greeting.status})" if greeting.status != 204 else ""
+        raise NotReached(f"what listens there is not the process that the lease names{said}", absent=True)
 
     async def close(self) -> None:
         """Break off all requests, and close all connections."""

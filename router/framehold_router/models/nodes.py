@@ -178,6 +178,11 @@ class NodeView(NodeStatus):
     """One node. If it does not answer, `state` is `unreachable`, and the counts are those of its last heartbeat."""
 
     address: Text
+    unanswered: Text | None = None
+    """What this router saw when the node did not answer it; null if it did."""
+    lives: bool = False
+    """Whether a node that gave no answer is known to run: it answered with an error, or it renewed its node lease after
+    the first request that failed."""
     started: float | None = None
     """Seconds since 1970."""
     share: float = 0.0

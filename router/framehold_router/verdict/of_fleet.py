@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..collect.survey import UNREACHABLE
 from ..fleet.store_health import FULL, SILENT
 from ..models.problems import ProblemView
 from .seen import RUNBOOK, Seen, harm, risk
@@ -11,7 +12,9 @@ from .wording import span
 
 
 def no_live_node(seen: Seen) -> Iterator[ProblemView]:
-    if not seen.live and seen.store_state not in (FULL, SILENT):
+    # A node that does not answer this router may be live: its own problem says what is known of it.
+    unknown = any(node.state == UNREACHABLE and node.address for node in seen.nodes)
+    if not seen.live and not unknown and seen.store_state not in (FULL, SILENT):
         text = "no node is live: new calls are refused"
         yield harm("no_live_node", text, "start one: framehold node TARGET", f"{RUNBOOK}frameholdnolivenode")
 

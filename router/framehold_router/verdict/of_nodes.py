@@ -32,15 +32,8 @@ def nodes(seen: Seen) -> Iterator[ProblemView]:
 
 def _state(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
     name, age = node.node_id, node.heartbeat_age
-    at = node.address or "no address"
     if node.state == UNREACHABLE:
-        text = (
-            f"{name} doesn't answer at {at}, and its counts are its last heartbeat's; if it is dead, its calls go on "
-            "elsewhere once its node lease has run out (those of tools that are not marked are lost)"
-        )
-        yield harm(
-            "node_unreachable", text, "look at its log: it is dead, cut off, or its event loop stands", node=name
-        )
+        yield _unreachable(node, seen)
     elif node.state == STRANGE:
         do = "start it with the FRAMEHOLD_KEYS of this fleet"
         yield risk("node_other_keys", f"{name} has other keys: nothing is sent to it", do, node=name)
@@ -56,6 +49,26 @@ def _state(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
     elif age is not None and age >= _LATE_HEARTBEAT and seen.store_state not in (FULL, SILENT):
         text = f"{name} has not renewed its node lease for {span(age)}: its calls wait once the lease has run out"
         yield risk("heartbeat_late", text, "look whether it reaches the store", node=name)
+
+
+def _unreachable(node: NodeView, seen: Seen) -> ProblemView:
+    """A node that does not answer this router; whether it lives is said by a heartbeat that is later than that."""
+    name, beat = node.node_id, node.heartbeat_age
+    seen_there = f": {node.unanswered}" if node.unanswered else ""
+    text = f"{name} doesn't answer this router at {node.address or 'no address'}{seen_there}"
+    if node.lives:
+        at = "" if beat is None else f"; its last heartbeat, {beat:.1f} s ago, came after the first request that failed"
+        text = f"{text}{at}: its process runs, and this router is cut off from it; its counts are that heartbeat's"
+        do = "look at the network and the port between this router and it; restarting it ends what runs there"
+        return harm("node_unreachable", text, do, node=name)
+    old = seen.store_state in (FULL, SILENT) or beat is None
+    text += "" if old else f"; its last heartbeat was {beat:.1f} s ago, and none has come since"
+    text += (
+        ", and its counts are of that heartbeat; if it is dead, its calls go on elsewhere once its node lease has run "
+        "out (those of tools that are not marked are lost)"
+    )
+    do = "look at its log: it is dead, cut off, or its event loop stands"
+    return harm("node_unreachable", text, do, node=name)
 
 
 def _loop(node: NodeView, seen: Seen) -> Iterator[ProblemView]:

@@ -84,7 +84,7 @@ export const prefix = (call) => call.slice(0, 8);
 export const STATES = {
   live: { tone: "good", means: "It renews its node lease and takes new calls." },
   draining: { tone: "warn", means: "It takes no new call, and hands off what others may carry on." },
-  unreachable: { tone: "bad", means: "It has a node lease and doesn't answer: dead, or cut off. Its counts are its last heartbeat's." },
+  unreachable: { tone: "bad", means: "It has a node lease and doesn't answer this router: dead, or cut off. Its counts are its last heartbeat's." },
   late: { tone: "warn", means: "It has not renewed its node lease for long." },
   lapsed: { tone: "bad", means: "It couldn't renew its node lease: its calls wait until the store has confirmed them." },
   unheard: { label: "not heard of by the store, answering", tone: "warn", means: "No heartbeat of it can be written. It serves what needs no store; its parked calls wait in memory." },

@@ -58,11 +58,12 @@ const Actions = ({ node, onDrain }) => html`
   <${Drain} node=${node} onDrain=${onDrain} />`;
 
 /** It did not say how it is. */
-function Silent({ error, node: { state, heartbeat_age: age }, again, known }) {
+function Silent({ error, node: { state, heartbeat_age: age, unanswered: seen, lives }, again, known }) {
   if (error.status === 0) return html`<${Problem} error=${error} again=${again}><p>What is shown may be old.</p></${Problem}>`;
   if (state !== "unreachable") return html`<${Callout} tone="warn" role="status" title="It doesn't say where its memory and time go"><p>${error.message}</p></${Callout}>`;
   return html`<${Callout} tone="bad" title=${html`<span role="alert">It doesn't answer</span>`}>
-    <p>Its process may be dead, or cut off: look at it and its log. The numbers are those of its last heartbeat${typeof age === "number" ? `, ${span(age)} ago` : ""}${known ? "; memory and loop time what it said before" : ""}. If it is dead, its calls go on elsewhere once that lease has run out.</p>
+    ${seen && html`<p>What this router saw: ${seen}.</p>`}
+    <p>${lives ? "Its process runs, as a later heartbeat or answer shows: look at what lies between this router and it." : "Its process may be dead, or cut off: look at it and its log."} The numbers are those of its last heartbeat${typeof age === "number" ? `, ${span(age)} ago` : ""}${known ? "; memory and loop time what it said before" : ""}. If it is dead, its calls go on elsewhere once that lease has run out.</p>
   </${Callout}>`;
 }
 
