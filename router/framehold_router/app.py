@@ -31,6 +31,7 @@ from framehold_store.system_clock import system_clock
 
 from .api.access import CLOSED, Access
 from .api.sources import Sources
+from .collect.ended_calls import EndedCalls
 from .collect.fleet_log import FleetLog
 from .collect.history import History
 from .collect.node_client import NodeClient
@@ -112,7 +113,7 @@ async def running(
         metrics = await stack.enter_async_context(counted) if settings.metrics else None
         health = StoreHealth(store, lambda: membership.stale, lambda: writer.trouble)
         sources = Sources(
-            *(fleet, store, node_client, survey, tools, log, health),
+            *(fleet, store, node_client, survey, tools, log, _ended_calls(stack, store, fleet, clock), health),
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
@@ -220,6 +221,13 @@ def _event_log(
 
     departures.on_entry = seen
     return log, writer
+
+
+def _ended_calls(stack: AsyncExitStack, store: Store, fleet: Callable[[], Fleet], clock: Clock) -> EndedCalls:
+    """What reads the calls that ended; `stack` closes it."""
+    ended = EndedCalls(store, fleet, clock.time)
+    stack.push_async_callback(ended.close)
+    return ended
 
 
 def _history(stack: AsyncExitStack, store: Store, survey: Survey, tools: ToolSurvey, clock: Clock) -> History:

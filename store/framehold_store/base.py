@@ -12,7 +12,8 @@ says what happens when a store loses acknowledged writes.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, NodeId
@@ -56,10 +57,12 @@ class ScanStep(NamedTuple):
     unreadable: int
 
 
+StreamName = Literal["log", "ended", "failed"]
+"""A stream of a fleet, which operators look at: its event log, the calls that ended, and those of them that failed."""
 MAX_EVENTS = 5_000
-"""Entries that the event log of a fleet keeps at most."""
-MAX_EVENT_AGE = 86_400.0
-"""Seconds for which the event log keeps an entry at most."""
+"""Entries that a stream keeps at most."""
+MAX_EVENT_AGE: Mapping[StreamName, float] = MappingProxyType({"log": 86_400.0, "ended": 3_600.0, "failed": 3_600.0})
+"""Seconds for which each stream keeps an entry at most."""
 
 
 class StoredEvent(NamedTuple):
@@ -256,17 +259,17 @@ class Store(Protocol):
         """Call `receive` on the event loop with every published message, until the store is closed. May be called once
         from `open` to `close`. `receive` must not raise."""
 
-    async def append_events(self, entries: Sequence[bytes]) -> None:
-        """Add entries to the event log of the namespace. It keeps the last MAX_EVENTS entries, none for longer than
-        MAX_EVENT_AGE seconds. An entry may be added twice.
+    async def append_events(self, entries: Sequence[bytes], to: StreamName = "log") -> None:
+        """Add entries to a stream of the namespace. It keeps the last MAX_EVENTS entries, none for longer than its
+        MAX_EVENT_AGE. An entry may be added twice.
 
         Raises:
             StoreFull: the store has no room for them.
             StoreUnavailable: no answer came in time; some of them may have been added.
         """
 
-    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
-        """The first `count` entries of the event log after the place `after`, in order. An entry that is none of ours
+    async def events(self, after: str = "", count: int = 500, of: StreamName = "log") -> tuple[StoredEvent, ...]:
+        """The first `count` entries of a stream after the place `after`, in order. An entry that is none of ours
         is empty.
 
         Raises:

@@ -1,7 +1,7 @@
-"""The event log of a fleet in Redis, and the memory of its servers: what is stored and read for operators.
+"""The event log and the ended calls of a fleet in Redis, and the memory of its servers: what operators look at.
 
-The law: no decision about a call needs any of it. The log is one stream (`Keys.log`), bounded by number and by age;
-`append.lua` keeps the bounds. An entry may be there twice, since an append whose reply was lost is sent again.
+The law: no decision about a call needs any of it. Each is a stream, bounded by number and by age; `append.lua` keeps
+the bounds. An entry may be there twice, since an append whose reply was lost is sent again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 
 from framehold_core.errors import StoreFull, StoreUnavailable
 
-from .base import MAX_EVENT_AGE, MAX_EVENTS, MemoryUse, StoredEvent
+from .base import MAX_EVENT_AGE, MAX_EVENTS, MemoryUse, StoredEvent, StreamName
 from .batch import Item, pack
 from .keys import MAX_EVENT, Keys
 from .servers import Servers
@@ -27,28 +27,29 @@ _BYTES = 256 * 1024
 
 
 class EventLog:
-    """The event log of one namespace. `script` sends to the store."""
+    """The streams of one namespace. `script` sends to the store."""
 
     def __init__(self, keys: Keys, script: Script) -> None:
-        self._key, self._script = keys.log, script
+        self._script = script
+        self._keys: dict[StreamName, str] = {"log": keys.log, "ended": keys.ended, "failed": keys.failed}
 
-    async def append(self, entries: Sequence[bytes]) -> None:
+    async def append(self, entries: Sequence[bytes], to: StreamName) -> None:
         portion: list[bytes] = []
         for entry in entries:
             if portion and sum(map(len, portion)) + len(entry) > _BYTES:
-                await self._append(portion)
+                await self._append(portion, to)
                 portion = []
             portion.append(entry)
         if portion:
-            await self._append(portion)
+            await self._append(portion, to)
 
-    async def _append(self, entries: Sequence[bytes]) -> None:
-        await self._script("append", self._key, MAX_EVENTS, round(MAX_EVENT_AGE * 1000), *entries)
+    async def _append(self, entries: Sequence[bytes], to: StreamName) -> None:
+        await self._script("append", self._keys[to], MAX_EVENTS, round(MAX_EVENT_AGE[to] * 1000), *entries)
 
-    async def read(self, after: str, count: int) -> tuple[StoredEvent, ...]:
+    async def read(self, after: str, count: int, of: StreamName) -> tuple[StoredEvent, ...]:
         start = f"({after}" if after else "-"
         # An entry with other fields, or a larger one, was written by somebody else; its reader skips an empty one.
-        raw = await self._script("events", self._key, start, count, MAX_EVENT)
+        raw = await self._script("events", self._keys[of], start, count, MAX_EVENT)
         return tuple(StoredEvent(place.decode(), entry) for place, entry in raw)
 
 

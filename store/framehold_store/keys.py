@@ -9,6 +9,8 @@
     fh:<ns>:tools          hash         which tools are paused, and the ends of processes held against them (pauses.py)
     fh:<ns>:changes        channel      a message for each change of the membership: the lease's key; nothing is stored
     fh:<ns>:log            stream       the event log of the fleet, for operators (event_log.py, scripts/append.lua)
+    fh:<ns>:ended, fh:<ns>:failed
+                           stream       the calls that ended, and those of them that failed, in the same form
     fh:<ns>:{history}:<step>:<slot>
                            string       the figures of the fleet in one slot of so many seconds, with a TTL (samples.py)
     fh:<ns>:events         channel      messages of a node to all nodes: sealed server events; nothing is stored
@@ -24,7 +26,7 @@ Somebody else may write anything of any size there, so what a process reads is l
 first. The constants below say how much; the limits of journals and code are settings. A list or a hash counts 64 bytes
 for each of its texts on top of what they have (scripts/size.lua).
 
-All keys of a call carry one TTL, set by the same script; `nodes` is trimmed by each renewal, `log` by each append.
+All keys of a call carry one TTL, set by the same script; `nodes` is trimmed by each renewal, a stream by each append.
 `tools` has no TTL: a paused tool stays paused until it is resumed. Nothing else is ever written.
 """
 
@@ -46,7 +48,7 @@ MAX_NAME = 64
 MAX_TOOLS = 1024 * 1024
 """Bytes of the hash of all tools."""
 MAX_EVENT = 16 * 1024
-"""Bytes of an entry of the event log."""
+"""Bytes of an entry of a stream."""
 MAX_SAMPLE = 64 * 1024
 """Bytes of the figures of one slot."""
 MAX_SUMMARY = 16 * 1024
@@ -84,6 +86,8 @@ class Keys:
         self.changes = f"fh:{namespace}:changes"
         self.events = f"fh:{namespace}:events"
         self.log = f"fh:{namespace}:log"
+        self.ended = f"fh:{namespace}:ended"
+        self.failed = f"fh:{namespace}:failed"
 
     def call(self, call: str) -> tuple[str, str]:
         """The keys of the record and the journal of a call.

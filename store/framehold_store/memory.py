@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from itertools import islice
 
@@ -23,7 +23,7 @@ from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Record, RecordState, Reply, Request, Stored
 
 from . import lease_codec
-from .base import MAX_EVENT_AGE, MAX_EVENTS, POLL, Done, MemoryUse, ScanStep, StoredEvent, Summary
+from .base import MAX_EVENT_AGE, MAX_EVENTS, POLL, Done, MemoryUse, ScanStep, StoredEvent, StreamName, Summary
 from .feed import Feed
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class MemoryStore:
         self._feed = Feed(poll)
         self._subscriber: Callable[[bytes], None] | None = None
         self._request_counts: Counter[str] = Counter()
-        self._log: deque[tuple[float, int, bytes]] = deque(maxlen=MAX_EVENTS)
+        self._streams = defaultdict[StreamName, deque[tuple[float, int, bytes]]](lambda: deque(maxlen=MAX_EVENTS))
         """The event log: when each entry was added, its number, and the entry."""
         self._logged = 0
         self._samples: dict[tuple[int, int], tuple[float, bytes]] = {}
@@ -218,14 +218,14 @@ class MemoryStore:
     def subscribe(self, receive: Callable[[bytes], None]) -> None:
         self._subscriber = receive
 
-    async def append_events(self, entries: Sequence[bytes]) -> None:
+    async def append_events(self, entries: Sequence[bytes], to: StreamName = "log") -> None:
         for entry in entries:
             self._logged += 1
-            self._log.append((self._clock(), self._logged, entry))
+            self._streams[to].append((self._clock(), self._logged, entry))
 
-    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
-        last, kept_from = int(after or 0), self._clock() - MAX_EVENT_AGE
-        kept = (item for item in self._log if item[1] > last and item[0] >= kept_from)
+    async def events(self, after: str = "", count: int = 500, of: StreamName = "log") -> tuple[StoredEvent, ...]:
+        last, kept_from = int(after or 0), self._clock() - MAX_EVENT_AGE[of]
+        kept = (item for item in self._streams[of] if item[1] > last and item[0] >= kept_from)
         return tuple(StoredEvent(f"{number:012}", entry) for _, number, entry in islice(kept, count))
 
     async def keep_sample(self, step: int, slot: int, sample: bytes, ttl: float) -> None:

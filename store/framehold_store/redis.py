@@ -21,7 +21,7 @@ from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Reply, Request
 
 from . import codec
-from .base import Done, MemoryUse, ScanStep, StoredEvent
+from .base import Done, MemoryUse, ScanStep, StoredEvent, StreamName
 from .batch import Item, pack
 from .channels import follow
 from .cluster import Cluster
@@ -241,11 +241,11 @@ class RedisStore:
         following = follow(self._servers.pool, self._keys.events, on_message, self._config.op_timeout)
         self._subscription = asyncio.get_running_loop().create_task(following, name="framehold events")
 
-    async def append_events(self, entries: Sequence[bytes]) -> None:
-        await self._log.append(entries)
+    async def append_events(self, entries: Sequence[bytes], to: StreamName = "log") -> None:
+        await self._log.append(entries, to)
 
-    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
-        return await self._log.read(after, count)
+    async def events(self, after: str = "", count: int = 500, of: StreamName = "log") -> tuple[StoredEvent, ...]:
+        return await self._log.read(after, count, of)
 
     async def keep_sample(self, step: int, slot: int, sample: bytes, ttl: float) -> None:
         await self._samples.keep(step, slot, sample, ttl)

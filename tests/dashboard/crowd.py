@@ -21,14 +21,11 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from framehold.admin import call_list
-from framehold.telemetry.recent_calls import MAX_CALLS, EndedCall
-from framehold_core.ending import Ending, How
-from framehold_core.ids import CallId
 from framehold_router.api import paging
 from framehold_router.fleet.node_stats import Stats
-from framehold_router.models.calls import CallsQuery, LeaseQuery
+from framehold_router.models.calls import EndedCallView, LeaseQuery
 from framehold_router.models.choices import Sort
+from framehold_store.base import MAX_EVENTS
 from tests.node.operating import TOKEN
 from tests.router.cast import Cast, guarded, member, said, saying
 
@@ -129,20 +126,23 @@ def rows_of(node: str, count: int, rng: random.Random) -> list[Row]:
     ]
 
 
-def ended_of(rows: list[Row]) -> list[EndedCall]:
-    """As many ended calls as a node remembers at most; every other one failed."""
+def ended_of(rows: list[Row]) -> list[EndedCallView]:
+    """Calls that ended on one node, its share of what a fleet keeps at most; every other one failed."""
     now = time.time()
-    ends = (Ending(How.COMPLETED), Ending(How.TOOL_ERROR, "shop.NoStock", "shop:pay:41"))
+    ends = ({"outcome": "completed"}, {"outcome": "tool_error", "error": "shop.NoStock", "place": "shop:pay:41"})
     return [
-        EndedCall(CallId(row.call_id), row.tool, ends[n % 2], n % 4, now - 2 * n - 9, now - n, True, row.replayed)
-        for n, row in enumerate(rows[: 2 * MAX_CALLS])
+        EndedCallView.model_validate(
+            {"call_id": row.call_id, "tool": row.tool, "node_id": row.node_id, **ends[n % 2], "rounds": n % 4}
+            | {
+                "began": now - 2 * n - 9,
+                "ended": now - n,
+                "seconds": n + 9,
+                "reentrant": True,
+                "replayed": row.replayed,
+            }
+        )
+        for n, row in enumerate(rows[: 2 * MAX_EVENTS // len(NODES)])
     ]
-
-
-async def ended(node: str, calls: list[EndedCall], request: web.Request) -> web.StreamResponse:
-    """`GET /admin/calls`, as a real node answers it."""
-    page = call_list.calls(calls, node, CallsQuery.model_validate(dict(request.query)))
-    return web.Response(text=page.model_dump_json(), content_type="application/json")
 
 
 async def log_of(cast: Cast, node: str) -> None:
@@ -181,8 +181,8 @@ async def crowd(calls: int = CALLS) -> AsyncIterator[Crowd]:
         for name, held in rows.items():
             more: dict[str, Any] = {
                 "GET /admin/leases": Listed(held).answer,
-                "GET /admin/calls": partial(ended, name, ended_of(held)),
             }
+            await cast.ended(*ended_of(held))
             await log_of(cast, name)
             counts = {"parked": len(held), "rss": 2**29, "memory_limit": 2**30, "tools": TOOLS, "boot": f"b-{name}"}
             await cast.node(name, saying(said(name, **counts)), more, boot=f"b-{name}")

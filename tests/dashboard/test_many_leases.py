@@ -12,8 +12,8 @@ from statistics import median
 
 import pytest
 
-from framehold.telemetry.recent_calls import MAX_CALLS
-from tests.dashboard.crowd import CALLS, NODES, Crowd
+from framehold_store.base import MAX_EVENTS
+from tests.dashboard.crowd import CALLS, Crowd
 from tests.dashboard.screen import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone, pytest.mark.nightly]
@@ -186,5 +186,5 @@ async def test_ended_calls_are_filtered_sorted_and_turned(at_crowd: Screen) -> N
         return [*spent, await measured(at_crowd, partial(field.fill, "refund"), _OF_TOOL % "refund")]
 
     await at_crowd.open("/calls")
-    await at_crowd.sees(f"{2 * MAX_CALLS * len(NODES):,}")
+    await at_crowd.sees(f"{2 * MAX_EVENTS:,}")
     await holds("ended calls", worked_with)

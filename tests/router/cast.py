@@ -14,9 +14,11 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from framehold_core.ending import FAILED
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_router.api.access import Access
 from framehold_router.api.sources import Sources
+from framehold_router.collect.ended_calls import EndedCalls
 from framehold_router.collect.fleet_log import FleetLog
 from framehold_router.collect.history import History
 from framehold_router.collect.node_client import ANSWER_TIMEOUT, NodeClient
@@ -30,6 +32,7 @@ from framehold_router.fleet.statements import HELLO, Role
 from framehold_router.fleet.store_health import StoreHealth
 from framehold_router.fleet.trust import Trust
 from framehold_router.guard.guesses import Guesses
+from framehold_router.models.calls import EndedCallView
 from framehold_router.pages import Guard, pages
 from framehold_store.memory import MemoryStore
 from tests.proofs import BOOT
@@ -144,6 +147,12 @@ class Cast:
         """An entry of the fleet's event log: `event`, `takeover` or `end`, as JSON."""
         await self.store.append_events([json.dumps(entry).encode()])
 
+    async def ended(self, *calls: EndedCallView) -> None:
+        """Calls that ended on nodes of the fleet."""
+        for call in calls:
+            entry = call.model_dump_json().encode()
+            await self.store.append_events([entry], "failed" if call.outcome in FAILED else "ended")
+
     async def sources(self, limit: float = ANSWER_TIMEOUT) -> Sources:
         asker = self.asker = NodeClient(TRUST, limit)
         survey = Survey(lambda: self.fleet, asker)
@@ -152,7 +161,9 @@ class Cast:
         tools = ToolSurvey(lambda: self.fleet, asker)
         self._stack.push_async_callback(tools.close)
         log = FleetLog(self.store, lambda: self.fleet)
+        ended = EndedCalls(self.store, lambda: self.fleet, lambda: NOW)
         self._stack.push_async_callback(log.close)
+        self._stack.push_async_callback(ended.close)
         return Sources(
             fleet=lambda: self.fleet,
             store=self.store,
@@ -160,6 +171,7 @@ class Cast:
             survey=survey,
             tools=tools,
             log=log,
+            ended=ended,
             store_health=StoreHealth(self.store, lambda: self.stale, lambda: None),
             clock=lambda: NOW,
             **{"history": History(self.store, survey.nodes, tools.seen, lambda: NOW), **self.more},

@@ -12,6 +12,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit, Evidence, Head, Request, Seen
 from framehold_router.fleet.node_stats import Stats
+from framehold_router.models.calls import EndedCallView
 from framehold_router.routing.placement import Placer
 from framehold_router.routing.request_facts import Facts, Kind
 from tests.router.cast import NOW, Answer, Cast, cast_of, get, member, said, saying
@@ -180,7 +181,7 @@ async def test_a_call_that_is_lost(cast: Cast) -> None:
     assert (body["record"], body["outcome"], body["fate"].split(":")[0]) == ("lost", "lost", "It is lost")
 
 
-def ended(call: str, outcome: str, node: str = "node-1") -> Answer:
+def ended(call: str, outcome: str, node: str = "node-1") -> EndedCallView:
     item = {
         "call_id": call,
         "tool": "t",
@@ -190,19 +191,20 @@ def ended(call: str, outcome: str, node: str = "node-1") -> Answer:
         "place": "shop:pay:7",
     }
     times = {"rounds": 1, "reentrant": True, "began": NOW, "ended": NOW + 9, "seconds": 9.0}
-    return saying({"items": [{**item, **times}], "total": 1})
+    return EndedCallView.model_validate({**item, **times})
 
 
 async def test_a_call_whose_replay_diverged(cast: Cast) -> None:
     """Its next retry would diverge again: no replay is promised."""
     story = Story()
-    calls = {"GET /admin/leases": HOLDS_NONE, "GET /admin/calls": ended(story.call, "diverged")}
+    await cast.ended(ended(story.call, "diverged"))
+    calls = {"GET /admin/leases": HOLDS_NONE}
     await cast.node("node-1", saying(said("node-1")), calls, boot="boot-1")
     body = await shown(cast, story, story.ask)
     assert (body["record"], body["outcome"]) == ("open", "diverged")
     assert body["fate"].startswith("node-1 can't continue it: its replay there diverged")
     assert "replays it" not in body["fate"] and "2023-11-14 22:23:20 UTC" in body["fate"]
-    again = {"GET /admin/leases": held(story.call), "GET /admin/calls": ended(story.call, "diverged")}
+    again = {"GET /admin/leases": held(story.call)}
     cast.members.clear()
     await cast.node("node-1", saying(said("node-1")), again, boot="boot-1")
     body = await shown(cast, story)
@@ -210,10 +212,9 @@ async def test_a_call_whose_replay_diverged(cast: Cast) -> None:
 
 
 async def test_a_call_that_ended_without_a_record(cast: Cast) -> None:
-    """Most never ask: the node on which one ended tells how."""
-    calls = {"GET /admin/leases": HOLDS_NONE, "GET /admin/calls": ended(CALL, "tool_error", "b")}
+    """Most never ask: the node on which one ended wrote how, and may be gone."""
+    await cast.ended(ended(CALL, "tool_error", "b"))
     await node(cast, HOLDS_NONE, "a")
-    await cast.node("b", saying(said("b")), calls)
     body = await get(await cast.client(0.2), f"/api/v1/leases/{CALL}")
     assert (body["record"], body["outcome"], body["node_id"]) == ("none", "tool_error", "b")
     assert (body["error"], body["place"], body["fate"].split(",")[0]) == ("KeyError", "shop:pay:7", "It has ended")

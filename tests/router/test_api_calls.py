@@ -1,4 +1,4 @@
-"""Listing ended calls over HTTP: each node lists its own, and the router merges them."""
+"""Listing ended calls over HTTP: nodes write them to the store, and each router reads them there."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from framehold_core.errors import ConfigError
+from framehold_core.errors import ConfigError, StoreUnavailable
 from framehold_router.api import paging
+from framehold_router.collect import shared_look
 from framehold_router.config import RouterSettings, read
 from framehold_router.models.calls import EndedCallView
-from framehold_router.models.choices import CallSort, Sort
+from framehold_router.models.choices import Sort
 from framehold_router.models.fields import matches
-from tests.router.cast import Answer, Cast, cast_of, get, said, saying
+from framehold_store.base import MAX_EVENTS
+from tests.router.cast import NOW, Cast, cast_of, get
 from tests.router.test_api_paging import lease
 
 pytestmark = pytest.mark.anyio
@@ -30,45 +32,52 @@ def ended(call: str, at: float, node: str = "a", outcome: str = "completed", **m
     return EndedCallView.model_validate({"call_id": call, "node_id": node, "outcome": outcome, **fields, **more})
 
 
-def listing(*items: EndedCallView, total: int | None = None, following: str | None = None) -> Answer:
-    shown = [item.model_dump(mode="json") for item in items]
-    return saying({"items": shown, "total": len(shown) if total is None else total, "next": following})
-
-
-async def node(cast: Cast, name: str, answer: Answer) -> None:
-    await cast.node(name, saying(said(name)), {"GET /admin/calls": answer})
-
-
-async def test_the_newest_come_first_whichever_node_they_ended_on(cast: Cast) -> None:
-    await node(cast, "a", listing(ended("1", 30.0), ended("2", 10.0)))
-    await node(cast, "b", listing(ended("3", 20.0, "b", "tool_error", error="KeyError", place="shop:pay:7")))
+async def test_the_newest_come_first_also_of_nodes_that_are_gone(cast: Cast) -> None:
+    await cast.ended(ended("1", NOW), ended("2", NOW - 20))
+    await cast.ended(ended("3", NOW - 10, "gone", "tool_error", error="KeyError", place="shop:pay:7"))
     body = await get(await cast.client(), "/api/v1/calls")
     assert [(item["call_id"], item["outcome"]) for item in body["items"]] == [
         ("1", "completed"), ("3", "tool_error"), ("2", "completed")
     ]  # fmt: skip
     assert (body["items"][1]["error"], body["items"][1]["place"]) == ("KeyError", "shop:pay:7")
-    assert (body["total"], body["next"], body["missing"]) == (3, None, [])
+    assert (body["total"], body["next"], body["stale"]) == (3, None, False)
 
 
-async def test_a_call_that_ended_twice_is_listed_as_it_ended_last(cast: Cast) -> None:
-    """It diverged on one node, and another, which has its code, went on."""
-    await node(cast, "a", listing(ended("1", 10.0, "a", "diverged")))
-    await node(cast, "b", listing(ended("1", 20.0, "b")))
-    body = await get(await cast.client(), "/api/v1/calls")
+@pytest.mark.parametrize("turned", [False, True])
+async def test_a_call_that_ended_twice_is_listed_as_it_ended_last(cast: Cast, turned: bool) -> None:
+    """It diverged on one node, and another, which has its code, went on. Their entries may come in any order."""
+    ends = [ended("1", NOW - 9, "a", "diverged"), ended("1", NOW, "b")]
+    await cast.ended(*(reversed(ends) if turned else ends))
+    body = await get(await cast.client(), "/api/v1/calls?facets=true")
     assert [(item["node_id"], item["outcome"]) for item in body["items"]] == [("b", "completed")]
-    assert body["total"] == 1
+    assert body["total"] == 1 and body["facets"]["outcome"] == {"completed": 1}
 
 
-async def test_nodes_are_asked_what_was_asked(cast: Cast) -> None:
-    await node(cast, "a", listing())
-    after = paging.encode(CallSort.SECONDS, ended("c", 9.0))
-    query = f"failed=true&outcome=lost&tool=t&call=ab&sort=seconds&descending=false&limit=7&after={after}"
-    await get(await cast.client(), f"/api/v1/calls?{query}&format=json")
-    [request] = cast.asked
-    assert dict(request.query) == {
-        "failed": "true", "outcome": "lost", "tool": "t", "call": "ab", "sort": "seconds", "descending": "false",
-        "limit": "7", "after": after,
-    }  # fmt: skip
+async def test_good_calls_do_not_drive_out_bad_ones_and_none_stays_for_longer_than_an_hour(cast: Cast) -> None:
+    """However many there are; what is no call is skipped."""
+    await cast.ended(ended("bad", NOW - 60, outcome="lost"), ended("old", NOW - 3601, outcome="lost"))
+    await cast.store.append_events([b"", b"{}", b"[]"], "ended")
+    good = (ended(f"{number}", NOW - 1).model_dump_json().encode() for number in range(10_000))
+    await cast.store.append_events([*good], "ended")
+    client = await cast.client()
+    failed, every = [await get(client, f"/api/v1/calls?{query}") for query in ("failed=true", "limit=1")]
+    assert ([item["call_id"] for item in failed["items"]], every["total"]) == (["bad"], MAX_EVENTS + 1)
+
+
+async def test_a_silent_store_takes_nothing_back_and_is_said(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_look, "FRESH", 0.0)
+    await cast.ended(ended("1", NOW))
+    client = await cast.client()
+    assert (await get(client, "/api/v1/calls"))["total"] == 1
+
+    async def silent(*args: object) -> Any:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(cast.store, "events", silent)
+    body = await get(client, "/api/v1/calls")
+    assert (body["total"], body["stale"]) == (1, True)
+    async with client.get("/api/v1/calls?format=csv") as response:
+        assert response.headers["Stale"] == "true"
 
 
 @pytest.mark.parametrize(
@@ -77,58 +86,47 @@ async def test_nodes_are_asked_what_was_asked(cast: Cast) -> None:
      ("after=x", "after"), ("state=parked", "state"), ("after=" + paging.encode(Sort.CALL, lease("c")), "after")],
 )  # fmt: skip
 async def test_a_wrong_query_is_refused_by_name(cast: Cast, query: str, named: str) -> None:
-    """No node is asked."""
-    await node(cast, "a", listing())
     body = await get(await cast.client(), f"/api/v1/calls?{query}", 400)
-    assert named in body["error"] and cast.asked == []
+    assert named in body["error"]
 
 
-async def test_one_node_by_its_name_and_those_that_do_not_answer(cast: Cast) -> None:
-    """A node of an earlier release does not know the list: it is named, and the others' calls are shown."""
-    await node(cast, "a", listing(ended("1", 10.0)))
-    await cast.node("older", saying(said("older")))
+async def test_filters_order_and_pages(cast: Cast) -> None:
+    made = [ended(f"c{n}", NOW - n, f"{'ab'[n % 2]}", ("completed", "lost")[n % 2], seconds=9.0 - n) for n in range(5)]
+    await cast.ended(*made, ended("d9", NOW - 9, "a", tool="u", seconds=3.0))
     client = await cast.client()
-    body = await get(client, "/api/v1/calls")
-    assert ([item["call_id"] for item in body["items"]], body["missing"]) == (["1"], ["older"])
-    body = await get(client, "/api/v1/calls?node=a")
-    assert ([item["call_id"] for item in body["items"]], body["missing"]) == (["1"], [])
-    assert (await get(client, "/api/v1/calls?node=gone"))["missing"] == ["gone"]
+
+    async def ids(query: str) -> list[str]:
+        return [item["call_id"] for item in (await get(client, f"/api/v1/calls?{query}"))["items"]]
+
+    assert await ids("failed=true") == await ids("outcome=lost") == await ids("node=b") == ["c1", "c3"]
+    assert await ids("call=d") == await ids("tool=U*") == ["d9"]
+    assert await ids("node=gone") == []
+    assert await ids("sort=seconds&descending=false") == ["d9", "c4", "c3", "c2", "c1", "c0"]
+    for order in ("", "sort=seconds&descending=false&"):
+        paged, query = list[str](), f"{order}limit=2"
+        while query:
+            page = await get(client, f"/api/v1/calls?{query}")
+            paged += [item["call_id"] for item in page["items"]]
+            query = f"{order}limit=2&after={page['next']}" if page["next"] else ""
+        assert (paged, page["total"]) == (await ids(order), 6)
 
 
-async def test_pages_follow_each_other(cast: Cast) -> None:
-    """The cursor of the router is that of the nodes."""
-    first, second = ended("1", 30.0), ended("2", 20.0)
-    await node(cast, "a", listing(first, total=2, following=paging.encode(CallSort.ENDED, first)))
-    await node(cast, "b", listing(ended("3", 10.0, "b")))
-    body = await get(await cast.client(), "/api/v1/calls?limit=1")
-    assert [item["call_id"] for item in body["items"]] == ["1"]
-    assert (
-        paging.decode(body["next"], CallSort.ENDED)
-        == paging.key(CallSort.ENDED, first)
-        > paging.key(CallSort.ENDED, second)
-    )
-
-
-async def test_counts_by_outcome_tool_and_node(cast: Cast) -> None:
-    """Those of all nodes, the most first. A filter by node narrows the list, and every node is asked for its counts."""
-    await node(cast, "a", saying({"items": [], "total": 3, "facets": {"tool": {"t": 1, "u": 2}, "node": {"a": 3}}}))
-    await node(cast, "b", saying({"items": [], "total": 4, "facets": {"tool": {"t": 4}, "node": {"b": 4}}}))
-    await node(cast, "older", listing())
+async def test_counts_of_what_another_filter_would_list(cast: Cast) -> None:
+    """Each facet leaves its own filter out, and keeps the others; the most come first."""
+    ends = (("a", "fine", "completed"), ("a", "pay", "tool_error"), ("b", "pay", "tool_error"), ("b", "plain", "lost"))
+    await cast.ended(*(ended(f"{n}", NOW, node, how, tool=tool) for n, (node, tool, how) in enumerate(ends)))
     client = await cast.client()
-    body = await get(client, "/api/v1/calls?facets=true&node=a")
-    assert list(body["facets"]["tool"].items()) == [("t", 5), ("u", 2)]
-    assert (body["facets"]["node"], body["facets"]["outcome"]) == ({"b": 4, "a": 3}, {})
-    assert all(request.query["facets"] == "true" for request in cast.asked) and len(cast.asked) == 3
+
+    async def facets(query: str = "") -> Any:
+        return (await get(client, f"/api/v1/calls?facets=true{query}"))["facets"]
+
+    ends_, tools = {"tool_error": 2, "completed": 1, "lost": 1}, {"pay": 2, "fine": 1, "plain": 1}
+    assert await facets() == {"outcome": ends_, "tool": tools, "node": {"a": 2, "b": 2}}
+    assert next(iter((await facets())["tool"])) == "pay"
+    assert await facets("&failed=true") == {"outcome": ends_, "tool": {"pay": 2, "plain": 1}, "node": {"b": 2, "a": 1}}
+    one = {"outcome": {"completed": 1, "tool_error": 1}, "tool": {"fine": 1, "pay": 1}, "node": {"a": 2, "b": 2}}
+    assert await facets("&node=a") == one
     assert (await get(client, "/api/v1/calls"))["facets"] is None
-
-
-async def test_nodes_by_a_part_of_their_names(cast: Cast) -> None:
-    for name in ("web-1", "web-2", "job-1"):
-        await node(cast, name, listing(ended(name, 10.0, name)))
-    client = await cast.client()
-    body = await get(client, "/api/v1/calls?node=Web*")
-    assert ({item["call_id"] for item in body["items"]}, body["missing"]) == ({"web-1", "web-2"}, [])
-    assert (await get(client, "/api/v1/calls?node=x*"))["missing"] == ["x*"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ async def test_nodes_by_a_part_of_their_names(cast: Cast) -> None:
 )
 async def test_the_address_of_a_trace(cast: Cast, url: str, trace: str, address: str) -> None:
     cast.more["trace_url"] = url
-    await node(cast, "a", listing(ended("1", 10.0, trace_id=trace)))
+    await cast.ended(ended("1", NOW, trace_id=trace))
     body = await get(await cast.client(), "/api/v1/calls")
     assert [item["trace_url"] for item in body["items"]] == [address]
 

@@ -19,6 +19,7 @@ from framehold_core.requests import Batch, Commit
 from framehold_router.api.access import Need
 from framehold_router.api.openapi import document
 from framehold_router.api.routes import BASE, ROUTES, Route
+from framehold_router.models.calls import EndedCallView
 from tests.router.cast import NOW, RECORDED, Cast, Client, said, saying
 from tests.store.calls import HEAD, fence
 
@@ -52,7 +53,6 @@ async def on_call(request: web.Request) -> web.StreamResponse:
 
 NODE = {
     "GET /admin/leases": saying({"items": [LEASE], "total": 1, "next": None}),
-    "GET /admin/calls": saying({"items": [ENDED], "total": 1, "next": None}),
     "GET /admin/tools": saying({"node_id": "a", "boot": "b", "tools": [{"tool": "t", "parked": 1, "oldest": 1.0}]}),
     "POST /admin/drain": saying({"done": "it drains"}, 202),
     "POST /admin/undrain": saying({"done": "it takes calls again"}),
@@ -82,6 +82,7 @@ async def client() -> AsyncIterator[Client]:
             boot="boot-1",
         )
         await cast.logs(event=EVENT, takeover=TAKEOVER)
+        await cast.ended(EndedCallView.model_validate(ENDED))
         line = journal.encode(journal.entry(0, Draft(Kind.ASK, "k", 0, Lane.MAIN, "", "json", b"secret"), b"sealed"))
         batch = Batch((line,), journal.chain(journal.GENESIS, (line,)))
         await cast.store.run(Commit(CALL, fence(0, 0, owner="a"), batch, 600.0, None, HEAD))

@@ -14,6 +14,7 @@ from framehold_router.models.tools import ToolFigures
 from framehold_router.telemetry.bounds import ROUND
 from framehold_router.telemetry.histogram import Tally, quantile
 from tests.router.cast import NOW, Cast, cast_of, get, said, saying
+from tests.router.test_api_calls import ended
 
 pytestmark = pytest.mark.anyio
 
@@ -31,11 +32,10 @@ async def keeps(cast: Cast, seconds_ago: int, **counts: Any) -> None:
 async def test_tools_are_summed_over_nodes() -> None:
     async with cast_of() as cast:
         pause = {"tool": "ask", "at": NOW, "by": "operator"}
-        await node(
-            cast, "a", {"tool": "book", "parked": 2, "oldest": 5.0, "journal": 10, "call_p50": 1.0, "call_p99": 4}
-        )
-        book = {"tool": "book", "parked": 1, "oldest": 9.0, "journal": 5, "call_p50": 3.0}
+        await node(cast, "a", {"tool": "book", "parked": 2, "oldest": 5.0, "journal": 10})
+        book = {"tool": "book", "parked": 1, "oldest": 9.0, "journal": 5}
         await node(cast, "b", {"tool": "ask"}, book, paused=[pause])
+        await cast.ended(*(ended(f"{took}", NOW, tool="book", seconds=took) for took in (4.0, 2.0, 1.0)))
         client = await cast.client()
         view = await get(client, "/api/v1/tools")
         assert [tool["tool"] for tool in view["tools"]] == ["ask", "book"] and view["missing"] == []

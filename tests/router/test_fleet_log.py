@@ -15,7 +15,7 @@ from framehold_router.collect.fleet_log import FleetLog, Logged
 from framehold_router.fleet import event_writer
 from framehold_router.fleet.event_writer import EventWriter
 from framehold_router.models.events import EndView, EventView, LogEntry, TakeoverView
-from framehold_store.base import StoredEvent
+from framehold_store.base import StoredEvent, StreamName
 from framehold_store.memory import MemoryStore
 from tests.processes import until
 from tests.router.cast import NOW, Cast, cast_of, get, member, said, saying
@@ -45,16 +45,16 @@ class Shelf(MemoryStore):
         self.trouble: StoreUnavailable | None = None
         self.asked: list[str] = []
 
-    async def append_events(self, entries: Any) -> None:
+    async def append_events(self, entries: Any, to: StreamName = "log") -> None:
         if self.trouble is not None:
             raise self.trouble
-        await super().append_events(entries)
+        await super().append_events(entries, to)
 
-    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
+    async def events(self, after: str = "", count: int = 500, of: StreamName = "log") -> tuple[StoredEvent, ...]:
         self.asked.append(after)
         if self.trouble is not None:
             raise self.trouble
-        return await super().events(after, count)
+        return await super().events(after, count, of)
 
     async def add(self, *entries: LogEntry) -> None:
         await self.append_events([entry.model_dump_json().encode() for entry in entries])
@@ -191,8 +191,10 @@ async def test_entries_are_written_together_and_the_last_of_a_key_counts() -> No
     assert await writer.flush() and len(await store.events()) == 2, "nothing is written twice"
 
 
-async def test_a_write_that_fails_is_tried_again_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits is bounded; nothing of it is lost while there is room."""
+async def test_a_write_that_fails_is_tried_again_and_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What waits is bounded; nothing of it is lost while there is room, and what was is counted."""
     monkeypatch.setattr(event_writer, "MAX_PENDING", 5)
     monkeypatch.setattr(event_writer, "BATCH", 2)
     store = Shelf()
@@ -203,6 +205,7 @@ async def test_a_write_that_fails_is_tried_again_and_said(monkeypatch: pytest.Mo
     assert not await writer.flush() and isinstance(writer.trouble, StoreFull)
     store.trouble = None
     assert [await writer.flush(), writer.trouble] == [True, None]
+    assert "3 events were dropped, the oldest" in caplog.text
     entries = [LogEntry.model_validate_json(item.entry) for item in await store.events()]
     assert [item.event.id for item in entries if item.event is not None] == [event(n).id for n in range(3, 8)]
 
@@ -219,7 +222,7 @@ async def test_a_process_that_ends_writes_what_is_left(monkeypatch: pytest.Monke
     await asyncio.wait((task,))
     assert len(await store.events()) == 1
 
-    async def never(entries: Any) -> None:
+    async def never(entries: Any, to: str) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(store, "append_events", never)

@@ -8,7 +8,7 @@ import pytest
 
 from framehold_core.errors import StoreFull, StoreUnavailable
 from framehold_store import Store, StoreConfig
-from framehold_store.base import MAX_EVENT_AGE, MAX_EVENTS
+from framehold_store.base import MAX_EVENT_AGE, MAX_EVENTS, StreamName
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
 from tests.store.server import RedisServer, running
@@ -29,6 +29,17 @@ async def test_entries_are_read_in_order_from_any_place(store: Store) -> None:
     assert await store.events(rest[-1].place) == ()
 
 
+async def test_each_stream_has_its_own_entries_and_its_own_bound(store: Store) -> None:
+    names: tuple[StreamName, ...] = ("log", "ended", "failed")
+    for name in names:
+        await store.append_events([name.encode()], name)
+    assert [[event.entry for event in await store.events(of=name)] for name in names] == [
+        [name.encode()] for name in names
+    ]
+    await store.append_events([b"x"] * MAX_EVENTS, "ended")
+    assert [event.entry for event in await store.events(of="failed")] == [b"failed"]
+
+
 async def test_no_more_than_the_last_entries_are_kept(store: Store) -> None:
     """However many are added at once."""
     for start in range(0, MAX_EVENTS + 500, 500):
@@ -44,7 +55,7 @@ async def test_an_entry_is_kept_for_a_day_in_memory() -> None:
     now = [0.0]
     store = MemoryStore(lambda: now[0])
     await store.append_events([b"old"])
-    now[0] = MAX_EVENT_AGE + 1
+    now[0] = MAX_EVENT_AGE["log"] + 1
     await store.append_events([b"new"])
     assert [event.entry for event in await store.events()] == [b"new"]
 
@@ -63,7 +74,7 @@ async def test_an_entry_is_kept_for_a_day_in_redis(roomy: RedisServer) -> None:
         client.xadd("fh:default:log", {"e": "of 1970"}, id="1-1")
         await store.append_events([b"new"])
         assert [event.entry for event in await store.events()] == [b"new"]
-        assert 0 < client.pttl("fh:default:log") <= MAX_EVENT_AGE * 1000
+        assert 0 < client.pttl("fh:default:log") <= MAX_EVENT_AGE["log"] * 1000
     await store.close()
 
 

@@ -66,12 +66,15 @@ def test_each_stored_field_is_sealed_or_a_hint() -> None:
 
 def test_each_key_has_a_row() -> None:
     """A kind of key without a row would be one of which nobody has said who may write it."""
-    assert set(named()) == {"record", "journal", "lease", "list of nodes", "tools", "code", "log", "history"}
+    streams = {"log", "ended calls"}
+    assert set(named()) == {"record", "journal", "lease", "list of nodes", "tools", "code", "history", *streams}
     keys = Keys("ns")
     stored = {
         keys.nodes,
         keys.tools,
         keys.log,
+        keys.ended,
+        keys.failed,
         keys.code("0" * 32),
         keys.node("a"),
         keys.sample(1, 2),

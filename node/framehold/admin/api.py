@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from framehold_core.ids import CallId, is_call_id
 from framehold_router.collect.node_client import CREDENTIAL
 from framehold_router.guard.guesses import Guesses
-from framehold_router.models.calls import CallsQuery, LeaseQuery, LeasesView
+from framehold_router.models.calls import LeaseQuery, LeasesView
 from framehold_router.models.events import Kind
 from framehold_router.models.fields import MAX_TEXT_CHARACTERS, printable
 from framehold_router.models.nodes import DoneView, ErrorView
@@ -33,9 +33,8 @@ from ..hosts.attached import Attached
 from ..sdk import hop as hops
 from ..sdk.hop import Hop
 from ..telemetry import await_stack
-from ..telemetry.recent_calls import RecentCalls
 from ..telemetry.stacks import authors
-from . import access, call_list, lease_list, tool_list
+from . import access, lease_list, tool_list
 from .actions import Actions, Done
 from .probes import node_state
 from .profile import Profile
@@ -81,15 +80,12 @@ class Admin:
         self._actions = Actions(runtime)
         self._tools = ToolActions(attached.runtime.door.pauses, attached.handlers.names)
         self.profile = Profile(attached)
-        self._recent_calls = RecentCalls(runtime.clock)
-        runtime.observers.add(self._recent_calls)
         self._guesses = Guesses(logger, runtime.counts)
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
             "/admin/node": ("GET", self._node),
             "/admin/leases": ("GET", self._leases),
-            "/admin/calls": ("GET", self._calls),
             "/admin/tools": ("GET", self._tool_list),
             "/admin/profile": ("GET", self._profile),
             "/admin/drain": ("POST", self._drain),
@@ -144,18 +140,9 @@ class Admin:
         items = [item.model_copy(update={"stands_at": place}) for item in page.items if item.call_id == slot.call.id]
         return page.model_copy(update={"items": items}) if items else page
 
-    async def _calls(self, request: Request) -> Response:
-        try:
-            query = CallsQuery.model_validate(dict(request.query_params))
-            return _json(call_list.calls(self._recent_calls, self._runtime.heartbeat.lease.node, query))
-        except ValidationError as error:
-            raise _BadRequest(_validation_text(error, "parameter")) from None
-        except ValueError as error:
-            raise _BadRequest(str(error)) from None
-
     async def _tool_list(self, request: Request) -> Response:
         async with self._lists:
-            return _json(await tool_list.tools(self._runtime, self._attached.metrics, self._recent_calls))
+            return _json(await tool_list.tools(self._runtime, self._attached.metrics))
 
     async def _profile(self, request: Request) -> Response:
         async with self._lists:

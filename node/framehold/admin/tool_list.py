@@ -11,7 +11,6 @@ from collections.abc import Container
 from itertools import islice
 
 from framehold_core.call import Phase
-from framehold_core.ending import COMPLETED
 from framehold_router.models.fields import printable
 from framehold_router.models.nodes import PauseView
 from framehold_router.models.tools import HolderView, ToolsStatus, ToolStatus
@@ -20,7 +19,6 @@ from framehold_router.telemetry.histogram import Tally
 
 from ..engine.runtime import Runtime
 from ..telemetry.metrics import Metrics, Tool
-from ..telemetry.recent_calls import RecentCalls
 from ..telemetry.tool_labels import MAX_NAMES, OTHER
 from .lease_list import PORTION
 
@@ -42,17 +40,16 @@ class _Now:
         self.expiring = Tally(EXPIRY)
 
 
-async def tools(runtime: Runtime, metrics: Metrics | None, recent: RecentCalls) -> ToolsStatus:
+async def tools(runtime: Runtime, metrics: Metrics | None) -> ToolsStatus:
     """Each tool that the node counts, or that has parked calls here. Without metrics only the latter."""
     counted = {} if metrics is None else dict(metrics.named_tools())
-    now, took = await _parked(runtime, counted), _durations(recent)
+    now = await _parked(runtime, counted)
     held, at = runtime.heartbeat.lease, runtime.clock.now()
     return ToolsStatus(
         node_id=held.node,
         boot=held.boot,
         tools=tuple(
-            _status(name, counted.get(name), now.get(name, _Now()), sorted(took.get(name, ())), at)
-            for name in sorted({*counted, *now})[:MAX_TOOLS]
+            _status(name, counted.get(name), now.get(name, _Now()), at) for name in sorted({*counted, *now})[:MAX_TOOLS]
         ),
         paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         holders=tuple(
@@ -79,16 +76,7 @@ async def _parked(runtime: Runtime, counted: Container[str]) -> dict[str, _Now]:
     return found
 
 
-def _durations(recent: RecentCalls) -> dict[str, list[float]]:
-    """How long the completed calls took, by tool, in seconds."""
-    found = defaultdict[str, list[float]](list)
-    for item in recent:
-        if item.ending == COMPLETED:
-            found[item.tool].append(max(0.0, item.ended - item.began))
-    return found
-
-
-def _status(name: str, tool: Tool | None, now: _Now, took: list[float], at: float) -> ToolStatus:
+def _status(name: str, tool: Tool | None, now: _Now, at: float) -> ToolStatus:
     counts = {} if tool is None else _counts(tool)
     return ToolStatus(
         tool=str(printable(name)),
@@ -96,8 +84,6 @@ def _status(name: str, tool: Tool | None, now: _Now, took: list[float], at: floa
         oldest=max(0.0, at - now.since) if now.parked else None,
         journal=now.journal,
         expiring=tuple(now.expiring.counts) if now.parked else (),
-        call_p50=_at(took, 0.5),
-        call_p99=_at(took, 0.99),
         **counts,
     )
 
@@ -111,7 +97,3 @@ def _counts(tool: Tool) -> dict[str, int | tuple[int, ...]]:
         "took": tuple(tool.seconds.counts),
         "thought": tuple(tool.parked.counts),
     }
-
-
-def _at(ordered: list[float], part: float) -> float | None:
-    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None

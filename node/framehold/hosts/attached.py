@@ -30,6 +30,7 @@ from ..config import Settings
 from ..engine.heartbeat import Heartbeat
 from ..engine.runtime import Runtime
 from ..sdk.present_call import current
+from ..telemetry.ended_calls import EndedCalls
 from ..telemetry.event_log import EventLog
 from ..telemetry.metrics import Metrics
 from ..telemetry.stacks import authors
@@ -54,6 +55,9 @@ class Attached:
 
     marked: tuple[MarkedHandler, ...] = ()
     """The handlers that may ask, with their marks, as at the start; empty before it."""
+    over_http = False
+    """Whether Framehold's ASGI app has started this server."""
+    _announced = False
 
     def __init__(
         self,
@@ -70,24 +74,23 @@ class Attached:
         self.set_in_code: dict[str, Any] = {}
         """The settings that the author gave in code, by name. They stay when the server is attached again."""
         self.lifespan_state: Any = None
-        self.over_http = False
-        """Whether Framehold's ASGI app has started this server."""
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
         self.code: tuple[HandlerCode, ...] | None = None
         """The code of the re-entrant handlers, as at the start; None if no code is kept, or the server has not been
         started."""
-        self._announced = False
         self._address = ""
         """The URL of this process, as far as it is known."""
         self.event_writer = EventWriter(runtime.store)
+        self._ended, self._failed = EventWriter(runtime.store, "ended"), EventWriter(runtime.store, "failed")
         """Writes the events of this node to the event log of its fleet."""
         self._event_log = EventLog(runtime.heartbeat, self.event_writer.write)
         # A node alone has no fleet whose routers would read it.
         self._reports = isinstance(runtime.heartbeat, Heartbeat)
         if self._reports:
             runtime.observers.add(self._event_log)
+            runtime.observers.add(EndedCalls(runtime.heartbeat, self._ended.write, self._failed.write))
         self.stalls = StallWatch(_tool, runtime.clock, None if self.metrics is None else self.metrics.late)
         self._bus = _joined(server, runtime, settings)
         self._lifetime = Lifetime(runtime, self._begin)
@@ -193,7 +196,8 @@ class Attached:
         """Start what runs beside the runtime, which has just been opened."""
         self.runtime.tasks.spawn(self.stalls.watch(authors(self.handlers.asking())))
         if self._reports:
-            self.runtime.tasks.spawn(self.event_writer.run())
+            for writer in (self.event_writer, self._ended, self._failed):
+                self.runtime.tasks.spawn(writer.run())
             self.runtime.tasks.spawn(self._event_log.watch())
         if self._bus is not None:
             self._bus.open()

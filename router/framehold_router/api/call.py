@@ -49,8 +49,8 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
             answered = False
     ended = None
     if (live is None and lives and answered) if is_open else sources.trace_url:
-        ended = await calls.one(sources, call, record.owner)
-    diverged = ended is not None and ended.outcome == How.DIVERGED
+        ended = await calls.one(sources, call)
+    diverged = ended is not None and (ended.outcome, ended.node_id) == (How.DIVERGED, record.owner)
     known = Known(live, lives, answered, diverged, sources.max_attempts)
     return _view(call, stored).model_copy(
         update={
@@ -96,10 +96,10 @@ async def _held_anywhere(sources: Sources, call: CallId) -> LeaseView | None:
 
 
 def _ended_unrecorded(ended: EndedCallView | None, call: CallId) -> CallView:
-    """A call that ended without a record, as the node tells it on which it ended.
+    """A call that ended without a record, as the node wrote it on which it ended.
 
     Raises:
-        Refused: no node lists it.
+        Refused: it is not listed.
     """
     if ended is None:
         text = f"there is no record of call {call[:8]}: it asked nothing, or it expired or ended and is no longer kept"
@@ -111,11 +111,11 @@ def _ended_unrecorded(ended: EndedCallView | None, call: CallId) -> CallView:
         record="none",
         method="",
         epoch=1,
-        # How often it asked. A node of an earlier release counted no more than that.
+        # How often it asked.
         round=max(0, ended.rounds - (ended.outcome in ANSWERS)),
         attempts=0,
         created=ended.began,
-        fate="It has ended, and no record of it is kept. Its node lists it for an hour after its end.",
+        fate="It has ended, and no record of it is kept. It is listed for an hour after its end.",
     )
 
 

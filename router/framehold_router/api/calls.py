@@ -1,8 +1,7 @@
-"""Lists the calls that ended in the last hour: each node lists those that ended on it, and the router merges their
-pages.
+"""Lists the calls that ended in the last hour, as this router has read them from the store: filtered, sorted, and one
+page at a time.
 
-The law: nothing of it is stored. What a node saw goes with its process. A call that ended on two nodes, as one that
-diverged here and went on there, is listed as it ended last.
+The law: other tasks run between two portions of the calls.
 """
 
 from __future__ import annotations
@@ -10,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache, partial
+from itertools import islice
 
-from framehold_core.ids import NodeId
+from framehold_core.ending import FAILED
 
 from ..config import TRACE_ID
 from ..models.calls import CallFacets, CallsQuery, CallsView, EndedCallView
@@ -19,7 +20,8 @@ from ..models.fields import matches
 from . import leases, paging
 from .sources import Asked, Sources
 
-PATH = "/admin/calls"
+PORTION = 1000
+"""Calls that one turn of the loop looks at: two milliseconds."""
 
 
 async def answer(sources: Sources, asked: Asked) -> CallsView:
@@ -27,21 +29,45 @@ async def answer(sources: Sources, asked: Asked) -> CallsView:
     query = asked.query
     assert isinstance(query, CallsQuery)
     leases.check_cursor(query.after, query.sort)
-    members, missing = list(sources.fleet().members.values()), list[str]()
-    if query.node is not None:
-        named = [member for member in members if matches(query.node, member.node)]
-        missing = [] if named else [query.node]
-        members = members if query.facets else named
-    pages, silent = await leases.gather(sources, members, PATH, CallsView, query)
-    parts = [paging.Page(page.items, page.total, page.next) for page in pages]
-    merged = paging.merge(parts, query, lambda item: item.ended)
+    known = await sources.ended.known()
+    passing, facets = await _sifted(known.calls.values(), query)
+    key = partial(paging.key, query.sort)
+    rest: Iterable[EndedCallView] = passing
+    if query.after is not None:
+        after = paging.decode(query.after, query.sort)
+        rest = (item for item in passing if (key(item) < after if query.descending else key(item) > after))
+    ordered = sorted(rest, key=key, reverse=query.descending)
+    page = ordered[: query.limit]
     return CallsView(
-        items=[traced(sources, item) for item in merged.items],
-        total=merged.total,
-        next=merged.next,
-        facets=_added(page.facets for page in pages) if query.facets else None,
-        missing=(*missing, *silent),
+        items=[traced(sources, item) for item in page],
+        total=len(passing),
+        next=paging.encode(query.sort, page[-1]) if len(ordered) > len(page) else None,
+        facets=facets if query.facets else None,
+        stale=known.stale,
     )
+
+
+async def _sifted(calls: Iterable[EndedCallView], query: CallsQuery) -> tuple[list[EndedCallView], CallFacets]:
+    """The calls that pass all filters; and how many there are by outcome, by tool and by node, each without its own
+    filter, the most first."""
+    of_tool, of_node = cache(partial(matches, query.tool)), cache(partial(matches, query.node))
+    of_outcome = cache(lambda how: query.outcome in (None, how) and query.failed in (None, how in FAILED))
+    passing = list[EndedCallView]()
+    outcomes, tools, nodes = Counter[str](), Counter[str](), Counter[str]()
+    rest = iter(calls)
+    while portion := list(islice(rest, PORTION)):
+        for item in portion:
+            if query.call is not None and not item.call_id.startswith(query.call):
+                continue
+            tool, outcome, node = of_tool(item.tool), of_outcome(item.outcome), of_node(item.node_id)
+            outcomes[item.outcome] += tool and node
+            tools[item.tool] += outcome and node
+            nodes[item.node_id] += tool and outcome
+            if tool and outcome and node:
+                passing.append(item)
+        await asyncio.sleep(0)
+    counts = {"outcome": outcomes, "tool": tools, "node": nodes}
+    return passing, CallFacets(**{name: dict((+count).most_common()) for name, count in counts.items()})
 
 
 def traced(sources: Sources, ended: EndedCallView) -> EndedCallView:
@@ -51,25 +77,7 @@ def traced(sources: Sources, ended: EndedCallView) -> EndedCallView:
     return ended.model_copy(update={"trace_url": sources.trace_url.replace(TRACE_ID, ended.trace_id)})
 
 
-def _added(facets: Iterable[CallFacets | None]) -> CallFacets:
-    """The counts of all nodes. A node of an earlier release counts nothing."""
-    found = [item for item in facets if item is not None]
-
-    def total(facet: str) -> dict[str, int]:
-        counts = sum((Counter(getattr(item, facet)) for item in found), Counter[str]())
-        return dict(counts.most_common())
-
-    return CallFacets(outcome=total("outcome"), tool=total("tool"), node=total("node"))
-
-
-async def one(sources: Sources, call: str, node: str | None = None) -> EndedCallView | None:
-    """How `call` (its full id) ended last, as the nodes of the fleet, or `node` alone, saw it; None if none lists it.
-    Nodes that do not answer are left out."""
-    members = sources.fleet().members
-    asked = list(members.values()) if node is None else [found for found in (members.get(NodeId(node)),) if found]
-    query = leases.parameters(CallsQuery(call=call, limit=1))
-    requests = (sources.node_client.ask(member, PATH, CallsView, query) for member in asked)
-    pages = await asyncio.gather(*requests, return_exceptions=True)
-    found = [item for page in pages if isinstance(page, CallsView) for item in page.items if item.call_id == call]
-    last = max(found, key=lambda item: item.ended, default=None)
-    return None if last is None else traced(sources, last)
+async def one(sources: Sources, call: str) -> EndedCallView | None:
+    """How `call` (its full id) ended last; None if that is not known."""
+    found = (await sources.ended.known()).calls.get(call)
+    return None if found is None else traced(sources, found)

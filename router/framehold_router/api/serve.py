@@ -125,7 +125,7 @@ def in_json(view: BaseModel, status: int = 200) -> web.Response:
 
 def shown(request: web.Request, view: BaseModel, form: str, route: Route) -> web.Response:
     """A response with `view` in the wanted form, `csv` or `json`. CSV has rows only, so the cursor of the next page and
-    the missing nodes are sent in headers."""
+    what is missing are sent in headers."""
     if form != "csv":
         return in_json(view, route.status)
     response = web.Response(text=table(view), content_type="text/csv", charset="utf-8")
@@ -133,7 +133,9 @@ def shown(request: web.Request, view: BaseModel, form: str, route: Route) -> web
         if view.next is not None:
             target = request.rel_url.update_query(after=view.next)
             response.headers["Link"] = f'<{target.raw_path_qs}>; rel="next"'
-        if view.missing:
+        if isinstance(view, CallsView):
+            response.headers.update({"Stale": "true"} if view.stale else {})
+        elif view.missing:
             missing = ",".join(quote(node, safe="") for node in view.missing)
             response.headers["Missing-Nodes"] = missing[:_HEADER]
     return response

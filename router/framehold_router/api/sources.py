@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.base import Store
 
+from ..collect.ended_calls import EndedCalls
 from ..collect.fleet_log import FleetLog
 from ..collect.history import History
 from ..collect.node_client import NodeClient
@@ -45,6 +46,7 @@ class Sources:
     survey: Survey
     tools: ToolSurvey
     log: FleetLog
+    ended: EndedCalls
     store_health: StoreHealth
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None

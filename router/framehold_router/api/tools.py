@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from statistics import median
+from collections.abc import Sequence
+
+from framehold_core.ending import How
 
 from ..collect.history import COARSE, STEP
 from ..collect.samples import added
@@ -35,14 +36,20 @@ async def answer(sources: Sources, asked: Asked) -> ToolsView:
     """`GET tools`."""
     query = asked.query
     assert isinstance(query, ToolsQuery)
-    seen, samples = await asyncio.gather(sources.tools.seen(), history.last_hour(sources))
+    seen, samples, ended = await asyncio.gather(sources.tools.seen(), history.last_hour(sources), sources.ended.known())
+    took: dict[str, list[float]] = {}
+    for call in sorted(ended.calls.values(), key=lambda call: call.seconds):
+        if call.outcome == How.COMPLETED:
+            took.setdefault(call.tool, []).append(call.seconds)
     by_name: dict[str, list[ToolStatus]] = {}
     for tool in (tool for node in seen.nodes for tool in node.tools):
         by_name.setdefault(tool.tool, []).append(tool)
     paused = {pause.tool: pause for node in seen.nodes for pause in node.paused}
     return ToolsView(
         tools=[
-            _view(name, by_name[name], [_figures(sample, name) for sample in samples], paused.get(name))
+            _view(name, by_name[name], [_figures(sample, name) for sample in samples], paused.get(name)).model_copy(
+                update={"call_p50": _at(took.get(name), 0.5), "call_p99": _at(took.get(name), 0.99)}
+            )
             for name in sorted(by_name)
             if query.tool in ("", name)
         ],
@@ -95,8 +102,6 @@ def _view(
         p50=quantile(ROUND, lately.took, 0.5),
         p99=quantile(ROUND, lately.took, 0.99),
         think_p50=quantile(PARK, hour.thought, 0.5),
-        call_p50=_middle(item.call_p50 for item in nodes),
-        call_p99=max((item.call_p99 for item in nodes if item.call_p99 is not None), default=None),
         rounds=_by_minute(figures),
         paused=paused,
     )
@@ -119,6 +124,5 @@ def _by_minute(figures: Sequence[ToolFigures | None]) -> list[float | None]:
     return [sum(map(_rounds, minute)) / (len(minute) * STEP) if minute else None for minute in minutes]
 
 
-def _middle(values: Iterable[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return median(found) if found else None
+def _at(ordered: Sequence[float] | None, part: float) -> float | None:
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None

@@ -1,8 +1,8 @@
-"""Writes what one process saw to the event log of the fleet, which is in the store.
+"""Writes what one process saw to a stream of the fleet, which is in the store: its event log, or its ended calls.
 
 The law: no call waits for it. Entries are gathered for a moment and written together, by a task of their own. A write
-that fails is tried again; what waits is bounded, and the oldest entries are dropped first. An entry that is written
-again under the same key replaces the one that waits.
+that fails is tried again; what waits is bounded, and the oldest entries are dropped first, and counted. An entry that
+is written again under the same key replaces the one that waits.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Mapping
 from itertools import islice
+from typing import Protocol
 
 from framehold_core.errors import StoreUnavailable
-from framehold_store.base import Store
-
-from ..models.events import LogEntry
+from framehold_store.base import Store, StreamName
 
 logger = logging.getLogger(__name__)
 
@@ -29,24 +29,34 @@ BATCH = 200
 """Entries of one write at most."""
 MAX_PENDING = 1_000
 """Entries that wait at most."""
+_WHAT: Mapping[StreamName, str] = {"log": "events", "ended": "ended calls", "failed": "failed calls"}
+
+
+class Entry(Protocol):
+    """What is written."""
+
+    def encoded(self) -> bytes:
+        """The entry as it is stored."""
 
 
 class EventWriter:
-    """Writes to the event log in `store`. Belongs to one event loop at a time: that of `run`."""
+    """Writes to the stream `to` in `store`. Belongs to one event loop at a time: that of `run`."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._pending: dict[str, LogEntry] = {}
+    def __init__(self, store: Store, to: StreamName = "log") -> None:
+        self._store, self._to = store, to
+        self._pending: dict[str, Entry] = {}
+        self._dropped = 0
         self._wake = asyncio.Event()
         self.trouble: StoreUnavailable | None = None
         """Why the last write failed; None if the store took it."""
 
-    def write(self, key: str, entry: LogEntry) -> None:
+    def write(self, key: str, entry: Entry) -> None:
         """Write an entry soon. Never blocks and never raises."""
         self._pending.pop(key, None)
         self._pending[key] = entry
         if len(self._pending) > MAX_PENDING:
             del self._pending[next(iter(self._pending))]
+            self._dropped += 1
         self._wake.set()
 
     async def run(self) -> None:
@@ -72,18 +82,19 @@ class EventWriter:
         """Write all entries that wait. Returns whether the store took them."""
         while batch := dict(islice(self._pending.items(), BATCH)):
             try:
-                await self._store.append_events([_encoded(entry) for entry in batch.values()])
+                await self._store.append_events([entry.encoded() for entry in batch.values()], self._to)
             except StoreUnavailable as error:
                 if self.trouble is None:
-                    logger.warning("events could not be written for operators, and are tried again: %s", error)
+                    logger.warning(
+                        "%s could not be written for operators, and are tried again: %s", _WHAT[self._to], error
+                    )
                 self.trouble = error
                 return False
             for key, entry in batch.items():
                 if self._pending.get(key) is entry:
                     del self._pending[key]
         self.trouble = None
+        if self._dropped:
+            logger.warning("%d %s were dropped, the oldest: more came than could wait", self._dropped, _WHAT[self._to])
+            self._dropped = 0
         return True
-
-
-def _encoded(entry: LogEntry) -> bytes:
-    return entry.model_dump_json(exclude_defaults=True).encode()

@@ -119,7 +119,7 @@ class CallsQuery(BaseModel):
     call: str | None = Field(None, max_length=64)
     """Only calls whose ids begin with this text."""
     facets: bool = False
-    """Whether the calls are counted by outcome, tool and node. Every node is then asked."""
+    """Whether the calls are counted by outcome, tool and node."""
     sort: CallSort = CallSort.ENDED
     descending: bool = True
     limit: int = Field(100, ge=1, le=1000)
@@ -129,7 +129,7 @@ class CallsQuery(BaseModel):
 
 class CallFacets(Lenient):
     """How many ended calls have which outcome, tool and node. Each counts the calls that match the filters of the other
-    two: what would be listed if another value were chosen. A call that ended on two nodes counts on both."""
+    two: what would be listed if another value were chosen."""
 
     outcome: dict[Text, Count] = Field(default_factory=dict)
     tool: dict[Text, Count] = Field(default_factory=dict)
@@ -138,15 +138,15 @@ class CallFacets(Lenient):
 
 class CallsView(Lenient):
     """A page of the calls that ended in the last hour. `total` counts all that match the filters; `next` is null on the
-    last page. A node keeps a bounded number of them, the newest."""
+    last page. A fleet keeps the last 5,000 that failed and the last 5,000 others."""
 
     items: list[EndedCallView]
     total: Count
     next: str | None = None
     facets: CallFacets | None = None
     """Null unless asked for."""
-    missing: tuple[Text, ...] = ()
-    """Nodes that did not answer; their calls are not listed."""
+    stale: bool = False
+    """Whether the store did not answer: calls may be missing that ended since it last did."""
 
 
 class Trail(Lenient):
@@ -189,7 +189,7 @@ class CallView(Lenient):
     place: Text = ""
     """Where the author's code raised that, as `module:function:line`."""
     trace_url: str = ""
-    """Where the trace of its last round is shown; empty while it is open, and where its node lists it no more."""
+    """Where the trace of its last round is shown; empty while it is open, and an hour after its end."""
     tool: Text
     method: Text
     strategy: Text = "hold"

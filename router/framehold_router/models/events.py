@@ -104,6 +104,10 @@ class LogEntry(Lenient):
     """It is written again when it has changed."""
     end: EndView | None = None
 
+    def encoded(self) -> bytes:
+        """The entry as it is stored."""
+        return self.model_dump_json(exclude_defaults=True).encode()
+
 
 class FailoverView(BaseModel):
     """What became of the calls of one node that died, or that handed its calls off. Times are those of the first of its

@@ -41,15 +41,12 @@ class ToolState(Lenient):
 
 
 class ToolStatus(ToolCounts, ToolState):
-    """One tool on one node. `call_p50` and `call_p99` are the seconds from the beginning of a call to its end, users'
-    thinking time included, of the completed calls of the last hour that the node remembers."""
+    """One tool on one node."""
 
     tool: Text
     expiring: tuple[Count, ...] = ()
     """How many tokens of its parked calls expire in how much time: counts for the bounds `telemetry.bounds.EXPIRY`, in
     seconds."""
-    call_p50: Seconds | None = None
-    call_p99: Seconds | None = None
 
 
 class ToolFigures(ToolCounts):
@@ -114,7 +111,8 @@ class ToolView(ToolState):
     think_p50: Seconds | None = None
     """Seconds that users took for their answers, in the last hour."""
     call_p50: Seconds | None = None
-    """The median of the nodes' medians, `call_p99` the highest value of any node, as in `ToolStatus`."""
+    """Seconds from the beginning of a call to its end, users' thinking time included, of the completed calls of the
+    last hour that are listed; so `call_p99`."""
     call_p99: Seconds | None = None
     rounds: list[float | None] = Field(default_factory=list)
     """Rounds per second in each minute of the last half hour; null where nothing is known."""

@@ -1,10 +1,10 @@
--- append: add entries to the event log of the fleet, and drop those that are too many or too old.
+-- append: add entries to a stream of the fleet, and drop those that are too many or too old.
 --
--- KEYS    1 event log: a stream whose entries have one field, e
+-- KEYS    1 a stream whose entries have one field, e
 -- ARGV    1 most entries  2 ms for which an entry is kept  3.. the entries
 -- Returns the number of entries that were added
 --
--- No call depends on the log. An append whose reply was lost may be sent again: readers skip entries that they know.
+-- No call depends on it. An append whose reply was lost may be sent again: readers skip entries that they know.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,6 +1,6 @@
--- events: give entries of the event log, as append.lua writes it.
+-- events: give entries of a stream, as append.lua writes it.
 --
--- KEYS    1 event log
+-- KEYS    1 the stream
 -- ARGV    1 the first place, as XRANGE takes it  2 the most entries  3 the most bytes of an entry
 -- Returns for each entry its place and the value of its field e; an entry that is larger, or has other fields, is empty
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from framehold.cli.call import cause
 from framehold.cli.call.cause import Cause, Failed
 from framehold.cli.call.target import Kind, Target
 from framehold.cli.client import local_fleets
@@ -34,6 +36,7 @@ REFUND = Target(Kind.TOOL, "refund")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The runtime folder of the user."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(cause, "_PATIENCE", 0.2)
     return tmp_path
 
 
@@ -45,7 +48,7 @@ def runs_here(router: FakeRouter, folder: Path) -> None:
 
 
 def listed(router: FakeRouter, *items: dict[str, Any]) -> None:
-    router.say("calls", {"items": items, "total": len(items), "next": None, "missing": []})
+    router.say("calls", {"items": items, "total": len(items), "next": None})
 
 
 def failed(router: FakeRouter, node: str = "n2", state: str = "", reason: str = "") -> Failed:
@@ -77,6 +80,17 @@ def test_an_error_for_the_caller_has_no_traceback(router: FakeRouter, folder: Pa
     runs_here(router, folder)
     listed(router, {**ENDED, "error": "mcp.server.mcpserver.exceptions.ToolError"})
     assert failed(router).cause(None).lines[0].endswith("ToolError at shop:refund:2, on n2")
+
+
+def test_a_call_that_is_not_listed_yet_is_looked_for_again(
+    router: FakeRouter, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node writes it a quarter of a second after its end."""
+    runs_here(router, folder)
+    listed(router)
+    monkeypatch.setattr(time, "sleep", lambda seconds: listed(router, ENDED))
+    assert failed(router).cause(None).place == "shop:refund:2"
+    assert len(router.asked) == 2
 
 
 def test_of_several_failures_none_is_guessed(router: FakeRouter, folder: Path) -> None:

@@ -34,12 +34,12 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def page(*items: Any, total: int | None = None, **more: Any) -> dict[str, Any]:
-    return {"items": items, "total": len(items) if total is None else total, "next": None, "missing": [], **more}
+    return {"items": items, "total": len(items) if total is None else total, "next": None, **more}
 
 
 def test_a_list_of_ended_calls(operator: Operator, router: FakeRouter) -> None:
     good = {**ENDED, "call_id": "f" * 32, "outcome": "completed", "error": "", "place": ""}
-    router.say("calls", page(ENDED, good, total=7, next="abc", missing=["n7"]))
+    router.say("calls", page(ENDED, good, total=7, next="abc", stale=True))
     heads, first, second, *notes = operator("calls").out.splitlines()
     assert heads.split() == ["CALL", "TOOL", "NODE", "ENDED", "TOOK", "ROUNDS", "HOW"]
     assert first.split() == [
@@ -59,12 +59,12 @@ def test_a_list_of_ended_calls(operator: Operator, router: FakeRouter) -> None:
         "shop:refund:41",
     ]
     assert second.split()[-2:] == ["1", "completed"]
-    assert "2 of 7" in notes[-2] and "n7: no answer" in notes[-1]
+    assert "2 of 7" in notes[-2] and notes[-1].startswith("the store does not answer")
 
 
 def test_filters_are_the_routers(operator: Operator, router: FakeRouter) -> None:
     router.say("calls", page())
-    assert operator("calls").out == "No call ended in the last hour at the processes that run now.\n"
+    assert operator("calls").out == "No call ended in the last hour.\n"
     assert router.asked[-1].query == {"sort": "ended", "limit": "100"}
     words = "--failed --outcome lost --tool refund --node n2 --sort seconds --limit 7"
     router.say("calls", page())

@@ -29,7 +29,7 @@ from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 
-READS = ("leases", "calls", "profile")
+READS = ("leases", "tools", "profile")
 ACTIONS = ("drain", "undrain", "kill", "cancel", "evict", "pause", "resume")
 PATHS = [("GET", path) for path in (*READS, "node")] + [("POST", path) for path in ACTIONS]
 

@@ -20,7 +20,6 @@ from framehold.admin import tool_list
 from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.runtime import Runtime
-from framehold.telemetry.recent_calls import RecentCalls
 from framehold_core.events import Expired
 from framehold_store import system_clock as clock
 from tests.node.nodes import served
@@ -256,7 +255,7 @@ async def test_max_parked_per_principal() -> None:
         listed = await client.send("tools/list", {}, headers={"authorization": "Bearer ann/ask/3"})
         assert listed.result["tools"]
         other = await client.call_as("ben/ask/1")
-        result = await tool_list.tools(client.runtime, None, RecentCalls(client.runtime.clock))
+        result = await tool_list.tools(client.runtime, None)
         assert ([holder.calls for holder in result.holders], result.over_limit) == ([2, 1], 1)
         assert all("ann" not in holder.who and "ben" not in holder.who for holder in result.holders)
         assert await client.complete_as("ann/ask/1", parked[0])

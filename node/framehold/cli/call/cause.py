@@ -26,6 +26,8 @@ from .target import Target
 
 _MAX_CANDIDATES = 10
 """How many of the last failed calls are compared where the id of the call is not known."""
+_PATIENCE, _PAUSE = 1.5, 0.2
+"""Seconds for which a call is looked for that is not listed yet, and between two looks."""
 _FOR_CALLERS = ("mcp.", "fastmcp.")
 _MAX_LINE = 160
 """Characters of the author's line that are shown."""
@@ -107,12 +109,21 @@ class Failed:
             return None
         try:
             with Api(addresses.base(self.api or self.url), admin_token) as api:
-                items = api.get("calls", CallsView, **query).view.items
+                found = self._found(api, query)
         except ConfigError:
             return None
-        found = [item for item in items if item.ended >= self.began and item.node_id == (self.node or item.node_id)]
         same = {(item.error, item.place) for item in found}
         return found[0] if len(same) == 1 else None
+
+    def _found(self, api: Api, query: dict[str, object]) -> list[EndedCallView]:
+        """The listed calls that may be this one: its node writes it soon after its end."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            items = api.get("calls", CallsView, **query).view.items
+            found = [item for item in items if item.ended >= self.began and item.node_id == (self.node or item.node_id)]
+            if found or time.monotonic() >= until:
+                return found
+            time.sleep(_PAUSE)
 
 
 def call_of(state: str) -> CallId | None:

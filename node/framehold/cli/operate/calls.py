@@ -33,8 +33,8 @@ def calls(api: Api, query: dict[str, Any]) -> Sheet:
 def _none(query: dict[str, Any]) -> str:
     given = filters(query, _FILTERS)
     if not given:
-        return "No call ended in the last hour at the processes that run now."
-    return f"No call that ended in the last hour at the processes that run now passes the filter ({given})."
+        return "No call ended in the last hour."
+    return f"No call that ended in the last hour passes the filter ({given})."
 
 
 def _row(item: EndedCallView, now: float) -> list[str]:

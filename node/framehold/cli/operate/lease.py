@@ -40,7 +40,7 @@ def named(api: Api, text: str) -> str:
         raise ConfigError(
             f"{ended.total:,} ended calls begin with {text}; give more of the id (framehold calls -o json)"
         )
-    silent = sorted({*page.missing, *ended.missing})
+    silent = [*page.missing, *(["the store"] if ended.stale else [])]
     missing = f" (no answer came from {', '.join(silent)})" if silent else ""
     raise ConfigError(
         f"no call begins with {text}{missing}; framehold leases lists the open calls, "

@@ -22,6 +22,8 @@ def notes(view: CallsView | LeasesView, more: str) -> list[str]:
     found = []
     if view.next is not None:
         found.append(f"{len(view.items):,} of {view.total:,}; {more}, -o json has where the next page begins")
-    if view.missing:
+    if isinstance(view, CallsView) and view.stale:
+        found.append("the store does not answer: calls may be missing that ended since it last did")
+    if isinstance(view, LeasesView) and view.missing:
         found.append(f"not among these are calls on {', '.join(view.missing)}: no answer came from there")
     return [lines(found)] if found else []

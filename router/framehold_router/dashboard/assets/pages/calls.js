@@ -90,7 +90,7 @@ function None() {
   const given = FILTERS.filter((name) => query[name]);
   const drop = html`<${DropFilters} path="calls" query=${query} filters=${FILTERS} />`;
   if (query.after) return html`<${NothingAfter} />`;
-  if (given.length === 0) return html`<${Empty} title="No call ended in the last hour">Nodes list what ended while they run. Have a tool called: <code>framehold call</code></${Empty}>`;
+  if (given.length === 0) return html`<${Empty} title="No call ended in the last hour">Have a tool called: <code>framehold call</code></${Empty}>`;
   if (given.join() === "failed") return html`<${Empty} title="No call failed in the last hour">None ended with an error, and none was lost, diverged or is stuck. ${drop}</${Empty}>`;
   return html`<${Empty} title="No call ended like that in the last hour">Each filter must hold. ${drop}</${Empty}>`;
 }

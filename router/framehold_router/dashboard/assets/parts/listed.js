@@ -6,7 +6,7 @@
 import { go, Link, setQuery } from "../lib/address.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { BEGIN } from "../lib/paging.js";
-import { Empty, Loading, Problem } from "./notice.js";
+import { Callout, Empty, Loading, Problem } from "./notice.js";
 import { Card } from "./page.js";
 import { Pager, part } from "./pager.js";
 import { Silent } from "./silent.js";
@@ -29,7 +29,7 @@ export function Listed({ path, label, query, found, pages, rows }) {
 }
 
 function OnePage({ label, query, found: { data, stale, of }, pages, rows }) {
-  const { items, total, missing } = data;
+  const { items, total, missing = [] } = data;
   const shown = part({ from: pages.from, count: items.length, total });
   const [announced, setAnnounced] = useState("");
   useEffect(() => setAnnounced(`${shown} shown`), [of]);
@@ -37,6 +37,7 @@ function OnePage({ label, query, found: { data, stale, of }, pages, rows }) {
   return html`
     <p class="unseen" role="status">${announced}</p>
     <${Silent} missing=${missing} node=${query.node} />
+    ${data.stale && html`<${Callout} title="The store does not answer"><p>Calls may be missing that ended since it last did.</p></${Callout}>`}
     <${Card} label=${label}>
       ${pager("Pages")}
       ${rows(data, stale)}

@@ -1,4 +1,4 @@
-"""A node lists the calls that ended on it: how each ended, which exception it was, and which line raised it."""
+"""A node writes of each call that ends on it how it ended, which exception it was, and which line raised it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,24 @@ from mcp_types import CallToolResult, TextContent
 
 import framehold
 from framehold.config import Settings
-from framehold.telemetry import recent_calls
+from framehold.telemetry.ended_calls import EndedCalls
 from framehold_core import events as ev
+from framehold_core.ending import FAILED
 from framehold_core.ids import CallId
 from framehold_core.requests import Read, Verdict
+from framehold_router.collect.ended_calls import EndedCalls as Reader
+from framehold_router.fleet.event_writer import EventWriter
+from framehold_router.fleet.membership import Fleet
+from framehold_store.memory import MemoryStore
 from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN, Operator, call_of, marked, unmarked
+from tests.node.operating import TOKEN, Operator, call_of, marked
 from tests.node.stage import Stage, Word, said, stage
 from tests.node.traced import traces
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio
 
-HERE = "tests.node.admin.test_call_list"
+HERE = "tests.node.telemetry.test_ended_calls"
 TOOL_ERROR = "mcp.server.mcpserver.exceptions.ToolError"
 
 
@@ -70,18 +75,32 @@ async def fine() -> str:
     return "secret"
 
 
+class Written:
+    """What a node has written, as a router would read it."""
+
+    def __init__(self, at: Stage) -> None:
+        self.store = MemoryStore(time.time)
+        self.writers = [EventWriter(self.store, "ended"), EventWriter(self.store, "failed")]
+        at.runtime.observers.add(EndedCalls(at.runtime.heartbeat, *(writer.write for writer in self.writers)))
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """The calls that ended, the newest first."""
+        for writer in self.writers:
+            assert await writer.flush()
+        known = await Reader(self.store, lambda: Fleet.of(()), time.time).known()
+        assert "secret" not in str(known)
+        found = [item.model_dump() for item in known.calls.values()]
+        return sorted(found, key=lambda item: item["ended"], reverse=True)
+
+
 @asynccontextmanager
-async def node(*tools: Callable[..., Any], **settings: Any) -> AsyncIterator[tuple[Stage, Operator]]:
-    async with stage(*tools, admin_token=TOKEN, keys=(KEY,), **settings) as at, Operator(at.url) as operator:
-        yield at, operator
+async def node(*tools: Callable[..., Any], **settings: Any) -> AsyncIterator[tuple[Stage, Written]]:
+    async with stage(*tools, keys=(KEY,), **settings) as at:
+        yield at, Written(at)
 
 
-async def listed(operator: Operator, **query: Any) -> list[dict[str, Any]]:
-    answer = await operator.ask("GET", "calls", params=query)
-    assert answer.status == 200, answer
-    items: list[dict[str, Any]] = answer.json["items"]
-    assert "secret" not in str(items)
-    return items
+async def listed(written: Written, **query: Any) -> list[dict[str, Any]]:
+    return [item for item in await written.listed() if all(item[name] == value for name, value in query.items())]
 
 
 def how(item: dict[str, Any]) -> tuple[str, str, str]:
@@ -104,9 +123,9 @@ def at_line(fn: Callable[..., Any], down: int) -> str:
 )
 async def test_how_a_call_ended(tool: Callable[..., Any], outcome: str, error: str, place: str) -> None:
     """By the exception that the tool raised, also where the SDK made a result of it."""
-    async with node(tool) as (at, operator):
+    async with node(tool) as (at, written):
         await at.call(tool.__name__)
-        (item,) = await listed(operator)
+        (item,) = await listed(written)
         assert how(item) == (outcome, error, place)
         assert (item["tool"], item["node_id"], item["rounds"]) == (tool.__name__, "stage", 1)
         assert item["began"] <= item["ended"] <= time.time() and item["seconds"] == item["ended"] - item["began"]
@@ -126,26 +145,28 @@ async def test_how_a_call_of_a_fastmcp_server_ended(masked: bool) -> None:
 
     server.tool(fails)
     server.prompt(broken)
-    app = framehold.asgi(server, Settings(node_id="fast", admin_token=TOKEN))
-    async with served(app) as url, Stage(url) as at, Operator(url) as operator:
+    app = framehold.asgi(server, Settings(node_id="fast"))
+    async with served(app) as url, Stage(url) as at:
+        at.runtime = app.attached.runtime
+        written = Written(at)
         for how_ in ("said", "raised"):
             reply = await at.call("fails", arguments={"how": how_})
             await at.retry("fails", reply.token, reply.accept(value="x"), arguments={"how": how_})
         await at.send("prompts/get", {"name": "broken"})
-        prompt, raised, result = await listed(operator)
+        prompt, raised, result = await listed(written)
     assert how(result) == ("tool_error", "fastmcp.exceptions.ToolError", at_line(fails, 2))
     assert how(raised) == ("tool_error", f"{HERE}.NoStock", at_line(fails, 2))
     assert how(prompt) == ("protocol_error", f"{HERE}.NoStock", at_line(broken, 1))
 
 
 async def test_a_call_that_fails_after_a_question_says_so_in_its_record_too() -> None:
-    async with node(refund, fine) as (at, operator):
+    async with node(refund, fine) as (at, written):
         response = await at.call("refund")
-        assert await listed(operator) == []
+        assert await listed(written) == []
         assert (await at.retry("refund", response.token, response.accept(word="B1"))).result["isError"]
         await at.call("fine")
         wanted = ("tool_error", f"{HERE}.NoStock", at_line(refund, 3))
-        (item,) = await listed(operator, failed="true")
+        (item,) = await listed(written, outcome="tool_error")
         assert (how(item), item["call_id"], item["rounds"]) == (wanted, call_of(response.token), 2)
         reply = await at.runtime.store.run(Read(CallId(call_of(response.token))))
         assert reply.verdict is Verdict.OK and reply.stored is not None
@@ -159,7 +180,7 @@ async def test_calls_that_an_operator_or_a_client_ends_are_cancelled_and_those_w
         entered.set()
         await asyncio.Event().wait()
 
-    async with node(marked, works, token_ttl=600.0) as (at, operator):
+    async with node(marked, works, admin_token=TOKEN, token_ttl=600.0) as (at, written), Operator(at.url) as operator:
         held = await at.call("marked")
         assert (await operator.cancel(call_of(held.token))).status == 200
         leaving = asyncio.create_task(at.call("works"))
@@ -170,11 +191,11 @@ async def test_calls_that_an_operator_or_a_client_ends_are_cancelled_and_those_w
         (slot,) = at.runtime.table
         slot.call = slot.call._replace(expires=0.0)
         at.runtime.feed(slot, ev.Expired())
-        items = await listed(operator)
+        items = await listed(written)
         assert [(item["tool"], item["outcome"], item["rounds"]) for item in items] == [
             ("marked", "expired", 1), ("works", "cancelled", 0), ("marked", "cancelled", 1)
         ]  # fmt: skip
-        assert await listed(operator, failed="true") == []
+        assert not any(item["outcome"] in FAILED for item in items)
 
 
 async def test_an_unmarked_call_whose_frame_is_gone_is_lost_and_listed_once() -> None:
@@ -186,16 +207,16 @@ async def test_an_unmarked_call_whose_frame_is_gone_is_lost_and_listed_once() ->
         entered.set()
         await asyncio.Event().wait()
 
-    async with node(works) as (at, operator):
+    async with node(works) as (at, written):
         reply = await at.call("works")
         leaving = asyncio.create_task(at.retry("works", reply.token, reply.accept(word="y")))
         await entered.wait()
         leaving.cancel()
         await until(lambda: at.runtime.counts["left"] == 1, "the round was left")
-        before = await listed(operator)
+        before = await listed(written)
         assert [(item["outcome"], item["rounds"]) for item in before] == [("lost", 1)]
         assert "lost" in (await at.retry("works", reply.token, reply.accept(word="y"))).text
-        assert await listed(operator) == before
+        assert await listed(written) == before
 
 
 async def test_a_call_that_diverged_is_listed_until_it_goes_on() -> None:
@@ -203,87 +224,30 @@ async def test_a_call_that_diverged_is_listed_until_it_goes_on() -> None:
 
     @framehold.reentrant
     async def fickle(ctx: Context) -> str:
-        return said(await ctx.elicit(words[0], Word))
+        said(await ctx.elicit(words[0], Word))
+        return said(await ctx.elicit("two?", Word))
 
-    async with node(fickle) as (at, operator):
+    async with node(fickle, admin_token=TOKEN) as (at, written), Operator(at.url) as operator:
         reply = await at.call("fickle")
         await operator.evict(call_of(reply.token))
         words[0] = "another?"
         await at.retry("fickle", reply.token, reply.accept(word="y"))
-        assert [item["outcome"] for item in await listed(operator, outcome="diverged")] == ["diverged"]
+        assert [item["outcome"] for item in await listed(written, outcome="diverged")] == ["diverged"]
         words[0] = "one?"
-        assert (await at.retry("fickle", reply.token, reply.accept(word="y"))).text == "y"
-        assert [item["outcome"] for item in await listed(operator)] == ["completed"]
-
-
-async def test_filters_order_and_pages() -> None:
-    async with node(fine, deliberate, unmarked) as (at, operator):
-        for tool in ("fine", "deliberate", "fine", "deliberate", "fine"):
-            await at.call(tool)
-        newest = await listed(operator)
-        assert [item["tool"] for item in newest] == ["fine", "deliberate"] * 2 + ["fine"]
-        assert await listed(operator, tool="deliberate") == [newest[1], newest[3]]
-        assert await listed(operator, call=newest[2]["call_id"][:12]) == [newest[2]]
-        assert await listed(operator, node="another") == []
-        paged: list[dict[str, Any]] = []
-        query: dict[str, Any] = {"limit": 2}
-        while True:
-            page = (await operator.ask("GET", "calls", params=query)).json
-            assert page["total"] == 5
-            paged += page["items"]
-            if page["next"] is None:
-                break
-            query["after"] = page["next"]
-        assert paged == newest
-        turned = await listed(operator, sort="seconds", descending="false")
-        assert [item["seconds"] for item in turned] == sorted(item["seconds"] for item in newest)
-        assert (await operator.ask("GET", "calls", params={"after": "x"})).status == 400
-
-
-async def test_counts_of_what_another_filter_would_list() -> None:
-    """Each facet leaves its own filter out, and keeps the others."""
-    async with node(fine, deliberate, plain) as (at, operator):
-        for tool in ("fine", "deliberate", "deliberate", "plain"):
-            await at.call(tool)
-
-        async def facets(**query: Any) -> Any:
-            return (await operator.ask("GET", "calls", params={"facets": "true", **query})).json["facets"]
-
-        ends, tools = {"completed": 1, "tool_error": 3}, {"fine": 1, "deliberate": 2, "plain": 1}
-        assert await facets() == {"outcome": ends, "tool": tools, "node": {"stage": 4}}
-        failed = {"outcome": ends, "tool": {"deliberate": 2, "plain": 1}, "node": {"stage": 3}}
-        assert await facets(failed="true") == failed == await facets(outcome="tool_error")
-        # "deliberate" has no "n".
-        assert await facets(tool="*N*") == {
-            "outcome": {"completed": 1, "tool_error": 1},
-            "tool": tools,
-            "node": {"stage": 2},
-        }
-        assert await facets(node="x*") == {"outcome": {}, "tool": {}, "node": {"stage": 4}}
-        assert {item["tool"] for item in await listed(operator, tool="*N*")} == {"fine", "plain"}
+        second = await at.retry("fickle", reply.token, reply.accept(word="y"))
+        assert await listed(written) == [], "it goes on"
+        assert (await at.retry("fickle", second.token, second.accept(word="y"))).text == "y"
+        assert [item["outcome"] for item in await listed(written)] == ["completed"]
 
 
 async def test_an_ended_call_names_the_trace_of_its_last_round() -> None:
     with traces() as traced:
-        async with node(refund, fine) as (at, operator):
+        async with node(refund, fine) as (at, written):
             reply = await at.call("refund")
             await at.retry("refund", reply.token, reply.accept(word="B1"))
             traced.sampler.on = False
             await at.call("fine")
-            untraced, item = await listed(operator)
+            untraced, item = await listed(written)
     last = max(traced.named("tools/call refund"), key=lambda span: span.start_time or 0)
     assert item["trace_id"] == f"{last.context.trace_id:032x}"
     assert untraced["trace_id"] == ""
-
-
-async def test_good_calls_do_not_drive_out_bad_ones_and_none_stays_for_longer_than_an_hour(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(recent_calls, "MAX_CALLS", 3)
-    async with node(fine, deliberate) as (at, operator):
-        await at.call("deliberate")
-        for _ in range(6):
-            await at.call("fine")
-        assert [item["tool"] for item in await listed(operator)] == ["fine"] * 3 + ["deliberate"]
-        monkeypatch.setattr(recent_calls, "KEPT_SECONDS", 0.0)
-        assert await listed(operator) == []
