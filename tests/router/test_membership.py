@@ -593,6 +593,7 @@ all_stats = st.builds(
     Stats,
     *(counts, counts, counts, texts, st.none() | st.floats(0, 2**53)),
     *(st.none() | st.floats(-(2**53), 2**53), st.none() | st.integers(1, 65535)),
+    *(texts, texts, st.none() | st.sampled_from(["", "/weather", "/a/b%20c"]), st.none() | st.floats(0, 2**53)),
 )
 
 
@@ -614,6 +615,8 @@ GARBAGE = {
     '{"parked":1e999,"pid":1.5,"in_flight":' + "9" * 5_000 + "}": Stats(),
     '{"parked":99999999999999999999,"started":Infinity,"pid":5}': Stats(pid=5),
     '{"parked":3.0,"later":{"x":[]},"version":"1","started":1.5}': Stats(parked=3, version="1", started=1.5),
+    '{"prefix":"/weather/v1%20"}': Stats(prefix="/weather/v1%20"),
+    '{"prefix":"/a b HTTP/1.1\\r\\nx: y"}': Stats(),
     '{"version":"' + "x" * 1000 + '"}': Stats(version="x" * 64),
 }
 

@@ -128,6 +128,13 @@ async def test_a_redirect_is_not_followed(cast: Cast) -> None:
     assert len(cast.asked) == 1
 
 
+async def test_a_node_below_a_prefix_is_asked_there(cast: Cast) -> None:
+    there = saying(said("a"))
+    await cast.node("a", saying("", 404), {"GET /weather/admin/node": there}, stats=Stats(prefix="/weather"))
+    await get(await cast.client(), "/api/v1/nodes")
+    assert [request.path for request in cast.asked] == ["/weather/admin/node"]
+
+
 async def test_a_node_that_hangs_costs_its_limit_only(cast: Cast) -> None:
     """The rest of the answer doesn't wait for longer."""
     left = asyncio.Event()

@@ -63,6 +63,10 @@ def metrics(attached: Attached, request: Request) -> Response:
     return Response(text, headers={"content-type": kind})
 
 
+_OF_LEASE = ("pid", "parked", "in_flight", "version", "server", "tools_digest", "prefix", "round_trip")
+"""The figures that the node's lease has too."""
+
+
 def node_state(attached: Attached) -> NodeStatus:
     """The present state of the node. Values that come from metrics are None if metrics are off."""
     runtime, metrics, model = attached.runtime, attached.metrics, attached.runtime.eviction.footprint
@@ -72,10 +76,7 @@ def node_state(attached: Attached) -> NodeStatus:
         incarnation=held.incarnation,
         boot=held.boot,
         state=state(runtime),
-        pid=stats.pid,
-        parked=stats.parked,
-        in_flight=stats.in_flight,
-        version=stats.version,
+        **{name: getattr(stats, name) for name in _OF_LEASE},
         frames=runtime.table.frames,
         max_parked=runtime.settings.max_parked,
         store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),

@@ -57,6 +57,8 @@ class Peers:
         """The id of this node."""
         self.admin_port: int | None = None
         """The port on which this node serves its admin API; None: where it serves clients."""
+        self.prefix: str | None = None
+        """The path below which the app of this node is mounted; None as long as that is not known."""
         self._membership = None if store is None else Membership(store, seals, POLLS_PER_READ, clock=clock)
         self._following: asyncio.Task[None] | None = None
 

@@ -406,7 +406,10 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
 
 def load_of(table: Table, clock: Clock, peers: Peers) -> Stats:
     """The load of a node, as its lease reports it."""
-    return Stats(os.getpid(), *table.load(), VERSION, clock.at(STARTED), round(clock.offset, 3), peers.admin_port)
+    return Stats(
+        *(os.getpid(), *table.load(), VERSION, clock.at(STARTED), round(clock.offset, 3), peers.admin_port),
+        prefix=peers.prefix,
+    )
 
 
 def _future() -> asyncio.Future[Answer]:

@@ -39,6 +39,7 @@ from ..hosts.attach import attach
 from ..hosts.attached import Attached
 from ..hosts.host_choice import host_of
 from ..sdk.hop import Hop, introduce, received
+from . import mounting
 from .body import Reception
 from .cors import Cors
 from .entry import Entry
@@ -101,6 +102,8 @@ class Application:
         self._ready.result()
         assert self._front is not None, "an app that is ready has a front"
         front, runtime = self._front, self.attached.runtime
+        if runtime.peers.prefix is None:
+            runtime.peers.prefix = mounting.told(scope)
         if not scope["path"].startswith("/"):
             _use_path(scope)
         hop = received(scope, receive, runtime)
@@ -177,7 +180,9 @@ class Application:
     async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
         """The lifespan of this app. An app that mounts this one runs it, so that both start and end together:
         `Starlette(lifespan=mounted.lifespan)`, `FastAPI(lifespan=mounted.lifespan)`, or
-        `async with mounted.lifespan():` in a lifespan of its own. `parent` is ignored."""
+        `async with mounted.lifespan():` in a lifespan of its own. `parent` is the app that runs it, if it says so."""
+        peers = self.attached.runtime.peers
+        peers.prefix = mounting.found(self, parent) if peers.prefix is None else peers.prefix
         async with self._starting():
             self._ready = asyncio.get_running_loop().create_future()
             self._ready.set_result(None)
@@ -226,6 +231,8 @@ class Application:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """Serve the ASGI lifespan protocol. A start that failed is reported in one line, not as a traceback."""
         await receive()
+        # Who runs the lifespan protocol of this app serves it at the root: an app that mounts another runs none of it.
+        self.attached.runtime.peers.prefix = ""
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self.lifespan())

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from framehold_core.clock import Clock
 from framehold_store.system_clock import system_clock
 
-from ..fleet.address import Receiver
+from ..fleet.address import Receiver, TlsAddress
 from ..fleet.membership import Member
 from ..fleet.statements import Role
 from ..fleet.trust import Trust
@@ -156,13 +156,7 @@ class NodeClient:
         if self._upstream is None:
             limits = {"connect_timeout": ACTION_TIMEOUT, "timeout": ACTION_TIMEOUT}
             self._upstream = Upstream(self._trust, Role.ADMIN, self._clock, **limits)
-        host, port = member.admin[:2]
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
-        length = b"content-length: %d\r\n" % len(body) if body else b""
-        head = b"%b %b HTTP/1.1\r\nhost: %b:%d\r\n%b%b" % (
-            *(method, target.encode(), f"[{host}]".encode() if ":" in host else host.encode(), port),
-            *(lines, length),
-        )
+        head = _head(method, member.admin, f"{member.prefix}{target}", headers, body)
         incoming = Incoming()
         async with self._places:
             try:
@@ -179,6 +173,16 @@ class NodeClient:
                 raise Unanswered(_UNREADABLE, status=200) from None
             finally:
                 incoming.abort()
+
+
+def _head(
+    method: bytes, address: tuple[str, int] | TlsAddress, target: str, headers: Mapping[str, str], body: bytes
+) -> bytes:
+    host, port = address[:2]
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+    length = b"content-length: %d\r\n" % len(body) if body else b""
+    at = f"[{host}]".encode() if ":" in host else host.encode()
+    return b"%b %b HTTP/1.1\r\nhost: %b:%d\r\n%b%b" % (method, target.encode(), at, port, lines, length)
 
 
 def _unanswered(link: Link, why: str, failure: Failure | None = None) -> Unanswered:

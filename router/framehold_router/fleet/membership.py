@@ -78,6 +78,11 @@ class Member(NamedTuple):
         port = self.stats.admin_port or self.address[1]
         return TlsAddress(self.address[0], port) if isinstance(self.address, TlsAddress) else (self.address[0], port)
 
+    @property
+    def prefix(self) -> str:
+        """The path below which `admin` serves the pages of the node; empty at the root."""
+        return "" if self.stats.admin_port else self.stats.prefix or ""
+
     @classmethod
     def of(cls, lease: NodeRecord, seals: LeaseSeal) -> Member:
         """The member that a lease describes. A lease whose seal does not hold gives a member without an address: a node

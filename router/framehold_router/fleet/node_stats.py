@@ -7,11 +7,13 @@ ignored, so that nodes of a newer release may write more of them.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 _MAX_NUMBER = 2**53
 """A larger number is ignored: other readers of JSON would round it."""
 _MAX_TEXT_CHARACTERS = 64
+_PATH = re.compile(r"(?=.{0,200}\Z)(?:/[A-Za-z0-9._~%:@!$&'()*+,;=-]+)*")
 
 
 class Stats(NamedTuple):
@@ -59,9 +61,14 @@ def read(text: str) -> Stats:
         admin_port=port if (port := _count(fields.get("admin_port"))) and port < 65536 else None,
         server=_text(fields.get("server")),
         tools_digest=_text(fields.get("tools_digest")),
-        prefix=_text(fields.get("prefix")),
+        prefix=_path(fields.get("prefix")),
         round_trip=float(trip) if trip is not None else None,
     )
+
+
+def _path(value: Any) -> str | None:
+    """A path that may begin the target of a request; what else a lease says could be read as more than a target."""
+    return value if isinstance(value, str) and _PATH.fullmatch(value) else None
 
 
 def _text(value: Any) -> str | None:

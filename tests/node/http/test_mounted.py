@@ -289,3 +289,56 @@ async def test_a_client_that_leaves_is_noticed_behind_the_parents_middleware() -
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         await until(ended.is_set, "its cancellation")
+
+
+def nested(app: Application, **options: Any) -> Starlette:
+    """A mount with a slash at its end, in another one, behind a middleware."""
+    inner = Starlette(routes=[Mount("/deep/", GZipMiddleware(app))], middleware=[Middleware(GZipMiddleware)])
+    return Starlette(routes=[Route("/", home), Mount("/sub", inner)], **options)
+
+
+def through_an_inner(app: Application, **options: Any) -> Starlette:
+    """The lifespan of the inner app runs that of the mounted one."""
+    inner = Starlette(routes=[Mount("/deep", app)], lifespan=app.lifespan)
+    return Starlette(routes=[Mount("/sub", inner)], lifespan=inner.router.lifespan_context)
+
+
+PREFIXES: dict[str, tuple[Mounted, str]] = {
+    "starlette": (in_starlette, "/sub"),
+    "fastapi": (in_fastapi, "/sub"),
+    "nested": (nested, "/sub/deep"),
+    "through an inner app": (through_an_inner, "/sub/deep"),
+    "at the root": (lambda app, **options: Starlette(routes=[Mount("/", app)], **options), ""),
+    "in characters of a path": (lambda app, **options: Starlette(routes=[Mount("/w e", app)], **options), "/w%20e"),
+}
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["its lifespan", "a lifespan of the parent's"])
+@pytest.mark.parametrize("name", PREFIXES)
+async def test_a_node_knows_its_prefix_before_its_first_request(name: str, own: bool) -> None:
+    """Routers ask for its pages there: else they take it for dead."""
+    app = weather([])
+    parent_of, prefix = PREFIXES[name]
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        async with app.lifespan():
+            yield
+
+    parent = parent_of(app, lifespan=lifespan if own else app.lifespan)
+    async with served(parent):
+        assert app.attached.runtime.stats().prefix == prefix
+
+
+async def test_a_prefix_that_no_route_names_is_told_by_the_first_request() -> None:
+    """Without what the server puts before each path by itself."""
+    app = weather([])
+    inner = in_starlette(app)
+
+    async def opaque(scope: Any, receive: Any, send: Any) -> None:
+        await inner(scope, receive, send)
+
+    async with served(opaque) as url, httpx2.AsyncClient() as http:
+        assert app.attached.runtime.stats().prefix is None
+        await http.get(beneath(url).replace("/mcp", "/healthz"))
+        assert app.attached.runtime.stats().prefix == "/sub"

@@ -47,7 +47,7 @@ def _node(one: NodeView, now: float) -> list[str]:
         figures.since(one.started, now),
         figures.cell(one.pid),
         figures.cell(one.version),
-        figures.cell(one.address),
+        figures.cell(f"{one.address}{one.prefix or ''}"),
     ]
 
 
