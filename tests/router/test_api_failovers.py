@@ -223,6 +223,20 @@ async def test_the_overview(cast: Cast) -> None:
     }
 
 
+async def test_takeovers_of_single_calls_push_nothing_out_of_the_overview(cast: Cast) -> None:
+    """Those within seconds of each other are one event; one of another time, or of another kind, is its own."""
+    about = {"kind": "takeover", "text": "node z is gone"}
+    many = [{"id": f"{n}", "at": NOW + n / 100, "node_id": "ab"[n % 2], "call": f"c{n}", **about} for n in range(40)]
+    for item in (*many, {**many[0], "id": "w", "call": "", "count": 272, "text": "272 more likewise, within 1 s"}):
+        await cast.logs(event=item)
+    await cast.logs(event={**many[0], "id": "old", "at": NOW - 60})
+    await cast.logs(event={"id": "lost", "at": NOW - 1, "node_id": "z", "kind": "node_lost", "text": "lost"})
+    one, lost, old = (await get(await cast.client(), "/api/v1/overview"))["events"]
+    assert one["text"] == "312 such events, at a, b; of the last call: node z is gone"
+    assert (one["count"], one["node_id"], one["call"], one["at"]) == (312, "", "", NOW + 0.39)
+    assert (lost["id"], old["id"], old["call"]) == ("lost", "old", "c0")
+
+
 async def test_an_empty_fleet(cast: Cast) -> None:
     body = await get(await cast.client(), "/api/v1/overview")
     assert (body["nodes"], body["parked"], body["resume_p99"], body["events"]) == ({}, 0, None, [])

@@ -37,6 +37,16 @@ async def test_a_burst_is_the_first_line_and_a_count(caplog: pytest.LogCaptureFi
     assert warnings(caplog)[3:] == ["refused 20"]
 
 
+async def test_errors_with_their_tracebacks_come_likewise(caplog: pytest.LogCaptureFixture) -> None:
+    bursts = LogBursts(log, 0.02)
+    with caplog.at_level(logging.DEBUG, "bursts"):
+        for number in range(3):
+            bursts.line(logging.ERROR, "lost %d", number, extra={}, error=KeyError())
+    assert [(record.levelno, record.exc_info is not None) for record in caplog.records] == [
+        (logging.ERROR, True), (logging.DEBUG, True), (logging.DEBUG, True)
+    ]  # fmt: skip
+
+
 async def test_a_count_belongs_to_no_call(caplog: pytest.LogCaptureFixture) -> None:
     bursts, found = LogBursts(log, 0.02), []
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from framehold_core import events as ev
 from framehold_core.call import Phase
+from framehold_core.ending import COMPLETED
 from framehold_core.errors import DivergenceError, LimitExceeded
 from framehold_core.ids import CallId
 from framehold_core.journal import Draft
@@ -141,11 +142,13 @@ class FrameLink:
         """The frame stands where its journal ends."""
         self._services.rebuilt(self._slot)
 
-    def replay_failed(self, error: Exception) -> None:
+    def replay_failed(self, error: Exception, outcome: object = None) -> None:
         """The frame can't be rebuilt: `error` says why. Called by the handler's code that diverges, or while the
-        handler waits."""
+        handler waits; or with the `outcome` with which the handler has ended."""
         if isinstance(error, DivergenceError):
-            self._services.feed(self._slot, ev.Diverged(f"{error}{self._slot.stands()}"))
+            ending = COMPLETED if outcome is None else self._slot.handler.ending(outcome)
+            raised = f"; it raised {ending.error} at {ending.place or 'no line of yours'}" if ending.error else ""
+            self._services.feed(self._slot, ev.Diverged(f"{error}{self._slot.stands()}{raised}"))
         else:
             self._services.feed(self._slot, ev.Unreadable(str(error)))
 

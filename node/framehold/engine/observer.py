@@ -33,7 +33,8 @@ class Observer:
         malformed."""
 
     def call_refused(self, tool: str) -> None:
-        """A new call was refused before it had a slot: because of a limit, or because the store can't be written."""
+        """A request was refused before it had a slot, or for its answers: because of a limit, because the store
+        can't be written, or because an answer is malformed."""
 
     def dropped(self, slot: Slot, cause: str) -> None:
         """A frame was cancelled, evicted or let go."""

@@ -156,7 +156,7 @@ class Performer:
         """The process that ran this call is gone: count and log the takeover, and inform the waiting requests."""
         self._counts["takeovers"] += 1
         details = (prefix(slot.call.id), slot.tool, len(effect.entries), effect.epoch)
-        logger.warning(_TAKEN_OVER, *details, extra=slot.log_fields)
+        self._records.bursts.warning(_TAKEN_OVER, *details, extra=slot.log_fields)
         for item in slot.call.undecided:
             if (waiting := slot.arrivals.get(item.waiter)) is not None:
                 waiting.carrier.taken_over()

@@ -120,7 +120,7 @@ class CallRecords:
         self._journals, self._clock = shared.table.journals, shared.clock
         self._heir, self._member, self._died, self._survived, self._went_back = ways
         self.bursts = LogBursts(logger)
-        """The lines that each call would cause while the store does not answer."""
+        """The lines that each call would cause while the store does not answer, or when a node dies."""
         self.gate = TakeoverGate(shared.clock)
         self._missing_nodes, self._doubted_nodes = MissingNodes(settings.lease_ttl), MissingNodes(settings.lease_ttl)
         self.addresses: dict[NodeId, str] = {}
@@ -145,7 +145,8 @@ class CallRecords:
     def _unsent(self, slot: Slot, write: fx.Write, error: BaseException) -> None:
         """A write was not sent. It counts as one that the store left unanswered: it is sent again with the next
         renewal."""
-        logger.error(_UNSENT, prefix(slot.call.id), write.op.value, extra=slot.log_fields, exc_info=error)
+        about = (prefix(slot.call.id), write.op.value)
+        self.bursts.line(logging.ERROR, _UNSENT, *about, extra=slot.log_fields, error=error)
         if slot.call.outbox.in_flight is write:
             self._feed(slot, ev.StoreDown(slot.may_run(), exhausted(error)))
 
@@ -208,7 +209,7 @@ class CallRecords:
                 # A verification is a check itself: the lapse, or the write, that led to it was noticed.
                 self._went_back()
             if event.verdict is Verdict.LOST:
-                logger.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
+                self.bursts.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             else:
                 logger.info(_REFUSED, prefix(slot.call.id), write.op.value, event.verdict.value, extra=slot.log_fields)
         self._count(slot, write.op, event)
@@ -259,7 +260,7 @@ class CallRecords:
             self._feed(slot, event)
 
     def _unread(self, slot: Slot, error: BaseException) -> None:
-        logger.error(_UNREAD, prefix(slot.call.id), extra=slot.log_fields, exc_info=error)
+        self.bursts.line(logging.ERROR, _UNREAD, prefix(slot.call.id), extra=slot.log_fields, error=error)
         self._looked(slot, ev.StoreDown(False, exhausted(error)))
         self.gate.release(slot)
 
@@ -319,7 +320,7 @@ class CallRecords:
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         self._check_for_healers(slot, stored, {me.node, *elsewhere})
         if stored is None:
-            logger.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
+            self.bursts.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             return ev.Found(None, (), None, elsewhere)
         record = stored.record
         alive = {node.node: node.boot for node in nodes}

@@ -313,7 +313,7 @@ class Frame:
                 self.replay.cursor.finish()
                 self._go_live(self.replay)
             except REPLAY_ERRORS as error:
-                self._host.replay_failed(error)
+                self._host.replay_failed(error, outcome)
         if self._recorded is not None and self._recorded.effects.settled:
             self._recorded = None
         self._host.ended(self, outcome)

@@ -149,8 +149,8 @@ class FrameHost(CallJournal, Protocol):
     def rebuilt(self) -> None:
         """The frame stands where its journal ends."""
 
-    def replay_failed(self, error: Exception) -> None:
-        """The frame can't be rebuilt, because of `error`."""
+    def replay_failed(self, error: Exception, outcome: object = None) -> None:
+        """The frame can't be rebuilt, because of `error`; its handler has ended with `outcome`, if it has ended."""
 
     def ended(self, frame: Any, outcome: object) -> None:
         """The handler of `frame` has ended with `outcome`."""

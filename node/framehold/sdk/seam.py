@@ -94,6 +94,7 @@ class Seam:
             call = None if hop is None else hop.call
             return await self.runtime.start(invocation, Round(ctx, self.runtime.clock), call)
         except MalformedAnswer as error:
+            self.runtime.observers.call_refused(invocation.tool)
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         except LimitExceeded as error:
             self.runtime.observers.call_refused(invocation.tool)
@@ -119,6 +120,7 @@ class Seam:
                 raise replies.invalid_state()
             return await self.runtime.retry(claims, answers, invocation, Round(ctx, self.runtime.clock))
         except MalformedAnswer as error:
+            self.runtime.observers.call_refused(invocation.tool)
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         except LimitExceeded as error:
             self.runtime.observers.call_refused(invocation.tool)

@@ -148,12 +148,12 @@ class EventLog(Observer):
         """Record the number of withheld events of a burst that is over."""
         withheld, burst.withheld = burst.withheld, 0
         if withheld:
-            self._add(burst.since, kind, f"{withheld} more likewise, within {BURST_SECONDS:g} s", None)
+            self._add(burst.since, kind, f"{withheld} more likewise, within {BURST_SECONDS:g} s", None, withheld)
 
-    def _add(self, at: float, kind: str, text: str, slot: Slot | None) -> None:
+    def _add(self, at: float, kind: str, text: str, slot: Slot | None, count: int = 1) -> None:
         held = self._heartbeat.lease
         event_id = f"{held.boot}-{next(self._events):09d}"
-        event = EventView(id=event_id, at=at, node_id=held.node, kind=str(kind), text=text)
+        event = EventView(id=event_id, at=at, node_id=held.node, kind=str(kind), text=text, count=count)
         if slot is not None:
             call, frame = slot.call, slot.frame
             epoch = None if frame is None else max(call.epoch, frame.epoch)

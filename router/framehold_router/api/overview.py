@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from ..collect.fleet_log import Logged
+from ..models.events import EventView
+from ..models.fields import printable
 from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
 from ..telemetry.counters import Meter
 from ..verdict import rules
@@ -23,6 +25,8 @@ from .sources import VERSION, Asked, Sources
 
 MINUTE = 60.0
 EVENTS = 20
+TOGETHER = 10.0
+"""Seconds between two events of single calls that are shown as one."""
 MAX_FAILING = 10
 
 
@@ -123,7 +127,7 @@ class Overview:
             store=seen.store_state,
             store_used=store.memory.used if store.memory is not None else None,
             store_limit=store.memory.limit if store.memory is not None else None,
-            events=list(logged.events[:EVENTS]),
+            events=_grouped(logged.events)[:EVENTS],
             paused=list(seen.paused),
             problems=problems,
             attention=rules.texts(problems),
@@ -134,6 +138,32 @@ def _paused(nodes: Iterable[NodeView]) -> list[PauseView]:
     """The paused tools: what any node knows of, in order of their names."""
     found = {pause.tool: pause for node in nodes for pause in node.paused}
     return [found[tool] for tool in sorted(found)]
+
+
+def _grouped(events: Iterable[EventView]) -> list[EventView]:
+    """The events, the newest first: those of one kind about single calls are one while less than TOGETHER seconds lie
+    between two of them, as when a node dies."""
+    groups: list[list[EventView]] = []
+    open_groups: dict[str, list[EventView]] = {}
+    for event in events:
+        about_a_call = bool(event.call) or event.count > 1
+        group = open_groups.get(event.kind) if about_a_call else None
+        if group is not None and group[-1].at - event.at < TOGETHER:
+            group.append(event)
+            continue
+        groups.append(group := [event])
+        if about_a_call:
+            open_groups[event.kind] = group
+    return [group[0] if len(group) == 1 else _one(group) for group in groups]
+
+
+def _one(group: Sequence[EventView]) -> EventView:
+    """One event that stands for several of one kind."""
+    count, nodes = sum(event.count for event in group), sorted({event.node_id for event in group})
+    last = next((event for event in group if event.call), group[0])
+    text = f"{count:,} such events, at {', '.join(nodes)}; of the last call: {last.text}"
+    alone = {"node_id": nodes[0] if len(nodes) == 1 else "", "call": "", "tool": "", "epoch": None, "round": None}
+    return last.model_copy(update={**alone, "at": group[0].at, "text": printable(text), "count": count})
 
 
 def _sum(counts: Iterable[int | None]) -> int:

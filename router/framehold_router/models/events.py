@@ -47,6 +47,8 @@ class EventView(Lenient):
     epoch: Count | None = None
     round: Count | None = None
     text: Text
+    count: Count = 1
+    """How many events of this kind it stands for."""
 
 
 class EventsView(Lenient):

@@ -31,8 +31,14 @@ class LogBursts:
 
     def warning(self, text: str, *args: object, extra: Mapping[str, object]) -> None:
         """Log a line, or count it. Lines of one `text`, before its arguments are put in, are of one kind."""
-        level = logging.WARNING if self.begins(text, text % args) else logging.DEBUG
-        self._logger.log(level, text, *args, extra=extra)
+        self.line(logging.WARNING, text, *args, extra=extra)
+
+    def line(
+        self, level: int, text: str, *args: object, extra: Mapping[str, object], error: BaseException | None = None
+    ) -> None:
+        """The same of any level, with the traceback of an `error`."""
+        level = level if self.begins(text, text % args) else logging.DEBUG
+        self._logger.log(level, text, *args, extra=extra, exc_info=error)
 
     def begins(self, kind: str, line: str) -> bool:
         """Whether a line of this kind is to be logged now. Otherwise it is counted."""

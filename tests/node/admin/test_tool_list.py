@@ -52,6 +52,14 @@ async def test_each_tool_is_told_with_what_is_parked(played: tuple[Stage, Operat
     assert sum(after["took"]) == 3 and sum(after["thought"]) == 2
 
 
+async def test_a_malformed_answer_counts_as_refused(played: tuple[Stage, Operator]) -> None:
+    made, operator = played
+    first = await made.call("unmarked")
+    wrong = await made.retry("unmarked", first.token, {key: {"action": "perhaps"} for key in first.accept(word="a")})
+    assert wrong.code == -32602
+    assert (await told(operator))["unmarked"]["refused"] == 1
+
+
 async def test_it_is_told_to_nobody_else(played: tuple[Stage, Operator]) -> None:
     _, operator = played
     assert (await operator.ask("GET", "tools", headers={})).status == 403

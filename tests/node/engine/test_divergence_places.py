@@ -108,6 +108,23 @@ async def test_the_line_is_logged(
     assert f"tests/node/engine/test_divergence_places.py:{line_of(make)}" in line
 
 
+async def test_the_exception_that_ended_the_handler_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """By its class and its line; its text may have anything in it."""
+    entered: list[int] = []
+
+    @framehold.reentrant
+    async def tool(ctx: Context) -> str:
+        entered.append(1)
+        if len(entered) > 1:
+            raise KeyError("secret")
+        return said(await ctx.elicit("Well?", Word))
+
+    async with stage(tool, rehearse=True) as caller:
+        await diverged(caller)
+    [line] = [item.message for item in caplog.records if "can't be continued here" in item.message]
+    assert "it raised KeyError at tests.node.engine.test_divergence_places:" in line and "secret" not in line
+
+
 async def test_where_a_handler_waits_for_something_else(caplog: pytest.LogCaptureFixture) -> None:
     """It has not come to what is recorded, and waits."""
     entered: list[int] = []
