@@ -31,7 +31,7 @@ MB_fuzz := 70
 NAMED := $(if $(STAGE),--stage $(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim soak fuzz kube kube-down kube-test version release
+.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim soak fuzz day kube kube-down kube-test version release
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -120,6 +120,9 @@ soak: $(VENV)/.test  ## every real fault TIMES times, then MINUTES of all kinds 
 
 fuzz: $(VENV)/.test $(VENV)/.fuzz  ## hostile requests, stores and inputs for MINUTES, or for SECONDS each part; PART=front runs one
 	@$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS),--minutes $(MINUTES)) --seed $(SEED) $(PART:%=--part %)
+
+day: $(VENV)/.test $(VENV)/.chart $(VENV)/.browser  ## what each voice says of each fault, and its page in docs; ARGS="'a kill'" plays one scene
+	@$(BIN)/python -m tests.fleet.day $(ARGS)
 
 kube: $(VENV)/.chart  ## a real Kubernetes on this machine, for root on Linux; KUBE_BIN=folder takes its binaries from there
 	@tests/kube/up.sh

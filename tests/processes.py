@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from tests.forks import ForkServer, forks
 
@@ -128,6 +128,11 @@ class Child:
         self._command, self._output, self._env, self._cwd = list(command), output, env, cwd
         self._announces = announces
         self._child: subprocess.Popen[bytes] | None = None
+
+    def under(self, *command: str) -> Self:
+        """Let another command start it, which stands before its own."""
+        self._command = [*command, *self._command]
+        return self
 
     def launch(self) -> None:
         """Start it, and wait for nothing."""

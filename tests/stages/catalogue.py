@@ -150,6 +150,13 @@ NIGHTLY = (
         reads=("core", "store", "tests/sim"),
     ),
     Stage(
+        "day",
+        (_module("tests.fleet.day"),),
+        ("chart", "browser"),
+        minutes=60,
+        reads=(*SHIPPED, "helm", "tests/fleet", "tests/store"),
+    ),
+    Stage(
         "kube",
         (("sh", "-ec", "make kube-down; trap 'make kube-down' EXIT; make kube; make kube-test"),),
         ("chart",),

@@ -1,5 +1,5 @@
-"""The server of the operated day: tools that are well, that fail, that block, that end their process, and that take
-another way at each replay.
+"""The server of the operated day: tools that are well, that fail, that block, that end their process, that keep memory,
+and that take another way at each replay.
 
 The tools `resize` and `import_file` do harm until the file that MENDED names exists: it stands for the mended release.
 """
@@ -26,6 +26,7 @@ BLOCKED = 1.3
 
 mcp = MCPServer("office")
 _entries = itertools.count()
+_kept: list[bytearray] = []
 
 
 class Word(BaseModel):
@@ -74,6 +75,13 @@ async def quote(ctx: Context) -> str:
     """Ask something else at each entry."""
     await ctx.elicit(f"Is offer {next(_entries)} good?", Word)
     return "quoted"
+
+
+@mcp.tool()
+async def hoard() -> str:
+    """Keep 4 MiB for ever."""
+    _kept.append(bytearray(b"x" * (4 << 20)))
+    return "kept"
 
 
 def _mended() -> bool:

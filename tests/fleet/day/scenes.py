@@ -25,6 +25,10 @@ Act = Callable[[Day], Awaitable[None]]
 ALL_LIVE: Mapping[str, int] = {"live": len(NODES)}
 
 
+async def nothing(day: Day) -> None:
+    """Nothing is to be done."""
+
+
 @dataclass(frozen=True)
 class Scene:
     """One event of the day."""
@@ -47,7 +51,16 @@ class Scene:
     """Whether it is a state that lasts, rather than a single event: then counters go on growing while alerts wait."""
     harmless: bool = False
     """Whether the clients of the traffic meet nothing of it: no request is refused or cut."""
+    false: str = ""
+    """What no voice may say: a regular expression."""
+    logged: str = ""
+    """What a log must say: a regular expression."""
+    prepare: Act = nothing
+    """What is done before the nodes are started; such a scene is a day of its own."""
+    needs: tuple[str, ...] = ()
+    """The programs that it takes, and `root`."""
     because: str = ""
+    """Why a voice says less than the others, or more, or nothing."""
 
 
 def problem(severity: str, kind: str, node: str = "", tool: str = "") -> frozenset[Problem]:
@@ -58,10 +71,6 @@ def problem(severity: str, kind: str, node: str = "", tool: str = "") -> frozens
 def fired(*alerts: Alert) -> frozenset[Alert]:
     """The alerts of a scene."""
     return frozenset(alerts)
-
-
-async def nothing(day: Day) -> None:
-    """Nothing is to be mended."""
 
 
 # ---- ordinary work
@@ -248,6 +257,7 @@ SCENES = (
         alerts=fired(Alert("CallsFail", tool="refund")),
         lasts=True,
         harmless=True,
+        logged="refund",
     ),
     Scene(
         "a drain",
@@ -282,6 +292,7 @@ SCENES = (
             grows(ROUTER, "failover_duration_seconds_count", phase="detect"),
         ),
         alerts=fired(Alert("ProcessDown", instance=NODES[0])),
+        logged="harbour",
     ),
     Scene(
         "a full store",
@@ -297,6 +308,8 @@ SCENES = (
         alerts=UNSERVED,
         lasts=True,
         because="one problem stands for all that follows from it, and each of that has an alert of its own",
+        false="(?<!not )start one|no other node that could take over",
+        logged="maxmemory|full",
     ),
     Scene(
         "a silent store",
@@ -309,6 +322,7 @@ SCENES = (
         alerts=UNSERVED | {Alert("StoreSlow")},
         lasts=True,
         because="one problem stands for all that follows from it, and each of that has an alert of its own",
+        logged="(?i)store",
     ),
     Scene(
         "a blocked loop",
@@ -321,6 +335,7 @@ SCENES = (
         besides=frozenset({"StoreSlow", "CallsRefused", "RequestsFail"}),
         lasts=True,
         because="a loop that stands is late for replies of the store, and for its heartbeat",
+        logged="resize",
     ),
     Scene(
         "a poison tool",
@@ -333,6 +348,8 @@ SCENES = (
             each_is(1, NODE, "tool_paused", tool="import_file", by="framehold"),
         ),
         alerts=fired(Alert("NodesDying"), Alert("ToolPausedByItself", tool="import_file")),
+        false="paused by (its|an) operator|book.{0,20} is paused",
+        logged="import_file",
     ),
     Scene(
         "a divergence",
@@ -343,5 +360,6 @@ SCENES = (
         alerts=fired(Alert("ReplayDivergence", tool="quote")),
         harmless=True,
         because="a divergence is in the past: it is reported for an hour, and its alert is over after 15 minutes",
+        logged="quote",
     ),
 )

@@ -19,6 +19,7 @@ from tests.fleet.day.office import MENDED
 from tests.fleet.day.traffic import Traffic
 from tests.fleet.day.voices import Problem, Voices, ask, command, voices
 from tests.fleet.fleet import Fleet, RouterProcess
+from tests.node.nodes import NodeProcess
 from tests.node.operating import TOKEN
 from tests.processes import RUN
 from tests.store.server import RedisServer
@@ -34,6 +35,8 @@ time = Clock.time
 Clock.time = lambda clock: time(clock) + 3700
 runpy.run_module("framehold", run_name="__main__", alter_sys=True)
 """
+GROUP = 60_001
+"""The group of the first router, where each has one of its own."""
 SOON = 30.0
 """Seconds after which something that should have happened has not."""
 
@@ -44,6 +47,11 @@ async def eventually(holds: Callable[[], Awaitable[bool]], what: str) -> None:
     while not await holds():
         assert time.monotonic() < end, f"{what}: not within {SOON:g} s"
         await asyncio.sleep(0.1)
+
+
+def in_group(number: int) -> tuple[str, ...]:
+    """How a router is started in a group of its own."""
+    return ("setpriv", "--regid", str(GROUP + number), "--clear-groups")
 
 
 class LaterRouter(RouterProcess):
@@ -57,9 +65,12 @@ class LaterRouter(RouterProcess):
 class Day:
     """The fleet, its traffic, and whoever looks at it."""
 
-    def __init__(self, fleet: Fleet, redis: RedisServer, browser: Browser, stack: AsyncExitStack) -> None:
-        self.fleet, self.redis = fleet, redis
-        self._browser, self._stack = browser, stack
+    def __init__(
+        self, fleet: Fleet, redis: RedisServer, browser: Browser, stack: AsyncExitStack, *, alone: bool = False
+    ) -> None:
+        self.fleet, self.redis, self.stack = fleet, redis, stack
+        self._alone = alone
+        self._browser = browser
         self.traffic: Traffic
         self.screens: list[tuple[str, Screen]] = []
         """The address of each router, and the dashboard that is open there."""
@@ -67,6 +78,8 @@ class Day:
         """The question of the call that ends processes."""
         self.mended = fleet.folder / "mended"
         """The file of the mended release (`office`)."""
+        self.disk: Path
+        """The folder of the store's journal, where a scene fills its disk."""
 
     @property
     def root(self) -> str:
@@ -82,10 +95,20 @@ class Day:
         """Start all processes, and open the dashboards."""
         self.fleet.ports = {name: free_port() for name in NODES}
         await self.fleet.start_nodes(*NODES)
-        for _ in range(2):
-            await self._open(await self.fleet.start_router())
+        for number in range(2):
+            await self._open(await self._router(number))
         await eventually(self.whole, "routers that know all nodes")
         self.traffic = Traffic([router.url for router in self.fleet.routers])
+
+    async def _router(self, number: int) -> RouterProcess:
+        """A router; of a scene for itself in a group of its own, by which a rule of the firewall finds it."""
+        if not self._alone:
+            return await self.fleet.start_router()
+        log = self.fleet.folder / f"router-{number}.log"
+        router = RouterProcess(log, **self.fleet.common).under(*in_group(number))
+        self.fleet.routers.append(router)
+        await router.start()
+        return router
 
     async def whole(self) -> bool:
         """Whether all routers send calls to all nodes."""
@@ -111,11 +134,15 @@ class Day:
         code, out = await command(self.root, *words)
         assert code == 0, out
 
-    async def scrape(self) -> Scrape:
-        """What Prometheus would read now."""
+    def targets(self) -> dict[Target, str]:
+        """What Prometheus scrapes, and where."""
         nodes = {Target(NODE, name): f"http://127.0.0.1:{port}" for name, port in self.fleet.ports.items()}
         routers = {Target(ROUTER, f"router-{number}"): router.root for number, router in enumerate(self.fleet.routers)}
-        return await metrics.scrape({**nodes, **routers})
+        return {**nodes, **routers}
+
+    async def scrape(self) -> Scrape:
+        """What Prometheus would read now."""
+        return await metrics.scrape(self.targets())
 
     async def voices(self) -> list[Voices]:
         """The reports at each router."""
@@ -133,6 +160,15 @@ class Day:
             with suppress(asyncio.CancelledError):
                 await task
 
+    async def start_as(self, name: str, *command: str, target: str = TARGET, **environment: str) -> None:
+        """Start one more node, or another one of a name, by a command that stands before its own."""
+        if old := self.fleet.nodes.pop(name, None):
+            old.stop()
+        changed = {**self.fleet.common, **environment, "FRAMEHOLD_NODE_ID": name}
+        made = NodeProcess(target, self.fleet.folder / f"{name}.log", self.fleet.ports.get(name, 0), **changed)
+        self.fleet.nodes[name] = made.under(*command)
+        await made.start()
+
     async def an_hour_later(self) -> None:
         """From now on look through a router whose clock is an hour ahead."""
         router = LaterRouter(self.fleet.folder / "later.log", **self.fleet.common)
@@ -149,27 +185,40 @@ class Day:
             await asyncio.sleep(0.2)
 
     async def _open(self, router: RouterProcess) -> None:
-        opened = await self._stack.enter_async_context(screen(self._browser, router.root))
+        opened = await self.stack.enter_async_context(screen(self._browser, router.root))
+        if self._alone:
+            # What a page can't load while its router is gone is of the scene.
+            opened.expects("")
         await opened.open("")
         self.screens.append((router.root, opened))
 
 
 @asynccontextmanager
-async def day(folder: Path, browser: Browser) -> AsyncIterator[Day]:
-    """A day that has begun."""
+async def day(
+    folder: Path, browser: Browser, prepare: Callable[[Day], Awaitable[None]] | None = None, *, alone: bool = False
+) -> AsyncIterator[Day]:
+    """A day that has begun. The day of one scene `alone` ends as it is; what its clients met is for the scene to say.
+    It is prepared when its store runs, and nothing else."""
     redis = RedisServer(options=("--maxmemory-policy", "noeviction"))
     fleet = Fleet(folder, redis, TARGET, **_SETTINGS)
     fleet.common[MENDED] = str(folder / "mended")
     redis.start()
     try:
         async with AsyncExitStack() as stack:
-            made = Day(fleet, redis, browser, stack)
+            made = Day(fleet, redis, browser, stack, alone=alone)
+            if prepare is not None:
+                await prepare(made)
             await made.start()
             running = asyncio.create_task(made.traffic.run())
-            yield made
-            made.traffic.stop()
-            await asyncio.wait_for(running, SOON)
-            assert made.traffic.wrong == []
+            try:
+                yield made
+            finally:
+                made.traffic.stop()
+                if alone:
+                    running.cancel()
+            if not alone:
+                await asyncio.wait_for(running, SOON)
+                assert made.traffic.wrong == []
     finally:
         for child in (*fleet.routers, *fleet.nodes.values()):
             child.kill()

@@ -135,7 +135,7 @@ async def _dashboard(screen: Screen) -> Report:
     worst = _TONES[read["tone"]] if needed else ""
     # A node that was lost has a row; it has no lease, so no other voice counts it.
     nodes = Counter(_LABELS.get(state, state) for state in read["states"] if state != "lost")
-    return Report(worst, frozenset(map(_plain, needed)), dict(nodes), _store(read["store"]))
+    return Report(worst, frozenset(map(plain, needed)), dict(nodes), _store(read["store"]))
 
 
 def _worst(severities: Iterable[str]) -> str:
@@ -147,9 +147,9 @@ def _store(text: str) -> str:
 
 
 def _sentence(text: str, do: str, link: str) -> str:
-    return _plain(f"{text}. {do}. {link if link.startswith('docs/') else ''}")
+    return plain(f"{text}. {do}. {link if link.startswith('docs/') else ''}")
 
 
-def _plain(line: str) -> str:
+def plain(line: str) -> str:
     """A text without figures, capitals and the names of links. All voices write it alike then."""
     return _FIGURE.sub("#", _AGE.sub("#", _PAGES.sub("", " ".join(line.split())))).lower().strip()

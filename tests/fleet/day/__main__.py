@@ -1,0 +1,76 @@
+"""`python -m tests.fleet.day [NAME ...]`: plays scenes, each as a day of its own, and writes their rows of the page."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from playwright.async_api import Browser
+
+from tests.dashboard.screen import chromium
+from tests.fleet.day.night import DAY, lacks
+from tests.fleet.day.page import left_out, page, row, rows
+from tests.fleet.day.prometheus import prometheus
+from tests.fleet.day.recorder import Recorder
+from tests.fleet.day.scenes import Scene
+from tests.fleet.day.stage import day
+from tests.helm.runbook import ROOT
+
+PAGE = ROOT / "docs" / "the-day.md"
+LASTS, LONGER = 60.0, 3.0
+"""Seconds for which a scene waits for words, and for which it listens when it has heard all of them."""
+
+
+async def play(scene: Scene, folder: Path, browser: Browser) -> str:
+    """Play one scene; its row."""
+    async with day(folder, browser, scene.prepare, alone=True) as made, prometheus(folder, made.targets()) as root:
+        # Rates need something to compare with.
+        await asyncio.sleep(LONGER)
+        recorder = Recorder(made, scene, root)
+        async with recorder.hears():
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(LASTS):
+                    await scene.strike(made)
+            except TimeoutError:
+                pass
+            while recorder.silent and time.monotonic() < began + LASTS:
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(LONGER)
+        return row(scene, recorder.first, recorder.expected, recorder.false, made.traffic.figures)
+
+
+async def run(scenes: list[Scene]) -> None:
+    """Play scenes, and write the page after each."""
+    for scene in scenes:
+        if missing := lacks(scene):
+            line = left_out(scene, f"this machine lacks {missing}")
+        else:
+            async with chromium() as browser:
+                with tempfile.TemporaryDirectory(prefix="day-") as folder:
+                    line = await play(scene, Path(folder), browser)
+        print(line, flush=True)
+        known = rows(PAGE.read_text()) if PAGE.exists() else {}
+        PAGE.write_text(page({**known, scene.name: line}, [one.name for one in DAY]))
+
+
+def main() -> int:
+    """Play what the command line names; 1 if a voice was silent or wrong."""
+    names = {scene.name: scene for scene in DAY}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *names], help="which scenes; all of them without one")
+    # The clients of this process would log each of their requests.
+    logging.disable(logging.INFO)
+    chosen = parser.parse_args().names or list(names)
+    asyncio.run(run([names[name] for name in chosen]))
+    text = rows(PAGE.read_text())
+    return int(any("**" in text[name] for name in chosen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""The faults of the scenes that are days of their own: they have no mend after which the others could go on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import secrets
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.fleet.day.stage import GROUP, NODES, Day
+from tests.wire import Caller
+
+FIRST, SECOND, THIRD = NODES
+STRAY = "stray"
+"""A node that comes into the fleet by mistake."""
+_MEMORY = Path("/sys/fs/cgroup/memory")
+_LIMIT = 240 << 20
+"""Bytes that a node may take, in its cgroup."""
+
+
+async def stand_still(day: Day) -> None:
+    """SIGSTOP a node for 20 s."""
+    with day.fleet.nodes[FIRST].paused():
+        await asyncio.sleep(20)
+
+
+async def keep_on_disk(day: Day) -> None:
+    """The store keeps a journal on its disk."""
+    with day.redis.client() as client:
+        client.config_set("appendonly", "yes")
+
+
+async def come_back(day: Day) -> None:
+    """SIGKILL the store, and start it again with what is on its disk after 15 s."""
+    day.redis.kill()
+    await asyncio.sleep(15)
+    await asyncio.to_thread(day.redis.start)
+
+
+async def come_back_empty(day: Day) -> None:
+    """SIGKILL the store, and start it again at once: it kept nothing."""
+    day.redis.kill()
+    await asyncio.to_thread(day.redis.start)
+
+
+async def small_disk(day: Day) -> None:
+    """The store keeps its journal on a disk of 4 MiB, which other files fill soon."""
+    folder = tempfile.mkdtemp(prefix="framehold-disk-")
+    _run("mount", "-t", "tmpfs", "-o", "size=4m", "day", folder)
+    day.stack.callback(os.rmdir, folder)
+    day.stack.callback(_run, "umount", "--lazy", folder)
+    with day.redis.client() as client:
+        client.config_set("dir", folder)
+        client.config_set("appendfsync", "everysec")
+        client.config_set("appendonly", "yes")
+    day.disk = Path(folder)
+
+
+async def fill_disk(day: Day) -> None:
+    """Leave no room on the disk of the store's journal."""
+    with (day.disk / "other").open("wb") as file:
+        file.write(bytes(os.statvfs(day.disk).f_bavail * os.statvfs(day.disk).f_frsize))
+
+
+async def kill_router(day: Day) -> None:
+    """SIGKILL one of the two routers."""
+    day.fleet.routers[1].kill()
+
+
+async def cut_all(day: Day) -> None:
+    """Drop all that the routers send to one node."""
+    for number in range(len(day.fleet.routers)):
+        _cut(day, number)
+
+
+async def cut_one(day: Day) -> None:
+    """Drop all that one of the two routers sends to one node."""
+    _cut(day, 0)
+
+
+def _cut(day: Day, router: int) -> None:
+    rule: tuple[str, ...] = ("OUTPUT", "-o", "lo", "-p", "tcp", "--dport", str(day.fleet.ports[FIRST]))
+    rule += ("-m", "owner", "--gid-owner", str(GROUP + router), "-j", "DROP")
+    _run("iptables", "-I", *rule)
+    day.stack.callback(_run, "iptables", "-D", *rule)
+
+
+async def die_again(day: Day) -> None:
+    """SIGKILL a node four times; a supervisor starts it again each time."""
+    for _ in range(4):
+        day.fleet.nodes[FIRST].kill()
+        await asyncio.sleep(1)
+        await day.restart(FIRST)
+        await asyncio.sleep(2)
+
+
+async def wrong_keys(day: Day) -> None:
+    """Start one more node, with keys of its own."""
+    await day.start_as(STRAY, FRAMEHOLD_KEYS=secrets.token_hex(32))
+
+
+async def another_server(day: Day) -> None:
+    """Start a node of another server with the settings of this fleet."""
+    await day.start_as(STRAY, target="tests/node/three_rounds.py")
+
+
+async def fast_clock(day: Day) -> None:
+    """Start a node again whose wall clock is 90 s ahead."""
+    library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    await day.start_as(SECOND, "env", f"LD_PRELOAD={library}", "FAKETIME=+90s", "DONT_FAKE_MONOTONIC=1")
+
+
+async def few_descriptors(day: Day) -> None:
+    """A node may have 60 descriptors, and clients take what is left."""
+    await _exhaust(day, day.fleet.nodes[THIRD].pid, day.fleet.nodes[THIRD].root)
+
+
+async def few_router_descriptors(day: Day) -> None:
+    """A router may have 60 descriptors, and clients take what is left."""
+    await _exhaust(day, day.fleet.routers[1].pid, day.fleet.routers[1].root)
+
+
+async def _exhaust(day: Day, pid: int, root: str) -> None:
+    limit = max(60, len(os.listdir(f"/proc/{pid}/fd")) + 3)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
+    host, _, port = root.removeprefix("http://").partition(":")
+    for _ in range(limit):
+        held = day.stack.enter_context(socket.socket())
+        held.setblocking(False)
+        held.connect_ex((host, int(port)))
+        await asyncio.sleep(0.02)
+
+
+async def leak(day: Day) -> None:
+    """A tool of a node keeps memory, until its cgroup of 240 MiB is nearly full."""
+    folder = _MEMORY / f"framehold-day-{os.getpid()}"
+    folder.mkdir()
+    day.stack.callback(folder.rmdir)
+    (folder / "memory.limit_in_bytes").write_text(str(_LIMIT))
+    await day.start_as(THIRD, "sh", "-c", f'echo $$ > {folder}/cgroup.procs; exec "$@"', "sh")
+    day.stack.callback(day.fleet.nodes[THIRD].kill)
+    async with Caller(day.fleet.nodes[THIRD].url) as caller:
+        while int((folder / "memory.usage_in_bytes").read_text()) < 0.93 * _LIMIT:
+            reply = await caller.call("hoard")
+            if reply.status != 200 or "result" not in reply.message:
+                return
+
+
+async def park(day: Day, calls: int = 40) -> None:
+    """Begin calls that nobody answers, at one node."""
+    async with Caller(day.fleet.nodes[SECOND].url) as caller:
+        for _ in range(calls):
+            assert (await caller.call("book", arguments={"fails": False})).token
+
+
+async def drain_parked(day: Day) -> None:
+    """Park 40 calls at a node, and drain it."""
+    await park(day)
+    await day.run("drain", SECOND, "--no-wait")
+
+
+async def flood(day: Day) -> None:
+    """Begin 300 calls through a router that nobody answers, 20 at a time."""
+
+    async def some() -> None:
+        async with Caller(day.url) as caller:
+            for _ in range(15):
+                await caller.call("book", arguments={"fails": False})
+
+    await asyncio.gather(*(some() for _ in range(20)))
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)

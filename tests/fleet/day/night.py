@@ -1,0 +1,197 @@
+"""The scenes that are days of their own, and with those of `scenes` the whole day, which `make day` plays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tests.fleet.day import faults, scenes
+from tests.fleet.day.alerts import Alert
+from tests.fleet.day.faults import FIRST, SECOND, STRAY, THIRD
+from tests.fleet.day.scenes import Scene, fired, nothing, problem
+from tests.fleet.day.voices import HARM, RISK
+
+SUSPECT = frozenset({"node_unreachable", "node_lost", "node_lapsed", "heartbeat_late", "loop_stood"})
+"""What is said of a node that is cut off, stands, or is gone."""
+STARVED = frozenset({"no_live_node", "store_silent", "store_slow", "node_lapsed"})
+"""What is said of a fleet without its store."""
+LATE = frozenset({"StoreSlow", "LoopLagHigh", "CallsRefused", "RequestsFail", "StoreErrors", "NodeHeartbeatStale"})
+"""Alerts of rates, which fire on a machine with other work too."""
+NIGHT = (
+    Scene(
+        "a node stands still for 20 s",
+        faults.stand_still,
+        nothing,
+        problem(HARM, "node_unreachable", FIRST) | problem(HARM, "loop_stood", FIRST),
+        passing=SUSPECT,
+        alerts=fired(Alert("ProcessDown", instance=FIRST)),
+        besides=LATE | {"FencedWrites"},
+        logged=FIRST,
+    ),
+    Scene(
+        "the store is gone for 15 s",
+        faults.come_back,
+        nothing,
+        problem(HARM, "store_silent"),
+        passing=STARVED | {"loop_stood"},
+        alerts=scenes.UNSERVED,
+        besides=LATE,
+        false="store_emptied|came back empty",
+        logged="(?i)store",
+        prepare=faults.keep_on_disk,
+    ),
+    Scene(
+        "the store comes back empty",
+        faults.come_back_empty,
+        nothing,
+        problem(RISK, "store_emptied"),
+        passing=STARVED | {"loop_stood"},
+        besides=LATE | {"StoreEmptied"},
+        logged="(?i)store",
+    ),
+    Scene(
+        "the disk of the store's journal is full",
+        faults.fill_disk,
+        nothing,
+        problem(HARM, "store_refuses") | problem(HARM, "store_unsaved"),
+        passing=STARVED,
+        alerts=scenes.UNSERVED,
+        besides=LATE,
+        false="(?i)doesn't answer|does not answer|speaks TLS|start one",
+        logged="MISCONF|No space left",
+        prepare=faults.small_disk,
+        needs=("root", "mount"),
+    ),
+    Scene(
+        "a router is killed",
+        faults.kill_router,
+        nothing,
+        problem(RISK, "router_lost"),
+        alerts=fired(Alert("ProcessDown", instance="router-1")),
+        besides=LATE,
+        because="a process that is killed logs nothing, and the others need not",
+    ),
+    Scene(
+        "all routers are cut off from a node",
+        faults.cut_all,
+        nothing,
+        problem(HARM, "node_unreachable", FIRST),
+        passing=SUSPECT - {"node_lost"},
+        besides=LATE,
+        false="(?i)harbour[^.]{0,60}(is dead|was lost)",
+        logged=FIRST,
+        needs=("root", "iptables", "setpriv"),
+        because="Prometheus reaches the node",
+    ),
+    Scene(
+        "one router is cut off from a node",
+        faults.cut_one,
+        nothing,
+        problem(HARM, "node_unreachable", FIRST),
+        passing=SUSPECT - {"node_lost"},
+        besides=LATE,
+        false="(?i)harbour[^.]{0,60}(is dead|was lost)",
+        logged=FIRST,
+        needs=("root", "iptables", "setpriv"),
+        because="Prometheus reaches the node",
+    ),
+    Scene(
+        "a node dies again and again",
+        faults.die_again,
+        nothing,
+        problem(HARM, "nodes_dying"),
+        passing=SUSPECT,
+        alerts=fired(Alert("NodesDying")),
+        besides=LATE,
+        because="a process that is killed logs nothing",
+    ),
+    Scene(
+        "a node has other keys",
+        faults.wrong_keys,
+        nothing,
+        problem(RISK, "node_other_keys", STRAY),
+        alerts=fired(Alert("KeysDiffer")),
+        besides=LATE,
+        logged="(?i)keys",
+    ),
+    Scene(
+        "the clock of a node is 90 s ahead",
+        faults.fast_clock,
+        nothing,
+        problem(RISK, "clock_wrong", SECOND),
+        passing=SUSPECT,
+        besides=LATE,
+        false="store clock +ok.{0,60}same",
+        logged="(?i)clock",
+        needs=("faketime",),
+    ),
+    Scene(
+        "a node has 60 descriptors",
+        faults.few_descriptors,
+        nothing,
+        problem(HARM, "descriptors", THIRD),
+        passing=SUSPECT,
+        besides=LATE,
+        logged="(?i)descriptors|too many open files",
+        needs=("linux",),
+    ),
+    Scene(
+        "a router has 60 descriptors",
+        faults.few_router_descriptors,
+        nothing,
+        problem(HARM, "router_descriptors"),
+        passing=frozenset({"router_lost"}),
+        besides=LATE,
+        false="something else listens",
+        logged="(?i)descriptors|too many open files",
+        needs=("linux",),
+    ),
+    Scene(
+        "a tool takes all memory of its node",
+        faults.leak,
+        nothing,
+        problem(RISK, "memory_near_limit", THIRD) | problem(HARM, "node_full", THIRD),
+        passing=SUSPECT,
+        alerts=fired(Alert("FrameMemoryHigh", instance=THIRD)),
+        besides=LATE,
+        logged="(?i)memory",
+        needs=("root", "cgroup"),
+    ),
+    Scene(
+        "a server of another team has this fleet's settings",
+        faults.another_server,
+        nothing,
+        problem(HARM, "servers_differ"),
+        passing=frozenset({"tools_differ"}),
+        besides=LATE,
+        because="its log is its own; no rule knows the names of servers",
+    ),
+    Scene(
+        "a drain of a node with 40 parked calls",
+        faults.drain_parked,
+        nothing,
+        besides=LATE,
+        because="a node that drains was ordered to, and its calls go on elsewhere",
+    ),
+    Scene(
+        "a flood of calls that nobody answers",
+        faults.flood,
+        nothing,
+        besides=LATE,
+        because="there is room for them",
+    ),
+)
+DAY = (*scenes.SCENES, *NIGHT)
+
+
+def lacks(scene: Scene) -> str:
+    """What this machine lacks for a scene; empty if nothing."""
+    there = {
+        "root": os.geteuid() == 0,
+        "linux": Path("/proc/self/fd").is_dir(),
+        "cgroup": Path("/sys/fs/cgroup/memory").is_dir(),
+        "faketime": any(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")),
+    }
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    return ", ".join(one for one in scene.needs if not there.get(one, shutil.which(one, path=path)))
