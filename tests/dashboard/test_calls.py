@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from typing import Any
 
 import pytest
 
 from tests.dashboard.screen import Screen
 from tests.dashboard.stage import Stage
 from tests.node.operating import call_of
+from tests.processes import DEADLINE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+
+
+async def listed(fleet: Stage, query: str) -> list[dict[str, Any]]:
+    """The ended calls that match the query, as soon as there are any: a node writes them a moment after their end."""
+    async with asyncio.timeout(DEADLINE):
+        while not (items := (await fleet.get(f"calls?{query}"))["items"]):
+            await asyncio.sleep(0.05)
+    return list(items)
 
 
 async def failed(fleet: Stage) -> str:
     """A call that asked, and failed: its id."""
     reply = await fleet.ask("pay_invoice")
     assert (await fleet.answer("pay_invoice", reply)).result["isError"]
+    await listed(fleet, f"call={call_of(reply.token)}")
     return call_of(reply.token)
 
 
@@ -80,7 +92,7 @@ async def test_the_page_of_a_call_that_failed_says_so_before_all_else(at_fleet: 
 
 async def test_a_call_that_never_asked_has_a_page_too(at_fleet: Screen, fleet: Stage) -> None:
     await fleet.work(0.0)
-    items = (await fleet.get("calls?tool=summarise"))["items"]
+    items = await listed(fleet, "tool=summarise")
     await at_fleet.open("/calls?tool=summarise")
     await at_fleet.page.locator("main tbody a", has_text=items[0]["call_id"][:8]).click()
     await at_fleet.sees(

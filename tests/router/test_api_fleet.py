@@ -140,12 +140,14 @@ async def test_a_call_that_failed_is_not_taken_for_one_that_completed(fleet: Fle
     await fleet.caller.retry("unmarked", good.token, good.accept(word="secret"))
     reply = await fleet.caller.retry("refund", bad.token, bad.accept(word="secret"))
     assert reply.result["isError"]
-    failed = await fleet.get("calls?failed=true&tool=refund")
+    failed = await fleet.until("calls?failed=true&tool=refund", lambda result: result["items"])
     [item] = failed["items"]
     line = f"{__name__}:refund:{refund.__code__.co_firstlineno + 2}"
     how = {"outcome": "tool_error", "error": "LookupError", "place": line}
     assert {name: item[name] for name in how} == how and item["call_id"] == call_of(bad.token)
-    ended = {one["call_id"]: one["outcome"] for one in (await fleet.get("calls"))["items"]}
+    calls = {call_of(good.token), call_of(bad.token)}
+    listed = await fleet.until("calls", lambda result: calls <= {one["call_id"] for one in result["items"]})
+    ended = {one["call_id"]: one["outcome"] for one in listed["items"]}
     assert (ended[call_of(good.token)], ended[call_of(bad.token)]) == ("completed", "tool_error")
     shown = await fleet.get(f"leases/{call_of(bad.token)}")
     assert (shown["record"], {name: shown[name] for name in how}) == ("done", how)

@@ -29,6 +29,7 @@ from ..frame.span import trace_id
 MAX_REMEMBERED = 1000
 """How many calls are remembered that did not complete here, so that none is written twice for the same end."""
 _IDLE, _LOOKING, _REBUILDING = Phase.IDLE, Phase.LOOKING, Phase.REBUILDING
+_JSON = json.JSONEncoder(separators=(",", ":"))
 _TAKEN_BACK = Ending("")  # type: ignore[arg-type]
 
 
@@ -66,7 +67,7 @@ class EndedCall(NamedTuple):
             "seconds": max(0.0, self.ended - self.began),
             "trace_id": self.trace,
         }
-        return json.dumps(view, separators=(",", ":")).encode()
+        return _JSON.encode(view).encode()
 
 
 Write = Callable[[str, EndedCall], None]
