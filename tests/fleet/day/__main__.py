@@ -44,6 +44,15 @@ async def play(scene: Scene, folder: Path, browser: Browser) -> str:
         return row(scene, recorder.first, recorder.expected, recorder.false, made.traffic.figures)
 
 
+async def attempt(scene: Scene, folder: Path, browser: Browser) -> str:
+    """Play one scene; its row, too where it could not be played to its end."""
+    try:
+        return await play(scene, folder, browser)
+    except Exception as error:
+        print(f"{scene.name}: {error!r}", file=sys.stderr)
+        return left_out(scene, f"**the scene broke off**: {str(error).partition(chr(10))[0][:160]}")
+
+
 async def run(scenes: list[Scene]) -> None:
     """Play scenes, and write the page after each."""
     for scene in scenes:
@@ -52,7 +61,7 @@ async def run(scenes: list[Scene]) -> None:
         else:
             async with chromium() as browser:
                 with tempfile.TemporaryDirectory(prefix="day-") as folder:
-                    line = await play(scene, Path(folder), browser)
+                    line = await attempt(scene, Path(folder), browser)
         print(line, flush=True)
         known = rows(PAGE.read_text()) if PAGE.exists() else {}
         PAGE.write_text(page({**known, scene.name: line}, [one.name for one in DAY]))

@@ -174,5 +174,17 @@ async def flood(day: Day) -> None:
     await asyncio.gather(*(some() for _ in range(20)))
 
 
+async def mount(day: Day) -> None:
+    """All nodes are parts of another app, which has the server under a path of its own."""
+    day.mounted = True
+
+
+async def serve_mounted(day: Day) -> None:
+    """Let the traffic go on for 10 s."""
+    before = day.traffic.figures
+    await asyncio.sleep(10)
+    assert day.traffic.figures.ended > before.ended
+
+
 def _run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True)

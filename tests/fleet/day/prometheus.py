@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -27,9 +28,10 @@ async def prometheus(folder: Path, roots: Mapping[Target, str]) -> AsyncIterator
     jobs = [
         {
             "job_name": f"{target.job}-{target.instance}",
+            "metrics_path": f"{urlsplit(root).path}/metrics",
             "static_configs": [
                 {
-                    "targets": [root.removeprefix("http://")],
+                    "targets": [urlsplit(root).netloc],
                     "labels": {"job": target.job, "instance": target.instance, "namespace": "day"},
                 }
             ],

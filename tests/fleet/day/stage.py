@@ -13,7 +13,7 @@ from playwright.async_api import Browser
 
 from framehold.cli.local.ports import free as free_port
 from tests.dashboard.screen import Screen, screen
-from tests.fleet.day import metrics
+from tests.fleet.day import metrics, mounted
 from tests.fleet.day.metrics import NODE, ROUTER, Scrape, Target
 from tests.fleet.day.office import MENDED
 from tests.fleet.day.traffic import Traffic
@@ -78,6 +78,8 @@ class Day:
         """The question of the call that ends processes."""
         self.mended = fleet.folder / "mended"
         """The file of the mended release (`office`)."""
+        self.mounted = False
+        """Whether the nodes are parts of another app (`mounted`)."""
         self.disk: Path
         """The folder of the store's journal, where a scene fills its disk."""
 
@@ -94,11 +96,17 @@ class Day:
     async def start(self) -> None:
         """Start all processes, and open the dashboards."""
         self.fleet.ports = {name: free_port() for name in NODES}
-        await self.fleet.start_nodes(*NODES)
+        if self.mounted:
+            for name in NODES:
+                where = f"http://127.0.0.1:{self.fleet.ports[name]}"
+                await self.start_as(name, sys.executable, "-m", mounted.__name__, FRAMEHOLD_ADVERTISE_URL=where)
+        else:
+            await self.fleet.start_nodes(*NODES)
         for number in range(2):
             await self._open(await self._router(number))
         await eventually(self.whole, "routers that know all nodes")
-        self.traffic = Traffic([router.url for router in self.fleet.routers])
+        path = mounted.PATH if self.mounted else ""
+        self.traffic = Traffic([f"{router.root}{path}/mcp" for router in self.fleet.routers])
 
     async def _router(self, number: int) -> RouterProcess:
         """A router; of a scene for itself in a group of its own, by which a rule of the firewall finds it."""
@@ -136,7 +144,8 @@ class Day:
 
     def targets(self) -> dict[Target, str]:
         """What Prometheus scrapes, and where."""
-        nodes = {Target(NODE, name): f"http://127.0.0.1:{port}" for name, port in self.fleet.ports.items()}
+        path = mounted.PATH if self.mounted else ""
+        nodes = {Target(NODE, name): f"http://127.0.0.1:{port}{path}" for name, port in self.fleet.ports.items()}
         routers = {Target(ROUTER, f"router-{number}"): router.root for number, router in enumerate(self.fleet.routers)}
         return {**nodes, **routers}
 
@@ -199,7 +208,7 @@ async def day(
 ) -> AsyncIterator[Day]:
     """A day that has begun. The day of one scene `alone` ends as it is; what its clients met is for the scene to say.
     It is prepared when its store runs, and nothing else."""
-    redis = RedisServer(options=("--maxmemory-policy", "noeviction"))
+    redis = RedisServer(options=("--maxmemory-policy", "noeviction", "--enable-protected-configs", "yes"))
     fleet = Fleet(folder, redis, TARGET, **_SETTINGS)
     fleet.common[MENDED] = str(folder / "mended")
     redis.start()
