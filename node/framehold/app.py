@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 
 from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
@@ -89,8 +88,9 @@ def assemble(
     seals = LeaseSeal(trust, settings.namespace)
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
     after_renewal: list[Callable[[], None]] = [WrongClock(clock).look] if is_shared else []
-    load = partial(load_of, shared.table, clock, peers)
-    hooks = Hooks(lambda: load().dump(), shared.observers.beat, lambda: run_all(after_renewal))
+    hooks = Hooks(
+        lambda: load_of(shared.table, clock, peers, drain).dump(), shared.observers.beat, lambda: run_all(after_renewal)
+    )
     heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
     if is_shared:
         heartbeat = _heartbeat(settings, store, clock, seals, hooks)

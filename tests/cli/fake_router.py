@@ -42,6 +42,8 @@ OVERVIEW: dict[str, Any] = {
     "failovers_last_hour": 0,
     "events": [],
 }
+OPEN: dict[str, Any] = {"orphaned": {"count": 2, "at": NOW - 3}, "looked": 9, "total": 2}
+"""An account of open calls in which two are orphaned."""
 CALL = "0123456789abcdef0123456789abcdef"
 LEASE: dict[str, Any] = {
     "call_id": CALL,

@@ -95,7 +95,7 @@ class Noted(Observer):
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str, str]] = []
 
-    def happened(self, kind: str, text: str, slot: Slot | None = None) -> None:
+    def happened(self, kind: str, text: str, slot: Slot | None = None, lost: int = 0) -> None:
         about = ("", "") if slot is None else (prefix(slot.call.id), slot.tool)
         self.events.append((str(kind), text, *about))
 

@@ -202,6 +202,7 @@ async def test_the_overview(cast: Cast) -> None:
     assert body.pop("attention") == [f"{problem['text']}; {problem['next']}" for problem in problems]
     middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
     assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
+    assert body.pop("open")["held"]["count"] == 12 + 13 + 12 + 13 + 2 + 3
     assert body == {
         "at": NOW,
         "nodes": {"live": 1, "draining": 1, "unreachable": 1},

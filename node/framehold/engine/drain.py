@@ -93,11 +93,15 @@ class Drain:
         """The present drain; a drain that finds another one here was taken back."""
         self.released = 0
         """How many calls this drain has handed off."""
+        self.released_ever = 0
+        """How many calls this process has handed off."""
+        self._lost_told = False
+        """Whether the calls that end with this process were reported as lost."""
 
     def opened(self) -> None:
         """The node takes calls, for the first time or again."""
         self._changed = asyncio.Event()
-        self.begun = self.on = self.closed = self.over = self.leaving = False
+        self.begun = self.on = self.closed = self.over = self.leaving = self._lost_told = False
         self._heartbeat.state = LIVE
 
     @property
@@ -167,6 +171,7 @@ class Drain:
         elif was is Phase.RELEASING and slot.call.phase is not was:
             self._releases_answered += not isinstance(event, ev.StoreDown)
             self.released += isinstance(event, ev.Acked)
+            self.released_ever += isinstance(event, ev.Acked)
         self._changed.set()
 
     @contextlib.contextmanager
@@ -195,6 +200,9 @@ class Drain:
         self.leaving = self.leaving or leaves
         if self.begun:
             await self._wait(lambda: self._is_settled() and (self.over or not parked), began + patience)
+            if leaves and self.over and not self._lost_told:
+                # What an earlier drain had left may have ended since; the rest ends with this process.
+                self._log_deadline()
             return
         self.begun, order = True, object()
         self._order = order
@@ -230,6 +238,8 @@ class Drain:
         await self._hand_off(order, began + patience)
         if self._order is not order:
             return
+        # The lease says how many calls were handed off, before it is given back.
+        self._heartbeat.announce(DRAINING)
         waiting, running = self._remaining()
         if (waiting and parked) or running:
             self._log_info(
@@ -261,16 +271,18 @@ class Drain:
             running = len(cut) + self._visitors
             self._log_warning(
                 f"drain met its deadline: {len(lost)} parked calls that only this process can carry on are lost when "
-                f"it ends, {running} rounds that run are cut{_names('lost', lost)}{_names('cut', cut)}"
+                f"it ends, {running} rounds that run are cut{_names('lost', lost)}{_names('cut', cut)}",
+                lost=len(lost) if self.leaving else 0,
             )
+            self._lost_told = self.leaving
 
     def _log_info(self, text: str) -> None:
         logger.info("%s", text)
         self._observers.happened(Kind.DRAIN, text, None)
 
-    def _log_warning(self, text: str) -> None:
+    def _log_warning(self, text: str, lost: int = 0) -> None:
         logger.warning("%s", text)
-        self._observers.happened(Kind.DRAIN, text, None)
+        self._observers.happened(Kind.DRAIN, text, None, lost)
 
     def _remaining(self) -> tuple[int, int]:
         """Two counts: of parked calls on this node, and of rounds that run."""

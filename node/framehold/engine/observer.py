@@ -49,8 +49,9 @@ class Observer:
     def renewed(self, ok: bool) -> None:
         """A heartbeat has ended. `ok` says whether the node lease was registered or renewed."""
 
-    def happened(self, kind: str, text: str, slot: Slot | None = None) -> None:
-        """An event for operators. `kind` is one of `framehold_router.models.events.Kind`, `text` says what happened."""
+    def happened(self, kind: str, text: str, slot: Slot | None = None, lost: int = 0) -> None:
+        """An event for operators. `kind` is one of `framehold_router.models.events.Kind`, `text` says what happened.
+        `lost` is how many calls end by it with this process."""
 
 
 EventT = ParamSpec("EventT")
@@ -87,7 +88,7 @@ class Observers:
         self.dropped = Signal[[Slot, str]]()
         self.store_replied = Signal[[str, Slot | None, Reply | StoreUnavailable, float]]()
         self.renewed = Signal[[bool]]()
-        self.happened = Signal[[str, str, Slot | None]]()
+        self.happened = Signal[...]()
 
     def add(self, observer: Observer) -> None:
         """Report to `observer` from now on."""

@@ -139,6 +139,7 @@ class Performer:
         )
         handler.prefilled, handler.given = NO_ANSWERS, b""
         self._table.frames += 1
+        self._table.woke(slot)
         if again:
             self._counts["rebuilding"] += 1
             self._counts["kept code"] += handler.enters_kept

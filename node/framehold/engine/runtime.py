@@ -298,7 +298,7 @@ class Runtime:
 
     def stats(self) -> Stats:
         """This node's load, as its lease reports it."""
-        return load_of(self.table, self.clock, self.peers)
+        return load_of(self.table, self.clock, self.peers, self.draining)
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         began, answer = self.clock.now(), None
@@ -353,6 +353,8 @@ class Runtime:
         if was is _CLAIMING:
             self.eviction.claimed()
         self.table.stepped(slot, was)
+        if was is _PARKED and type(event) is ev.Evict and slot.frame is None and slot.backing.beat is self.heartbeat:
+            self.table.fell_asleep(slot)
         if slot.call.outbox.stalled:
             self._stalled.add(slot.call.id)
         if slot.backing.drops and slot.call.phase is _PARKED and was is _PARKING:
@@ -404,10 +406,21 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
         action()
 
 
-def load_of(table: Table, clock: Clock, peers: Peers) -> Stats:
+def load_of(table: Table, clock: Clock, peers: Peers, drain: Drain) -> Stats:
     """The load of a node, as its lease reports it."""
+    (parked, in_flight), (kept, bound) = table.load(), table.stakes()
     return Stats(
-        *(os.getpid(), *table.load(), VERSION, clock.at(STARTED), round(clock.offset, 3), peers.admin_port),
+        pid=os.getpid(),
+        parked=parked,
+        in_flight=in_flight,
+        version=VERSION,
+        started=clock.at(STARTED),
+        clock_offset=round(clock.offset, 3),
+        admin_port=peers.admin_port,
+        kept=kept,
+        bound=bound,
+        asleep=table.asleep(),
+        released=drain.released_ever,
         prefix=peers.prefix,
     )
 

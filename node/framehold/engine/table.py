@@ -52,6 +52,8 @@ class Table:
         """How many new calls were refused because their principal had as many calls as it may."""
         self.frames = 0
         """How many calls have a frame here."""
+        self._asleep: OrderedDict[CallId, float] = OrderedDict()
+        """The calls whose frame was evicted and whose record stays, each with the end of its last token."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -154,6 +156,30 @@ class Table:
     def has_evictable(self) -> bool:
         """Whether there is a call whose frame may be evicted."""
         return bool(self._evictable)
+
+    def fell_asleep(self, slot: Slot) -> None:
+        """The frame of a call was evicted, and its record names this node."""
+        self._asleep[slot.call.id] = slot.call.expires
+
+    def woke(self, slot: Slot) -> None:
+        """A call has a frame here."""
+        self._asleep.pop(slot.call.id, None)
+
+    def asleep(self) -> int:
+        """The number of calls whose frame was evicted and whose tokens are valid."""
+        now = self._clock.now()
+        while self._asleep and next(iter(self._asleep.values())) <= now:
+            self._asleep.popitem(last=False)
+        return len(self._asleep)
+
+    def stakes(self) -> tuple[int, int]:
+        """Two counts of calls that have asked and have a frame here: of re-entrant ones, and of those that end with the
+        process. Calls that are carried in their tokens are in neither."""
+        stored = [
+            slot for slot in self._slots.values() if slot.frame and slot.call.round and slot.place == slot.call.id
+        ]
+        kept = sum(slot.call.reentrant for slot in stored)
+        return kept, len(stored) - kept
 
     def load(self) -> tuple[int, int]:
         """Two counts: of parked calls, and of calls that run or wait for the store."""

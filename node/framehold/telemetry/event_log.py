@@ -65,7 +65,7 @@ class EventLog(Observer):
 
     # ---- events of the observed calls
 
-    def happened(self, kind: str, text: str, slot: Slot | None = None) -> None:
+    def happened(self, kind: str, text: str, slot: Slot | None = None, lost: int = 0) -> None:
         """Record one event, or count it if there are too many of its kind."""
         now = self._heartbeat.clock.time()
         burst = self._bursts.setdefault(kind, _Burst())
@@ -76,7 +76,7 @@ class EventLog(Observer):
             burst.withheld += 1
             return
         burst.logged += 1
-        self._add(now, kind, text, slot)
+        self._add(now, kind, text, slot, lost=lost)
 
     def store_replied(self, op: str, slot: Slot | None, reply: Reply | StoreUnavailable, seconds: float) -> None:
         """Record events of the node lease."""
@@ -150,10 +150,10 @@ class EventLog(Observer):
         if withheld:
             self._add(burst.since, kind, f"{withheld} more likewise, within {BURST_SECONDS:g} s", None, withheld)
 
-    def _add(self, at: float, kind: str, text: str, slot: Slot | None, count: int = 1) -> None:
+    def _add(self, at: float, kind: str, text: str, slot: Slot | None, count: int = 1, lost: int = 0) -> None:
         held = self._heartbeat.lease
         event_id = f"{held.boot}-{next(self._events):09d}"
-        event = EventView(id=event_id, at=at, node_id=held.node, kind=str(kind), text=text, count=count)
+        event = EventView(id=event_id, at=at, node_id=held.node, kind=str(kind), text=text, count=count, lost=lost)
         if slot is not None:
             call, frame = slot.call, slot.frame
             epoch = None if frame is None else max(call.epoch, frame.epoch)

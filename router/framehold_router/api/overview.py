@@ -13,6 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ..collect.fleet_log import Logged
+from ..collect.open_calls import account
 from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
@@ -115,6 +116,7 @@ class Overview:
             in_flight=_sum(node.in_flight for node in nodes),
             orphaned=_sum(node.orphaned for node in nodes),
             stuck=seen.stuck,
+            open=account(nodes, logged, seen.at),
             ended=_sum(node.ended for node in nodes),
             failed=_sum(node.failed for node in nodes),
             failing=list(seen.failing),

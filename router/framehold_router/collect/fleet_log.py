@@ -12,7 +12,7 @@ answer, what was read stays. What this router sees itself counts at once, also i
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -35,27 +35,41 @@ Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 
 
+class Loss(NamedTuple):
+    """Calls that were lost: when, how many, with which life of a node, and why (`died` or `drain_deadline`)."""
+
+    at: float
+    calls: int
+    boot: str
+    why: str
+
+
 class Logged(NamedTuple):
     """What is known of the past: the latest events (the newest first), the takeovers, and the last end of each life of
     a node, by node and boot. `here` are the lives that have a lease now. `changes` grows whenever one of them has
-    changed."""
+    changed. `losses` are the calls that were lost with their process."""
 
     events: tuple[EventView, ...] = ()
     takeovers: tuple[TakeoverView, ...] = ()
     ends: Mapping[tuple[str, str], EndView] = MappingProxyType({})
     here: frozenset[tuple[str, str]] = frozenset()
     changes: int = 0
+    losses: tuple[Loss, ...] = ()
 
 
 class FleetLog:
-    """The event log of one fleet, as a router shows it. Belongs to one event loop; `close` it."""
+    """The event log of one fleet, as a router shows it. `since` is when the router began, in seconds since 1970. It
+    belongs to one event loop; `close` it."""
 
-    def __init__(self, store: Store, fleet: Callable[[], Fleet]) -> None:
-        self._store, self._fleet = store, fleet
+    def __init__(self, store: Store, fleet: Callable[[], Fleet], since: float = 0.0) -> None:
+        self._store, self._fleet, self._since = store, fleet, since
         self._shared = Shared(fleet, self._look, "framehold event log")
         self._events: OrderedDict[tuple[str, str], EventView] = OrderedDict()
         self._takeovers: OrderedDict[tuple[str, int, float], TakeoverView] = OrderedDict()
         self._ends: OrderedDict[tuple[str, str, str], EndView] = OrderedDict()
+        self._losses: OrderedDict[tuple[str, str], Loss] = OrderedDict()
+        self.lost: Counter[str] = Counter()
+        """Calls that were lost since `since`, by why."""
         self._place = ""
         self._here: frozenset[tuple[str, str]] = frozenset()
         self._changed = False
@@ -108,6 +122,18 @@ class FleetLog:
         known = self._events.get(key)
         if known is None or (known.kind == Kind.NODE_LOST and event.kind == Kind.NODE_LEFT):
             _keep(self._events, key, event, MAX_EVENTS)
+            self._add_loss(key, event)
+
+    def _add_loss(self, key: tuple[str, str], event: EventView) -> None:
+        if not event.lost:
+            self._losses.pop(key, None)
+            return
+        # The ids of events that a router wrote about a node have another form: kind, boot, incarnation.
+        died, about = event.kind == Kind.NODE_LOST, event.id.split("-")
+        boot, why = about[min(died, len(about) - 1)], "died" if died else "drain_deadline"
+        if key not in self._losses and event.at >= self._since:
+            self.lost[why] += event.lost
+        _keep(self._losses, key, Loss(event.at, event.lost, boot, why), MAX_EVENTS)
 
     def _add_end(self, end: EndView) -> None:
         key = end.node_id, end.boot, end.incarnation
@@ -121,8 +147,9 @@ class FleetLog:
         ends: dict[tuple[str, str], EndView] = {}
         for end in sorted(self._ends.values(), key=lambda end: end.detected):
             ends[end.node_id, end.boot] = end
+        losses = tuple(self._losses.values())
         takeovers = tuple(_ended(item, here) for item in self._takeovers.values())
-        return Logged(tuple(events), takeovers, MappingProxyType(ends), here, self._logged.changes + 1)
+        return Logged(tuple(events), takeovers, MappingProxyType(ends), here, self._logged.changes + 1, losses)
 
 
 def _ended(takeover: TakeoverView, here: frozenset[tuple[str, str]]) -> TakeoverView:

@@ -25,13 +25,14 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 
 from ..models.events import EndView, EventView, Kind, LogEntry
 from .membership import DRAINING, STRANGE, Member
+from .node_stats import Stats
 
 MAX_REMEMBERED = 200
 """Lives that have ended which are remembered at most: a process whose lease comes back has not joined."""
@@ -53,7 +54,7 @@ class _Life:
     apart: float
     heartbeat: float
     pause: float = 0.0
-    parked: int | None = None
+    stats: Stats = field(default_factory=Stats)
 
     def look(self, lease: NodeRecord, before: float, now: float) -> None:
         """Take in the lease that a look found. The look ended at `now`, the look before it at `before`."""
@@ -107,8 +108,8 @@ class Departures:
         node, life = lease.node, self._lives.get(lease.node)
         if life is None:
             apart = now - lease.expires
-            parked = member.stats.parked
-            life = _Life(member.boot, member.inc, member.state, lease.beat, lease.expires, apart, now, parked=parked)
+            life = _Life(member.boot, member.inc, member.state, lease.beat, lease.expires, apart, now)
+            life.stats = member.stats
             self._lives[node] = life
             # The nodes of the first look were there before this router.
             if self._looked is not None:
@@ -119,7 +120,7 @@ class Departures:
         if member.state == DRAINING and life.state != DRAINING:
             text = "drains: it takes no new call, and hands off what it may"
             self._report(Kind.NODE_DRAINING, node, life, now, text)
-        life.state, life.parked = member.state, member.stats.parked
+        life.state, life.stats = member.state, member.stats
 
     def _went(self, node: NodeId, life: _Life, now: float) -> None:
         silent = max(0.0, now - life.heartbeat)
@@ -135,7 +136,10 @@ class Departures:
             left=left,
             last_heartbeat=life.heartbeat,
             detected=now,
-            calls=life.parked,
+            calls=life.stats.parked,
+            gone=now if left else min(now, life.expires),
+            orphaned=_sum(life.stats.kept, life.stats.asleep),
+            released=life.stats.released,
         )
         if left:
             # A node that drained may have been killed after that. Then its lease ran out, and the calls that it was to
@@ -143,14 +147,25 @@ class Departures:
             how = "it drained, and its lease is gone" if life.state == DRAINING else "it gave its lease back"
             self._report(Kind.NODE_LEFT, node, life, now, f"has left: {how}", end)
             return
-        had = "" if life.parked is None else f" (it had {life.parked:,} parked)"
+        parked, bound = life.stats.parked, life.stats.bound or 0
+        had = "" if parked is None else f" (it had {parked:,} parked)"
         late = f"its lease ran out, {silent:.1f} s after its last heartbeat"
         text = f"is lost: {late}; retries of its calls{had} go elsewhere"
-        self._report(Kind.NODE_LOST, node, life, now, text, end)
+        if bound:
+            text += f"; {bound:,} calls of tools not marked re-entrant are lost"
+        self._report(Kind.NODE_LOST, node, life, now, text, end, bound)
         self.on_detected(silent)
 
-    def _report(self, kind: Kind, node: NodeId, life: _Life, at: float, text: str, end: EndView | None = None) -> None:
+    def _report(
+        self, kind: Kind, node: NodeId, life: _Life, at: float, text: str, end: EndView | None = None, lost: int = 0
+    ) -> None:
         about = "end" if end is not None else kind.value
         event_id = f"{about}-{life.boot}-{life.inc}"
-        event = EventView(id=event_id, at=at, node_id=node, kind=kind, text=f"Node {node} {text}")
+        event = EventView(id=event_id, at=at, node_id=node, kind=kind, lost=lost, text=f"Node {node} {text}")
         self.on_entry(LogEntry(event=event, end=end))
+
+
+def _sum(*counts: int | None) -> int | None:
+    """The sum of the counts that are known; None if none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

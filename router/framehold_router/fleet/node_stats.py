@@ -21,7 +21,11 @@ class Stats(NamedTuple):
     of calls. `clock_offset` is how many seconds the wall clock of its machine lacks to the store's clock; negative if
     it is fast. `admin_port` is where it serves its admin API, None if that is where it serves clients. `server` is the
     name of its MCP server, and `tools_digest` tells one list of tools from another. `prefix` is the path below which
-    its app is mounted; empty at the root. `round_trip` is how many seconds its last heartbeats took at the store."""
+    its app is mounted; empty at the root. `round_trip` is how many seconds its last heartbeats took at the store.
+
+    Of the calls that have asked, `kept` are re-entrant and have a frame on the node, `bound` have a frame and end with
+    the process, and `asleep` have lost their frame to eviction. `released` is how many calls this process has handed
+    off since its start."""
 
     pid: int | None = None
     parked: int | None = None
@@ -34,6 +38,10 @@ class Stats(NamedTuple):
     tools_digest: str | None = None
     prefix: str | None = None
     round_trip: float | None = None
+    kept: int | None = None
+    bound: int | None = None
+    asleep: int | None = None
+    released: int | None = None
 
     def dump(self) -> str:
         """The figures as JSON, as a lease carries them."""
@@ -63,6 +71,7 @@ def read(text: str) -> Stats:
         tools_digest=_text(fields.get("tools_digest")),
         prefix=_path(fields.get("prefix")),
         round_trip=float(trip) if trip is not None else None,
+        **{name: _count(fields.get(name)) for name in ("kept", "bound", "asleep", "released")},
     )
 
 

@@ -46,6 +46,8 @@ class EventView(Lenient):
     tool: Text = ""
     epoch: Count | None = None
     round: Count | None = None
+    lost: Count = 0
+    """Calls that were lost by this event with the process that held them."""
     text: Text
     count: Count = 1
     """How many events of this kind it stands for."""
@@ -96,6 +98,12 @@ class EndView(Lenient):
     """When its lease was found gone."""
     calls: Count | None = None
     """Calls that were parked on it, as its last lease says."""
+    gone: Seconds | None = None
+    """When its lease ended, on the store's clock."""
+    orphaned: Count | None = None
+    """Calls that it left behind and that other nodes may carry on, as its last lease says."""
+    released: Count | None = None
+    """Calls that it had handed off, as its last lease says."""
 
 
 class LogEntry(Lenient):

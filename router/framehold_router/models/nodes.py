@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .events import EventView
 from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Share, Text
+from .open_calls import OpenView, ScanView
 from .problems import ProblemView
 
 
@@ -110,7 +111,20 @@ class NodeStatus(Lenient):
     loop_busy: Share | None = None
     """The part of the last minute in which the event loop used a processor."""
     orphaned: Count | None = None
-    """Calls whose node is gone and that no node has taken over yet, found by the last scan. Only one node scans."""
+    """Re-entrant calls whose node is gone and that no node has taken over yet, found by the last scan. Only one node
+    scans."""
+    scan: ScanView | None = None
+    """The last scan that has ended; null on a node that does not scan."""
+    at: Seconds | None = None
+    """When these figures were read, in seconds since 1970 on the store's clock."""
+    kept: Count | None = None
+    """Re-entrant calls that have asked and have a frame here."""
+    bound: Count | None = None
+    """Calls that have asked, have a frame here and end with the process."""
+    asleep: Count | None = None
+    """Calls whose frame was evicted, and which go on here when their clients come back."""
+    released: Count | None = None
+    """Calls that were handed off since the start of the process."""
     stuck: Count | None = None
     """Calls whose handlers killed their nodes too often, found by the last scan."""
     rounds: Count | None = None
@@ -267,6 +281,8 @@ class OverviewView(BaseModel):
     in_flight: int
     orphaned: int
     stuck: int
+    open: OpenView = OpenView()
+    """All open calls, each in one figure."""
     rounds_per_second: float | None = None
     ended: int = 0
     """Calls that ended in the last ten minutes, and failed or not."""

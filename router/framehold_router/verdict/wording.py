@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..models.open_calls import FigureView
+
 UNKNOWN = "-"
 STUCK = "too many nodes died of the same round, so none enters it again, and its client is told so"
-ORPHANED = (
-    "their nodes are gone; each goes on elsewhere when its client comes back, and is told that it is lost where its "
-    "tool is not marked re-entrant"
-)
+ORPHANED = "their nodes are gone; each goes on elsewhere when its client comes back"
 MAX_NAMES = 10
 """Names that a sentence lists at most."""
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
@@ -33,6 +32,18 @@ def span(seconds: float | None) -> str:
 def many(count: int, one: str, more: str = "") -> str:
     """A count with its noun: `1 call`, `2 calls`. `more` is the plural if it is not `one` with an s."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def figure(found: FigureView, now: float, records: int | None = None) -> str:
+    """A figure of open calls with how and when it became known. `records` is how many records its scan read,
+    None if no scan counts it."""
+    how = {"counted": "", "estimated": "about ", "up_to": "up to "}[found.known] if found.count else ""
+    if found.at is None:
+        return f"{how}{found.count:,}" if found.count else "not looked up yet"
+    ago = f"looked up {span(now - found.at)} ago"
+    if not found.count and records is not None:
+        return f"none of {many(records, 'record')}, {ago}"
+    return f"{how}{found.count:,} ({ago})"
 
 
 def names(found: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from framehold.cli.local.ports import free as free_port
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
-from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
+from tests.cli.fake_router import NODE, OPEN, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold
 from tests.node.nodes import KEY
 from tests.store.server import RedisServer, running
@@ -243,7 +243,7 @@ def test_a_fleet_in_health(operator: Operator) -> None:
         ("overview", {**OVERVIEW, "problems": [problem("risk")]}, "fleet", "warn", "n1 doesn't answer at http://127"),
         ("overview", {**OVERVIEW, "attention": ["n1 has other keys"]}, "fleet", "fail", "n1 has other keys"),
         ("nodes", {"nodes": [{**NODE, "version": "0.2.0"}]}, "versions", "warn", "0.1.0: the router; 0.2.0: n1"),
-        ("overview", {**OVERVIEW, "orphaned": 2}, "calls", "ok", "2 are orphaned: their nodes are gone"),
+        ("overview", {**OVERVIEW, "open": OPEN}, "calls", "ok", "orphaned: 2 (looked up 3s ago): their nodes are gone"),
         ("nodes", {"nodes": [NODE]}, "admin token", "warn", "nobody may drain, cancel or evict"),
         ("nodes", {"nodes": [NODE]}, "code", "warn", "no node keeps the code of its handlers"),
         ("nodes", {"nodes": [{**NODE, "not_kept": []}]}, "code", "ok", "go on with the code that they began with"),

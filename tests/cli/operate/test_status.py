@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.fake_router import LEASE, NOW, OVERVIEW, FakeRouter, Operator, problem
+from tests.cli.fake_router import LEASE, NOW, OPEN, OVERVIEW, FakeRouter, Operator, problem
 
 STUCK = {**LEASE, "state": "stuck", "tool": "poison", "began": NOW - 192}
 ORPHANED = {**LEASE, "state": "orphaned", "node_id": "gone"}
@@ -34,7 +34,8 @@ def test_a_fleet_in_health(operator: Operator, router: FakeRouter) -> None:
         "affinity   99.9% of retries met the frame of their call\n"
         "store      0.4 ms a write\n"
         "stuck      none\n"
-        "orphaned   none\n"
+        "open       0: held not looked up yet; asleep not looked up yet; handed off: not looked up yet\n"
+        "orphaned   not looked up yet\n"
         "failovers  none in the last hour\n"
         "\n"
         "Nothing has happened that this router knows of.\n",
@@ -76,10 +77,13 @@ def test_stuck_calls_are_named_with_what_becomes_of_them(operator: Operator, rou
 
 def test_orphaned_calls_heal_by_themselves(operator: Operator, router: FakeRouter) -> None:
     """Each orphaned call is shown with what will happen to it. No operator is needed, so the exit code is 0."""
-    router.say("overview", {**OVERVIEW, "orphaned": 1_200})
+    router.say("overview", {**OVERVIEW, "open": OPEN})
     router.say("leases", page(ORPHANED, {**ORPHANED, "reentrant": False}))
     result = operator("status")
-    assert result.code == 0 and "orphaned   1,200: their nodes are gone; each goes on elsewhere when" in result.out
+    assert (
+        result.code == 0
+        and "orphaned   2 (looked up 3s ago): their nodes are gone; each goes on elsewhere when" in result.out
+    )
     assert "its client's next retry replays it on another node\n" in result.out
     assert "not re-entrant: its client's next retry is told that it is lost\n" in result.out
 

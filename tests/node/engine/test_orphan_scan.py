@@ -44,7 +44,7 @@ async def told(store: MemoryStore, *requests: Any) -> None:
 
 
 async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
-    """Its node is gone. What was released, is done, or runs, is no orphan."""
+    """Its node is gone. What was released, is done, or runs, is no orphan; what is not re-entrant is lost."""
     store = MemoryStore(lambda: 0.0)
     orphan, unmarked, parked, released, done = Story(), Story(PLAIN), Story(), Story(), Story()
     await told(store, orphan.ask, unmarked.ask, parked.ask, parked.claims(Seen(1, "node-1", "inc-1"), Evidence.GONE))
@@ -52,7 +52,7 @@ async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
     await joined(store, "node-2", "boot-9")
     before = [await store.run(story.read) for story in (orphan, unmarked)]
     marked = await look(store, "node-2").walk()
-    assert (marked.looked, marked.orphaned, marked.stuck) == (5, 2, 0)
+    assert (marked.looked, marked.orphaned, marked.lost, marked.handed_off, marked.stuck) == (5, 1, 1, 1, 0)
     assert {item.call for item in marked.calls} == {orphan.call, unmarked.call}
     assert [await store.run(story.read) for story in (orphan, unmarked)] == before
     await joined(store, "node-1", "boot-1")
@@ -119,7 +119,7 @@ async def test_who_stands_far_behind_looks_seldom(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(asyncio.CancelledError):
             await OrphanScan(store, Alone(node, stopped(0.0)), SEALS, pace=(0.0, 10.0)).run()
         found[node] = rests[-1]
-    assert found == {"n00": 10.0, "n01": 10.0, "n07": 70.0, "n99": 300.0}
+    assert found == {"n00": 1.0, "n01": 10.0, "n07": 70.0, "n99": 300.0}
 
 
 async def test_a_walk_goes_over_everything_a_portion_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from framehold_router.models.calls import LeasesView
 from framehold_router.models.choices import State
 from framehold_router.models.events import EventView, FailoversView, Kind
 from framehold_router.models.nodes import OverviewView
-from framehold_router.verdict.wording import ORPHANED
+from framehold_router.verdict.wording import ORPHANED, figure
 
 from ..client.api import Api
 from ..show import figures
@@ -46,7 +46,6 @@ def _facts(view: OverviewView) -> list[tuple[str, str]]:
     states = ", ".join(f"{count} {state}" for state, count in sorted(view.nodes.items()) if count)
     rate = "-" if view.rounds_per_second is None else f"{view.rounds_per_second:,.1f}"
     stuck = f"{view.stuck:,}" if view.stuck else "none"
-    orphaned = f"{view.orphaned:,}: {ORPHANED}" if view.orphaned else "none"
     median, worst = figures.quick(view.resume_p50), figures.quick(view.resume_p99)
     resumed = f"p50 {median}, p99 {worst} (the slowest node's)"
     affinity = f"{figures.part(view.affinity)} of retries met the frame of their call"
@@ -58,8 +57,20 @@ def _facts(view: OverviewView) -> list[tuple[str, str]]:
         ("affinity", quiet if view.affinity is None else affinity),
         ("store", _store(view, quiet)),
         ("stuck", stuck),
-        ("orphaned", orphaned),
+        *_open(view),
     ]
+
+
+def _open(view: OverviewView) -> list[tuple[str, str]]:
+    """The account of open calls, a line for each figure that has something to say."""
+    now, found = view.at, view.open
+    held, asleep = figure(found.held, now), figure(found.asleep, now)
+    handed_off = figure(found.handed_off, now, found.looked)
+    lines = [("open", f"{found.total:,}: held {held}; asleep {asleep}; handed off: {handed_off}")]
+    orphaned = figure(found.orphaned, now, found.looked)
+    lines += [("orphaned", f"{orphaned}: {ORPHANED}" if found.orphaned.count else orphaned)]
+    lost = found.lost_last_hour
+    return [*lines, ("lost", f"{lost:,} in the last hour, with the processes that held them")] if lost else lines
 
 
 def _store(view: OverviewView, quiet: str) -> str:
@@ -95,7 +106,7 @@ def _shown_events(events: list[EventView]) -> list[EventView]:
 def _waiting(api: Api, view: OverviewView) -> Grid:
     """Some of the stuck and the orphaned calls, each with what will happen to it."""
     rows = []
-    for state, count in ((State.STUCK, view.stuck), (State.ORPHANED, view.orphaned)):
+    for state, count in ((State.STUCK, view.stuck), (State.ORPHANED, view.open.orphaned.count)):
         if not count:
             continue
         for item in api.get("leases", LeasesView, state=state, limit=_MAX_CALLS).view.items[:_MAX_CALLS]:
