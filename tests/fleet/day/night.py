@@ -38,7 +38,7 @@ NIGHT = (
         alerts=scenes.UNSERVED,
         besides=LATE,
         false="store_emptied|came back empty",
-        logged="(?i)store",
+        logged="until the store is back|lost the store",
         prepare=faults.keep_on_disk,
     ),
     Scene(
@@ -48,7 +48,7 @@ NIGHT = (
         problem(RISK, "store_emptied"),
         passing=STARVED | {"loop_stood"},
         besides=LATE | {"StoreEmptied"},
-        logged="(?i)store",
+        logged="written again|lost the store",
     ),
     Scene(
         "the disk of the store's journal is full",

@@ -309,7 +309,7 @@ SCENES = (
         lasts=True,
         because="one problem stands for all that follows from it, and each of that has an alert of its own",
         false="(?<!not )start one|no other node that could take over",
-        logged="maxmemory|full",
+        logged="until the store is back|maxmemory",
     ),
     Scene(
         "a silent store",
@@ -322,7 +322,7 @@ SCENES = (
         alerts=UNSERVED | {Alert("StoreSlow")},
         lasts=True,
         because="one problem stands for all that follows from it, and each of that has an alert of its own",
-        logged="(?i)store",
+        logged="until the store is back|lost the store",
     ),
     Scene(
         "a blocked loop",
