@@ -117,7 +117,7 @@ const NOTHING = {
   state: {
     parked: ["No call is parked", "No handler waits for an answer."],
     running: ["No call is running", "Each frame waits for its client, or there is none."],
-    orphaned: ["No call is orphaned", "The node of each call lives, or its client has come back."],
+    orphaned: ["No orphaned call is listed", "The last scan of the store, if one has ended, listed none. framehold status says when that was."],
     stuck: ["No call is stuck", "No handler has killed its nodes too often."],
   },
   expiring: { [SOON]: ["No call expires within a minute", "Each token that is out is valid for longer."] },
