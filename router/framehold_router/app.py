@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from ipaddress import IPv6Address, ip_address
+from typing import Any
 
 from aiohttp import web
 from pydantic import SecretStr
@@ -40,6 +41,7 @@ from .collect.tool_survey import ToolSurvey
 from .config import RouterSettings
 from .fleet.departures import Departures
 from .fleet.event_writer import EventWriter
+from .fleet.identities import Identities
 from .fleet.lease_seal import LeaseSeal
 from .fleet.membership import Fleet, Member, Membership
 from .fleet.statements import Role
@@ -100,8 +102,8 @@ async def running(
     """
     trust, clock = Trust(ready(settings).known_keys(), settings.fleet_ca), system_clock()
     async with AsyncExitStack() as stack:
-        departures = Departures(clock.time)
-        store, membership, node_client = await _open_membership(stack, settings, trust, departures, clock)
+        departures, identities = looks = Departures(clock.time), Identities(clock.now)
+        store, membership, node_client = await _open_membership(stack, settings, trust, looks, clock)
 
         def fleet() -> Fleet:
             return membership.fleet
@@ -111,21 +113,20 @@ async def running(
         placer = Placer(fleet, clock.now)
         counted = counting(membership, departures, survey.nodes, counts := Counter[str](), clock)
         metrics = await stack.enter_async_context(counted) if settings.metrics else None
-        health = StoreHealth(store, lambda: membership.stale, lambda: writer.trouble)
         sources = Sources(
-            *(fleet, store, node_client, survey, tools, log, _ended_calls(stack, store, fleet, clock), health),
+            *(fleet, store, node_client, survey, tools, log, _ended_calls(stack, store, fleet, clock)),
+            store_health=StoreHealth(store, lambda: membership.stale, lambda: writer.trouble),
+            identities=identities,
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
             history=_history(stack, store, survey, tools, clock) if settings.history else None,
-            report=settings.tradeoff_report,
-            credential=trust.credential(settings.admin_token),
-            trace_url=settings.trace_url,
-            playground=settings.playground,
-            max_attempts=settings.max_attempts,
             clock=clock.time,
+            **_chosen(settings, trust),
         )
-        shown = pages(sources, _guard(settings, sources, admin or listening, counts), page(metrics, health))
+        shown = pages(
+            sources, _guard(settings, sources, admin or listening, counts), page(metrics, sources.store_health)
+        )
         place = await _serve_on_socket(stack, shown, settings.max_head)
         relay = _relay(metrics, placer, _upstream(stack, settings, trust, clock), trust, settings, place)
         front = await _serve_ports(stack, relay, settings, listening, admin)
@@ -134,6 +135,17 @@ async def running(
         finally:
             end_streams(shown)
             await front.close(DRAIN)
+
+
+def _chosen(settings: RouterSettings, trust: Trust) -> dict[str, Any]:
+    """The fields of `Sources` that are settings."""
+    return {
+        "report": settings.tradeoff_report,
+        "credential": trust.credential(settings.admin_token),
+        "trace_url": settings.trace_url,
+        "playground": settings.playground,
+        "max_attempts": settings.max_attempts,
+    }
 
 
 def _guard(settings: RouterSettings, sources: Sources, listening: socket.socket, counts: Counter[str]) -> Guard:
@@ -165,9 +177,11 @@ def is_exposed(listening: socket.socket) -> bool:
 
 
 async def _open_membership(
-    stack: AsyncExitStack, settings: RouterSettings, trust: Trust, departures: Departures, clock: Clock
+    stack: AsyncExitStack, settings: RouterSettings, trust: Trust, looks: tuple[Departures, Identities], clock: Clock
 ) -> tuple[Store, Membership, NodeClient]:
-    """Open the store, follow its membership, and make what asks nodes; `stack` closes all three."""
+    """Open the store, follow its membership, and make what asks nodes; `stack` closes all three. `looks` are shown each
+    look."""
+    departures, identities = looks
     store = open_store(settings.store(), clock.time)
     stack.push_async_callback(store.close)
     await store.open()
@@ -180,6 +194,7 @@ async def _open_membership(
 
     def looked(members: Mapping[NodeId, Member], leases: Iterable[NodeRecord]) -> None:
         departures.look(members, leases)
+        identities.look(members.values())
         wrong.look()
 
     membership.on_looked = looked

@@ -104,6 +104,8 @@ class Metrics(Collector):
         found = Counter(member.state if member.state in _STATES else STRANGE for member in members)
         states = {state: found[state] for state in _STATES}
         yield families.gauges_by("state", "nodes", "Nodes that have a lease", states)
+        servers = {member.stats.server for member in members if member.state != STRANGE} - {None}
+        yield families.gauge("servers", "Servers by name that share this namespace of the store", len(servers))
         ages = _printable(self._departures.ages())
         yield families.gauges_by(
             "node", "node_last_seen_seconds", "Seconds since the last heartbeat that this router knows of", ages

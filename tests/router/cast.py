@@ -25,6 +25,7 @@ from framehold_router.collect.node_client import ANSWER_TIMEOUT, NodeClient
 from framehold_router.collect.survey import Survey
 from framehold_router.collect.tool_survey import ToolSurvey
 from framehold_router.fleet.address import address_of
+from framehold_router.fleet.identities import Identities
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.plane import PROOF
@@ -173,6 +174,7 @@ class Cast:
             log=log,
             ended=ended,
             store_health=StoreHealth(self.store, lambda: self.stale, lambda: None),
+            identities=Identities(lambda: NOW),
             clock=lambda: NOW,
             **{"history": History(self.store, survey.nodes, tools.seen, lambda: NOW), **self.more},
         )

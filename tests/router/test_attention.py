@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from framehold_router.fleet.store_health import ANSWERS, FULL, SILENT, StoreLook
-from framehold_router.models.events import EventView
+from framehold_router.models.events import EndView, EventView
 from framehold_router.models.nodes import DepartedView, FailingView, NodeView, PauseView, StallView
 from framehold_router.models.problems import ProblemView
 from framehold_router.verdict import rules
@@ -97,6 +97,40 @@ def test_a_node_that_was_lost_and_is_not_back() -> None:
     assert problem.text.startswith("z was lost 3m ago and is not back: its calls go on elsewhere")
     [problem] = seen(node(), departed=[lost("z").model_copy(update={"calls": 1200})])
     assert "its calls (1,200 were parked there) go on elsewhere" in problem.text
+
+
+def ended(name: str, ago: float, *, left: bool = False) -> EndView:
+    at = NOW - ago
+    return EndView(node_id=name, boot=str(ago), state="live", left=left, last_heartbeat=at - 5, detected=at)
+
+
+def test_a_node_that_dies_again_and_again() -> None:
+    """Also while it is back; not while the store is in trouble, where all leases run out."""
+    four = [ended("b", ago) for ago in (1.0, 12.0, 25.0, 40.0)]
+    [problem] = seen(node(), node("b"), ends=[*four, ended("a", 3.0, left=True), ended("c", 5.0)])
+    assert kinds([problem]) == [("harm", "nodes_dying", "b")]
+    assert problem.text.startswith("b died 4 times in the last 40s")
+    assert seen(node(), node("b"), ends=[*four[:2], ended("b", 601.0), ended("b", 30.0, left=True)]) == []
+    assert "nodes_dying" not in {found.kind for found in seen(node(store=SILENT), ends=four)}
+
+
+def test_servers_that_share_a_namespace() -> None:
+    """By their names. Nodes that report none, or that are of another fleet, say nothing."""
+    shop, bank, other = node(server="shop"), node("b", server="bank"), node("c", server="till")
+    [problem] = seen(shop, bank, other, node("d"))
+    assert kinds([problem]) == [("harm", "servers_differ", "")]
+    assert "3 servers share one namespace" in problem.text and "bank (b); shop (a); till (c)" in problem.text
+    assert "FRAMEHOLD_NAMESPACE" in problem.next and problem.link == "docs/runbook.md#frameholdserversdiffer"
+    assert [found.kind for found in seen(shop, node("b", server="bank", state="other keys"))] == ["node_other_keys"]
+    assert seen(shop, node("b", server="shop"), node("c")) == []
+
+
+def test_lists_of_tools_that_stay_different() -> None:
+    """A rolling update that adds a tool changes the nodes of each list, so it is none."""
+    old, new = node(tools_digest="1"), node("b", tools_digest="2")
+    assert seen(old, new) == seen(old, node("c", tools_digest="1"), tools_steady=True) == []
+    [problem] = seen(old, new, tools_steady=True)
+    assert kinds([problem]) == [("risk", "tools_differ", "")] and "a; b" in problem.text
 
 
 @pytest.mark.parametrize(("ago", "found"), [(1.0, ["harm"]), (59.0, ["harm"]), (61.0, ["risk"]), (601.0, [])])

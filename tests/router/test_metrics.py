@@ -28,7 +28,7 @@ anyio_backend = both_loops
 NAMES = {
     "framehold_router_requests", "framehold_router_route_duration_seconds", "framehold_upstream_duration_seconds",
     "framehold_affinity", "framehold_ring_ownership_ratio", "framehold_ring_moves", "framehold_ring_moved_ratio",
-    "framehold_failover_duration_seconds", "framehold_nodes", "framehold_node_last_seen_seconds",
+    "framehold_failover_duration_seconds", "framehold_nodes", "framehold_servers", "framehold_node_last_seen_seconds",
     "framehold_store_memory_bytes", "framehold_store_memory_limit_bytes", "framehold_router_wrong_tokens",
     "framehold_clock_offset_seconds", "framehold_build_info",
 }  # fmt: skip

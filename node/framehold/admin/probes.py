@@ -63,7 +63,10 @@ def metrics(attached: Attached, request: Request) -> Response:
     return Response(text, headers={"content-type": kind})
 
 
-_OF_LEASE = ("pid", "parked", "in_flight", "version", "server", "tools_digest", "prefix", "round_trip")
+_OF_LEASE = (
+    *("pid", "parked", "in_flight", "version", "server", "tools_digest", "prefix", "round_trip"),
+    *("kept", "bound", "asleep", "released"),
+)
 """The figures that the node's lease has too."""
 
 
@@ -83,10 +86,6 @@ def node_state(attached: Attached) -> NodeStatus:
         frame_bytes=None if model is None or model.measured is None else round(model.measured),
         loop_busy=metrics and metrics.busy(),
         rounds_per_second=metrics and metrics.answered_rounds.per_second(),
-        kept=stats.kept,
-        bound=stats.bound,
-        asleep=stats.asleep,
-        released=stats.released,
         at=runtime.clock.time(),
         scan=marked.view,
         orphaned=marked.orphaned,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import Callable
 
 from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
@@ -59,6 +60,8 @@ class Peers:
         """The port on which this node serves its admin API; None: where it serves clients."""
         self.prefix: str | None = None
         """The path below which the app of this node is mounted; None as long as that is not known."""
+        self.identity: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
+        """Gives the name of this node's server, and the digest of the names of its tools."""
         self._membership = None if store is None else Membership(store, seals, POLLS_PER_READ, clock=clock)
         self._following: asyncio.Task[None] | None = None
 

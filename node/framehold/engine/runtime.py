@@ -409,6 +409,7 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
 def load_of(table: Table, clock: Clock, peers: Peers, drain: Drain) -> Stats:
     """The load of a node, as its lease reports it."""
     (parked, in_flight), (kept, bound) = table.load(), table.stakes()
+    server, tools_digest = peers.identity()
     return Stats(
         pid=os.getpid(),
         parked=parked,
@@ -422,6 +423,8 @@ def load_of(table: Table, clock: Clock, peers: Peers, drain: Drain) -> Stats:
         asleep=table.asleep(),
         released=drain.released_ever,
         prefix=peers.prefix,
+        server=server,
+        tools_digest=tools_digest,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,6 +24,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 from framehold_core.errors import ConfigError
 from framehold_core.lease import code_names
 from framehold_router.fleet.event_writer import EventWriter
+from framehold_router.models.fields import printable
 from framehold_store.seal import Sealer
 
 from ..app import counted
@@ -44,6 +46,7 @@ from .startup_warnings import notices, refuse_workers
 
 logger = logging.getLogger(__name__)
 
+_RANDOM_NAME = re.compile("FastMCP-[0-9a-f]{4}")
 _begins: contextvars.ContextVar[list[Server[Any]] | None] = contextvars.ContextVar("framehold_begins", default=None)
 """The server whose next lifespan in this context is that of a whole service, and not of one connection. It is taken off
 the list, since tasks that begin meanwhile inherit the variable."""
@@ -76,6 +79,7 @@ class Attached:
         self.lifespan_state: Any = None
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
+        runtime.peers.identity = self._identity
         self.exposition = counted(runtime, self.names)
         self.code: tuple[HandlerCode, ...] | None = None
         """The code of the re-entrant handlers, as at the start; None if no code is kept, or the server has not been
@@ -112,6 +116,11 @@ class Attached:
             # Another app serves it, or it is not served over HTTP.
             return None
         return None if found is None else len(found)
+
+    def _identity(self) -> tuple[str | None, str | None]:
+        """The name of the server, None if FastMCP made it up at random, and the digest of the names of its tools."""
+        name = printable(self.server.name)
+        return None if _RANDOM_NAME.fullmatch(name) else name, self.names.digest
 
     def check(self) -> None:
         """Refuse a server whose handlers can't be served as they are marked. It is called at each start, inside the

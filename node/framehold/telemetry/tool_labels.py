@@ -7,6 +7,7 @@ names count as `other`: also names that are too long, that UTF-8 can't encode, o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +39,12 @@ class ToolLabels:
     def __iter__(self) -> Iterator[str]:
         self._ask()
         return iter(self._known)
+
+    @property
+    def digest(self) -> str | None:
+        """Tells these names from others; None if the server can't list them."""
+        names = sorted(self)
+        return None if self._accepts_any else hashlib.sha256(json.dumps(names).encode()).hexdigest()[:16]
 
     def known(self, name: str, asks: bool) -> bool:
         """Whether this name is a label. `asks` says whether its handler has just asked a question."""

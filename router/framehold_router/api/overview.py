@@ -103,6 +103,8 @@ class Overview:
             store=store,
             paused=_paused(nodes),
             failing=_failing(nodes),
+            ends=tuple(logged.ends.values()),
+            tools_steady=sources.identities.are_steady,
         )
         return self._view(seen, logged)
 

@@ -20,6 +20,7 @@ from ..collect.history import History
 from ..collect.node_client import NodeClient
 from ..collect.survey import Survey
 from ..collect.tool_survey import ToolSurvey
+from ..fleet.identities import Identities
 from ..fleet.membership import Fleet
 from ..fleet.ring import Change
 from ..fleet.store_health import StoreHealth
@@ -48,6 +49,7 @@ class Sources:
     log: FleetLog
     ended: EndedCalls
     store_health: StoreHealth
+    identities: Identities
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..collect.survey import UNREACHABLE
+from ..fleet.identities import grouped
+from ..fleet.membership import STRANGE
 from ..fleet.store_health import FULL, SILENT
 from ..models.problems import ProblemView
 from .seen import RUNBOOK, Seen, harm, risk
-from .wording import span
+from .wording import many, names, span
+
+_DEATHS, _DEATHS_WITHIN = 3, 600.0
+"""A node is reported that died so often within so many seconds: it will die again."""
+_OWN_NAMESPACE = "give each server a FRAMEHOLD_NAMESPACE of its own, and its routers too"
 
 
 def no_live_node(seen: Seen) -> Iterator[ProblemView]:
@@ -30,3 +36,39 @@ def lost(seen: Seen) -> Iterator[ProblemView]:
         )
         do = "start it again if nobody else does, and look in its log why it ended"
         yield risk("node_lost", text, do, "/dashboard/failovers", gone.node_id)
+
+
+def dying(seen: Seen) -> Iterator[ProblemView]:
+    """Nodes that die again and again, whether they are back or not. While the store is in trouble leases run out."""
+    if seen.store_state in (FULL, SILENT):
+        return
+    found: dict[str, list[float]] = {}
+    for end in seen.ends:
+        if not end.left and end.detected > seen.at - _DEATHS_WITHIN:
+            found.setdefault(end.node_id, []).append(end.detected)
+    for node, times in sorted(found.items()):
+        if len(times) >= _DEATHS:
+            ago = span(seen.at - min(times))
+            text = f"{node} died {len(times)} times in the last {ago}: each time its calls wait, unmarked ones are lost"
+            do = "look in its log, and at its exit code, why it ends"
+            yield harm("nodes_dying", text, do, f"{RUNBOOK}frameholdnodesdying", node)
+
+
+def identity(seen: Seen) -> Iterator[ProblemView]:
+    """Two servers that look like one fleet, since they share a namespace of the store and its keys."""
+    ours = [node for node in seen.nodes if node.state != STRANGE]
+    servers = grouped((node.server, node.node_id) for node in ours)
+    if len(servers) > 1:
+        who = "; ".join(f"{name} ({names(nodes)})" for name, nodes in servers.items())
+        text = (
+            f"{many(len(servers), 'server')} share one namespace of the store: {who}; a call may reach a server that "
+            "has no such tool, or another one of that name"
+        )
+        yield harm("servers_differ", text, _OWN_NAMESPACE, f"{RUNBOOK}frameholdserversdiffer")
+        return
+    lists = grouped((node.tools_digest, node.node_id) for node in ours)
+    if len(lists) > 1 and seen.tools_steady:
+        who = "; ".join(names(nodes) for nodes in lists.values())
+        text = f"nodes have had different lists of tools for more than ten minutes, and no update goes on: {who}"
+        do = f"finish the update; if they are two servers, {_OWN_NAMESPACE}"
+        yield risk("tools_differ", text, do, f"{RUNBOOK}frameholdserversdiffer")

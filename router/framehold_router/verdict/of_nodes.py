@@ -35,7 +35,7 @@ def _state(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
     if node.state == UNREACHABLE:
         yield _unreachable(node, seen)
     elif node.state == STRANGE:
-        do = "start it with the FRAMEHOLD_KEYS of this fleet"
+        do = "give it the FRAMEHOLD_KEYS of this fleet; if it is of another one, a FRAMEHOLD_NAMESPACE of its own"
         yield risk("node_other_keys", f"{name} has other keys: nothing is sent to it", do, node=name)
     elif node.state == LAPSED:
         if seen.store_state not in (FULL, SILENT):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..models.problems import ProblemView, Severity
-from .of_fleet import lost, no_live_node
+from .of_fleet import dying, identity, lost, no_live_node
 from .of_nodes import nodes
 from .of_store import store
 from .of_tools import diverged, failing, paused, stuck
@@ -23,6 +23,8 @@ _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
     diverged,
     paused,
     failing,
+    identity,
+    dying,
     nodes,
     lost,
 )

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from ..fleet.membership import LIVE
 from ..fleet.store_health import FULL, SILENT, StoreLook
-from ..models.events import EventView
+from ..models.events import EndView, EventView
 from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
 from ..models.problems import ProblemView, Severity
 
@@ -41,6 +41,10 @@ class Seen(NamedTuple):
     store: StoreLook
     paused: Sequence[PauseView] = ()
     failing: Sequence[FailingView] = ()
+    ends: Sequence[EndView] = ()
+    """The ends of lives of nodes that the event log has."""
+    tools_steady: bool = False
+    """Whether the nodes of each list of tools have been the same for longer than a rolling update takes."""
 
     @property
     def live(self) -> bool:
