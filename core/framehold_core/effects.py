@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from .ending import Ending
 from .events import Answer
-from .ids import Incarnation, Waiter
+from .ids import Incarnation, NodeId, Waiter
 from .journal import Draft, Entry
 from .requests import Answered, Done, Evidence, Seen
 
@@ -178,7 +178,7 @@ class Relay:
     """Another node holds the call: pass the request of this waiter on to it."""
 
     waiter: Waiter
-    node: str
+    node: NodeId
 
 
 @dataclass(frozen=True, slots=True)

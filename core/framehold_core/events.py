@@ -156,16 +156,33 @@ class StoreDown:
     why: str = ""
 
 
+class MayClaim(NamedTuple):
+    """This node may claim the call. `died` says whether the process that ran it is gone. `code` is the digest of the
+    kept code that is entered in place of the present one, if it can be had; empty for the present one."""
+
+    evidence: Evidence
+    died: bool
+    code: str = ""
+
+
+class Pass(NamedTuple):
+    """Another node answers requests that need a frame. `offered` says that it need not have the call: each request is
+    passed on in this way once."""
+
+    node: NodeId
+    offered: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The record as read. `evidence` says why this node may claim the call; it is None while the owner is alive
-    elsewhere. `elsewhere` names the other nodes that are alive. `kept` says whether this node will enter the kept code
-    that the record names, in place of the present code (docs/protocol.md, rule 28)."""
+    """The record as read, and what `ownership` has judged of it; None where there is no record. `elsewhere` names the
+    other nodes that are alive. `kept` says whether this node will enter the kept code that the record names, in place
+    of the present code (docs/protocol.md, rule 28)."""
 
     stored: Stored | None
     entries: tuple[Entry, ...]
-    evidence: Evidence | None
-    elsewhere: frozenset[str]
+    judged: MayClaim | Pass | None
+    elsewhere: frozenset[NodeId]
     kept: bool = False
 
 

@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 from .ids import Boot, Incarnation, NodeId
 
+LIVE = "live"
+"""The state of a node that takes new calls."""
 MARGIN = 0.1
 """Share of the TTL that the window gives away to scheduling and clock rate differences."""
 
@@ -120,6 +122,11 @@ def window_until(started: float, ttl: float, left: float = math.inf) -> float:
     """When the window closes for a renewal that was sent at `started` (seconds) and acknowledged when its lease had
     `left` seconds to run on the store's clock."""
     return started + min(ttl * (1.0 - MARGIN), left - ttl * MARGIN)
+
+
+def is_alone(lease: Lease) -> bool:
+    """Whether a process shares no store with others: then it has no lease that could be lost."""
+    return lease.until == math.inf
 
 
 def is_open(lease: Lease, now: float) -> bool:

@@ -169,11 +169,10 @@ class Verdict(StrEnum):
 
 
 class Evidence(StrEnum):
-    """Why a node believes that it may claim a call. The record can't show whether the first two are true: the node must
-    know it."""
+    """Why a node believes that it may claim a call. The record can't show whether the first is true: the node must know
+    it."""
 
     GONE = "gone"
-    NOT_HELD = "not-held"
     RELEASED = "released"
     OWNER = "owner"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from .call import Call, Move, Phase, drop_frame, refuse_all, send_verify
 from .effects import Effect, Forget, Lookup, Op, Outcome, Reason, Refusal, Relay, Respond, Run, Write
 from .ending import Ending, How
-from .events import Claimed, Diverged, Found, Rebuilt, Retry, StoreDown, Unreadable, WriteRefused
+from .events import Claimed, Diverged, Found, Pass, Rebuilt, Retry, StoreDown, Unreadable, WriteRefused
 from .ids import Incarnation
 from .journal import Draft, Entry, Kind, round_history
 from .outbox import EMPTY, Outbox
@@ -49,7 +49,8 @@ def recorded_progress(stored: Stored, entries: tuple[Entry, ...]) -> Progress:
 
 def found(call: Call, event: Found, now: float) -> Move:
     """The record was read: answer each retry from it, or claim the call for those that need a frame."""
-    if event.stored is None:
+    judged = event.judged
+    if event.stored is None or judged is None:
         replies = tuple(_beyond_record(retry, event) for retry in call.undecided)
         return _end_without_frame(call, replies)
     record = event.stored.record
@@ -66,13 +67,13 @@ def found(call: Call, event: Found, now: float) -> Move:
             effects.append(Respond(retry.waiter, response))
         elif decision in (Decision.NEWER, Decision.AHEAD):
             effects.append(_beyond_record(retry, event))
-        elif event.evidence is None:
-            effects.append(Relay(retry.waiter, record.owner))
+        elif isinstance(judged, Pass):
+            effects.append(Relay(retry.waiter, judged.node))
         else:
             need_frame.append(retry)
-    if not need_frame:
+    if isinstance(judged, Pass) or not need_frame:
         return _end_without_frame(call, tuple(effects))
-    write = Write(Op.CLAIM, seen=record.seen, evidence=event.evidence, kept=event.kept)
+    write = Write(Op.CLAIM, seen=record.seen, evidence=judged.evidence, kept=event.kept)
     # The latest lease that is known of here: the call may have been looked up under one that lapsed since (rule 4).
     claiming = call._replace(
         phase=Phase.CLAIMING,

@@ -30,6 +30,8 @@ from framehold_core.events import (
     Found,
     Intended,
     Left,
+    MayClaim,
+    Pass,
     Rebuilt,
     Renewed,
     Resulted,
@@ -247,7 +249,12 @@ class Node:
         """The lookup is answered. `kept`: kept code will be entered."""
         _, reply = record.apply(self.shelf.stored, Read(CALL), self.now)
         entries = journal.decode_all(reply.stored.journal) if reply.stored else ()
-        return self.feed(Found(reply.stored, entries, evidence, frozenset(elsewhere), kept))
+        judged: MayClaim | Pass | None = None
+        if evidence is not None:
+            judged = MayClaim(evidence, died=evidence is Evidence.GONE)
+        elif reply.stored is not None:
+            judged = Pass(NodeId(reply.stored.record.owner))
+        return self.feed(Found(reply.stored, entries, judged, frozenset(map(NodeId, elsewhere)), kept))
 
 
 def running(shelf: Shelf | None = None, *, reentrant: bool = True) -> Node:

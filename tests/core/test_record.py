@@ -116,7 +116,6 @@ GRANTED: dict[str, tuple[Stored | None, Request]] = {
     "finish": (OPEN, finish()),
     "finish, the round's answers are recorded alike": (open_with(answers={1: YES}), finish()),
     "claim, lease gone": (OPEN, claim()),
-    "claim, not held": (OPEN, claim(Evidence.NOT_HELD)),
     "claim, released": (GIVEN, claim(Evidence.RELEASED, GIVEN.record.seen)),
     "claim, the owner's own": (OPEN, OTHER._replace(evidence=Evidence.OWNER)),
     "claim, last attempt": (open_with(attempts=4), claim()),

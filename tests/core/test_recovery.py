@@ -20,7 +20,7 @@ from framehold_core.effects import (
 )
 from framehold_core.ending import Ending, How
 from framehold_core.events import Drain, Evict, Expired, Finished, StoreBack, WriteRefused
-from framehold_core.ids import Waiter
+from framehold_core.ids import NodeId, Waiter
 from framehold_core.requests import Evidence, Verdict
 from tests.core.driver import TOKEN_TTL, answer, elsewhere, parked, reach, rebuild, resumed, running
 
@@ -48,7 +48,7 @@ def test_a_frame_that_was_taken_over_meanwhile_dies_and_its_retry_finds_the_owne
     node.retry(answer("a"))
     assert node.commit() == (Cancel("fenced"), Lookup())
     node.look()
-    assert node.heard[2] == Relay(Waiter(2), "n2")
+    assert node.heard[2] == Relay(Waiter(2), NodeId("n2"))
 
 
 def test_a_call_is_claimed_under_the_present_incarnation() -> None:

@@ -20,7 +20,7 @@ from framehold_core.effects import (
 from framehold_core.ending import LOST, Ending, How
 from framehold_core.errors import ProtocolError
 from framehold_core.events import Diverged, Rebuilt, Unreadable, WriteRefused
-from framehold_core.ids import Waiter
+from framehold_core.ids import NodeId, Waiter
 from framehold_core.journal import Lane, decode_all
 from framehold_core.replay import Cursor
 from framehold_core.requests import Evidence, RecordState, Verdict
@@ -50,7 +50,7 @@ def test_an_owner_that_lives_elsewhere_gets_the_request() -> None:
     node = elsewhere(parked())
     node.retry(answer("a"))
     node.look()
-    assert node.heard[1] == Relay(Waiter(1), "n1")
+    assert node.heard[1] == Relay(Waiter(1), NodeId("n1"))
 
 
 def test_a_finished_call_gives_its_outcome_again() -> None:
@@ -94,7 +94,7 @@ def test_a_token_newer_than_the_record_goes_to_the_node_that_it_names() -> None:
     ahead = Token(3, 1, "x", "n1")
     node.retry(answer("a"), token=ahead)
     node.look(Evidence.GONE, elsewhere=("n1",))
-    assert node.heard[1] == Relay(Waiter(1), "n1")
+    assert node.heard[1] == Relay(Waiter(1), NodeId("n1"))
     node.retry(answer("a"), token=ahead)
     node.look(Evidence.GONE)
     assert isinstance(node.heard[2], Refusal) and node.heard[2].reason is Reason.FORGOTTEN
@@ -106,7 +106,7 @@ def test_a_record_with_another_head_than_its_token_names_is_none() -> None:
     node.shelf.exchange()
     node.retry(answer("a"))
     node.look(Evidence.GONE, elsewhere=("n1",), kept=True)
-    assert node.heard[1] == Relay(Waiter(1), "n1")
+    assert node.heard[1] == Relay(Waiter(1), NodeId("n1"))
     first = resumed()
     first.finishes("42")
     first.commit()
@@ -198,7 +198,7 @@ def test_a_claim_that_loses_its_race_looks_again() -> None:
     second.commit()
     assert third.commit() == (Lookup(),)
     third.look()
-    assert third.heard[1] == Relay(Waiter(1), "n2")
+    assert third.heard[1] == Relay(Waiter(1), NodeId("n2"))
 
 
 def test_a_claim_gives_up_after_a_few_races() -> None:

@@ -20,6 +20,7 @@ from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Answered, Record, RecordState, Stored
 from framehold_core.writes import answers_of, once_digest, once_intents, round_of
 
+from .changes import digest
 from .weather import TTL, Fault
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class Adversary:
         other, head = rng.choice(others), stored.record.head
         made: dict[str, Any] = {
             "reentrant": not head.reentrant,
-            "code": rng.choice((*sorted(self._world.kept), other.code, "o8")),
+            "code": rng.choice((*sorted(self._world.kept), other.code, digest("o8"))),
             "tool": rng.choice((other.tool, "z")),
             "method": "z",
             "target": "z",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from framehold_core.call import Phase
+from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Claim, Commit, Evidence, Record, Reply, Request, Stored, Verdict
 
@@ -140,10 +141,12 @@ class BoundWatch:
         if what.hops >= MAX_HOPS or what.tries >= MAX_TRIES:
             self._fail("I9 bounded", f"a request of {what.call} is passed on again")
 
-    def a_lapse_is_not_a_death(self, record: Record, members: dict[str, NodeRecord], evidence: Evidence | None) -> None:
+    def a_lapse_is_not_a_death(
+        self, record: Record, members: Mapping[NodeId, NodeRecord], evidence: Evidence | None
+    ) -> None:
         """Nobody takes a call for orphaned while the process that runs it is registered, if under a newer incarnation
         (rule 5)."""
-        owner = members.get(record.owner)
+        owner = members.get(NodeId(record.owner))
         lapsed = owner is not None and (owner.boot, owner.inc != record.incarnation) == (record.head.boot, True)
         if lapsed and evidence is Evidence.GONE:
             self._fail("lapse", f"{record.owner} runs a call, has lapsed and is registered anew, and is taken for dead")

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from framehold_core import lease, record, recovery, replay, retry, rounds, takeover, writes
+from framehold_core import lease, ownership, record, recovery, replay, retry, rounds, takeover, writes
 from framehold_core.call import Call, Move, Phase, drop_and_forget, questions, send
 from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Respond, Run, Write
 from framehold_core.ending import COMPLETED
 from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Retry, Stop
 from framehold_core.ids import Incarnation, NodeId
 from framehold_core.journal import Entry, Kind
-from framehold_core.lease import Lease, NodeRecord
+from framehold_core.lease import Lease
+from framehold_core.ownership import Sight
 from framehold_core.requests import (
     Claim,
     Commit,
@@ -22,7 +23,6 @@ from framehold_core.requests import (
     Finish,
     Head,
     Intent,
-    Record,
     RecordState,
     Reply,
     Result,
@@ -35,7 +35,7 @@ from framehold_core.writes import once_digest
 from .clients import Client
 from .driver import Driver
 from .handlers import Frame
-from .node import Process, Told
+from .node import Process
 from .scripts import Attempt, Scripts, Slot, terms
 from .world import World
 
@@ -212,11 +212,13 @@ def never_in_doubt(cursor: replay.Cursor, *args: Any) -> Any:
     return replay.Once.LIVE if found is replay.Once.NO_RESULT else found
 
 
-def hasty_evidence(process: Process, record_: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
+def hasty_evidence(sight: Sight) -> Evidence | None:
     """An owner that lives, and never lapsed, is thought gone."""
-    owner = members.get(record_.owner)
-    alive = owner is not None and owner.inc == record_.incarnation and record_.owner != process.name
-    return Evidence.GONE if alive else _RIGHT_EVIDENCE(process, record_, members, told)
+    assert sight.stored is not None
+    record_ = sight.stored.record
+    owner = sight.leases.get(NodeId(record_.owner))
+    alive = owner is not None and owner.inc == record_.incarnation and record_.owner != sight.me.node
+    return Evidence.GONE if alive else _RIGHT_EVIDENCE(sight)
 
 
 def asks_anybody(call: Call, event: Retry, now: float) -> Move:
@@ -241,23 +243,19 @@ def heedless(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect
     return _RIGHT_TELL_HANDLER(call, write, event._replace(is_open=True))
 
 
-def lapse_is_death(process: Process, record_: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
+def lapse_is_death(sight: Sight) -> Evidence | None:
     """Whoever has lost one lease is dead, whatever process holds the next one."""
-    owner = members.get(record_.owner)
-    if (
-        record_.state is RecordState.OPEN
-        and record_.owner != process.name
-        and (not owner or owner.inc != record_.incarnation)
-    ):
-        return Evidence.GONE
-    return _RIGHT_EVIDENCE(process, record_, members, told)
+    assert sight.stored is not None
+    record_ = sight.stored.record
+    owner = sight.leases.get(NodeId(record_.owner))
+    is_open = record_.state is RecordState.OPEN and record_.owner != sight.me.node
+    return Evidence.GONE if is_open and (not owner or owner.inc != record_.incarnation) else _RIGHT_EVIDENCE(sight)
 
 
-def blind_to_a_release(
-    process: Process, record_: Record, members: dict[str, NodeRecord], told: Told
-) -> Evidence | None:
+def blind_to_a_release(sight: Sight) -> Evidence | None:
     """What was handed off is nobody's to take."""
-    return None if record_.state is RecordState.RELEASED else _RIGHT_EVIDENCE(process, record_, members, told)
+    assert sight.stored is not None
+    return None if sight.stored.record.state is RecordState.RELEASED else _RIGHT_EVIDENCE(sight)
 
 
 def never_behind(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
@@ -350,25 +348,18 @@ def _attempts(script: type[Claim] | type[Commit]) -> Callable[..., Any]:
     return wrong
 
 
-def heir_of_a_drain_only(
-    scripts: Scripts, slot: Slot, record: Record, members: dict[str, NodeRecord], evidence: Evidence | None
-) -> str | None:
-    """A node looks for another one only where it drains, whatever code the call began with."""
-    return None if evidence in (None, Evidence.OWNER) else slot.process.heir(members)
-
-
-def passes_on_anything(process: Process, effect: Relay, heir: str | None) -> None:
+def passes_on_anything(process: Process, effect: Relay, offered: bool) -> None:
     """A request that was relayed here is relayed again."""
     item = process.open.get(effect.waiter)
     if item is not None:
         process.open[effect.waiter] = item._replace(origin=None)
-    _RIGHT_RELAY(process, effect, heir)
+    _RIGHT_RELAY(process, effect, offered)
 
 
 uncounted_claim, unforgiving_commit = _attempts(Claim), _attempts(Commit)
 
 _RIGHT_EVENT, _RIGHT_RENEWED, _RIGHT_TELL_HANDLER = writes.event, recovery.renewed, rounds._tell_handler
-_RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = Process.evidence, Process.relay, record.check_fence
+_RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = ownership.evidence_of, Process.relay, record.check_fence
 _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._accept
 _RIGHT_NEXT, _RIGHT_WRITE = Frame.next_event, Scripts.write
 _RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from framehold_core import journal
+
 
 @lru_cache
 def changed(program: str, how: int) -> str:
@@ -40,3 +42,9 @@ def _variants(statements: list[str]) -> Iterator[str]:
 
 def _joined(*statements: str) -> str:
     return "; ".join(statements)
+
+
+@lru_cache(maxsize=4096)
+def digest(program: str) -> str:
+    """The digest by which records and leases name the code of a handler."""
+    return journal.digest(program.encode())

@@ -33,9 +33,8 @@ PATIENT = 3
 
 
 class Request(NamedTuple):
-    """One request on its way. `told` maps a node that said "not held" to what the record's owner was then; `user` is
-    who its connection belongs to, and `hops` how many nodes have passed it on; where the last one leaves, or has other
-    code than the call, the next has `inherited` it, and may claim its call. `offered`: it was passed on so before."""
+    """One request on its way. `user` is who its connection belongs to, and `hops` how many nodes have passed it on.
+    `offered`: it was passed on before to a node that need not have its call."""
 
     number: int
     client: int
@@ -45,10 +44,8 @@ class Request(NamedTuple):
     token: Token | None
     answers: tuple[Answer, ...]
     user: int
-    told: tuple[tuple[str, object], ...] = ()
     tries: int = 0
     hops: int = 0
-    inherited: bool = False
     offered: bool = False
 
 

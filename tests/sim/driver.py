@@ -216,7 +216,7 @@ class Driver:
         elif isinstance(effect, Respond):
             self._reply(slot, effect, any(isinstance(other, Ungated) for other in effects))
         elif isinstance(effect, Relay):
-            self._process.relay(effect, slot.heir)
+            self._process.relay(effect, slot.offered)
         elif isinstance(effect, Lookup):
             self._scripts.look(slot)
         elif isinstance(effect, Run):

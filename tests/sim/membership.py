@@ -7,10 +7,10 @@ import math
 from typing import TYPE_CHECKING
 
 from framehold_core import lease
-from framehold_core.ids import Incarnation
+from framehold_core.ids import Incarnation, NodeId
 from framehold_core.lease import Lease, NodeRecord, Renewal
-from framehold_core.missing_nodes import MissingNodes
 
+from .changes import digest
 from .weather import TTL
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ class Membership:
         self._unheard = False
         self._since: float | None = None
         """When this process registered first, on the store's clock."""
-        self.missing = MissingNodes(TTL)
         self._register()
         process.later(TTL / 3, self._tick)
 
@@ -57,7 +56,10 @@ class Membership:
     def _wanted(self, incarnation: Incarnation) -> NodeRecord:
         process = self._process
         self._beats += 1
-        return NodeRecord(process.name, incarnation, process.boot, self._beats, "", "live", process.variant, "", 0.0)
+        code = lease.code_names(digest(process.code_of(client.program)) for client in process.world.plan.clients)
+        state = "draining" if process.draining else lease.LIVE
+        where = f"http://{process.name}"
+        return NodeRecord(process.name, incarnation, process.boot, self._beats, where, state, code, "", 0.0)
 
     def _asked_to_register(
         self, wanted: NodeRecord, started: float, record: NodeRecord | None, result: Renewal
@@ -76,6 +78,11 @@ class Membership:
 
     def _tick(self) -> None:
         self._process.later(TTL / 3, self._tick)
+        self.renew()
+        self._process.driver.tick()
+
+    def renew(self) -> None:
+        """Send a heartbeat."""
         if self._unheard:
             self._missing_from = math.inf
         self._unheard = True
@@ -88,7 +95,6 @@ class Membership:
                 (wanted, self.lease.beat, TTL),
                 lambda result: self._renewed(wanted, started, *result),
             )
-        self._process.driver.tick()
 
     def _renewed(self, wanted: NodeRecord, started: float, record: NodeRecord | None, result: Renewal) -> None:
         held = self.lease
@@ -137,7 +143,7 @@ class Membership:
         known = stored is not None and held is not None and stored.inc == held.incarnation and stored.beat >= held.beat
         return not known or self._missing_from == math.inf
 
-    def believes_absences(self, members: dict[str, NodeRecord]) -> bool:
+    def believes_absences(self, members: dict[NodeId, NodeRecord]) -> bool:
         """Whether a missing lease proves that its node is gone: the store was not silent lately, and has not lost what
         it acknowledged of this node's own lease (docs/protocol.md, rule 25)."""
         now, held = self._process.now(), self.lease
@@ -163,7 +169,5 @@ class Membership:
         store.call(self._process, store.leave, (self._process.name, self.incarnation), lambda _: None)
 
     def may_claim(self) -> bool:
-        """Whether this node may take calls over."""
-        held = self.lease
-        open_ = self.registered and held is not None and lease.is_open(held, self._process.now())
-        return open_ and self._process.now() >= self._claims_from
+        """Whether this node claims calls: the store did not go back lately."""
+        return self._process.now() >= self._claims_from

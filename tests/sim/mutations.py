@@ -16,6 +16,7 @@ from framehold_core import (
     lease,
     missing_nodes,
     outbox,
+    ownership,
     pauses,
     record,
     recovery,
@@ -95,6 +96,13 @@ def _script(kind: type[Any], old: str, new: str) -> tuple[Patch, ...]:
     return ((_SCRIPTS, kind, edited(_SCRIPTS[kind], old, new)),)
 
 
+def _without(when: str) -> Mutation:
+    """The ownership table without one row."""
+    rows = tuple(row for row in ownership.ROWS if row.when != when)
+    assert len(rows) + 1 == len(ownership.ROWS), f"there is no row {when!r}"
+    return Mutation("ownership-table", ((ownership, "ROWS", rows),))
+
+
 def _anything(check: str) -> Patch:
     """One check of seals that believes all that it is shown."""
     return Seals, check, lambda *_: True
@@ -131,10 +139,10 @@ RED: dict[str, Mutation] = {
     "lapse-ignored": Mutation("4", ((lease, "renew", broken.revives),)),
     "verify-skipped": Mutation("4", ((rounds, "_ask_store_first", lambda *_: None),)),
     "lapsed-frame-goes-on": Mutation("4", _rows(Renewed, broken.unverified)),
-    "lapse-taken-for-death": Mutation("5", ((Process, "evidence", broken.lapse_is_death),)),
+    "lapse-taken-for-death": Mutation("5", ((ownership, "evidence_of", broken.lapse_is_death),)),
     # Claims from an owner that lives: its window is open, so an effect that it was let go for runs after its successor
     # has recorded it. The epoch fences its writes, but nothing fences an effect.
-    "owner-thought-gone": Mutation("5", ((Process, "evidence", broken.hasty_evidence),)),
+    "owner-thought-gone": Mutation("5", ((ownership, "evidence_of", broken.hasty_evidence),)),
     "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
     "asked-again-outside-the-window": Mutation("6", ((rounds, "_ask_again", broken.asks_anybody),)),
     "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
@@ -197,12 +205,12 @@ RED: dict[str, Mutation] = {
         ((rounds, "_run_without_intent", edited(rounds._run_without_intent, "call.notes or ", "")),),
     ),
     "kept-code-ignored": Mutation("28", ((Scripts, "_load_kept", lambda *_: False),)),
-    "very-code-passed-over": Mutation("28", ((Scripts, "_heir", broken.heir_of_a_drain_only),)),
+    "very-code-passed-over": Mutation("28", ((ownership, "_serving", lambda _: None),)),
     "heal-names-the-present-code": Mutation("28", ((Slot, "load", broken.loads_unnamed),)),
     "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
     "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
     "nobody-is-blamed": Mutation("27", ((pauses, "is_blamed", lambda _: False),)),
-    "nobody-is-suspected": Mutation("27", ((suspects, "is_suspect", lambda *_: False),)),
+    "nobody-is-suspected": Mutation("27", ((ownership, "is_suspect", lambda *_: False),)),
     "suspects-enter-together": Mutation("27", ((suspects.Suspects, "has_turn", lambda *_: True),)),
     "claim-ignores-the-mark": Mutation("16", ((_SCRIPTS, Claim, broken.claims_unmarked),)),
     "record-dies-before-its-token": Mutation("17", ((scripts, "SKEW", -2.0),)),
@@ -226,7 +234,13 @@ RED: dict[str, Mutation] = {
         "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)
     ),
     "position-off": Mutation("fence", ((record, "check_fence", broken.blind_fence("position")),)),
-    "released-call-left-alone": Mutation("each-script", ((Process, "evidence", broken.blind_to_a_release),)),
+    "healer-row-off": _without("a token is beyond the record, and its node may live"),
+    "absence-row-off": _without("its owner is gone, and a missing lease proves nothing"),
+    "code-row-off": _without("nobody runs it, and a live node serves the code that it began with"),
+    "death-row-off": _without("its process is gone, and that is not held against its tool yet"),
+    "pause-row-off": _without("its process is gone, and its tool is paused"),
+    "suspect-row-off": _without("it is a suspect, and others are before it"),
+    "released-call-left-alone": Mutation("each-script", ((ownership, "evidence_of", broken.blind_to_a_release),)),
     "no-second-asking": Mutation(
         "retry-table", ((retry, "ROWS", tuple(r for r in retry.ROWS if r.when != "r = R - 1")),)
     ),
@@ -241,7 +255,6 @@ RED: dict[str, Mutation] = {
     "ended-call-takes-writes": Mutation(
         "fence", _fence("record.state in (RecordState.DONE, RecordState.LOST)", "False")
     ),
-    "behind-by-half": Mutation("fence", _fence("lower and not higher", "lower")),
     "repeat-unknown": Mutation("fence", _fence("resulting is not None and record.history == resulting", "False")),
     # Either finds what the other one would: the pair shows that something must.
     "head-of-anybody": Mutation("29", (_anything("is_head"), (takeover, "is_of", lambda *_: True))),
@@ -284,6 +297,10 @@ MASKED: dict[str, tuple[str, Mutation]] = {
         "the code that is entered has its own mark, and code without one is not kept",
         Mutation("29", _uncovered("reentrant=True")),
     ),
+    "behind-by-half": (
+        "a frame that is over heals, and its heal is refused: whoever went on has raised the epoch",
+        Mutation("fence", _fence("lower and not higher", "lower")),
+    ),
     "epoch-fence-off": (
         "the owner fence and the position refuse the same writes",
         Mutation("fence", ((record, "check_fence", broken.blind_fence("epoch")),)),
@@ -300,9 +317,17 @@ MASKED: dict[str, tuple[str, Mutation]] = {
         "the claim still raises the epoch, so the loser is fenced; only work is lost",
         Mutation("5", ((_SCRIPTS, Claim, broken.claims_anything),)),
     ),
+    "went-back-row-off": (
+        "a frame that the store lost heals, and whoever claimed its call is fenced; only work is lost",
+        _without("it may be claimed, and the store went back lately"),
+    ),
+    "overwritten-row-off": (
+        "the owner that lives is fenced by the claim; only work is lost",
+        _without("its owner is gone, and something else stands in the place of its lease"),
+    ),
     "draining-node-claims": (
         "what it claims it hands off again, or its successor claims once its lease is given back; only work is lost",
-        Mutation("8", ((Process, "heir", lambda *_: None),)),
+        _without("it is another node's, and this node drains"),
     ),
     "doubt-live": (
         "the store refuses the second intent",

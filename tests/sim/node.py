@@ -6,17 +6,20 @@ beliefs. A process that dies forgets everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from framehold_core import lease, ownership
 from framehold_core.call import Call
 from framehold_core.effects import Outcome, Questions, Reason, Relay, Respond
 from framehold_core.events import Left, Retry, Start
 from framehold_core.ids import Boot, CallId, NodeId, Waiter
 from framehold_core.lease import Lease, NodeRecord
-from framehold_core.requests import Evidence, Record, RecordState, Seen, Stored
+from framehold_core.ownership import Ownership
 from framehold_core.suspects import Suspects
+from framehold_router.fleet.ring import Ring
 
 from .changes import changed
 from .clients import Request, Said
@@ -24,6 +27,7 @@ from .driver import Driver
 from .membership import Membership
 from .scripts import SUSPECT_PATIENCE, Slot
 from .tokens import Token, is_good, sealed
+from .weather import TTL
 
 if TYPE_CHECKING:
     from .world import World
@@ -33,7 +37,11 @@ RELAY_PATIENCE = 0.25
 DRAIN_TIMEOUT = 0.4
 """Seconds that a node which drains waits for what it can't hand off."""
 
-Told = tuple[tuple[str, object], ...]
+
+@lru_cache(maxsize=64)
+def ring_of(names: frozenset[NodeId]) -> Ring:
+    """The ring of these nodes."""
+    return Ring(names)
 
 
 def code_of(program: str, variant: str) -> str:
@@ -56,7 +64,6 @@ class Process:
         self.world, self.name, self.boot = world, NodeId(name), Boot(boot)
         self.alive, self.began = True, world.now
         self.open: dict[int, Open] = {}
-        self.seen: dict[str, Seen | None] = {}
         self.suspects: Suspects[Slot] = Suspects(SUSPECT_PATIENCE)
         self.driver = Driver(self)
         self._rate, self._offset = rate, world.stream(f"clock {boot}").uniform(0, 100)
@@ -68,6 +75,9 @@ class Process:
         self._waiters = count(1)
         self.draining = False
         self._relayed: dict[int, Open] = {}
+        # Where nothing but the store breaks it waits as a node does. Elsewhere it waits for nobody, like one that has
+        # just begun: its fences hold all the same, and schedules are harder.
+        self.ownership = Ownership(TTL if world.plan.restores else 0.0)
         self.member = Membership(self)
 
     @property
@@ -129,6 +139,7 @@ class Process:
         if not self.draining:
             self.world.counts["drains"] += 1
             self.draining = True
+            self.member.renew()
             self.driver.drain()
             self._see_off(self.world.now + DRAIN_TIMEOUT, away)
 
@@ -157,8 +168,6 @@ class Process:
             self._send(what, origin, not_taken)
         elif not self.lets_in(what):
             self._send(what, origin, Said(invalid=True))
-        elif origin is not None and slot is None and not what.inherited:
-            self.world.send(self.name, origin.name, origin.take, origin.not_held, what.number, self.name)
         elif slot is None and not self.driver.make_room():
             self.world.counts["no room"] += 1
             self._send(what, origin, not_taken)
@@ -232,26 +241,23 @@ class Process:
 
     # ---- relaying: a star (docs/protocol.md, rule 19)
 
-    def relay(self, effect: Relay, heir: str | None) -> None:
-        """Pass a request on, to its owner or to an heir; one that was relayed here goes back."""
+    def relay(self, effect: Relay, offered: bool) -> None:
+        """Pass a request on; one that was relayed here goes back. `offered`: to a node that need not have the call."""
         item = self.open.pop(effect.waiter, None)
         if item is None:
             return
         what = item.what
         if item.origin is not None:
-            self.world.send(self.name, item.origin.name, item.origin.take, item.origin.not_owner, what.number)
+            self.world.send(self.name, item.origin.name, item.origin.take, item.origin.not_held, what.number)
             return
         self.world.counts["relays"] += 1
         self.world.watch.bounds.i9_star(what)
-        seen = self.seen.get(what.call)
-        target = heir or effect.node
-        kept = what._replace(told=(*what.told, (target, seen)), offered=what.offered or bool(heir))
-        self._relayed[what.number] = item._replace(what=kept)
-        peer = self.world.nodes.get(target)
+        self._relayed[what.number] = item._replace(what=what._replace(offered=what.offered or offered))
+        peer = self.world.nodes.get(effect.node)
         if peer is not None:
-            self.world.counts["inherited"] += bool(heir)
-            passed_on = what._replace(hops=what.hops + 1, inherited=bool(heir))
-            self.world.send(self.name, target, peer.take, peer.request, passed_on, self)
+            self.world.counts["offered"] += offered
+            passed_on = what._replace(hops=what.hops + 1)
+            self.world.send(self.name, effect.node, peer.take, peer.request, passed_on, self)
         self.later(RELAY_PATIENCE, self._relay_unanswered, what.number, what.tries)
 
     def relayed_back(self, number: int, text: Said) -> None:
@@ -260,81 +266,34 @@ class Process:
         if item is not None:
             self._send(item.what, None, text)
 
-    def not_held(self, number: int, node: str) -> None:
-        """The other node has no frame of it: evidence, if it is the owner as read."""
-        item = self._relayed.pop(number, None)
-        if item is not None:
-            self._once_more(item.what)
-
-    def not_owner(self, number: int) -> None:
-        """The other node does not run it either, but is busy with it: read again."""
-        self._forget_and_retry(number)
+    def not_held(self, number: int) -> None:
+        """The other node does not answer for the call: read again."""
+        self._once_more(number)
 
     def _relay_unanswered(self, number: int, tries: int) -> None:
         item = self._relayed.get(number)
         if item is not None and item.what.tries == tries:
-            self._forget_and_retry(number)
+            self._once_more(number)
 
-    def _forget_and_retry(self, number: int) -> None:
+    def _once_more(self, number: int) -> None:
         item = self._relayed.pop(number, None)
-        if item is not None:
-            self._once_more(item.what._replace(told=item.what.told[:-1]))
-
-    def _once_more(self, what: Request) -> None:
-        what = what._replace(tries=what.tries + 1)
+        if item is None:
+            return
+        what = item.what._replace(tries=item.what.tries + 1)
         if what.tries >= MAX_RELAYS:
             self._send(what, None, Said(refusal=Reason.UNAVAILABLE))
         else:
             self.request(what)
 
-    def told(self, held: Iterable[Retry]) -> Told:
-        """What other nodes said to the requests that wait for a lookup."""
-        return tuple(pair for event in held if (item := self.open.get(event.waiter)) for pair in item.what.told)
-
-    def heir(self, members: dict[str, NodeRecord]) -> str | None:
+    def heir(self, call: CallId, leases: Mapping[NodeId, NodeRecord]) -> NodeId | None:
         """Who carries on what this node would claim, if it drains: it leaves, so its claim would be another's next."""
-        others = (name for name in members if name != self.name and not self.world.nodes[name].draining)
-        return next(others, None) if self.draining else None
+        if not self.draining:
+            return None
+        live = frozenset(name for name, item in leases.items() if item.state == lease.LIVE)
+        return ownership.heir(self.name, ring_of(live).order(call), {name: leases[name].address for name in live})
 
     def may_offer(self, slot: Slot) -> bool:
         """Whether the requests that wait for a lookup may be passed on to a node that need not have their call: each of
         them once."""
         waiting = [self.open[event.waiter] for event in slot.call.undecided if event.waiter in self.open]
         return not any(item.origin is not None or item.what.offered for item in waiting)
-
-    def serving(self, code: str, tool: str, members: dict[str, NodeRecord]) -> str | None:
-        """A live node, another than this one, whose lease says that it serves the very code."""
-        live = (name for name in sorted(members) if name != self.name and not self.world.nodes[name].draining)
-        return next((name for name in live if code_of(tool, members[name].code) == code), None)
-
-    def may_judge(
-        self, stored: Stored | None, members: dict[str, NodeRecord], evidence: Evidence | None, held: Iterable[Retry]
-    ) -> bool:
-        """Whether what was read of a call and of the leases may be believed. Elsewhere than where the store is restored
-        a simulated node believes its leases: its fences hold all the same, and schedules are harder."""
-        if not self.world.plan.restores:
-            return True
-        at = (stored.record.epoch, stored.record.round) if stored else (0, 0)
-        beyond = [item.node for item in held if item.epoch > at[0] or item.round > at[1]]
-        if not all(self.member.missing.is_certain(node, {self.name, *members}, self.now()) for node in beyond):
-            return False
-        return evidence is not Evidence.GONE or self.member.believes_absences(members)
-
-    def is_ended(self, record: Record, evidence: Evidence | None) -> bool:
-        """Whether the process that ran a call is gone."""
-        return evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != self.boot)
-
-    def evidence(self, record: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
-        """Why this node may claim a call (rules 3 to 5), None while its owner may live."""
-        if record.state is RecordState.RELEASED:
-            return Evidence.RELEASED
-        owner = members.get(record.owner)
-        if record.owner == self.name and (
-            record.incarnation == self.member.incarnation or record.head.boot == self.boot
-        ):
-            return Evidence.OWNER
-        if owner is None or (owner.inc != record.incarnation and owner.boot != record.head.boot):
-            return Evidence.GONE
-        if (record.owner, record.seen) in told:
-            return Evidence.NOT_HELD
-        return None

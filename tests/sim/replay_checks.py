@@ -6,12 +6,16 @@ that it was rebuilt from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from framehold_core import lease
+from framehold_core.events import MayClaim
+from framehold_core.ids import NodeId
 from framehold_core.journal import Entry, Kind
-from framehold_core.requests import Evidence, Record
+from framehold_core.requests import Evidence, Record, RecordState
 
+from .changes import digest
 from .handlers import opened
 
 if TYPE_CHECKING:
@@ -73,21 +77,23 @@ class ReplayWatch:
         if not self._world.adversary.leaves(slot.call.id, "rule 28"):
             return
         stored = self._world.store.calls.get(slot.call.id)
-        named = slot.program if stored is None else stored.record.head.code
-        if named != slot.program or not self.only_knows(slot.call.id, slot.program):
+        present = digest(slot.program)
+        named = present if stored is None else stored.record.head.code
+        if named != present or not self.only_knows(slot.call.id, slot.program):
             self._fail("rule 28", f"{slot.call.id} is carried on by other code than it began with")
 
     def the_very_code_first(
-        self, slot: Slot, record: Record, members: dict[str, NodeRecord], evidence: Evidence
+        self, slot: Slot, record: Record, leases: Mapping[NodeId, NodeRecord], judged: MayClaim
     ) -> None:
         """No node claims a call of other code than its own, which nobody runs, while a live one serves the very code
         and no request that waits was passed on before (docs/protocol.md, rule 28)."""
         process, code = slot.process, record.head.code
-        if evidence is not Evidence.RELEASED and not process.is_ended(record, evidence):
+        if not judged.died and judged.evidence is not Evidence.RELEASED:
             return
-        if not record.head.reentrant or code == slot.program:
+        if not record.head.reentrant or code == digest(slot.program) or record.state is RecordState.DONE:
             return
-        other = process.serving(code, slot.tool, members)
+        live = (name for name, item in leases.items() if name != process.name and item.state == lease.LIVE)
+        other = next((name for name in live if leases[name].serves(code)), None)
         if other is not None and process.may_offer(slot):
             self._fail("rule 28", f"{slot.call.id} is taken by {process.name}, and {other} serves its very code")
 

@@ -51,7 +51,7 @@ INTERESTING = (
     "skip faults",
     "jump faults",
     "drains",
-    "inherited",
+    "offered",
     "passed on to the very code",
     "divergences",
     "said unreadable",

@@ -7,21 +7,25 @@ and until it was given up: a late reply to a write that was reported as unanswer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from framehold_core import journal, lease, pauses, suspects, takeover, writes
+from framehold_core import journal, lease, pauses, writes
 from framehold_core.call import Call, Phase, progress
 from framehold_core.effects import Op, Write
 from framehold_core.errors import JournalError
-from framehold_core.events import Acked, Claimed, Event, Found, StoreDown, Unreadable, WriteRefused
+from framehold_core.events import Acked, Claimed, Event, Found, MayClaim, Pass, StoreDown, Unreadable, WriteRefused
+from framehold_core.ids import NodeId
 from framehold_core.journal import Draft, Entry
 from framehold_core.lease import Lease
-from framehold_core.requests import Answered, Evidence, Head, Read, Record, Reply, Request, Stored, Verdict
+from framehold_core.ownership import Death, Sight, Wait
+from framehold_core.pauses import Pause
+from framehold_core.requests import Answered, Head, Read, Reply, Request, Stored, Verdict
 from framehold_core.writes import Packed, Terms
 
+from .changes import digest
 from .handlers import Frame
 from .seals import sealed
 
@@ -65,13 +69,15 @@ class Slot:
         self.log: list[bytes] = []
         self.attempt: Attempt | None = None
         self.lookup = 0
-        self.heir: str | None = None
-        """Who carries on what this node does not: it drains, or has other code."""
+        self.offered = False
+        """Whether the requests are passed on to a node that need not have the call."""
         self.written = False
         self.running_since = self.parked_since = 0.0
         self.claimed: Stored | None = None
         """The record as this slot's claim left it."""
-        head = Head(process.boot, call.reentrant, tool, program, "tools/call", tool, "args", "who")
+        code = digest(program)
+        process.world.programs[code] = program
+        head = Head(process.boot, call.reentrant, tool, code, "tools/call", tool, "args", "who")
         self.terms = terms(call, sealed(call.id, head))
 
     def load(self, head: Head) -> None:
@@ -80,7 +86,7 @@ class Slot:
 
 
 def terms(call: Call, head: Head) -> Terms:
-    """The terms of a call with this head. In the simulation a code is its own digest."""
+    """The terms of a call with this head."""
     tombstone_ttl = call.ttl + SKEW
     return Terms(head, tombstone_ttl + MAX_ROUND, tombstone_ttl)
 
@@ -200,9 +206,9 @@ class Scripts:
             if self._looking(slot, number):
                 store.call(self._process, store.members, (), lambda result: second(reply.stored, *result))
 
-        def second(stored: Stored | None, members: dict[str, lease.NodeRecord], read_at: float) -> None:
+        def second(stored: Stored | None, members: dict[NodeId, lease.NodeRecord], read_at: float) -> None:
             if self._looking(slot, number):
-                self._found(slot, stored, self._world.seals.members(members, read_at))
+                self._found(slot, stored, members, read_at)
 
         store.call(self._process, store.apply, (Read(slot.call.id),), first)
         self._process.later(2 * STORE_PATIENCE, self._stop_looking, slot, number)
@@ -215,88 +221,86 @@ class Scripts:
         if self._looking(slot, number):
             self._feed(slot, StoreDown(False))
 
-    def _found(self, slot: Slot, stored: Stored | None, members: dict[str, lease.NodeRecord]) -> None:
-        process = self._process
-        if not process.member.may_claim():
+    def _found(
+        self, slot: Slot, stored: Stored | None, read: Mapping[NodeId, lease.NodeRecord], read_at: float
+    ) -> None:
+        process, seals = self._process, self._world.seals
+        leases = seals.members(read, read_at)
+        if process.lease is None:
             self._feed(slot, StoreDown(False))
             return
-        stored = self._world.seals.whole(slot.call.id, stored)
-        result = process.told(slot.call.undecided)
-        elsewhere = frozenset(members) - {process.name} - {name for name, _ in result}
-        evidence = process.evidence(stored.record, members, result) if stored else None
-        if stored is not None:
-            self._world.watch.bounds.a_lapse_is_not_a_death(stored.record, members, evidence)
-        if not process.may_judge(stored, members, evidence, slot.call.undecided):
+        sight = Sight(
+            call=slot.call.id,
+            stored=seals.whole(slot.call.id, stored),
+            waiting=slot.call.undecided,
+            leases=leases,
+            doubtful=frozenset(read.keys() - leases.keys()),
+            me=process.lease,
+            code=digest(slot.program),
+            may_claim=process.member.may_claim(),
+            absences_count=not self._world.plan.restores or process.member.believes_absences(leases),
+            heir=process.heir(slot.call.id, leases),
+            may_offer=process.may_offer(slot),
+            has_turn=process.suspects.has_turn(slot),
+        )
+        self._judge(slot, sight)
+
+    def _judge(self, slot: Slot, sight: Sight) -> None:
+        judged = self._process.ownership.judge(sight, self._process.now())
+        slot.offered = isinstance(judged, Pass) and judged.offered
+        self._world.counts["passed on to the very code"] += slot.offered
+        if isinstance(judged, Death):
+            self._tell_death(slot, sight, judged)
+        elif judged is Wait.TURN:
+            self._wait_for_turn(slot)
+        elif isinstance(judged, Wait | Pause):
             self._feed(slot, StoreDown(False))
-            return
-        process.seen[slot.call.id] = stored.record.seen if stored else None
-        slot.heir = None if stored is None else self._heir(slot, stored.record, members, evidence)
-        evidence = None if slot.heir else evidence
-        if stored is not None and evidence is not None:
-            self._world.watch.replays.the_very_code_first(slot, stored.record, members, evidence)
-        try:
+        elif isinstance(judged, MayClaim) and sight.stored is not None:
+            self._claim(slot, sight, sight.stored, judged)
+        else:
             # While its owner lives the call is passed on unread: the owner can read what it wrote.
-            entries = self._read(slot.call.id, stored) if stored and evidence is not None else ()
+            self._feed(slot, Found(sight.stored, (), judged, self._elsewhere(sight)))
+
+    def _claim(self, slot: Slot, sight: Sight, stored: Stored, judged: MayClaim) -> None:
+        self._world.watch.bounds.a_lapse_is_not_a_death(stored.record, sight.leases, judged.evidence)
+        self._world.watch.replays.the_very_code_first(slot, stored.record, sight.leases, judged)
+        try:
+            entries = self._read(slot.call.id, stored)
         except JournalError as error:
             self._feed(slot, Unreadable(str(error)))
             return
-        kept = stored is not None and evidence is not None and self._load_kept(slot, stored.record)
-        event = Found(stored, entries, evidence, elsewhere, kept)
-        if stored is not None and process.is_ended(stored.record, evidence):
-            self._ask_whether_paused(slot, stored.record, event)
-        elif stored is not None:
-            self._enter_in_turn(slot, stored.record, event)
-        else:
-            self._feed(slot, event)
+        kept = self._load_kept(slot, judged.code)
+        self._feed(slot, Found(stored, entries, judged, self._elsewhere(sight), kept))
 
-    def _heir(
-        self, slot: Slot, record: Record, members: dict[str, lease.NodeRecord], evidence: Evidence | None
-    ) -> str | None:
-        """Who carries on what this node may claim: another node where this one drains, or has other code."""
-        process, heir = self._process, None
-        if evidence not in (None, Evidence.OWNER):
-            heir = process.heir(members)
-        other_code = record.head.reentrant and record.head.code != slot.program
-        orphaned = evidence is Evidence.RELEASED or process.is_ended(record, evidence)
-        if heir is None and other_code and orphaned and process.may_offer(slot):
-            heir = process.serving(record.head.code, slot.tool, members)
-            self._world.counts["passed on to the very code"] += heir is not None
-        return heir
+    def _elsewhere(self, sight: Sight) -> frozenset[NodeId]:
+        return frozenset(sight.leases.keys() - {self._process.name})
 
-    def _load_kept(self, slot: Slot, record: Record) -> bool:
-        """Have the code entered that began a call, where the fleet keeps code and this process has other code."""
-        code = record.head.code
-        named = any(takeover.is_of(retry, record) for retry in slot.call.undecided)
-        if code == slot.program or not record.head.reentrant or code not in self._world.kept or not named:
+    def _load_kept(self, slot: Slot, code: str) -> bool:
+        """Have the code entered that began a call, if the fleet keeps it."""
+        if code not in self._world.kept:
             return False
-        slot.program = code
+        slot.program = self._world.programs[code]
         self._world.counts["kept code entered"] += 1
         return True
 
-    def _ask_whether_paused(self, slot: Slot, record: Record, event: Found) -> None:
-        """Hold the end of the process that ran a call against the handler. One that is paused for it is not entered."""
-        number, store = slot.lookup, self._world.store
-        if not self._world.plan.poison or not pauses.is_blamed(record):
-            self._enter_in_turn(slot, record, event)
+    def _tell_death(self, slot: Slot, sight: Sight, death: Death) -> None:
+        """Hold the end of the process that ran a call against the handler, and judge the call again."""
+        number, store, told = slot.lookup, self._world.store, sight._replace(death_told=True)
+        if not self._world.plan.poison or not pauses.is_blamed(death.record):
+            self._judge(slot, told)
             return
 
         def answered(paused: bool) -> None:
-            if self._looking(slot, number) and paused:
-                self._feed(slot, StoreDown(False))
-            elif self._looking(slot, number):
-                self._enter_in_turn(slot, record, event)
+            if self._looking(slot, number):
+                pause = Pause(slot.tool, store.now(), pauses.FRAMEHOLD, "") if paused else None
+                self._judge(slot, told._replace(pause=pause))
 
-        store.call(self._process, store.died, (slot.tool, record.head.boot), answered)
+        store.call(self._process, store.died, (slot.tool, death.record.head.boot), answered)
 
-    def _enter_in_turn(self, slot: Slot, record: Record, event: Found) -> None:
-        """Have a call claimed; one that is a suspect waits for its turn, and is looked up again then."""
-        line, evidence = self._process.suspects, event.evidence
-        waits = evidence is not None and suspects.is_suspect(record, evidence, self._process.boot)
-        if not waits or line.has_turn(slot):
-            self._feed(slot, event)
-            return
+    def _wait_for_turn(self, slot: Slot) -> None:
+        """A suspect waits for its turn, and is looked up again then."""
         slot.lookup += 1
-        line.join(slot)
+        self._process.suspects.join(slot)
         self._world.counts["suspects waited"] += 1
         self._process.later(SUSPECT_PATIENCE, self._give_up_turn, slot, slot.lookup)
         self.next_suspect()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from framehold_core import journal, lease
 from framehold_core.errors import JournalError
-from framehold_core.ids import Boot
+from framehold_core.ids import Boot, NodeId
 from framehold_core.journal import Entry, Kind
 from framehold_core.requests import Commit, Finish, Head, Intent, Request, Result, Stored
 
@@ -112,7 +112,7 @@ class Seals:
         come. `now` is on the store's clock."""
         return item.node == name and self.is_lease(item) and item.expires > now
 
-    def members(self, leases: Mapping[str, NodeRecord], now: float) -> dict[str, NodeRecord]:
+    def members(self, leases: Mapping[NodeId, NodeRecord], now: float) -> dict[NodeId, NodeRecord]:
         """The leases that are believed, of those that were read."""
         return {name: item for name, item in leases.items() if self.is_current(name, item, now)}
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framehold_core import lease, pauses, record
+from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import RecordState, Reply, Request, Stored
 
@@ -125,9 +126,9 @@ class Store:
         self._deaths.pop(tool, None)
         self._world.watch.bounds.forgiven()
 
-    def members(self) -> tuple[dict[str, NodeRecord], float]:
+    def members(self) -> tuple[dict[NodeId, NodeRecord], float]:
         """The node leases whose keys live, and the time of the read."""
-        return {name: item for name, item in self.nodes.items() if self._lives(name, item)}, self.now()
+        return {NodeId(name): item for name, item in self.nodes.items() if self._lives(name, item)}, self.now()
 
     def _lives(self, name: str, item: NodeRecord) -> bool:
         return self.lives.get(name, item.expires) > self.now()

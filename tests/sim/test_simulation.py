@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from framehold_core import suspects
+from framehold_core import ownership
 
 from . import report
 from .bound_checks import BoundWatch
@@ -155,7 +155,7 @@ def test_those_beside_a_handler_that_ends_its_processes_are_not_paused(monkeypat
     """Rule 27, in sixty schedules. If suspects enter together, others are."""
     poison = {POISON}
     assert all(_paused(seed) == poison for seed in range(60))
-    monkeypatch.setattr(suspects, "is_suspect", lambda *_: False)
+    monkeypatch.setattr(ownership, "is_suspect", lambda *_: False)
     monkeypatch.setattr(BoundWatch, "i9_alone", lambda *_: None)
     assert any(_paused(seed) > poison for seed in range(60))
 

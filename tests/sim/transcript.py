@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framehold_core.effects import Deliver, Effect, Outcome, Questions, Refusal, Relay, Respond, Run, Write
-from framehold_core.events import Acked, Asked, Diverged, Event, Evict, Found, Retry, Unreadable, WriteRefused
+from framehold_core.events import Acked, Asked, Diverged, Event, Evict, Found, MayClaim, Retry, Unreadable, WriteRefused
 
 
 def tell_event(event: Event) -> str:
@@ -24,7 +24,7 @@ def tell_event(event: Event) -> str:
         return f"{name}({event.cause})"
     if isinstance(event, Found):
         where = "nothing" if event.stored is None else f"epoch {event.stored.record.epoch}"
-        return f"{name}({where}, evidence {event.evidence or 'none'})"
+        return f"{name}({where}, {'claim' if isinstance(event.judged, MayClaim) else 'pass on'})"
     return name
 
 

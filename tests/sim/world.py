@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from .adversary import Adversary
+from .changes import digest
 from .checks import Violation, Watch
 from .clients import Client
 from .node import Process
@@ -61,7 +62,9 @@ class World:
         self.upgraded: set[str] = set()
         """Nodes whose next process is of a newer release: it writes what an older one can't read."""
         self.kept: set[str] = set()
-        """The code that the store keeps, by what it is."""
+        """The digests of the code that the store keeps."""
+        self.programs: dict[str, str] = {digest("o8"): "o8"}
+        """All code, by its digest; also some that no node has."""
         self.releases: dict[str, int] = {}
         self._boots = 0
         for name in plan.nodes:

@@ -274,7 +274,6 @@ CASES: list[Case] = [
     Case("sent again by an older epoch", released_later, lambda s: s.release, FENCED),
     # claim
     Case("gone", parked, lambda s: s.claim, OK),
-    Case("not held", parked, lambda s: s.claim._replace(evidence=Evidence.NOT_HELD), OK),
     Case("released", released, lambda s: s.take, OK),
     Case("the owner itself", parked, lambda s: s.claims(OPEN, Evidence.OWNER, "node-1"), OK),
     Case("the owner, says another", parked, lambda s: s.claims(OPEN, Evidence.OWNER), CHANGED),
@@ -453,7 +452,6 @@ async def test_a_tombstone_keeps_the_outcome_and_drops_the_journal(store: Store)
     ("evidence", "boot", "rises"),
     [
         (Evidence.GONE, "boot-9", 1),
-        (Evidence.NOT_HELD, "boot-9", 1),
         (Evidence.OWNER, "boot-9", 1),
         (Evidence.OWNER, "boot-1", 0),
         (Evidence.RELEASED, "boot-9", 0),

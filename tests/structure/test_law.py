@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold_core import retry
+from framehold_core import ownership, retry
 from tests.sim.mutations import ELSEWHERE, MASKED, RED
 
 ROOT = Path(__file__).parents[2]
@@ -236,15 +236,20 @@ def rules_are_in_order(source: Source) -> Iterator[str]:
             yield f"{source.path}: rule {number} stands in the place of rule {place}"
 
 
-def retry_table_is_the_codes(source: Source) -> Iterator[str]:
-    """The rows of the retry table are those of the code, in their order."""
-    rows = _ROW.findall(sections(source.text).get("retry-table", ""))[2:]
-    if rows != [row.when for row in retry.ROWS]:
-        yield f"{source.path}: the retry table has the rows {rows}"
+def tables_are_the_codes(source: Source) -> Iterator[str]:
+    """The rows of the retry table and of the ownership table are those of the code, in their order."""
+    tables = {
+        "retry-table": [row.when for row in retry.ROWS],
+        "ownership-table": [row.when for row in ownership.ROWS],
+    }
+    stated = {name: _ROW.findall(sections(source.text).get(name, ""))[2:] for name in tables}
+    wrong = {name: stated[name] for name, rows in tables.items() if stated[name] != rows}
+    if wrong:
+        yield f"{source.path}: other rows than those of the code: {wrong}"
 
 
 CITING: list[Check] = [numbers_exist, says_where_rules_are, documents_exist, no_paper_by_name, links_lead_somewhere]
-STATING: list[Check] = [each_is_held, each_mutation_is_named, rules_are_in_order, retry_table_is_the_codes]
+STATING: list[Check] = [each_is_held, each_mutation_is_named, rules_are_in_order, tables_are_the_codes]
 
 
 @cache
@@ -315,7 +320,7 @@ BAD: list[tuple[Check, str, str]] = [
     (rules_are_in_order, "docs/options.md", GOOD_RULE.replace("rule-1", "rule-2")),
     (rules_are_in_order, "docs/options.md", GOOD_RULE.replace("### Rule 1:", "### One:")),
     (
-        retry_table_is_the_codes,
+        tables_are_the_codes,
         "docs/options.md",
         '<a id="retry-table"></a>\n| Row | Then |\n| --- | --- |\n| r = R | x |\n',
     ),

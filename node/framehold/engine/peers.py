@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 
+from framehold_core import ownership
 from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
@@ -113,12 +114,10 @@ class Peers:
         node is live."""
         if self._membership is None:
             return None
-        members = self._membership.fleet.members
-        own = members.get(self.node)
-        # Nodes of one process have one address, and end together.
-        here = None if own is None else own.url
-        others = (node for node in self._membership.fleet.ring.order(call) if node != self.node)
-        return next(((node, members[node].url) for node in others if members[node].url != here), None)
+        fleet = self._membership.fleet
+        addresses = {node: member.url for node, member in fleet.members.items()}
+        node = ownership.heir(self.node, fleet.ring.order(call), addresses)
+        return None if node is None else (node, addresses[node])
 
     async def address(self, node: NodeId, boot: Boot) -> str | None:
         """The address of one life (`boot`) of a node's process. Empty if no address is known, or if somebody has

@@ -19,7 +19,7 @@ from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED
 from framehold_core.errors import JournalError, SealError
-from framehold_core.ids import NodeId, prefix
+from framehold_core.ids import prefix
 from framehold_core.journal import Draft, Kind, Lane
 
 from ..config import Settings
@@ -322,5 +322,4 @@ class Performer:
         )
 
     def _relay(self, slot: Slot, effect: fx.Relay) -> None:
-        node = slot.heir or NodeId(effect.node)
-        self.answer(slot, effect.waiter, Elsewhere(node, self._records.addresses.get(node, "")))
+        self.answer(slot, effect.waiter, Elsewhere(effect.node, self._records.addresses.get(effect.node, "")))

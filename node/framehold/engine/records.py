@@ -9,8 +9,7 @@ same bytes, so that the store recognizes a write that it has already applied.
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -21,14 +20,12 @@ from framehold_core import journal, writes
 from framehold_core.call import Phase
 from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
-from framehold_core.ids import Boot, CallId, NodeId, prefix
+from framehold_core.ids import CallId, NodeId, prefix
 from framehold_core.lease import Lease, NodeRecord
-from framehold_core.missing_nodes import MissingNodes
+from framehold_core.ownership import Death, Ownership, Sight, Wait
 from framehold_core.pauses import Pause
-from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
-from framehold_core.suspects import is_suspect
-from framehold_core.takeover import is_of
-from framehold_router.fleet.membership import LIVE, STRANGE, Member
+from framehold_core.requests import Head, Read, Record, Reply, Stored, Verdict
+from framehold_router.fleet.membership import STRANGE, Member
 from framehold_router.telemetry.log_bursts import LogBursts
 from framehold_store.base import Store
 from framehold_store.link import exhausted
@@ -75,10 +72,7 @@ _UNANSWERED = (
 )
 _REFUSED = "call %s: the store refused a %s: %s"
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
-_AWAY = "the store was away lately; its owner may only not have come back to it yet"
-_OVERWRITTEN = "somebody else has written in the place of its owner's lease; its owner may yet live"
 _PAUSED = "its tool is paused by {}; the call waits, nothing was taken"
-_SUSPECT = "it may have ended several nodes, so it is entered alone, and others like it are before it"
 _GONE = (Verdict.FENCED, Verdict.LOST)
 """The verdicts after which this node has no part in a call."""
 _TIMED_OPS = (Op.PARK, Op.FINISH)
@@ -122,7 +116,7 @@ class CallRecords:
         self.bursts = LogBursts(logger)
         """The lines that each call would cause while the store does not answer, or when a node dies."""
         self.gate = TakeoverGate(shared.clock)
-        self._missing_nodes, self._doubted_nodes = MissingNodes(settings.lease_ttl), MissingNodes(settings.lease_ttl)
+        self._ownership = Ownership(settings.lease_ttl)
         self.addresses: dict[NodeId, str] = {}
         """The addresses of the nodes, as the last lookup read them."""
 
@@ -312,109 +306,76 @@ class CallRecords:
         return head.code if head is not None and whole else ""
 
     async def _read_and_judge(self, slot: Slot) -> ev.Event:
-        backing, slot.heir = slot.backing, None
-        held = backing.beat.lease
+        """Read the record and the leases, and carry out what `ownership` judges of them, until it is decided."""
+        held = slot.backing.beat.lease
         stored = await self._read(slot)
-        nodes, doubtful = self._believed(await backing.records.nodes())
-        me = backing.beat.lease
-        elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
-        self._check_for_healers(slot, stored, {me.node, *elsewhere})
-        if stored is None:
-            self.bursts.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
-            return ev.Found(None, (), None, elsewhere)
-        record = stored.record
-        alive = {node.node: node.boot for node in nodes}
-        evidence = _evidence(record, alive, me)
-        if evidence is not None and self._clock.now() < backing.beat.claims_from:
-            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are distinguished")
-        own = next((node for node in nodes if node.node == me.node), None)
-        may_live = self._may_live(record, alive, doubtful)
-        if evidence is Evidence.GONE and (may_live or not backing.beat.believes_absences(own, held)):
-            raise StoreUnavailable(_OVERWRITTEN if may_live else _AWAY)
-        if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:
-            slot.heir, self.addresses[heir[0]] = heir
-            return ev.Found(stored, (), None, elsewhere)
-        # The process that ran the call is gone, and the frame with it. It may have had this node's name.
-        slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
-        is_free = slot.orphaned or evidence is Evidence.RELEASED
-        if is_free and (node := self._serving(slot, record, nodes)) is not None:
-            slot.heir = node
-            return ev.Found(stored, (), None, elsewhere)
-        if slot.orphaned and (pause := await self._died(slot.handler, record)) is not None:
-            return ev.StoreDown(slot.may_run(), _PAUSED.format(pause.whose))
-        if evidence is None:
-            # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
-            return ev.Found(stored, (), None, elsewhere)
-        if is_suspect(record, evidence, me.boot) and not self.gate.suspects.has_turn(slot):
+        sight = self._sight(slot, stored, await slot.backing.records.nodes(), held)
+        elsewhere = frozenset(sight.leases.keys() - {sight.me.node})
+        judged = self._ownership.judge(sight, self._clock.now())
+        while isinstance(judged, Death):
+            sight = sight._replace(death_told=True, pause=await self._died(slot.handler, judged.record))
+            judged = self._ownership.judge(sight, self._clock.now())
+        if judged is Wait.TURN:
             taken = await self.gate.take_turn(slot)
-            return await self._read_and_judge(slot) if taken else ev.StoreDown(slot.may_run(), _SUSPECT)
-        return await self._claimable(slot, stored, evidence, elsewhere)
+            return await self._read_and_judge(slot) if taken else ev.StoreDown(slot.may_run(), judged.value)
+        if isinstance(judged, Wait):
+            raise StoreUnavailable(judged.value)
+        if isinstance(judged, Pause):
+            return ev.StoreDown(slot.may_run(), _PAUSED.format(judged.whose))
+        if isinstance(judged, ev.MayClaim) and stored is not None:
+            return await self._claimable(slot, stored, judged, elsewhere)
+        if isinstance(judged, ev.Pass):
+            self._pass_on(slot, judged)
+        else:
+            self.bursts.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
+        # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
+        return ev.Found(stored, (), judged, elsewhere)
 
-    def _believed(self, found: Collection[NodeRecord]) -> tuple[list[NodeRecord], set[str]]:
-        """The leases that the fleet believes, and the names of nodes in the place of whose leases something else
-        stands. The addresses of the former are kept."""
-        members = [(lease, self._member(lease)) for lease in found]
+    def _sight(self, slot: Slot, stored: Stored | None, found: Collection[NodeRecord], held: Lease) -> Sight:
+        """All that was seen of a call; `held` is this node's lease before the read. The addresses of the nodes are
+        kept."""
+        beat, members = slot.backing.beat, [(lease, self._member(lease)) for lease in found]
         self.addresses = {lease.node: lease.address for lease, member in members if member.address is not None}
-        believed = [lease for lease, member in members if member.state != STRANGE]
-        return believed, {lease.node for lease, member in members if member.state == STRANGE}
+        believed = {
+            lease.node: lease if member.address is not None else lease._replace(address="")
+            for lease, member in members
+            if member.state != STRANGE
+        }
+        heir = self._heir(slot.call.id)
+        if heir is not None:
+            self.addresses[heir[0]] = heir[1]
+        return Sight(
+            call=slot.call.id,
+            stored=stored,
+            waiting=slot.call.undecided,
+            leases=believed,
+            doubtful=frozenset(lease.node for lease, member in members if member.state == STRANGE),
+            me=beat.lease,
+            code=slot.handler.code,
+            may_claim=self._clock.now() >= beat.claims_from,
+            absences_count=beat.believes_absences(believed.get(beat.lease.node), held),
+            heir=None if heir is None else heir[0],
+            may_offer=all(item.carrier.may_be_passed_on for item in slot.arrivals.values()),
+            has_turn=self.gate.suspects.has_turn(slot),
+        )
 
-    def _may_live(self, record: Record, alive: Mapping[NodeId, Boot], doubtful: Collection[str]) -> bool:
-        """Whether the process that owns a call may live although it has no lease that the fleet believes."""
-        owner = NodeId(record.owner)
-        return self._doubted_nodes.may_live(owner, record.head.boot, alive, owner in doubtful, self._clock.now())
+    def _pass_on(self, slot: Slot, judged: ev.Pass) -> None:
+        """Another node answers: tell the requests that are offered to it."""
+        if judged.offered:
+            for arrival in slot.arrivals.values():
+                arrival.carrier.passed_on(self.addresses[judged.node])
 
     async def _claimable(
-        self, slot: Slot, stored: Stored, evidence: Evidence, elsewhere: frozenset[NodeId]
+        self, slot: Slot, stored: Stored, judged: ev.MayClaim, elsewhere: frozenset[NodeId]
     ) -> ev.Found:
         """The event of a call that may be claimed: its journal is decoded, and the code that it began with is here."""
+        slot.orphaned = judged.died
         if not isinstance(slot.backing.records, TokenRecord):
             await self.gate.weigh(slot, sum(map(len, stored.journal)))
         entries = writes.read(stored)
-        kept = await self._load_kept(slot, stored.record)
+        kept = bool(judged.code) and await self.keeper.load(slot.handler, judged.code)
         slot.head = replace(stored.record.head, boot=slot.backing.beat.lease.boot)
-        return ev.Found(stored, entries, evidence, elsewhere, kept)
-
-    def _serving(self, slot: Slot, record: Record, nodes: Collection[NodeRecord]) -> NodeId | None:
-        """A live node that serves the code that the call began with, if this process has other code and each waiting
-        request may be passed on. None if there is none. A call always gets the same one of several nodes."""
-        carriers = [arrival.carrier for arrival in slot.arrivals.values()]
-        if not _has_other_code(slot, record) or not all(item.may_be_passed_on for item in carriers):
-            return None
-        here = {"", self.addresses.get(slot.backing.beat.lease.node)}
-        found = [
-            node.node
-            for node in nodes
-            if node.state == LIVE and node.serves(record.head.code) and self.addresses.get(node.node, "") not in here
-        ]
-        if not found:
-            return None
-        chosen = min(found, key=lambda node: journal.digest(f"{slot.call.id} {node}".encode()))
-        for carrier in carriers:
-            carrier.passed_on(self.addresses[chosen])
-        return chosen
-
-    async def _load_kept(self, slot: Slot, record: Record) -> bool:
-        """Have the code entered that the call began with, if this process has other code for it now, and a token names
-        this record."""
-        wanted = _has_other_code(slot, record) and any(is_of(item, record) for item in slot.call.undecided)
-        return wanted and await self.keeper.load(slot.handler, record.head.code)
-
-    def _check_for_healers(self, slot: Slot, stored: Stored | None, alive: Collection[NodeId]) -> None:
-        """Check the tokens of waiting requests against the record. If a token names a round that the store has lost,
-        the node of that token may still have a live frame, which would heal the record (docs/protocol.md, rule 7).
-
-        Raises:
-            StoreUnavailable: that node may not have registered with the store again yet.
-        """
-        if _is_alone(slot.backing.beat.lease):
-            return
-        at = (0, 0) if stored is None else (stored.record.epoch, stored.record.round)
-        now = self._clock.now()
-        beyond = [item for item in slot.call.undecided if item.epoch > at[0] or item.round > at[1]]
-        if not all(self._missing_nodes.is_certain(item.node, alive, now) for item in beyond):
-            raise StoreUnavailable(
-                "the store went back, and the node that could mend it may not have come back to it yet"
-            )
+        return ev.Found(stored, entries, judged, elsewhere, kept)
 
     def open_outcome(self, slot: Slot, outcome: fx.Outcome) -> Answer:
         """The reply with the outcome that a tombstone keeps; a refusal if it is too large or can't be opened."""
@@ -437,12 +398,6 @@ class CallRecords:
         return fx.Refusal(fx.Reason.ALREADY_ANSWERED, detail="it finished; its result was too large to be kept")
 
 
-def _has_other_code(slot: Slot, record: Record) -> bool:
-    """Whether this process has other code now than the code that a call began with, which may be entered again."""
-    head, is_over = record.head, record.state not in (RecordState.OPEN, RecordState.RELEASED)
-    return not is_over and head.reentrant and bool(head.code) and head.code != slot.handler.code
-
-
 def _round_seconds(slot: Slot, now: float) -> float:
     """For how many seconds the round has run at `now`: since the arrival of the first request that waits for it."""
     waiting = [slot.arrivals[item.waiter].came for item in slot.call.waiting if item.waiter in slot.arrivals]
@@ -460,18 +415,3 @@ def _wire_questions(slot: Slot, write: fx.Write) -> Questions:
         if ask is not None and ask.question.fp == draft.fp:
             known[draft.key] = ask.question.wire
     return tuple((draft.key, known[draft.key]) for draft in write.asks)
-
-
-def _is_alone(lease: Lease) -> bool:
-    """Whether this process shares no store: then it has no lease that could be lost."""
-    return lease.until == math.inf
-
-
-def _evidence(record: Record, boots: dict[NodeId, Boot], me: Lease) -> Evidence | None:
-    """Why this node may claim the call; None while its owner lives elsewhere (docs/protocol.md, rules 4 and 5)."""
-    if record.state is RecordState.RELEASED:
-        return Evidence.RELEASED
-    if record.owner == me.node:
-        return Evidence.OWNER
-    alive = boots.get(NodeId(record.owner)) == record.head.boot
-    return None if alive else Evidence.GONE

@@ -12,7 +12,7 @@ from framehold_core import events as ev
 from framehold_core import lease, writes
 from framehold_core.call import Call
 from framehold_core.clock import Clock
-from framehold_core.ids import NodeId, prefix
+from framehold_core.ids import prefix
 from framehold_core.journal import Draft, Entry
 from framehold_core.requests import Head, Record
 
@@ -74,7 +74,6 @@ class Slot:
         "frame",
         "handler",
         "head",
-        "heir",
         "log",
         "orphaned",
         "packed",
@@ -107,8 +106,6 @@ class Slot:
         self.head: Head | None = None
         self.due = 0.0
         self.began, self.replayed = self.clock.time(), False
-        self.heir: NodeId | None = None
-        """The node that carries the call on, if this node drains and no node holds the call. Else None."""
         self.orphaned = False
         """Whether the process that ran this call before is gone."""
         self.stopping: asyncio.Future[ev.Event] | None = None

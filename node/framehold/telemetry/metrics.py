@@ -288,7 +288,6 @@ class Metrics(Observer):
 
 _WHY = {
     Evidence.GONE: "died",
-    Evidence.NOT_HELD: "died",
     Evidence.RELEASED: "released",
     Evidence.OWNER: "restarted",
 }

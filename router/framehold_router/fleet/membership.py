@@ -31,6 +31,7 @@ from typing import NamedTuple
 from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import LIVE as _LIVE
 from framehold_core.lease import NodeRecord
 from framehold_store.base import Store
 from framehold_store.system_clock import measure, system_clock
@@ -42,7 +43,7 @@ from .ring import Change, Ring
 
 _log = logging.getLogger(__name__)
 
-LIVE = "live"
+LIVE = _LIVE
 DRAINING = "draining"
 STRANGE = "other keys"
 """The state of a node that has none of this fleet's keys, or under whose name stands something that no process with a

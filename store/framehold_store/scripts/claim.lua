@@ -2,7 +2,7 @@
 -- gets that answer.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1 epoch, 2 owner, 3 inc as the caller read them; 4 evidence (gone, not-held, released, owner)
+-- ARGV    1 epoch, 2 owner, 3 inc as the caller read them; 4 evidence (gone, released, owner)
 --         5 new owner  6 its inc  7 its boot  8 '1' if the present code is re-entrant  9 most attempts  10 ttl in ms
 --         11 letter of the step: c, or k if kept code will be entered  12 the most bytes of the journal
 -- Returns {ok | already | changed, epoch, record, journal}, {lost | stuck, epoch, record}, {missing, 0};

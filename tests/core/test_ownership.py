@@ -1,0 +1,201 @@
+"""The ownership table: who carries on a call whose frame is not here. Each row is the only one that decides some
+case."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from framehold_core import ownership
+from framehold_core.events import MayClaim, Pass, Retry
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId, Waiter
+from framehold_core.lease import LIVE, Lease, NodeRecord, code_names
+from framehold_core.ownership import ROWS, Death, Judgement, Ownership, Sight, Wait
+from framehold_core.pauses import OPERATOR, Pause
+from framehold_core.requests import Evidence, Head, Record, RecordState, Stored
+
+TTL = 5.0
+NOW = 1000.0
+CALL = CallId("c" * 32)
+OURS, THEIRS = "a" * 64, "b" * 64
+ME = Lease(NodeId("me"), Incarnation("me-i1"), Boot("me-b1"), 1, until=NOW + TTL)
+PAUSE = Pause("book", 1.0, OPERATOR, "")
+
+
+def lease(name: str, boot: str = "", *, state: str = LIVE, code: str = OURS, at: str = "") -> tuple[NodeId, NodeRecord]:
+    node = NodeId(name)
+    where = at or f"http://{name}"
+    inc, life, names = Incarnation(f"{name}-i1"), Boot(boot or f"{name}-b1"), code_names([code])
+    return node, NodeRecord(node, inc, life, 1, where, state, names, "", NOW + TTL)
+
+
+HERE = lease("me")
+
+
+def stored(
+    state: RecordState = RecordState.OPEN,
+    owner: str = "n1",
+    boot: str = "n1-b1",
+    *,
+    code: str = OURS,
+    reentrant: bool = True,
+    attempts: int = 0,
+) -> Stored:
+    head = Head(Boot(boot), reentrant, "book", code, "tools/call", "book", "args", "ann", seal="sealed")
+    inc = Incarnation(f"{owner}-i1")
+    return Stored(Record(state, head, owner, inc, 2, 3, 4, "h", attempts, created=NOW - 9, expires=NOW + 600), ())
+
+
+def token(*, round_: int = 3, epoch: int = 2, node: str = "n1", head: str = "sealed") -> Retry:
+    return Retry(Waiter(1), round_, epoch, "h", NodeId(node), (), ME, head)
+
+
+LIVES = Sight(CALL, stored(), (token(),), dict([HERE, lease("n1")]), frozenset(), ME, OURS)
+GONE = LIVES._replace(leases=dict([HERE]))
+TOLD = GONE._replace(death_told=True)
+OTHERS = TOLD._replace(stored=stored(code=THEIRS), leases=dict([HERE, lease("n2", code=THEIRS)]))
+AHEAD = LIVES._replace(waiting=(token(round_=4),), leases=dict([HERE]))
+BY_ROW: dict[str, tuple[Sight, Judgement]] = {
+    "a token is beyond the record, and its node may live": (AHEAD, Wait.HEALER),
+    "there is no record": (LIVES._replace(stored=None, waiting=()), None),
+    "it may be claimed, and the store went back lately": (TOLD._replace(may_claim=False), Wait.WENT_BACK),
+    "its owner is gone, and something else stands in the place of its lease": (
+        TOLD._replace(doubtful=frozenset({NodeId("n1")})),
+        Wait.OVERWRITTEN,
+    ),
+    "its owner is gone, and a missing lease proves nothing": (TOLD._replace(absences_count=False), Wait.AWAY),
+    "it is another node's, and this node drains": (TOLD._replace(heir=NodeId("n2")), Pass(NodeId("n2"))),
+    "nobody runs it, and a live node serves the code that it began with": (OTHERS, Pass(NodeId("n2"), offered=True)),
+    "its process is gone, and that is not held against its tool yet": (GONE, Death(stored().record)),
+    "its process is gone, and its tool is paused": (TOLD._replace(pause=PAUSE), PAUSE),
+    "its owner lives": (LIVES, Pass(NodeId("n1"))),
+    "it is a suspect, and others are before it": (TOLD._replace(stored=stored(attempts=1)), Wait.TURN),
+    "else": (TOLD, MayClaim(Evidence.GONE, died=True)),
+}
+"""For each row a sight that it decides, and how."""
+
+
+def judged(sight: Sight) -> Judgement:
+    return Ownership(TTL).judge(sight, NOW)
+
+
+@pytest.mark.parametrize("when", [row.when for row in ROWS])
+def test_each_row_decides(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sight, then = BY_ROW[when]
+    assert judged(sight) == then
+    monkeypatch.setattr(ownership, "ROWS", tuple(row for row in ROWS if row.when != when))
+    try:
+        without = judged(sight)
+    except (AssertionError, StopIteration):
+        return  # No later row knows what to do.
+    assert without != then
+
+
+@pytest.mark.parametrize(
+    ("record", "evidence"),
+    [
+        (stored(RecordState.RELEASED), Evidence.RELEASED),
+        (stored(owner="me", boot="me-b1"), Evidence.OWNER),
+        (stored(owner="me", boot="me-b0"), Evidence.OWNER),
+        (stored(), Evidence.GONE),
+        (stored(boot="n1-b0"), Evidence.GONE),
+    ],
+    ids=["released", "its own", "its former life's", "no lease", "no lease, an earlier life"],
+)
+def test_the_evidence_of_a_claim(record: Stored, evidence: Evidence) -> None:
+    died = evidence is Evidence.GONE or record.record.head.boot == "me-b0"
+    assert judged(TOLD._replace(stored=record)) == MayClaim(evidence, died)
+
+
+def test_a_lapse_is_not_a_death() -> None:
+    """The owner's process lives under a newer incarnation (docs/protocol.md, rule 5)."""
+    node, renewed = lease("n1")
+    leases = dict([HERE, (node, renewed._replace(inc=Incarnation("n1-i2")))])
+    assert judged(LIVES._replace(leases=leases)) == Pass(node)
+
+
+def test_a_later_life_of_the_owner_shows_that_the_one_of_the_call_is_over() -> None:
+    assert judged(TOLD._replace(leases=dict([HERE, lease("n1", "n1-b2")]))) == MayClaim(Evidence.GONE, died=True)
+
+
+def test_an_old_lease_of_the_owner_shows_nothing_for_one_ttl() -> None:
+    """Somebody has written the lease of an earlier life again (docs/protocol.md, rule 5)."""
+    owner = Ownership(TTL)
+    sight = TOLD._replace(leases=dict([HERE, lease("n1", "n1-b0")]))
+    assert owner.judge(sight, NOW) is Wait.OVERWRITTEN
+    assert owner.judge(sight, NOW + TTL - 0.01) is Wait.OVERWRITTEN
+    assert owner.judge(sight, NOW + TTL) == MayClaim(Evidence.GONE, died=True)
+
+
+def test_a_node_that_could_mend_the_record_is_waited_for_one_ttl() -> None:
+    owner = Ownership(TTL)
+    assert owner.judge(AHEAD._replace(death_told=True), NOW) is Wait.HEALER
+    assert owner.judge(AHEAD._replace(death_told=True), NOW + TTL) == MayClaim(Evidence.GONE, died=True)
+
+
+def test_each_node_that_a_token_names_is_missed_from_the_first_look_on() -> None:
+    owner = Ownership(TTL)
+    both = AHEAD._replace(waiting=(token(round_=4), token(round_=4, node="n2")), death_told=True)
+    assert owner.judge(both, NOW) is Wait.HEALER
+    assert owner.judge(both, NOW + TTL) == MayClaim(Evidence.GONE, died=True)
+
+
+def test_a_process_that_shares_no_store_waits_for_nobody() -> None:
+    alone = AHEAD._replace(me=ME._replace(until=math.inf), stored=stored(owner="me", boot="me-b1"))
+    assert judged(alone) == MayClaim(Evidence.OWNER, died=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"leases": dict([HERE, lease("n2", code=THEIRS, state="draining")])},
+        {"leases": dict([HERE, lease("n2", code=OURS)])},
+        {"leases": dict([HERE, lease("n2", code=THEIRS, at="http://me")])},
+        {"may_offer": False},
+    ],
+    ids=["it drains", "it has other code", "it ends with this process", "passed on before"],
+)
+def test_a_node_that_does_not_serve_the_code_is_offered_nothing(change: dict[str, object]) -> None:
+    assert judged(OTHERS._replace(**change)) == MayClaim(Evidence.GONE, died=True, code=THEIRS)  # type: ignore[arg-type]
+
+
+def test_a_call_always_gets_the_same_of_several_nodes_that_serve_its_code() -> None:
+    found = [lease(name, code=THEIRS) for name in ("n2", "n3", "n4")]
+    first = judged(OTHERS._replace(leases=dict([HERE, *found])))
+    assert first == judged(OTHERS._replace(leases=dict([HERE, *reversed(found)])))
+    others = {judged(OTHERS._replace(call=CallId(f"{n:032x}"), leases=dict([HERE, *found]))) for n in range(40)}
+    assert len(others) == 3
+
+
+@pytest.mark.parametrize(
+    ("record", "waiting"),
+    [
+        (stored(code=THEIRS, reentrant=False), (token(),)),
+        (stored(code=""), (token(),)),
+        (stored(RecordState.DONE, code=THEIRS), (token(),)),
+        (stored(code=THEIRS), (token(head="of another record"),)),
+    ],
+    ids=["not marked", "none is named", "it is over", "no token names this record"],
+)
+def test_kept_code_is_entered_only_where_the_record_and_a_token_allow_it(
+    record: Stored, waiting: tuple[Retry, ...]
+) -> None:
+    assert judged(TOLD._replace(stored=record, waiting=waiting)) == MayClaim(Evidence.GONE, died=True)
+
+
+def test_a_released_call_holds_nothing_against_its_tool_and_is_no_suspect() -> None:
+    released = GONE._replace(stored=stored(RecordState.RELEASED, attempts=1), pause=PAUSE)
+    assert judged(released) == MayClaim(Evidence.RELEASED, died=False)
+
+
+def test_a_suspect_is_claimed_in_its_turn() -> None:
+    sight = TOLD._replace(stored=stored(attempts=1), has_turn=True)
+    assert judged(sight) == MayClaim(Evidence.GONE, died=True)
+
+
+def test_the_heir_is_the_first_node_that_does_not_end_with_this_one() -> None:
+    order = [NodeId(name) for name in ("me", "twin", "n1", "n2")]
+    addresses = {node: f"http://{node}" for node in order} | {NodeId("twin"): "http://me"}
+    assert ownership.heir(NodeId("me"), order, addresses) == "n1"
+    assert ownership.heir(NodeId("me"), order[:2], addresses) is None
