@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 
 import httpx2
 from playwright.async_api import Error as BrowserError
-from typer.testing import CliRunner
 
-from framehold.cli.commands import app
 from tests.fleet.day.prometheus import alerts
 from tests.fleet.day.scenes import Scene
 from tests.fleet.day.stage import Day
-from tests.fleet.day.voices import plain
+from tests.fleet.day.voices import invoked, plain
 from tests.node.nodes import KEY
 from tests.node.operating import SHOWN, TOKEN
 
@@ -121,7 +119,7 @@ class Recorder:
     def _run(self, command: str) -> str:
         env = {**self._day.fleet.common, "FRAMEHOLD_KEYS": KEY, "COLUMNS": "4000"}
         words = [command, "--url", self._day.root, "--token", TOKEN]
-        return CliRunner(env=env).invoke(app, words).output
+        return invoked(words, env).output
 
     async def _pages(self) -> None:
         for _, screen in self._day.screens:

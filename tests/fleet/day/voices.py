@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import httpx2
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from framehold.cli.commands import app
 from tests.dashboard.screen import Screen
@@ -95,10 +96,20 @@ async def ask(root: str, path: str) -> Any:
     return response.json()
 
 
+_TERMINAL = threading.Lock()
+"""The runner puts its own streams in the place of the process's, so one command runs at a time."""
+
+
+def invoked(words: Sequence[str], env: Mapping[str, str] | None = None) -> Result:
+    """Run a command of `framehold` in this process."""
+    with _TERMINAL:
+        return CliRunner(env=env).invoke(app, words)
+
+
 async def command(root: str, *words: str) -> tuple[int, str]:
     """Run a command of `framehold` at a router; its exit code and what it prints."""
     where = ["--url", root, "--token", TOKEN]
-    done = await asyncio.to_thread(CliRunner().invoke, app, [*words, *where])
+    done = await asyncio.to_thread(invoked, [*words, *where])
     return done.exit_code, done.stdout
 
 
