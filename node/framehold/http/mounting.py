@@ -8,7 +8,7 @@ The outermost app is found in the frames that called: by ASGI each has the `scop
 
 from __future__ import annotations
 
-import inspect
+import sys
 from collections.abc import Iterator, MutableMapping
 from types import FrameType
 from typing import Any
@@ -38,7 +38,8 @@ def _own(path: str) -> str:
 def _starting() -> list[object]:
     """The apps whose lifespans the calling frames run, the outermost first."""
     apps: list[object] = []
-    frame: FrameType | None = inspect.currentframe()
+    # Not this function's own frame: its locals would hold it, which is a cycle.
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         scope = frame.f_locals.get("scope")
         if isinstance(scope, MutableMapping) and scope.get("type") == "lifespan" and "app" in scope:

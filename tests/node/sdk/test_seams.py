@@ -69,6 +69,7 @@ TOUCHED = {
     "hosts/mcpserver_host.py": {"_lowlevel_server", "_tool_manager", "_prompt_manager", "_resource_manager"}
     | {"_resources"},
     "http/kernel.py": {"_serialize", "_stamp_server_info"},
+    "http/mounting.py": {"_getframe"},
     "http/session_affinity.py": {"_admit_session", "_server_instances", "_session_owners"},
     "sdk/boundary.py": {"_seal", "_unseal"},
     "sdk/inbound.py": {"_mcp_param_rejection", "mcp.server._streamable_http_modern"},
