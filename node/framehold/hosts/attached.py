@@ -87,8 +87,8 @@ class Attached:
         self._address = ""
         """The URL of this process, as far as it is known."""
         self.event_writer = EventWriter(runtime.store)
-        self._ended, self._failed = EventWriter(runtime.store, "ended"), EventWriter(runtime.store, "failed")
         """Writes the events of this node to the event log of its fleet."""
+        self._ended, self._failed = EventWriter(runtime.store, "ended"), EventWriter(runtime.store, "failed")
         self._event_log = EventLog(runtime.heartbeat, self.event_writer.write)
         # A node alone has no fleet whose routers would read it.
         self._reports = isinstance(runtime.heartbeat, Heartbeat)
