@@ -15,9 +15,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import multiprocessing
+import os
 import signal
 import sys
+import tempfile
 import time
+from contextlib import suppress
+
+from tests.processes import descendants
 
 from .part import Outcome
 
@@ -39,14 +45,29 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _played(part: str, seed: int, seconds: float) -> Outcome:
-    """What a part has found. A part that can't run is a finding."""
+def _play(part: str, seed: int, seconds: float) -> None:
+    """Run a part, and print what it has found. A part that can't run is a finding. Runs in a process of its own: an
+    exception out of a signal's handler ends only code that lets it pass, and a part runs a whole fleet."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for this one.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    logging.disable(logging.WARNING)
+    began = time.monotonic()
     try:
-        module = importlib.import_module(f".{PARTS[part]}", __package__)
-        outcome: Outcome = module.run(seed, seconds)
-        return outcome
+        outcome: Outcome = importlib.import_module(f".{PARTS[part]}", __package__).run(seed, seconds)
     except Exception as error:
-        return Outcome(0, [f"{part} did not run: {error!r}"])
+        outcome = Outcome(0, [f"{part} did not run: {error!r}"])
+    seen = f", {outcome.seen}" if outcome.seen else ""
+    what = f"{outcome.tried} inputs from seed {seed} on in {time.monotonic() - began:.0f} s{seen}"
+    print(*outcome.found[:20], f"{part}: {what}, {len(outcome.found)} findings", sep="\n", flush=True)
+    sys.exit(len(outcome.found) > 0)
+
+
+def _kill_descendants() -> None:
+    while found := descendants(os.getpid()):
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        multiprocessing.active_children()  # It waits for those that have ended.
 
 
 def main() -> int:
@@ -59,18 +80,22 @@ def main() -> int:
     chosen = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    logging.disable(logging.WARNING)
     parts = chosen.part or [*PARTS]
     seconds = chosen.seconds if chosen.minutes is None else 60 * chosen.minutes / len(parts)
-    found = 0
-    for part in parts:
-        began = time.monotonic()
-        outcome = _played(part, chosen.seed, seconds)
-        found += len(outcome.found)
-        seen = f", {outcome.seen}" if outcome.seen else ""
-        what = f"{outcome.tried} inputs from seed {chosen.seed} on in {time.monotonic() - began:.0f} s{seen}"
-        print(*outcome.found[:20], f"{part}: {what}, {len(outcome.found)} findings", sep="\n", flush=True)
-    return found > 0
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="framehold-fuzz-") as folder:
+        tempfile.tempdir = os.environ["TMPDIR"] = folder
+        try:
+            for part in parts:
+                process = multiprocessing.get_context("fork").Process(target=_play, args=(part, chosen.seed, seconds))
+                process.start()
+                process.join()
+                failed += process.exitcode != 0
+                if process.exitcode not in (0, 1):
+                    print(f"{part}: its process ended with {process.exitcode}", flush=True)
+        finally:
+            _kill_descendants()
+    return failed > 0
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from __future__ import annotations
 from framehold_core import events as ev
 from framehold_core.ending import COMPLETED
 
-from ..engine.observer import Observer
-from ..engine.replies import Answer, Ended
+from ..engine.observer import Observer, RequestEnd
+from ..engine.replies import Ended
 from ..engine.slot import Slot
 
 MAX_NAMES = 1000
@@ -37,7 +37,7 @@ class Habits(Observer):
             return True
         return False if tool in self._without else None
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
+    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
         """Learn from a round. A retry of a call that has ended elsewhere says nothing, nor does a handler that
         failed: it may not have come to its question."""
         if slot.head is not None:

@@ -16,10 +16,13 @@ from framehold_core.call import Phase
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Reply, Verdict
 
+from .answer_parsing import MalformedAnswer
 from .replies import Answer
 from .slot import Slot
 
 logger = logging.getLogger(__name__)
+RequestEnd = Answer | MalformedAnswer | None
+"""What became of a request that had a slot: its reply, why its answers were refused, or None if its client left."""
 
 
 class Observer:
@@ -28,9 +31,8 @@ class Observer:
     def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """A call that was in phase `was` has taken a step; its effects are performed."""
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
-        """A request has its reply, `seconds` after it came. `answer` is None if its client left or its answers were
-        malformed."""
+    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
+        """A request has its reply, `seconds` after it came. `answer` is None if its client left."""
 
     def call_refused(self, tool: str) -> None:
         """A request was refused before it had a slot, or for its answers: because of a limit, because the store
@@ -83,7 +85,7 @@ class Observers:
 
     def __init__(self) -> None:
         self.stepped = Signal[[Slot, Phase, ev.Event, Sequence[fx.Effect]]]()
-        self.answered = Signal[[Slot, ev.Start | ev.Retry, Answer | None, float]]()
+        self.answered = Signal[[Slot, ev.Start | ev.Retry, RequestEnd, float]]()
         self.call_refused = Signal[[str]]()
         self.dropped = Signal[[Slot, str]]()
         self.store_replied = Signal[[str, Slot | None, Reply | StoreUnavailable, float]]()

@@ -38,6 +38,7 @@ from . import token_claims, token_record
 from .drain import CARRIED, Drain
 from .eviction import Eviction
 from .heartbeat import Alone, Heartbeat
+from .observer import RequestEnd
 from .orphan_scan import OrphanScan
 from .peers import Peers, closed, opened
 from .performer import Performer
@@ -301,7 +302,8 @@ class Runtime:
         return load_of(self.table, self.clock, self.peers, self.draining)
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
-        began, answer = self.clock.now(), None
+        began = self.clock.now()
+        ended: RequestEnd = None
         arrival.came = began
         # Also for the lines of the author's middleware that come after the round, in this task.
         logged_call.set(slot)
@@ -310,10 +312,11 @@ class Runtime:
                 arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)
             slot.add_arrival(event.waiter, arrival)
             self.feed(slot, event)
-            answer = await arrival.future
+            ended = answer = await arrival.future
             return answer
-        except BaseException:
-            # Cancelled with its client, or ended by a bug: it waits no more.
+        except BaseException as error:
+            # Cancelled with its client, malformed, or ended by a bug: it waits no more.
+            ended = error if isinstance(error, answers_of.MalformedAnswer) else None
             if slot.pop_arrival(event.waiter) is not None:
                 self.feed(slot, ev.Left(event.waiter))
                 if slot.call.abandoned and slot.frame is not None:
@@ -322,7 +325,7 @@ class Runtime:
                 slot.next_carrier()
             raise
         finally:
-            self.observers.answered(slot, event, answer, self.clock.now() - began)
+            self.observers.answered(slot, event, ended, self.clock.now() - began)
             try:
                 if (handler := arrival.carrier.ending) is not None:
                     # The author's middleware around this request may close what the handler's cleanup needs.

@@ -28,7 +28,8 @@ from framehold_core.requests import Evidence, Reply, Verdict
 from framehold_router.telemetry.bounds import BYTES, FAILOVER, HOP, PARK, ROUND
 from framehold_router.telemetry.histogram import Tally
 
-from ..engine.observer import Observer
+from ..engine.answer_parsing import MalformedAnswer
+from ..engine.observer import Observer, RequestEnd
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
 from ..engine.slot import Slot
 from .tool_labels import OTHER, ToolLabels
@@ -145,14 +146,14 @@ class Metrics(Observer):
 
     # ---- requests
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
+    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
         kind = type(answer)
         tool = self._tool(slot, kind is Parked)
         if answer is None:
             tool.ends["left"] += 1
         elif kind is Elsewhere:
             tool.ends["moved"] += 1
-        else:
+        elif not isinstance(answer, MalformedAnswer):  # `call_refused` counts that.
             end = _end(slot, answer)
             tool.ends[end] += 1
             if end == "ended" or end == "failed":

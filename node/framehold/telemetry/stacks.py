@@ -48,7 +48,7 @@ _WAITING = ("selectors", "asyncio.windows_events")
 _LOOP_TURN = "BaseEventLoop._run_once"
 
 
-Raw = tuple[CodeType, Mapping[str, object], int]
+Raw = tuple[CodeType, object, int]
 """A frame's code, the globals that it runs in, and the line at which it stands."""
 
 
@@ -66,7 +66,8 @@ class Place(NamedTuple):
     def of(cls, raw: Raw) -> Place:
         """The place of a frame."""
         code, names, at = raw
-        module = names.get("__name__")
+        # Python 3.11 has given what is no namespace for a frame that another thread was just leaving.
+        module = names.get("__name__") if isinstance(names, Mapping) else None
         named = module if isinstance(module, str) else "?"
         return cls(named, code.co_qualname, code.co_filename, code.co_firstlineno, at)
 

@@ -35,8 +35,8 @@ from framehold_core.ending import Ending
 from framehold_core.ids import prefix
 
 from ..engine.heartbeat import Alone, Heartbeat
-from ..engine.observer import Observer
-from ..engine.replies import Answer, Elsewhere, Ended
+from ..engine.observer import Observer, RequestEnd
+from ..engine.replies import Elsewhere, Ended
 from ..engine.slot import Slot
 from ..engine.token_record import TokenRecord
 from ..frame.logged_call import log_fields
@@ -203,7 +203,7 @@ class Tracing(Observer):
         if replay.seen is not None:
             replay.seen.replay = None
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
+    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
         """A request has its reply: set the attributes of its span, which is the current one."""
         if slot.call.phase is not Phase.REBUILDING:
             self._end(slot, "broken")

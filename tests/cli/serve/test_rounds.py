@@ -140,6 +140,9 @@ async def test_a_client_that_leaves_and_a_round_that_is_refused(node: Reply) -> 
         await caller.retry("asks", asked.token, asked.accept(word="x"))
         await caller.retry("asks", asked.token, asked.accept(word="other"))
         assert (node.last().how, node.last().error) == ("refused", "conflict")
+        asked = await caller.call("asks")
+        await caller.retry("asks", asked.token, {key: {"action": "perhaps"} for key in asked.asked})
+        assert (node.last().how, node.last().error) == ("refused", "malformed_answer")
 
 
 async def test_a_call_of_2025_is_one_line(node: Reply) -> None:

@@ -22,8 +22,8 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
-from framehold.engine.observer import Observer
-from framehold.engine.replies import Answer, Ended
+from framehold.engine.observer import Observer, RequestEnd
+from framehold.engine.replies import Ended
 from framehold.engine.slot import Slot
 from framehold_core import events as ev
 from tests.node.nodes import served
@@ -246,7 +246,7 @@ class Raised(Observer):
     def __init__(self) -> None:
         self.now: list[tuple[str, str]] = []
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
+    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
         if isinstance(answer, Ended):
             ending = slot.handler.ending(answer.outcome)
             self.now.append((ending.error, ending.place))

@@ -282,7 +282,7 @@ async def test_a_stranger_at_the_address_of_a_node_gets_nothing(redis: RedisServ
             refused = await at_b.retry("ask", asked.token, asked.accept(word="aye"), headers=hush)
             assert (refused.status, refused.code) == (503, -32603) and "can't be reached" in refused.text
             [lease] = [lease for lease in await a.app.attached.runtime.store.nodes() if lease.node == "a"]
-            with pytest.raises(Exception, match="did not answer"):
+            with pytest.raises(Exception, match="not the process that the lease names"):
                 await collecting.ask(Member.of(lease, a.app.attached.runtime.peers.seals), "/admin/node", NodeStatus)
             await say_address(a, where, b)
             assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"

@@ -15,8 +15,8 @@ from mcp_types import CallToolResult, TextContent
 
 import framehold
 from framehold.config import Settings
-from framehold.engine.observer import Observer
-from framehold.engine.replies import Answer, Ended
+from framehold.engine.observer import Observer, RequestEnd
+from framehold.engine.replies import Ended
 from framehold.engine.slot import Slot
 from framehold_core import events as ev
 from tests.node.nodes import served
@@ -45,7 +45,7 @@ class Seen(Observer):
     def __init__(self) -> None:
         self.raised: list[Sequence[str] | None] = []
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
+    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
         if isinstance(answer, Ended):
             ending = slot.handler.ending(answer.outcome)
             self.raised.append((ending.error, ending.place) if ending.error else None)

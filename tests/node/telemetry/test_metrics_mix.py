@@ -94,7 +94,7 @@ class Mix:
         if call_of(held.token) not in self.dropped:
             reply = await self.at.retry(tool, held.token, {key: {"action": "what?"} for key in held.asked})
             assert "is malformed" in reply.text
-            self.ends[tool, "left"] += 1
+            self.ends[tool, "refused"] += 1
 
     async def evict(self) -> None:
         call = self.random.choice(list(self.open))

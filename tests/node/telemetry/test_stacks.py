@@ -131,6 +131,7 @@ def test_a_module_whose_name_is_no_text_is_not_asked_for_one() -> None:
 
     code = test_a_name_is_fit_to_print_and_no_path.__code__
     assert Place.of((code, {"__name__": Odd()}, 7)).module == "?"
+    assert Place.of((code, 0.5, 7)).module == "?", "no namespace at all"
 
 
 def test_a_stack_ends_above_the_frame_that_runs_the_loop() -> None:

@@ -21,8 +21,9 @@ from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.ids import prefix
 from framehold_store import system_clock
 
-from ...engine.observer import Observer
-from ...engine.replies import Answer, Ended, Parked
+from ...engine.answer_parsing import MalformedAnswer
+from ...engine.observer import Observer, RequestEnd
+from ...engine.replies import Ended, Parked
 from ...engine.slot import Slot
 from ...hosts.attached import Attached
 from ...sdk.invocation import Outcome
@@ -57,7 +58,7 @@ class Rounds(Observer):
             if len(self._rebuilt) > _MAX_MARKED:
                 del self._rebuilt[next(iter(self._rebuilt))]
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
+    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
         """Print a line for a round. If another node answers a request, that node prints its line."""
         found = _ended(slot, answer)
         if found is None:
@@ -117,10 +118,12 @@ def _name(slot: Slot) -> str:
     return slot.handler.describe()["target"] if slot.tool == _RESOURCES else slot.tool
 
 
-def _ended(slot: Slot, answer: Answer | None) -> dict[str, Any] | None:
+def _ended(slot: Slot, answer: RequestEnd) -> dict[str, Any] | None:
     """How a round ended, as fields of a `RoundLine`; None if it did not end here."""
     if answer is None:
         return {"how": "left"}
+    if isinstance(answer, MalformedAnswer):
+        return {"how": "refused", "error": "malformed_answer"}
     if isinstance(answer, Parked):
         return {"how": "parked", **_question(answer.questions)}
     if isinstance(answer, fx.Refusal):
