@@ -109,7 +109,7 @@ async def running(
             return membership.fleet
 
         survey, tools = _surveys(stack, fleet, node_client, departures)
-        log, writer = _event_log(stack, store, fleet, departures)
+        log, writer = _event_log(stack, store, fleet, departures, clock)
         placer = Placer(fleet, clock.now)
         counted = counting(membership, departures, survey.nodes, counts := Counter[str](), clock)
         metrics = await stack.enter_async_context(counted) if settings.metrics else None
@@ -124,9 +124,8 @@ async def running(
             clock=clock.time,
             **_chosen(settings, trust),
         )
-        shown = pages(
-            sources, _guard(settings, sources, admin or listening, counts), page(metrics, sources.store_health)
-        )
+        scraped = page(metrics, sources.store_health, log)
+        shown = pages(sources, _guard(settings, sources, admin or listening, counts), scraped)
         place = await _serve_on_socket(stack, shown, settings.max_head)
         relay = _relay(metrics, placer, _upstream(stack, settings, trust, clock), trust, settings, place)
         front = await _serve_ports(stack, relay, settings, listening, admin)
@@ -221,10 +220,10 @@ def _surveys(
 
 
 def _event_log(
-    stack: AsyncExitStack, store: Store, fleet: Callable[[], Fleet], departures: Departures
+    stack: AsyncExitStack, store: Store, fleet: Callable[[], Fleet], departures: Departures, clock: Clock
 ) -> tuple[FleetLog, EventWriter]:
     """The event log of the fleet, and what writes to it what this router sees; `stack` ends both."""
-    log, writer = FleetLog(store, fleet), EventWriter(store)
+    log, writer = FleetLog(store, fleet, clock.time), EventWriter(store)
     stack.push_async_callback(log.close)
     task = asyncio.create_task(writer.run(), name="framehold event writer")
     stack.push_async_callback(_end, task)

@@ -21,6 +21,7 @@ from framehold_core.clock import Clock
 from framehold_core.ids import NodeId, is_node_id
 from framehold_store.base import MemoryUse
 
+from .collect.fleet_log import DIED, DRAIN_DEADLINE, FleetLog
 from .fleet.departures import Departures
 from .fleet.membership import DRAINING, LIVE, STRANGE, Membership
 from .fleet.store_health import StoreHealth
@@ -45,6 +46,8 @@ class Metrics(Collector):
         self._membership, self._departures = membership, departures
         self.store_memory: MemoryUse | None = None
         """The memory of the store; None if it has no limit, or if that is not known."""
+        self.calls_lost: Mapping[str, int] = {DIED: 0, DRAIN_DEADLINE: 0}
+        """Calls that were lost with their process while this router ran, by why."""
         self._registry = families.registry(self)
 
     def text(self) -> bytes:
@@ -56,6 +59,8 @@ class Metrics(Collector):
         yield from self._requests()
         yield from self._ring()
         yield from self._nodes()
+        lost = "Calls that were lost with their process while this router ran, half a minute after that"
+        yield families.counts_by("cause", "router_calls_lost", lost, self.calls_lost)
         memory = self.store_memory
         used, limit = (None, None) if memory is None else (memory.used, memory.limit)
         yield families.gauge("store_memory_bytes", "The memory that the store uses", used)
@@ -112,13 +117,17 @@ class Metrics(Collector):
         )
 
 
-def page(metrics: Metrics | None, store: StoreHealth) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def page(
+    metrics: Metrics | None, store: StoreHealth, log: FleetLog
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """The handler of `/metrics`. Without `metrics` it answers 404 and names the setting."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         if metrics is None:
             return web.Response(status=404, text=OFF)
         metrics.store_memory = (await store.look()).memory
+        await log.logged()
+        metrics.calls_lost = log.lost
         return web.Response(body=metrics.text(), headers={"Content-Type": _TYPE})
 
     return answer

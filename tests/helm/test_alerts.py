@@ -27,7 +27,7 @@ WANTED = {
     "FrameholdFrameMemoryHigh",
     "FrameholdLoopLagHigh",
     "FrameholdStoreErrors",
-    "FrameholdDrainDeadlineHit",
+    "FrameholdCallsLostWithNode",
     "FrameholdRingSkew",
 }
 _UNIT = {"s": 1, "m": 60, "h": 3600}

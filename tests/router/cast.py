@@ -114,6 +114,8 @@ class Cast:
         self.members: list[Member] = []
         self.asked: list[web.Request] = []
         self.store = MemoryStore(lambda: NOW)
+        self.now = NOW
+        """The time on the store's clock, as the event log reads it."""
         self.stale = False
         """Whether the store does not answer reads."""
         self.token: str | None = None
@@ -161,7 +163,7 @@ class Cast:
         self._stack.push_async_callback(survey.close)
         tools = ToolSurvey(lambda: self.fleet, asker)
         self._stack.push_async_callback(tools.close)
-        log = FleetLog(self.store, lambda: self.fleet)
+        log = FleetLog(self.store, lambda: self.fleet, lambda: self.now)
         ended = EndedCalls(self.store, lambda: self.fleet, lambda: NOW)
         self._stack.push_async_callback(log.close)
         self._stack.push_async_callback(ended.close)

@@ -20,6 +20,7 @@ from framehold_router.collect import shared_look
 from framehold_router.config import RouterSettings
 from framehold_router.fleet.departures import Departures
 from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.node_stats import Stats
 from framehold_store.memory import MemoryStore
 from tests.router.wires import DEADLINE, KEY, TRUST, Answer, Client, Node, Reply, node, ok
 
@@ -50,7 +51,7 @@ class Actor:
 
     def __init__(self, name: str, tools: Iterable[str], answer: Answer) -> None:
         self.name, self.tools, self.answer = name, tuple(tools), answer
-        self.boot, self.beat = "b", 0
+        self.boot, self.beat, self.stats = "b", 0, Stats()
         self.asked = asyncio.Event()
         self.wire: Node | None = None
 
@@ -70,7 +71,7 @@ class Actor:
         """The next lease, as it is written at `now`."""
         self.beat += 1
         life = NodeId(self.name), Incarnation(f"i-{self.boot}"), Boot(self.boot), self.beat
-        return SEALS.seal(NodeRecord(*life, self.url, state, "", "{}", end_of(now, TTL)))
+        return SEALS.seal(NodeRecord(*life, self.url, state, "", self.stats.dump(), end_of(now, TTL)))
 
 
 class Stand:

@@ -42,9 +42,10 @@ class Stage:
         self.membership.on_looked = self.seen.look
         self.beats: dict[str, int] = {}
         self.parked: int | None = None
+        self.bound: int | None = None
 
     def lease(self, name: str, boot: str, state: str, seals: LeaseSeal = SEALS) -> NodeRecord:
-        stats, ends = Stats(parked=self.parked).dump(), end_of(self.now + self.apart, TTL)
+        stats, ends = Stats(parked=self.parked, bound=self.bound).dump(), end_of(self.now + self.apart, TTL)
         life = NodeId(name), Incarnation(f"i-{boot}"), Boot(boot), self.beats.get(name, 0)
         return seals.seal(NodeRecord(*life, WHERE, state, "", stats, ends))
 
@@ -184,6 +185,26 @@ async def test_a_node_that_drained_has_left_however_long_it_was_silent(stage: St
     assert (stage.of("a").state, stage.of("a").left) == (DRAINING, True)
     assert stage.events[-1].text == "Node a has left: it drained, and its lease is gone"
     assert stage.detected == []
+
+
+async def test_a_node_that_is_killed_while_it_drains_loses_what_it_was_to_keep() -> None:
+    """Its lease ran out: it has not said itself what its drain left over. One that gives its lease back has."""
+    stage = Stage(apart=0.0)
+    await stage.look()
+    stage.bound = 3
+    for name in ("killed", "done"):
+        await stage.comes(name)
+        await stage.look()
+        await stage.lives(name)
+        await stage.renews(name, state=DRAINING)
+        await stage.look()
+    await stage.leaves("done")
+    await stage.look(0.1)
+    await stage.look(TTL + 1.0)
+    left = {event.node_id: event for event in stage.events if event.kind == "node_left"}
+    assert (left["killed"].lost, left["done"].lost) == (3, 0)
+    assert "3 calls of tools not marked re-entrant are lost" in left["killed"].text
+    assert "lost" not in left["done"].text
 
 
 async def test_a_node_of_which_only_one_heartbeat_was_seen_is_lost(stage: Stage) -> None:

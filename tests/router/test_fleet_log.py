@@ -11,7 +11,7 @@ import pytest
 from framehold_core.errors import StoreFull, StoreUnavailable
 from framehold_core.ids import Boot
 from framehold_router.collect import fleet_log, shared_look
-from framehold_router.collect.fleet_log import FleetLog, Logged
+from framehold_router.collect.fleet_log import SURE, FleetLog, Logged
 from framehold_router.fleet import event_writer
 from framehold_router.fleet.event_writer import EventWriter
 from framehold_router.models.events import EndView, EventView, LogEntry, TakeoverView
@@ -76,7 +76,7 @@ def shelf(cast: Cast) -> Shelf:
 
 
 def log_of(cast: Cast) -> FleetLog:
-    return FleetLog(cast.store, lambda: cast.fleet)
+    return FleetLog(cast.store, lambda: cast.fleet, lambda: cast.now)
 
 
 async def test_entries_are_read_once_and_later_ones_after_them(cast: Cast) -> None:
@@ -174,6 +174,56 @@ async def test_the_api_shows_the_log(cast: Cast) -> None:
     assert (result["fenced"], [item["node_id"] for item in result["failovers"]]) == (3, ["z"])
     [lost] = [item for item in (await get(client, "/api/v1/overview"))["problems"] if item["kind"] == "node_lost"]
     assert lost["node"] == "z"
+
+
+# ---- calls that were lost with their process
+
+
+def loss(boot: str, calls: int, at: float = 0.0, event_id: str = "", kind: str = "node_lost") -> LogEntry:
+    """As a router writes of a node whose lease it saw gone; with `event_id` as a node writes of its drain."""
+    about = event_id or f"end-{boot}-i{at:g}"
+    return LogEntry(event=EventView(id=about, at=NOW + at, node_id="z", kind=kind, lost=calls, text="lost"))
+
+
+async def test_lost_calls_are_counted_once_and_when_they_are_sure(cast: Cast) -> None:
+    """Whoever saw it, and how many times; what is older than this router was counted by others."""
+    await shelf(cast).add(loss("old", 9, at=-5.0))
+    log = log_of(cast)
+    log.add(loss("died", 4))
+    await shelf(cast).add(loss("died", 4), loss("slow", 2, event_id="slow-000000001", kind="drain"))
+    await log.logged()
+    assert log.lost == {"died": 0, "drain_deadline": 0}
+    cast.now += SURE
+    await log.logged()
+    await log.logged()
+    assert log.lost == {"died": 4, "drain_deadline": 2}
+
+
+async def test_a_process_that_comes_back_has_lost_nothing(cast: Cast) -> None:
+    """Its lease ran out while it was paused; or another router saw that it gave its lease back. When it dies for good
+    after that, its calls are counted."""
+    log = log_of(cast)
+    boot = cast.members[0].boot
+    left = LogEntry(event=EventView(id="end-left-i0", at=NOW, node_id="z", kind="node_left", text="left"))
+    await shelf(cast).add(loss(boot.replace("-", ""), 4), loss("left", 3), left)
+    cast.members[0] = cast.members[0]._replace(boot=Boot(boot.replace("-", "")))
+    cast.now += SURE
+    assert [item.boot for item in (await log.logged()).losses] == ["blease"] and not log.lost.total()
+    cast.members.clear()
+    await shelf(cast).add(loss("blease", 5, at=SURE + 1.0))
+    cast.now += SURE + 1.0
+    await log.logged()
+    assert log.lost["died"] == 5
+
+
+async def test_a_node_that_is_killed_at_the_end_of_its_drain_loses_its_calls_once(cast: Cast) -> None:
+    """It has said what it leaves over, and a router has seen its lease run out with the same calls."""
+    log = log_of(cast)
+    said_so = loss("slow", 2, event_id="slow-000000001", kind="drain")
+    await shelf(cast).add(said_so, loss("slow", 2, at=5.0, kind="node_left"))
+    cast.now += SURE + 5.0
+    await log.logged()
+    assert log.lost == {"died": 0, "drain_deadline": 2}
 
 
 # ---- writing

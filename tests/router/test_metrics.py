@@ -14,7 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, NodeId
+from framehold_router.collect import fleet_log
 from framehold_router.fleet.membership import Membership
+from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.session_ids import wrap
 from framehold_router.routing import counted_relay
 from framehold_router.telemetry import tool_labels
@@ -30,7 +32,7 @@ NAMES = {
     "framehold_affinity", "framehold_ring_ownership_ratio", "framehold_ring_moves", "framehold_ring_moved_ratio",
     "framehold_failover_duration_seconds", "framehold_nodes", "framehold_servers", "framehold_node_last_seen_seconds",
     "framehold_store_memory_bytes", "framehold_store_memory_limit_bytes", "framehold_router_wrong_tokens",
-    "framehold_clock_offset_seconds", "framehold_build_info",
+    "framehold_router_calls_lost", "framehold_clock_offset_seconds", "framehold_build_info",
 }  # fmt: skip
 REQUESTS = "framehold_router_requests_total"
 
@@ -268,6 +270,19 @@ async def test_a_death_is_told_by_how_long_it_was_not_noticed(it: Stand) -> None
            for le in ("10.0", "20.0", "30.0", "60.0", "+Inf")},
     }  # fmt: skip
     assert series("node_last_seen_seconds", node=first.name) not in await it.scrape()
+
+
+async def test_calls_that_were_lost_with_their_node_are_counted(it: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its last lease, without any client that comes back; the other causes are told from the start."""
+    monkeypatch.setattr(fleet_log, "SURE", 0.0)
+    first = await it.node()
+    first.stats = Stats(parked=7, kept=3, bound=4)
+    await it.renew(first)
+    async with it.moves("framehold_router_calls_lost") as moved:
+        it.now += TTL + 1.5
+        await it.until(series("router_calls_lost_total", cause="died"), 4)
+    assert moved == {series("router_calls_lost_total", cause="died"): 4}
+    assert (await it.scrape())[series("router_calls_lost_total", cause="drain_deadline")] == 0
 
 
 ODD = ('say "hi"', "a\\b", "Größe", "=?base64?YQ==?=", "x" * 150, " edge", "\u2028", "a\nb")

@@ -5,6 +5,8 @@
        node gave its lease back knows more than one that found the lease gone
     3. a takeover is written again when it has changed: the later entry counts
     4. the process that carried a call on is gone: its takeovers that were under way count as failed
+    5. calls were lost with their process: they are counted `SURE` seconds later, since a lease that ran out may come
+       back, and with it all calls of its process
 
 The law: memory is bounded, whatever is in the store: an entry that can't be read is skipped. While the store does not
 answer, what was read stays. What this router sees itself counts at once, also if it can't be written.
@@ -13,7 +15,7 @@ answer, what was read stays. What this router sees itself counts at once, also i
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -30,13 +32,17 @@ PAGE = 500
 """Entries of one read."""
 MAX_EVENTS, MAX_TAKEOVERS, MAX_ENDS = 500, 5_000, 500
 """Events, takeovers and ends of nodes that are kept at most."""
+SURE = 30.0
+"""Seconds after which calls that were lost are counted."""
+DIED, DRAIN_DEADLINE = "died", "drain_deadline"
+"""Why calls are lost with their process: it died, or it drained for as long as it may."""
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 
 
 class Loss(NamedTuple):
-    """Calls that were lost: when, how many, with which life of a node, and why (`died` or `drain_deadline`)."""
+    """Calls that were lost: when, how many, with which life of a node, and why (`DIED` or `DRAIN_DEADLINE`)."""
 
     at: float
     calls: int
@@ -58,18 +64,19 @@ class Logged(NamedTuple):
 
 
 class FleetLog:
-    """The event log of one fleet, as a router shows it. `since` is when the router began, in seconds since 1970. It
+    """The event log of one fleet, as a router shows it. `wall` gives seconds since 1970 on the store's clock. It
     belongs to one event loop; `close` it."""
 
-    def __init__(self, store: Store, fleet: Callable[[], Fleet], since: float = 0.0) -> None:
-        self._store, self._fleet, self._since = store, fleet, since
+    def __init__(self, store: Store, fleet: Callable[[], Fleet], wall: Callable[[], float]) -> None:
+        self._store, self._fleet, self._wall, self._since = store, fleet, wall, wall()
         self._shared = Shared(fleet, self._look, "framehold event log")
         self._events: OrderedDict[tuple[str, str], EventView] = OrderedDict()
         self._takeovers: OrderedDict[tuple[str, int, float], TakeoverView] = OrderedDict()
         self._ends: OrderedDict[tuple[str, str, str], EndView] = OrderedDict()
-        self._losses: OrderedDict[tuple[str, str], Loss] = OrderedDict()
-        self.lost: Counter[str] = Counter()
-        """Calls that were lost since `since`, by why."""
+        self._losses: OrderedDict[str, Loss] = OrderedDict()
+        self._uncounted: OrderedDict[str, Loss] = OrderedDict()
+        self.lost = Counter({DIED: 0, DRAIN_DEADLINE: 0})
+        """Calls that were lost with their process since this log was made, by why."""
         self._place = ""
         self._here: frozenset[tuple[str, str]] = frozenset()
         self._changed = False
@@ -105,6 +112,7 @@ class FleetLog:
             # What was read stays.
             pass
         here = frozenset((str(member.node), str(member.boot)) for member in self._fleet().members.values())
+        self._count({boot for _, boot in here})
         if self._changed or here != self._here:
             self._changed, self._here = False, here
             self._logged = self._view(here)
@@ -122,18 +130,29 @@ class FleetLog:
         known = self._events.get(key)
         if known is None or (known.kind == Kind.NODE_LOST and event.kind == Kind.NODE_LEFT):
             _keep(self._events, key, event, MAX_EVENTS)
-            self._add_loss(key, event)
+            self._add_loss(event)
 
-    def _add_loss(self, key: tuple[str, str], event: EventView) -> None:
-        if not event.lost:
-            self._losses.pop(key, None)
-            return
-        # The ids of events that a router wrote about a node have another form: kind, boot, incarnation.
-        died, about = event.kind == Kind.NODE_LOST, event.id.split("-")
-        boot, why = about[min(died, len(about) - 1)], "died" if died else "drain_deadline"
-        if key not in self._losses and event.at >= self._since:
-            self.lost[why] += event.lost
-        _keep(self._losses, key, Loss(event.at, event.lost, boot, why), MAX_EVENTS)
+    def _add_loss(self, event: EventView) -> None:
+        # A router that saw a life end names it so: end, boot, incarnation. A node's events begin with its boot.
+        first, *rest = event.id.split("-")
+        boot, why = (rest[0], DIED) if first == "end" and rest else (first, DRAIN_DEADLINE)
+        known = self._losses.get(boot)
+        if event.kind == Kind.NODE_LEFT and not event.lost and known is not None and known.why == DIED:
+            # Nothing was lost when its lease ran out: it came back, or gave its lease back.
+            del self._losses[boot]
+            self._uncounted.pop(boot, None)
+        elif event.lost and (known is None or event.at > known.at + SURE):
+            loss = Loss(event.at, event.lost, boot, why)
+            _keep(self._losses, boot, loss, MAX_EVENTS)
+            if event.at >= self._since:
+                _keep(self._uncounted, boot, loss, MAX_EVENTS)
+
+    def _count(self, here: Collection[str]) -> None:
+        """Count the calls that are lost for certain by now. The lives in `here` have a lease: nothing of them is."""
+        until = self._wall() - SURE
+        for loss in [loss for loss in self._uncounted.values() if loss.at <= until]:
+            del self._uncounted[loss.boot]
+            self.lost[loss.why] += 0 if loss.boot in here else loss.calls
 
     def _add_end(self, end: EndView) -> None:
         key = end.node_id, end.boot, end.incarnation

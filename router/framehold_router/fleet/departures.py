@@ -141,18 +141,17 @@ class Departures:
             orphaned=_sum(life.stats.kept, life.stats.asleep),
             released=life.stats.released,
         )
+        # A node that drained and was killed gave nothing back. One that did has said itself what its drain left over.
+        bound = 0 if left and now < life.expires else life.stats.bound or 0
+        lost = f"; {bound:,} calls of tools not marked re-entrant are lost" if bound else ""
         if left:
-            # A node that drained may have been killed after that. Then its lease ran out, and the calls that it was to
-            # keep may be lost: this router does not know.
             how = "it drained, and its lease is gone" if life.state == DRAINING else "it gave its lease back"
-            self._report(Kind.NODE_LEFT, node, life, now, f"has left: {how}", end)
+            self._report(Kind.NODE_LEFT, node, life, now, f"has left: {how}{lost}", end, bound)
             return
-        parked, bound = life.stats.parked, life.stats.bound or 0
+        parked = life.stats.parked
         had = "" if parked is None else f" (it had {parked:,} parked)"
         late = f"its lease ran out, {silent:.1f} s after its last heartbeat"
-        text = f"is lost: {late}; retries of its calls{had} go elsewhere"
-        if bound:
-            text += f"; {bound:,} calls of tools not marked re-entrant are lost"
+        text = f"is lost: {late}; retries of its calls{had} go elsewhere{lost}"
         self._report(Kind.NODE_LOST, node, life, now, text, end, bound)
         self.on_detected(silent)
 
