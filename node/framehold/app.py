@@ -13,6 +13,7 @@ from framehold_core.errors import ConfigError
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_router.fleet.wrong_clock import WrongClock
+from framehold_router.telemetry.descriptors import SpentDescriptors
 from framehold_store import open_store
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
@@ -87,7 +88,7 @@ def assemble(
     trust = Trust(settings.secrets(), settings.fleet_ca)
     seals = LeaseSeal(trust, settings.namespace)
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
-    after_renewal: list[Callable[[], None]] = [WrongClock(clock).look] if is_shared else []
+    after_renewal: list[Callable[[], None]] = [WrongClock(clock).look, SpentDescriptors().look] if is_shared else []
     hooks = Hooks(
         lambda: load_of(shared.table, clock, peers, drain).dump(), shared.observers.beat, lambda: run_all(after_renewal)
     )

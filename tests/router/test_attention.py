@@ -78,6 +78,20 @@ def test_a_node_that_needs_an_operator(fields: dict[str, Any], severity: str, ki
     assert "b c" in problem.text and problem.link == "/dashboard/nodes/b%20c" and problem.next
 
 
+def test_a_node_that_runs_out_of_descriptors() -> None:
+    """Also if it can't be reached for that reason: its heartbeats say so. Without a limit nothing is said."""
+    fine = [node(descriptors=79, descriptors_limit=100), node("c", descriptors=900), node("d", descriptors_limit=100)]
+    assert seen(*fine) == []
+    [near] = seen(node(descriptors=80, descriptors_limit=100))
+    assert kinds([near]) == [("risk", "descriptors", "a")] and "80 of 100 descriptors open, 80%" in near.text
+    out, mute = seen(node("b", state="unreachable", descriptors=60, descriptors_limit=60), node())[::-1]
+    assert kinds([mute, out]) == [("harm", "node_unreachable", "b"), ("harm", "descriptors", "b")]
+    assert (
+        out.text.startswith("b has all 60 descriptors open") and "LimitNOFILE" in out.next and "ulimit -n" in out.next
+    )
+    assert out.link == "docs/runbook.md#out-of-descriptors"
+
+
 def test_a_node_that_does_not_answer_is_told_with_what_was_seen() -> None:
     """And as cut off only where a later heartbeat shows that it lives."""
     [dead] = seen(node(state="unreachable", unanswered="it accepts no connection", heartbeat_age=0.4))

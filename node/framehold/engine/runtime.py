@@ -24,6 +24,7 @@ from framehold_core.clock import Clock
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_router.fleet.node_stats import Stats
+from framehold_router.telemetry import descriptors
 from framehold_store.base import Store
 
 from ..code.codes import Registered
@@ -413,6 +414,7 @@ def load_of(table: Table, clock: Clock, peers: Peers, drain: Drain) -> Stats:
     """The load of a node, as its lease reports it."""
     (parked, in_flight), (kept, bound) = table.load(), table.stakes()
     server, tools_digest = peers.identity()
+    used, allowed = descriptors.read()
     return Stats(
         pid=os.getpid(),
         parked=parked,
@@ -428,6 +430,8 @@ def load_of(table: Table, clock: Clock, peers: Peers, drain: Drain) -> Stats:
         prefix=peers.prefix,
         server=server,
         tools_digest=tools_digest,
+        descriptors=used,
+        descriptors_limit=allowed,
     )
 
 

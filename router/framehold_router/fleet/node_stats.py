@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 _MAX_NUMBER = 2**53
 """A larger number is ignored: other readers of JSON would round it."""
 _MAX_TEXT_CHARACTERS = 64
+_COUNTS = ("descriptors", "descriptors_limit", "kept", "bound", "asleep", "released")
 _PATH = re.compile(r"(?=.{0,200}\Z)(?:/[A-Za-z0-9._~%:@!$&'()*+,;=-]+)*")
 
 
@@ -22,6 +23,7 @@ class Stats(NamedTuple):
     it is fast. `admin_port` is where it serves its admin API, None if that is where it serves clients. `server` is the
     name of its MCP server, and `tools_digest` tells one list of tools from another. `prefix` is the path below which
     its app is mounted; empty at the root. `round_trip` is how many seconds its last heartbeats took at the store.
+    `descriptors` is how many descriptors it has open, and `descriptors_limit` how many it may have.
 
     Of the calls that have asked, `kept` are re-entrant and have a frame on the node, `bound` have a frame and end with
     the process, and `asleep` have lost their frame to eviction. `released` is how many calls this process has handed
@@ -38,6 +40,8 @@ class Stats(NamedTuple):
     tools_digest: str | None = None
     prefix: str | None = None
     round_trip: float | None = None
+    descriptors: int | None = None
+    descriptors_limit: int | None = None
     kept: int | None = None
     bound: int | None = None
     asleep: int | None = None
@@ -71,7 +75,7 @@ def read(text: str) -> Stats:
         tools_digest=_text(fields.get("tools_digest")),
         prefix=_path(fields.get("prefix")),
         round_trip=float(trip) if trip is not None else None,
-        **{name: _count(fields.get(name)) for name in ("kept", "bound", "asleep", "released")},
+        **{name: _count(fields.get(name)) for name in _COUNTS},
     )
 
 

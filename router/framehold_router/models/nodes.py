@@ -161,6 +161,10 @@ class NodeStatus(Lenient):
     """The path below which its app is mounted; empty at the root."""
     round_trip: Seconds | None = None
     """Seconds that its last heartbeats took at the store; null without a store."""
+    descriptors: Count | None = None
+    """Descriptors (of files and sockets) that its process has open."""
+    descriptors_limit: Count | None = None
+    """How many it may have open: the soft limit RLIMIT_NOFILE."""
     rss: Count | None = None
     """Resident memory in bytes."""
     memory_limit: Count | None = None

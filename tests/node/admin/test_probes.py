@@ -76,6 +76,7 @@ async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer
         assert (done.rss or 0) > 10 << 20 and done.memory_limit == 5 << 30
         assert done.tools == ("resources/read", "one") and done.version and done.pid
         assert done.server and done.tools_digest
+        assert 5 < (done.descriptors or 0) < (done.descriptors_limit or 0)
         await runtime.drain(0.0)
         drained = await told(client)
         assert (drained.state, drained.handed_off) == ("draining", 0)
