@@ -62,6 +62,7 @@ from .routing.placement import Placer
 from .routing.relay import Relay
 from .routing.request_facts import WITH_SAGAS
 from .telemetry.counters import Meter
+from .telemetry.descriptors import SpentDescriptors
 
 _log = logging.getLogger(__name__)
 
@@ -117,6 +118,7 @@ async def running(
             *(fleet, store, node_client, survey, tools, log, _ended_calls(stack, store, fleet, clock)),
             store_health=StoreHealth(store, lambda: membership.stale, lambda: writer.trouble),
             identities=identities,
+            descriptors=(spent := SpentDescriptors()),
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
@@ -129,6 +131,7 @@ async def running(
         place = await _serve_on_socket(stack, shown, settings.max_head)
         relay = _relay(metrics, placer, _upstream(stack, settings, trust, clock), trust, settings, place)
         front = await _serve_ports(stack, relay, settings, listening, admin)
+        front.swept = spent.look
         try:
             yield front
         finally:

@@ -13,6 +13,7 @@ from framehold_router.fleet.store_health import ANSWERS, FULL, SILENT, StoreLook
 from framehold_router.models.events import EndView, EventView
 from framehold_router.models.nodes import DepartedView, FailingView, NodeView, PauseView, StallView
 from framehold_router.models.problems import ProblemView
+from framehold_router.telemetry.descriptors import Descriptors
 from framehold_router.verdict import rules
 from framehold_router.verdict.seen import RUNBOOK, Seen
 from framehold_store.base import MemoryUse
@@ -90,6 +91,18 @@ def test_a_node_that_runs_out_of_descriptors() -> None:
         out.text.startswith("b has all 60 descriptors open") and "LimitNOFILE" in out.next and "ulimit -n" in out.next
     )
     assert out.link == "docs/runbook.md#out-of-descriptors"
+
+
+def test_a_router_that_runs_out_of_descriptors() -> None:
+    """It can say so later, when it has some again."""
+    assert seen(node(), own_descriptors=(Descriptors(9, 100), 61.0)) == []
+    [had] = seen(node(), own_descriptors=(Descriptors(9, 100), 12.0))
+    assert kinds([had]) == [("harm", "router_descriptors", "")] and "had all 100 descriptors open" in had.text
+    assert "12s ago" in had.text and "LimitNOFILE" in had.next and had.link == "docs/runbook.md#out-of-descriptors"
+    [has] = seen(node(), own_descriptors=(Descriptors(100, 100), 0.0))
+    assert has.severity == "harm" and has.text.startswith("the router that answers has all 100 descriptors open")
+    [near] = seen(node(), own_descriptors=(Descriptors(80, 100), 61.0))
+    assert kinds([near]) == [("risk", "router_descriptors", "")]
 
 
 def test_a_node_that_does_not_answer_is_told_with_what_was_seen() -> None:

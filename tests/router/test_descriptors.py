@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 from pathlib import Path
@@ -40,4 +41,4 @@ def test_the_end_is_told_once_and_so_is_that_there_are_some_again(caplog: pytest
     assert spent.levelname == "ERROR" and "all 60 descriptors" in spent.getMessage() and "LimitNOFILE" in spent.message
     assert again.levelname == "INFO" and "59 of 60" in again.getMessage()
     now[0] = 130.0
-    assert watch.ago == 30.0 and SpentDescriptors().ago is None
+    assert watch.now() == ((59, 60), 30.0) and SpentDescriptors().now()[1] == math.inf

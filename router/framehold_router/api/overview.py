@@ -104,6 +104,7 @@ class Overview:
             paused=_paused(nodes),
             failing=_failing(nodes),
             ends=tuple(logged.ends.values()),
+            own_descriptors=sources.descriptors.now(),
             tools_steady=sources.identities.are_steady,
         )
         return self._view(seen, logged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from types import MappingProxyType
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from ..models.nodes import ErrorView, Playground
 from ..routing.placement import Placement
 from ..routing.request_facts import Facts
 from ..telemetry.counters import Meter
+from ..telemetry.descriptors import Descriptors, SpentDescriptors
 
 VERSION = metadata.version("framehold")
 
@@ -50,6 +51,7 @@ class Sources:
     ended: EndedCalls
     store_health: StoreHealth
     identities: Identities
+    descriptors: SpentDescriptors = field(default_factory=lambda: SpentDescriptors(Descriptors))
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None

@@ -46,6 +46,8 @@ class Front:
         self.connections: set[Connection] = set()
         self.refused: Callable[[int], None] = lambda status: None
         """Called with the status of each request that is refused before it is handed over."""
+        self.swept: Callable[[], None] = lambda: None
+        """Called after each check of the connections: once a second, or more often."""
         self._handle = handle
         self._server: asyncio.Server | None = None
         self._empty = asyncio.Event()
@@ -136,6 +138,7 @@ class Front:
         now = self.loop.time()
         for connection in tuple(self.connections):
             connection.sweep(now)
+        self.swept()
 
 
 async def serve(handle: Handle, settings: RouterSettings, listening: socket.socket) -> Front:

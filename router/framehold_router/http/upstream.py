@@ -38,6 +38,7 @@ from .node_connection import Connection, Conversation, Failure, Link
 
 _log = logging.getLogger(__name__)
 
+_NO_DESCRIPTOR = "out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)"
 _NO_PROOF = (
     "what listens at %.200r did not prove that it is the process that the lease names: nothing was sent. Does a "
     "FRAMEHOLD_ADVERTISE_URL name a router or a load balancer, or has another process taken this address?"
@@ -250,7 +251,7 @@ class Upstream:
             self._bursts.warning(_NO_TLS, address, error.reason or error, extra={})
             return NotReached(f"there is no TLS with it ({error.reason or error})")
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
-            _log.error("out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)")
+            self._bursts.line(logging.ERROR, _NO_DESCRIPTOR, extra={})
             return NotReached("this router has no file descriptor for a connection (ulimit -n)")
         if isinstance(error, ConnectionRefusedError):
             return NotReached(REFUSED, absent=True)

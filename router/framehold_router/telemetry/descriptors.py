@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import time
 from collections.abc import Callable
@@ -54,21 +55,20 @@ class SpentDescriptors:
     back."""
 
     def __init__(self, read: Callable[[], Descriptors] = read, clock: Callable[[], float] = time.monotonic) -> None:
-        self._read, self._clock, self._are_spent = read, clock, False
-        self._seen: float | None = None
-
-    @property
-    def ago(self) -> float | None:
-        """Seconds since no descriptor was left; None if there always were some."""
-        return None if self._seen is None else self._clock() - self._seen
+        self._read, self._clock = read, clock
+        self._last, self._spent_at = Descriptors(), -math.inf
 
     def look(self) -> None:
         """Read the numbers."""
-        found = self._read()
-        was, self._are_spent = self._are_spent, found.are_spent
-        if self._are_spent:
-            self._seen = self._clock()
-        if self._are_spent and not was:
-            _log.error(_SPENT, found.limit)
-        elif was and not self._are_spent:
-            _log.info("this process has descriptors again: %d of %d are open", found.used, found.limit)
+        was, self._last = self._last, self._read()
+        if self._last.are_spent:
+            self._spent_at = self._clock()
+            if not was.are_spent:
+                _log.error(_SPENT, self._last.limit)
+        elif was.are_spent:
+            _log.info("this process has descriptors again: %d of %d are open", *self._last)
+
+    def now(self) -> tuple[Descriptors, float]:
+        """The present numbers, and how many seconds ago none was left; infinite if there always were some."""
+        self.look()
+        return self._last, self._clock() - self._spent_at

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ..models.problems import ProblemView
 from ..telemetry.descriptors import Descriptors
 from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
+from .wording import span
 
+_SPENT_HARMS = 60.0
+"""Seconds after a router had no descriptor for which users count as harmed by it."""
 _RAISE_IT = (
     "raise its limit: LimitNOFILE= of a systemd unit, ulimit -n in a shell, or the container runtime's limit (nofile)"
 )
@@ -19,15 +23,25 @@ def descriptors(seen: Seen) -> Iterator[ProblemView]:
         yield from _descriptors("descriptors", name, found, node=name)
 
 
-def _descriptors(kind: str, who: str, found: Descriptors, node: str = "") -> Iterator[ProblemView]:
+def router_descriptors(seen: Seen) -> Iterator[ProblemView]:
+    """Of the router that answers: it can say so only once it has some again, or over a connection that it had."""
+    yield from _descriptors("router_descriptors", "the router that answers", *seen.own_descriptors)
+
+
+def _descriptors(
+    kind: str, who: str, found: Descriptors, ago: float = math.inf, node: str = ""
+) -> Iterator[ProblemView]:
     used, limit = found
-    if used is None or not limit or used < NEARLY_FULL * limit:
+    if used is None or not limit:
         return
     link = f"{RUNBOOK}out-of-descriptors"
     if found.are_spent:
         text = f"{who} has all {limit:,} descriptors open that it may: it can take no connection and make none"
         yield harm(kind, text, _RAISE_IT, link, node)
-    else:
+    elif ago <= _SPENT_HARMS:
+        text = f"{who} had all {limit:,} descriptors open {span(ago)} ago: it took no connection and made none"
+        yield harm(kind, text, _RAISE_IT, link, node)
+    elif used >= NEARLY_FULL * limit:
         text = (
             f"{who} has {used:,} of {limit:,} descriptors open, {used / limit:.0%}; at the limit it can take no "
             "connection and make none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from ..fleet.store_health import FULL, SILENT, StoreLook
 from ..models.events import EndView, EventView
 from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
 from ..models.problems import ProblemView, Severity
+from ..telemetry.descriptors import Descriptors
 
 RUNBOOK = "docs/runbook.md#"
 NEARLY_FULL = 0.8
@@ -45,6 +47,9 @@ class Seen(NamedTuple):
     """The ends of lives of nodes that the event log has."""
     tools_steady: bool = False
     """Whether the nodes of each list of tools have been the same for longer than a rolling update takes."""
+
+    own_descriptors: tuple[Descriptors, float] = (Descriptors(), math.inf)
+    """Those of this router, and how many seconds ago it had none left."""
 
     @property
     def live(self) -> bool:

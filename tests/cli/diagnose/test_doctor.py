@@ -180,6 +180,7 @@ async def test_the_address_that_a_node_gives_others() -> None:
         (OK + b"fine", OK, "warn", "something else"),
         (b"HTTP/1.1 404 Not Found\r\n\r\n", OK, "warn", "something else"),
         (b"220 smtp\r\n", b"220 smtp\r\n", "warn", "something else"),
+        (b"", b"", "fail", "takes connections, and answers nothing"),
     ],
 )
 async def test_who_is_at_the_routers_port(nodes: bytes, ready: bytes, verdict: str, says: str) -> None:

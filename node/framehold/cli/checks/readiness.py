@@ -12,11 +12,14 @@ PATIENCE = 2.0
 async def status(url: str) -> int | None:
     """The HTTP status of a GET of `url` (http, on this machine). None without an HTTP response in `PATIENCE`
     seconds."""
-    parts = urlsplit(url)
-    request = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
-    line = await _first_line(parts.hostname or "", parts.port or 80, request.encode())
+    line = await _answer(url)
     words = line.split()
     return int(words[1]) if line.startswith(b"HTTP/") and len(words) > 1 and words[1].isdigit() else None
+
+
+async def says_anything(url: str) -> bool:
+    """Whether a GET of `url` gets any reply, of HTTP or not, in `PATIENCE` seconds."""
+    return bool(await _answer(url))
 
 
 async def is_ready(url: str) -> bool:
@@ -29,6 +32,13 @@ async def store_answers(socket_path: str, port: int) -> bool:
     `port`."""
     line = await _first_line(socket_path or "127.0.0.1", port, b"*1\r\n$4\r\nPING\r\n")
     return line.startswith(b"+PONG")
+
+
+async def _answer(url: str) -> bytes:
+    """The first line of the reply to a GET of `url`; empty without one."""
+    parts = urlsplit(url)
+    request = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
+    return await _first_line(parts.hostname or "", parts.port or 80, request.encode())
 
 
 async def _first_line(host: str, port: int, request: bytes) -> bytes:

@@ -170,6 +170,9 @@ async def router(where: str, there: bool) -> Finding:
         if local:
             return ok(check, f"none at {where}; the port is free")
         return fail(check, f"nobody answers at {where}", "start one there, or correct --port or --url")
+    if not await readiness.says_anything(where):
+        do = "if it is a router, it has no descriptors (its log says so: raise the limit), or its process stands"
+        return fail(check, f"what listens on port {port} takes connections, and answers nothing", do)
     do = "choose another --port for framehold up and router" if local else "correct --port or --url"
     return warn(check, f"something else listens on port {port}", do)
 
