@@ -16,6 +16,7 @@ FrameholdError
 +-- StoreError
 |   +-- StoreUnavailable       the store did not answer in time
 |   |   +-- StoreFull              the store has no room: it answers, and refuses what would take more
+|   |   +-- StoreRefused           the store refuses everybody's requests
 |   +-- NodeNameTaken          another process runs under this node's name
 +-- AskError
 |   +-- DuplicateAsk           two identical unkeyed questions are pending together
@@ -103,6 +104,14 @@ class StoreUnavailable(StoreError):
 class StoreFull(StoreUnavailable):
     """The store has reached the limit on its memory: it answers, and refuses what would take more. Nothing was
     written."""
+
+
+class StoreRefused(StoreUnavailable):
+    """The store answers with an error that concerns all requests, such as MISCONF or NOAUTH; `says` is its text."""
+
+    def __init__(self, message: str, says: str) -> None:
+        super().__init__(message)
+        self.says = says
 
 
 class NodeNameTaken(StoreError):

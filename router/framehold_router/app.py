@@ -116,7 +116,7 @@ async def running(
         metrics = await stack.enter_async_context(counted) if settings.metrics else None
         sources = Sources(
             *(fleet, store, node_client, survey, tools, log, _ended_calls(stack, store, fleet, clock)),
-            store_health=StoreHealth(store, lambda: membership.stale, lambda: writer.trouble),
+            store_health=StoreHealth(store, lambda: membership.trouble, lambda: writer.trouble),
             identities=identities,
             descriptors=(spent := SpentDescriptors()),
             place=placer.where,

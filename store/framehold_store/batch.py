@@ -38,9 +38,9 @@ from typing import Any
 import hiredis
 from redis.exceptions import ConnectionError, NoScriptError, ReadOnlyError, ResponseError
 
-from framehold_core.errors import StoreUnavailable
+from framehold_core.errors import StoreRefused, StoreUnavailable
 
-from .link import Link
+from .link import Link, words_of
 from .pipe import Pipe
 
 _log = logging.getLogger(__name__)
@@ -91,6 +91,8 @@ class Lane:
         self._flight: deque[Item] = deque()
         self._again: list[Item] = []
         """Items of the batch in flight whose script was missing, and later items of their keys."""
+        self._refusal = ""
+        """What the server said when it last refused all writes; empty once it has answered otherwise."""
         self._pipe: Pipe | None = None
         self._busy = False
         """A batch is in flight, a turn of the lane is due, or its task makes a connection."""
@@ -248,8 +250,10 @@ class Lane:
         """Take the reply to the first item in flight."""
         try:
             if isinstance(raw, Exception) and (not isinstance(raw, ResponseError) or _takes_no_writes(raw)):
-                self._lost(raw)
+                before, self._refusal = self._refusal, words_of(raw)
+                self._lost(raw, repeated=bool(before) and self._refusal == before)
                 return
+            self._refusal = ""
             item = self._flight.popleft()
             if isinstance(raw, NoScriptError) or (self._again and any(item.key == other.key for other in self._again)):
                 self._again.append(item)
@@ -277,12 +281,13 @@ class Lane:
         else:
             self._busy = False
 
-    def _lost(self, error: Exception) -> None:
+    def _lost(self, error: Exception, repeated: bool = False) -> None:
         """Leave a connection that is lost or too slow. Which items in flight were applied is unknown; each goes back to
-        the queue if it was sent once only."""
+        the queue if it was sent once only. `repeated`: the line of the log was written for the same cause before."""
         left = [*self._again, *self._flight]
         if left:
-            _log.warning(
+            _log.log(
+                logging.DEBUG if repeated else logging.WARNING,
                 "store %s: the connection was dropped with %d requests unanswered (%s); they are sent once more if "
                 "time allows",
                 self._link.name,
@@ -364,7 +369,9 @@ class Lane:
     def _failure(self, item: Item, what: str) -> StoreUnavailable:
         trouble = f" ({self._link.trouble})" if self._link.trouble else ""
         sent = "may or may not have been applied" if item.tries else "was not sent"
-        failure = StoreUnavailable(f"the store {what}{trouble}; {item.what} {sent}; it is safe to try again")
+        text = f"the store {what}{trouble}; {item.what} {sent}; it is safe to try again"
+        says = self._refusal or self._link.refusal
+        failure = StoreRefused(text, says) if says else StoreUnavailable(text)
         failure.limit = self._link.limit
         return failure
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from framehold_core.errors import StoreFull, StoreUnavailable
+from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
 
 from .base import MAX_EVENT_AGE, MAX_EVENTS, MemoryUse, StoredEvent, StreamName
 from .batch import Item, pack
 from .keys import MAX_EVENT, Keys
+from .link import words_of
 from .servers import Servers
 
 Script = Callable[..., Awaitable[Any]]
@@ -84,5 +85,7 @@ async def _memory_of(servers: Servers, name: str) -> MemoryUse | None:
 def refused(what: str, error: ResponseError) -> StoreUnavailable:
     """The error for a caller whose request the server refused. `what` says what was refused and what follows."""
     # An error inside a script has its code in the middle of the text in Redis 6.2.
-    kind = StoreFull if "OOM command not allowed" in str(error) or "used memory >" in str(error) else StoreUnavailable
-    return kind(what)
+    if "OOM command not allowed" in str(error) or "used memory >" in str(error):
+        return StoreFull(what)
+    says = words_of(error)
+    return StoreRefused(what, says) if says else StoreUnavailable(what)

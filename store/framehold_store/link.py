@@ -9,12 +9,21 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import re
 import resource
 from collections.abc import Callable
 from typing import Any
 
 from redis.asyncio import Connection, ConnectionPool
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    MasterDownError,
+    NoPermissionError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
 from redis.utils import str_if_bytes
 
 from framehold_core.errors import StoreUnavailable
@@ -26,6 +35,29 @@ from .scripts import SCRIPTS, Script
 
 _log = logging.getLogger(__name__)
 _BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
+
+
+_REFUSAL = re.compile(
+    r"\b(MISCONF|READONLY|NOREPLICAS|LOADING|NOAUTH|WRONGPASS|NOPERM|MASTERDOWN|CLUSTERDOWN)\b.{,150}"
+)
+"""An error that concerns a whole server, not one request."""
+_CODES: tuple[tuple[type[Exception], str], ...] = (
+    (ReadOnlyError, "READONLY"),
+    (NoPermissionError, "NOPERM"),
+    (BusyLoadingError, "LOADING"),
+    (AuthenticationError, "NOAUTH"),
+    (MasterDownError, "MASTERDOWN"),
+)
+"""The errors that the client has a class for: it leaves their codes out of their texts."""
+
+
+def words_of(error: object) -> str:
+    """What a server says that refuses everybody's requests, from its error's code on; empty if `error` is no such
+    error. What follows the error of a script, the name of the script, is left out."""
+    text = str(error).partition(" script: ")[0]
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), "")
+    found = _REFUSAL.search(text) or _REFUSAL.search(f"{code} {text}")
+    return found[0] if found is not None and isinstance(error, RedisError) else ""
 
 
 def exhausted(error: BaseException) -> str:
@@ -65,8 +97,9 @@ class Link:
         self._on_failure = on_failure
         self._failures = 0
         self._reason = ""
-        self.limit = ""
-        """Which limit of the system made the last attempt to connect fail, if one did."""
+        self.refusal = self.limit = ""
+        """Which limit of the system made the last attempt to connect fail, if one did; and what the server said if it
+        refused it."""
         self.name = name
         self._connection: Connection | None = None
 
@@ -95,11 +128,11 @@ class Link:
             else:
                 if self._failures:
                     _log.info("store %s is back after %d failed attempts", self.name, self._failures)
-                self._failures, self._reason, self.limit = 0, "", ""
+                self._failures, self._reason, self.limit, self.refusal = 0, "", "", ""
                 return pipe
 
     def _failed(self, error: Exception) -> None:
-        self.limit = exhausted(error)
+        self.limit, self.refusal = exhausted(error), words_of(error)
         self._reason = self.limit or f"{type(error).__name__}: {error}".rstrip(": ")
         if not self._failures:
             _log.warning(

@@ -17,7 +17,7 @@ from tests.wire import Caller
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 TARGET = "tests/fleet/failing_server.py"
-OF_CALLS = ("my.tool", "mcp.server.mcpserver.server", "framehold.engine.performer", "framehold_router.routing.relay")
+OF_CALLS = ("my.tool", "mcp.server.mcpserver.server", "framehold.engine.records", "framehold_router.routing.relay")
 """Loggers that write lines about calls only, in this test."""
 
 

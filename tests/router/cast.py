@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from framehold_core.ending import FAILED
+from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_router.api.access import Access
 from framehold_router.api.sources import Sources
@@ -116,8 +117,8 @@ class Cast:
         self.store = MemoryStore(lambda: NOW)
         self.now = NOW
         """The time on the store's clock, as the event log reads it."""
-        self.stale = False
-        """Whether the store does not answer reads."""
+        self.trouble: StoreUnavailable | None = None
+        """Why the store answers no reads; None if it does."""
         self.token: str | None = None
         self.guard: dict[str, Any] = {}
         """Further arguments of `guarded`."""
@@ -175,7 +176,7 @@ class Cast:
             tools=tools,
             log=log,
             ended=ended,
-            store_health=StoreHealth(self.store, lambda: self.stale, lambda: None),
+            store_health=StoreHealth(self.store, lambda: self.trouble, lambda: None),
             identities=Identities(lambda: NOW),
             clock=lambda: NOW,
             **{"history": History(self.store, survey.nodes, tools.seen, lambda: NOW), **self.more},

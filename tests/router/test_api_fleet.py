@@ -318,6 +318,21 @@ async def test_a_full_store_is_the_one_problem_and_nobody_is_told_to_start_nodes
         assert (await fleet.caller.retry("marked", held.token, held.accept(word="x"))).token
 
 
+async def test_a_store_that_refuses_is_the_one_problem_and_its_word_is_told(own_redis: RedisServer) -> None:
+    """From the first refused write on, after all leases have run out, and over with its cause."""
+    async with fleet_of(own_redis, lease_ttl=1.5) as fleet:
+        held = await fleet.parked()
+        with own_redis.client() as client:
+            client.config_set("min-replicas-to-write", "1")
+            first = await fleet.until("overview", kinds)
+            assert kinds(first) == ["store_refuses"] and first["store"] == "refuses"
+            gone = await fleet.until("overview", lambda result: result["nodes"] == {"lapsed": 2})
+            assert kinds(gone) == ["store_refuses"] and "NOREPLICAS" in gone["problems"][0]["text"]
+            client.config_set("min-replicas-to-write", "0")
+        await fleet.until("overview", lambda result: result["nodes"] == {"live": 2} and not kinds(result))
+        assert (await fleet.caller.retry("marked", held.token, held.accept(word="x"))).token
+
+
 async def test_a_silent_store_is_the_one_problem_and_no_node_is_live(own_redis: RedisServer) -> None:
     """Nodes that answer and have no valid lease are not live; what nodes saw meanwhile is in the log afterwards."""
     async with fleet_of(own_redis, lease_ttl=1.5) as fleet:

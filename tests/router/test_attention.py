@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framehold_router.fleet.store_health import ANSWERS, FULL, SILENT, StoreLook
+from framehold_router.fleet.store_health import ANSWERS, FULL, REFUSES, SILENT, StoreLook
 from framehold_router.models.events import EndView, EventView
 from framehold_router.models.nodes import DepartedView, FailingView, NodeView, PauseView, StallView
 from framehold_router.models.problems import ProblemView
@@ -243,11 +243,11 @@ def test_a_full_store_is_the_one_problem(how: str) -> None:
     assert problem.link == "docs/runbook.md#a-full-store"
 
 
-@pytest.mark.parametrize("word", [FULL, SILENT])
+@pytest.mark.parametrize("word", [FULL, REFUSES, SILENT])
 def test_leases_that_ran_out_all_at_once_are_no_dead_nodes(word: str) -> None:
     """The last word of each was that it can't write."""
     [problem] = seen(departed=[lost("a", store=word), lost("b", store=SILENT)])
-    assert problem.kind == ("store_full" if word == FULL else "store_silent")
+    assert problem.kind == f"store_{word}"
     found = seen(departed=[lost("a", store=word), lost("b", store=ANSWERS)])
     assert [problem.kind for problem in found] == ["no_live_node", "node_lost", "node_lost"]
 
@@ -255,6 +255,18 @@ def test_leases_that_ran_out_all_at_once_are_no_dead_nodes(word: str) -> None:
 def test_a_node_that_is_gone_says_nothing_of_the_store() -> None:
     """Another one lives, and reaches it."""
     assert [problem.kind for problem in seen(node("b"), departed=[lost("a", store=SILENT)])] == ["node_lost"]
+
+
+def test_a_store_that_refuses_is_reported_with_its_own_word() -> None:
+    """It answers, so nothing says that it does not; and what is to be done follows from its word."""
+    for found in (
+        seen(node(store=REFUSES, store_says="MISCONF no disk"), node("b", store=SILENT)),
+        seen(node(), store=StoreLook(REFUSES, None, "MISCONF no disk")),
+    ):
+        assert kinds(found) == [("harm", "store_refuses", "")]
+        assert "'MISCONF no disk'" in found[0].text and "disk" in found[0].next and "not answer" not in found[0].text
+    [problem] = seen(node(store=REFUSES, store_says="NOPERM no right"))
+    assert "rights" in problem.next and "do not restart nodes" in problem.next
 
 
 def test_a_silent_store_is_reported_with_who_misses_it() -> None:

@@ -6,8 +6,8 @@ from itertools import repeat
 
 import pytest
 
-from framehold_core.errors import StoreFull, StoreUnavailable
-from framehold_router.fleet.store_health import ANSWERS, FRESH, FULL, SILENT, StoreHealth, StoreLook
+from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
+from framehold_router.fleet.store_health import ANSWERS, FRESH, FULL, REFUSES, SILENT, StoreHealth, StoreLook
 from framehold_store.base import MemoryUse
 from framehold_store.memory import MemoryStore
 
@@ -40,13 +40,13 @@ def store() -> Scale:
 
 
 async def test_a_store_without_a_limit_answers(store: Scale) -> None:
-    assert await StoreHealth(store, lambda: False, fine).look() == StoreLook(ANSWERS, None)
+    assert await StoreHealth(store, lambda: None, fine).look() == StoreLook(ANSWERS, None)
 
 
 async def test_a_store_whose_memory_is_used_up_is_full(store: Scale) -> None:
     """Before anybody has written to it."""
     now = [0.0]
-    health = StoreHealth(store, lambda: False, fine, lambda: now[0])
+    health = StoreHealth(store, lambda: None, fine, lambda: now[0])
     store.use = MemoryUse(11, 10)
     assert (await health.look()).state == FULL
     store.use = MemoryUse(9, 10)
@@ -56,7 +56,7 @@ async def test_a_store_whose_memory_is_used_up_is_full(store: Scale) -> None:
 
 async def test_the_store_is_asked_once_for_many_looks(store: Scale) -> None:
     now = [0.0]
-    health = StoreHealth(store, lambda: False, fine, lambda: now[0])
+    health = StoreHealth(store, lambda: None, fine, lambda: now[0])
     for _ in range(10):
         await health.look()
     assert store.asked == 1
@@ -68,12 +68,24 @@ async def test_the_store_is_asked_once_for_many_looks(store: Scale) -> None:
 async def test_a_write_that_was_refused_says_what_memory_may_not(store: Scale) -> None:
     """The user may have no right to ask for it. Another trouble of a write says nothing while reads are answered."""
     for trouble, state in ((StoreFull("no room"), FULL), (StoreUnavailable("odd"), ANSWERS), (None, ANSWERS)):
-        assert (await StoreHealth(store, lambda: False, repeat(trouble).__next__).look()).state == state
+        assert (await StoreHealth(store, lambda: None, repeat(trouble).__next__).look()).state == state
+
+
+async def test_a_store_that_refuses_is_told_with_its_own_word(store: Scale) -> None:
+    """Whether a write, a read of the leases or the question for its memory was refused."""
+    refused = StoreRefused("refused", "MISCONF no disk")
+    for unread, unwritten in ((refused, None), (None, refused), (refused, StoreUnavailable("odd"))):
+        health = StoreHealth(store, repeat(unread).__next__, repeat(unwritten).__next__)
+        assert await health.look() == StoreLook(REFUSES, None, "MISCONF no disk")
+    store.use = refused
+    assert await StoreHealth(store, lambda: None, fine).look() == StoreLook(REFUSES, None, "MISCONF no disk")
 
 
 async def test_a_store_that_does_not_answer_is_silent(store: Scale) -> None:
     """A stale view is enough: it is not asked then, which would hold up whoever looks."""
     store.use = StoreUnavailable("no answer")
-    assert (await StoreHealth(store, lambda: False, fine).look()).state == SILENT
+    assert (await StoreHealth(store, lambda: None, fine).look()).state == SILENT
     asked = store.asked
-    assert (await StoreHealth(store, lambda: True, fine).look()).state == SILENT and store.asked == asked
+    assert (
+        await StoreHealth(store, lambda: StoreUnavailable("no answer"), fine).look()
+    ).state == SILENT and store.asked == asked

@@ -466,7 +466,7 @@ class ScriptedPipe:
 class ScriptedLink:
     """A link that is up."""
 
-    name, trouble, limit = "scripted", "", ""
+    name, trouble, limit, refusal = "scripted", "", "", ""
 
     def __init__(self, pipe: ScriptedPipe) -> None:
         self.pipe = pipe

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.store_health import state_of
+from framehold_router.fleet.store_health import says_of, state_of
 from framehold_router.models.fields import printable
 from framehold_router.models.nodes import (
     FailingView,
@@ -83,6 +83,7 @@ def node_state(attached: Attached) -> NodeStatus:
         frames=runtime.table.frames,
         max_parked=runtime.settings.max_parked,
         store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),
+        store_says=says_of(runtime.heartbeat.trouble) or None,
         frame_bytes=None if model is None or model.measured is None else round(model.measured),
         loop_busy=metrics and metrics.busy(),
         rounds_per_second=metrics and metrics.answered_rounds.per_second(),

@@ -18,6 +18,7 @@ from framehold_core.call import Phase
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.requests import Reply, Verdict
+from framehold_router.fleet.store_health import says_of
 from framehold_router.models.events import EventView, Kind, LogEntry
 
 from ..engine.heartbeat import Alone, Heartbeat
@@ -130,7 +131,7 @@ class EventLog(Observer):
         if isinstance(reply, StoreUnavailable):
             if not self._silent:
                 self._silent = True
-                self.happened(Kind.STORE_SILENT, _SILENT)
+                self.happened(Kind.STORE_SILENT, _silence(reply))
             return
         if self._silent:
             self._silent = False
@@ -192,7 +193,12 @@ _STRAYED = (
     "it, its client is told; the log says what differs"
 )
 _FENCED = "another node runs the call by now: the frame here was dropped, and nothing that it still writes counts"
-_SILENT = "the store does not answer; parked calls go on until the node lease is over, then 503; frames stay"
+_SILENT = "; parked calls go on until the node lease is over, then 503; frames stay"
 _BACK = "the store answers again"
 _TAKEN = "another process is registered under this node's name: no call runs here any more"
 _LAPSED = "the node lease lapsed, and is taken anew; frames are verified with the store before they run again"
+
+
+def _silence(trouble: StoreUnavailable) -> str:
+    says = says_of(trouble)
+    return (f"the store answers with an error ({says})" if says else "the store does not answer") + _SILENT

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from framehold_core.ids import Boot, Incarnation, NodeId
 
 from ..fleet.membership import DRAINING, STRANGE, Fleet, Member
-from ..fleet.store_health import FULL, SILENT
+from ..fleet.store_health import OUT
 from ..fleet.unheard import Answer, Ask
 from ..fleet.unheard import Unanswered as NoAnswer
 from ..models.nodes import NodeStatus, NodeView
@@ -122,7 +122,7 @@ def asking(node_client: NodeClient) -> Ask:
             Incarnation(status.incarnation),
             Boot(status.boot),
             status.handed_off is not None,
-            status.store not in (FULL, SILENT),
+            status.store not in OUT,
         )
 
     return ask

@@ -137,7 +137,9 @@ class Membership:
         self._reading = asyncio.Lock()
         self._begun = self._ended = 0
         self._changed = asyncio.Event()
-        self._found = self._down = self._unheard = False
+        self._found = self._unheard = False
+        self.trouble: StoreUnavailable | None = None
+        """Why the last read of the leases failed; None if the store answered it."""
         self._back = -math.inf
         self._unusable: dict[NodeId, str] = {}
         self._overwritten: dict[NodeId, float] = {}
@@ -146,7 +148,7 @@ class Membership:
     @property
     def stale(self) -> bool:
         """Whether the store did not answer the last read: the view may be old."""
-        return self._down
+        return self.trouble is not None
 
     async def open(self) -> None:
         """Read the leases once, if the store answers, and follow them from then on. May follow a `close`, in this or
@@ -202,14 +204,14 @@ class Membership:
 
     def _sufficient(self, changed: Collection[NodeId | None]) -> set[NodeId]:
         """The nodes whose leases it suffices to read after this notice; empty if all leases must be read."""
-        settled = not self._down and asyncio.get_running_loop().time() >= self._back + BACK
+        settled = not self.stale and asyncio.get_running_loop().time() >= self._back + BACK
         named = {node for node in changed if node is not None}
         return named if self._every > 1 and settled and len(named) == len(changed) else set()
 
     async def _differs(self) -> bool:
         """Whether all leases must be read at this poll, although no notice came."""
         self._polls += 1
-        if self._down or self._polls % self._every == 0:
+        if self.stale or self._polls % self._every == 0:
             return True
         try:
             return await self._store.count_nodes() != len(self.fleet.members)
@@ -222,16 +224,16 @@ class Membership:
         try:
             leases = await self._store.nodes(named)
         except StoreUnavailable as error:
-            if not self._down:
+            if not self.stale:
                 _log.warning("the node leases can't be read, requests are placed by the last view: %s", error)
-            self._down = True
+            self.trouble = error
             if self._kept is not None and (members := await self._kept(self.fleet.members, {})):
                 self._show(Fleet.of(members.values(), self.fleet.ring))
             return
-        if self._down:
+        if self.stale:
             _log.info("the store is back: the node leases are read again")
             self._back = asyncio.get_running_loop().time()
-        self._down = False
+        self.trouble = None
         members = {lease.node: self._member(lease) for lease in leases}
         if named is not None:
             others = {node: member for node, member in self.fleet.members.items() if node not in named}

@@ -10,11 +10,14 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from framehold_core.errors import StoreFull, StoreUnavailable
+from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
 from framehold_store.base import MemoryUse, Store
 
-ANSWERS, FULL, SILENT = "answers", "full", "silent"
-"""The states of a store: it answers; it answers, and refuses what would take more memory; it does not answer."""
+ANSWERS, FULL, REFUSES, SILENT = "answers", "full", "refuses", "silent"
+"""The states of a store: it answers; it answers, and refuses what would take more memory; it answers with an error of
+its own; it does not answer."""
+OUT = (FULL, REFUSES, SILENT)
+"""The states in which no node can write, the one that says most first."""
 FRESH = 5.0
 """Seconds for which the memory of the store is not asked for again."""
 
@@ -23,42 +26,57 @@ def state_of(trouble: StoreUnavailable | None) -> str:
     """The state of a store by its last error; None stands for a reply."""
     if trouble is None:
         return ANSWERS
-    return FULL if isinstance(trouble, StoreFull) else SILENT
+    if isinstance(trouble, StoreFull):
+        return FULL
+    return REFUSES if isinstance(trouble, StoreRefused) else SILENT
+
+
+def says_of(trouble: StoreUnavailable | None) -> str:
+    """The error with which the store answered; empty if it did not answer so."""
+    return trouble.says if isinstance(trouble, StoreRefused) else ""
 
 
 class StoreLook(NamedTuple):
-    """The state of the store, and its memory; None if it has no limit, or its limit is not known."""
+    """The state of the store, and its memory; None if it has no limit, or its limit is not known. `says` is the error
+    with which it answers."""
 
     state: str = ANSWERS
     memory: MemoryUse | None = None
+    says: str = ""
 
 
 class StoreHealth:
-    """The health of one store. `stale` says whether the last read of the node leases failed, `trouble` why this
+    """The health of one store. `unread` says why the last read of the node leases failed, `trouble` why this
     router's last write failed (None if it did not). `clock` gives seconds that never go back."""
 
     def __init__(
         self,
         store: Store,
-        stale: Callable[[], bool],
+        unread: Callable[[], StoreUnavailable | None],
         trouble: Callable[[], StoreUnavailable | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._stale, self._trouble, self._clock = store, stale, trouble, clock
+        self._store, self._unread, self._trouble, self._clock = store, unread, trouble, clock
         self._memory: MemoryUse | None = None
         self._asked: float | None = None
 
     async def look(self) -> StoreLook:
         """The present state. The memory is of the store's last answer."""
-        if self._stale():
-            return StoreLook(SILENT, self._memory)
+        if (unread := self._unread()) is not None:
+            return self._out(unread)
         now = self._clock()
         if self._asked is None or now - self._asked >= FRESH:
             self._asked = now
             try:
                 self._memory = await self._store.memory()
             except StoreUnavailable as error:
-                return StoreLook(state_of(error), self._memory)
+                return self._out(error)
         used_up = self._memory is not None and self._memory.used >= self._memory.limit
-        # A write may fail for other reasons: that reads are answered shows that the store is not silent.
-        return StoreLook(FULL if used_up or isinstance(self._trouble(), StoreFull) else ANSWERS, self._memory)
+        if used_up or isinstance(self._trouble(), StoreFull):
+            return StoreLook(FULL, self._memory)
+        # A write that was not answered says nothing: that reads are answered shows that the store is not silent.
+        trouble = self._trouble()
+        return self._out(trouble) if isinstance(trouble, StoreRefused) else StoreLook(ANSWERS, self._memory)
+
+    def _out(self, trouble: StoreUnavailable) -> StoreLook:
+        return StoreLook(state_of(trouble), self._memory, says_of(trouble))

@@ -105,7 +105,10 @@ class NodeStatus(Lenient):
     max_parked: Count | None = None
     """The limit on frames: FRAMEHOLD_MAX_PARKED."""
     store: Text | None = None
-    """What its last heartbeat met: the store `answers`, is `full` or `silent`; null if it has no lease to renew."""
+    """What its last heartbeat met: the store `answers`, is `full`, `refuses` (it answers with another error) or is
+    `silent`; null if it has no lease to renew."""
+    store_says: Text | None = None
+    """The error with which the store refuses; null if it does not."""
     frame_bytes: Count | None = None
     """Bytes of one frame; null until they were measured, which needs some hundred frames and a limit on memory."""
     loop_busy: Share | None = None
@@ -189,7 +192,7 @@ class NodeStatus(Lenient):
     @property
     def unheard(self) -> bool:
         """Whether it answers and has no valid lease, because the store took no heartbeat of it."""
-        return self.state == "lapsed" and self.store in ("full", "silent")
+        return self.state == "lapsed" and self.store in ("full", "refuses", "silent")
 
 
 class NodeView(NodeStatus):
@@ -303,7 +306,7 @@ class OverviewView(BaseModel):
     failovers_last_hour: int
     store_seconds: float | None = None
     store: Text = "answers"
-    """Whether the store `answers`, is `full` or `silent`, by the worst that any process of the fleet says."""
+    """Whether the store `answers`, is `full`, `refuses` or is `silent`, by the worst that any process says."""
     store_used: Count | None = None
     """Bytes of memory that the fullest server of the store uses; null if it has no limit, or does not say it."""
     store_limit: Count | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..collect.survey import UNREACHABLE
 from ..fleet.identities import grouped
 from ..fleet.membership import STRANGE
-from ..fleet.store_health import FULL, SILENT
+from ..fleet.store_health import OUT
 from ..models.problems import ProblemView
 from .seen import RUNBOOK, Seen, harm, risk
 from .wording import many, names, span
@@ -20,13 +20,13 @@ _OWN_NAMESPACE = "give each server a FRAMEHOLD_NAMESPACE of its own, and its rou
 def no_live_node(seen: Seen) -> Iterator[ProblemView]:
     # A node that does not answer this router may be live: its own problem says what is known of it.
     unknown = any(node.state == UNREACHABLE and node.address for node in seen.nodes)
-    if not seen.live and not unknown and seen.store_state not in (FULL, SILENT):
+    if not seen.live and not unknown and seen.store_state not in OUT:
         text = "no node is live: new calls are refused"
         yield harm("no_live_node", text, "start one: framehold node TARGET", f"{RUNBOOK}frameholdnolivenode")
 
 
 def lost(seen: Seen) -> Iterator[ProblemView]:
-    if not seen.live and seen.store_state in (FULL, SILENT):
+    if not seen.live and seen.store_state in OUT:
         return
     for gone in seen.lost:
         had = "" if gone.calls is None else f" ({gone.calls:,} were parked there)"
@@ -40,7 +40,7 @@ def lost(seen: Seen) -> Iterator[ProblemView]:
 
 def dying(seen: Seen) -> Iterator[ProblemView]:
     """Nodes that die again and again, whether they are back or not. While the store is in trouble leases run out."""
-    if seen.store_state in (FULL, SILENT):
+    if seen.store_state in OUT:
         return
     found: dict[str, list[float]] = {}
     for end in seen.ends:

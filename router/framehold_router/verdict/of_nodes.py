@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..collect.survey import UNREACHABLE
 from ..fleet.membership import DRAINING, LIVE, STRANGE
-from ..fleet.store_health import FULL, SILENT
+from ..fleet.store_health import OUT
 from ..fleet.wrong_clock import LIMIT
 from ..models.nodes import NodeView
 from ..models.problems import ProblemView
@@ -38,7 +38,7 @@ def _state(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
         do = "give it the FRAMEHOLD_KEYS of this fleet; if it is of another one, a FRAMEHOLD_NAMESPACE of its own"
         yield risk("node_other_keys", f"{name} has other keys: nothing is sent to it", do, node=name)
     elif node.state == LAPSED:
-        if seen.store_state not in (FULL, SILENT):
+        if seen.store_state not in OUT:
             text = f"{name} could not renew its node lease: its calls wait until the store has confirmed them"
             yield harm("node_lapsed", text, "look whether it reaches the store", node=name)
     elif node.state == TAKEN:
@@ -46,7 +46,7 @@ def _state(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
         yield harm("node_name_taken", text, "give each node a FRAMEHOLD_NODE_ID of its own", node=name)
     elif node.state not in (LIVE, DRAINING):
         yield risk("node_state", f"{name} says that it is {node.state}", "look at its log", node=name)
-    elif age is not None and age >= _LATE_HEARTBEAT and seen.store_state not in (FULL, SILENT):
+    elif age is not None and age >= _LATE_HEARTBEAT and seen.store_state not in OUT:
         text = f"{name} has not renewed its node lease for {span(age)}: its calls wait once the lease has run out"
         yield risk("heartbeat_late", text, "look whether it reaches the store", node=name)
 
@@ -61,7 +61,7 @@ def _unreachable(node: NodeView, seen: Seen) -> ProblemView:
         text = f"{text}{at}: its process runs, and this router is cut off from it; its counts are that heartbeat's"
         do = "look at the network and the port between this router and it; restarting it ends what runs there"
         return harm("node_unreachable", text, do, node=name)
-    old = seen.store_state in (FULL, SILENT) or beat is None
+    old = seen.store_state in OUT or beat is None
     text += "" if old else f"; its last heartbeat was {beat:.1f} s ago, and none has come since"
     text += (
         ", and its counts are of that heartbeat; if it is dead, its calls go on elsewhere once its node lease has run "

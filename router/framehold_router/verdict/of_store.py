@@ -1,14 +1,14 @@
-"""The problems of the store. What follows from a store that is full or silent is not listed beside it: a node that is
-restarted because its lease ran out loses the frames which hold what the store lacks."""
+"""The problems of the store. What follows from a store that is full, refuses or is silent is not listed beside it: a
+node that is restarted because its lease ran out loses the frames which hold what the store lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..fleet.store_health import FULL, SILENT
+from ..fleet.store_health import FULL, REFUSES, SILENT
 from ..models.problems import ProblemView
 from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
-from .wording import names
+from .wording import names, remedy
 
 _KEEP_NODES = "do not restart nodes: their frames write again what the store lacks"
 
@@ -19,6 +19,13 @@ def store(seen: Seen) -> Iterator[ProblemView]:
         text += _unheard(seen)
         do = f"give the store more memory, or delete what is not Framehold's; {_KEEP_NODES}"
         yield harm("store_full", text, do, f"{RUNBOOK}a-full-store")
+    elif seen.store_state == REFUSES:
+        refused = [node for node in seen.nodes if node.store == REFUSES]
+        says = seen.store.says or next((node.store_says for node in refused if node.store_says), "") or "an error"
+        whom = names([node.node_id for node in refused]) or "the router"
+        text = f"the store refuses what {whom} asks: it answers {says!r}; calls that need it wait or are refused"
+        text += _unheard(seen)
+        yield harm("store_refuses", text, f"{remedy(says)}; {_KEEP_NODES}", f"{RUNBOOK}frameholdstoreerrors")
     elif seen.store_state == SILENT:
         silent = [node.node_id for node in seen.nodes if node.store == SILENT]
         everybody = bool(silent) and len(silent) == len(seen.nodes)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from ..fleet.membership import LIVE
-from ..fleet.store_health import FULL, SILENT, StoreLook
+from ..fleet.store_health import OUT, StoreLook
 from ..models.events import EndView, EventView
 from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
 from ..models.problems import ProblemView, Severity
@@ -67,6 +67,6 @@ class Seen(NamedTuple):
         """The worst that is known of the store. The last word of a node that is gone counts only if no node is live:
         then all leases may have run out because no node could renew its lease."""
         words = [self.store.state, *(node.store for node in self.nodes)]
-        if not self.live and not self.nodes and all(gone.store in (FULL, SILENT) for gone in self.lost):
+        if not self.live and not self.nodes and all(gone.store in OUT for gone in self.lost):
             words += [gone.store for gone in self.lost]
-        return next((state for state in (FULL, SILENT) if state in words), self.store.state)
+        return next((state for state in OUT if state in words), self.store.state)

@@ -29,6 +29,25 @@ def span(seconds: float | None) -> str:
     return " ".join(parts[:2])
 
 
+def remedy(says: str) -> str:
+    """What to do where a store answers with the error `says`."""
+    return next((do for code, do in _REMEDIES.items() if code in says), "look at the store's own log")
+
+
+_REMEDIES = {
+    "MISCONF": "make room on the store's disk, or mend it: see the store's own log",
+    "READONLY": "name the master in FRAMEHOLD_STORE_URL, or wait for the end of the fail-over",
+    "NOREPLICAS": "start the store's replicas again (min-replicas-to-write)",
+    "LOADING": "wait: it loads its data",
+    "MASTERDOWN": "name the master in FRAMEHOLD_STORE_URL, or start it again",
+    "CLUSTERDOWN": "start the cluster's missing servers again",
+    "WRONGPASS": "correct user and password in FRAMEHOLD_STORE_URL",
+    "NOAUTH": "correct user and password in FRAMEHOLD_STORE_URL",
+    "NOPERM": "give its user the rights that docs/fleet.md lists",
+    "OOM": "give the store more memory",
+}
+
+
 def many(count: int, one: str, more: str = "") -> str:
     """A count with its noun: `1 call`, `2 calls`. `more` is the plural if it is not `one` with an s."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"

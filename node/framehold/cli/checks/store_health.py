@@ -51,7 +51,7 @@ async def check(config: StoreConfig, seals: LeaseSeal) -> list[Finding]:
     except Exception as error:
         found = trouble(error, config)
         return [fail("store", f"{config.target} {found.says}", found.do)]
-    nodes = await _nodes(config, seals)
+    nodes = await _nodes(config, seals, facts)
     first = [version(facts, config.target), latency(facts), skew(facts), eviction(facts), persistence(facts)]
     return [*first, *room(facts), *hashes(facts), *replicas(facts), nodes]
 
@@ -195,7 +195,7 @@ def replicas(facts: ServerFacts) -> list[Finding]:
     return [warn("store replicas", f"{count}, and min-replicas-to-write is 0", do)]
 
 
-async def _nodes(config: StoreConfig, seals: LeaseSeal) -> Finding:
+async def _nodes(config: StoreConfig, seals: LeaseSeal, facts: ServerFacts) -> Finding:
     store = open_store(config, system_clock.system_clock().time)
     try:
         await store.open()
@@ -204,6 +204,9 @@ async def _nodes(config: StoreConfig, seals: LeaseSeal) -> Finding:
         return fail("nodes", f"the registry can't be read ({error})", "look at the store's own log")
     finally:
         await store.close()
+    if not found and any(one.verdict == "fail" for one in room(facts)):
+        do = "make room for the store first, and don't restart nodes: their frames write again what the store lacks"
+        return warn("nodes", "no lease is valid, and the store is full: nodes may live that can't renew theirs", do)
     if not found:
         return warn("nodes", f"no node is live in namespace {config.namespace}", "start one: framehold node TARGET")
     counts = []

@@ -6,7 +6,9 @@ import socket
 import ssl
 from typing import NamedTuple
 
+from framehold_router.verdict.wording import remedy
 from framehold_store import StoreConfig
+from framehold_store.link import words_of
 
 
 class Trouble(NamedTuple):
@@ -32,12 +34,12 @@ def trouble(error: BaseException, config: StoreConfig) -> Trouble:
             "shows a certificate that isn't trusted",
             f"name its authority in {_NAMED}: ?ssl_ca_certs=/PATH/ca.pem, and a host that the certificate names",
         )
-    if _any(every, exceptions.NoPermissionError):
-        return Trouble(f"forbids a command ({error})", "give its user the rights that docs/fleet.md lists")
     if _any(every, exceptions.AuthenticationError) or _refused_by_name(error):
         return Trouble(
             "refuses the password (or the user)", f"correct them in {_NAMED}: redis://USER:PASSWORD@HOST:PORT"
         )
+    if refusal := next(filter(None, map(words_of, every)), ""):
+        return Trouble(f"answers, and refuses what is asked of it ({refusal})", remedy(refusal))
     if _any(every, socket.gaierror):
         return Trouble("has a host name that nobody knows", f"correct the host in {_NAMED}")
     if _any(every, ConnectionRefusedError):

@@ -58,8 +58,10 @@ async def examine(url: str, token: str | None = None) -> list[Finding]:
     except ConfigError as error:
         return [*findings, unreadable(str(error)), *await fleet(url, token)]
     seals = LeaseSeal(Trust(settings.secrets()), settings.namespace)
-    findings += [keys(settings), await _name(settings), *await store_health.check(store, seals)]
-    return [*findings, await advertised(settings), *await fleet(url, token)]
+    stored = await store_health.check(store, seals)
+    known = next((one.says for one in stored if one.check == "nodes" and one.verdict == "ok"), "")
+    findings += [keys(settings), await _name(settings), *stored, await advertised(settings)]
+    return [*findings, *await fleet(url, token, known)]
 
 
 def python(version: tuple[int, int, int]) -> Finding:
@@ -143,19 +145,20 @@ async def advertised(settings: config.Settings) -> Finding:
     return ok(check, f"{_shown(url)} can be reached from here")
 
 
-async def fleet(url: str, token: str | None) -> list[Finding]:
-    """Check the router at `url`, and its fleet if a router answers."""
+async def fleet(url: str, token: str | None, known: str = "") -> list[Finding]:
+    """Check the router at `url`, and its fleet if a router answers. `known` says which nodes have leases."""
     try:
         Api(url, token).close()
     except ConfigError as error:
         return [fail("router", str(error), "correct --port, --url or --token")]
     access = await access_of(url)
-    found = await router(url, there=access is not None)
+    found = await router(url, access is not None, known)
     return [found] if access is None else [found, *await asyncio.to_thread(fleet_health.check, url, token, access)]
 
 
-async def router(where: str, there: bool) -> Finding:
-    """Whether the router at `where` is ready. If none is `there`: whether its port on this machine is free."""
+async def router(where: str, there: bool, known: str = "") -> Finding:
+    """Whether the router at `where` is ready. If none is `there`: whether its port on this machine is free, and
+    whether there are nodes that it should be there for (`known`)."""
     check, (host, port, local) = "router", _place(where)
     if there:
         status = await _status(f"{where}/readyz")
@@ -167,6 +170,9 @@ async def router(where: str, there: bool) -> Finding:
         do = "look at its log; it needs the store and a live node"
         return warn(check, f"the one at {where} is not ready: it knows no live node", do)
     if not await _listens(host, port):
+        if known:
+            do = "start one: framehold router; or name the one that is there with --url"
+            return fail(check, f"none answers at {where}, and nodes wait for its requests ({known})", do)
         if local:
             return ok(check, f"none at {where}; the port is free")
         return fail(check, f"nobody answers at {where}", "start one there, or correct --port or --url")

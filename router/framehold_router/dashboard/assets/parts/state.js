@@ -33,7 +33,7 @@ export const SILENT = 15;
 /** The state of a node. One that says "live" and has not renewed its lease for long is late. One whose lease is not valid
  * because the store takes no writes is not heard of by the store. */
 export function stateOf({ state, store, heartbeat_age: age }) {
-  if (state === "lapsed" && (store === "full" || store === "silent")) return "unheard";
+  if (state === "lapsed" && ["full", "refuses", "silent"].includes(store)) return "unheard";
   return state === "live" && age >= SILENT ? "late" : state;
 }
 
