@@ -124,6 +124,16 @@ def window_until(started: float, ttl: float, left: float = math.inf) -> float:
     return started + min(ttl * (1.0 - MARGIN), left - ttl * MARGIN)
 
 
+def longest_round_trip(ttl: float, timeout: float) -> float:
+    """The longest round trip to the store, in seconds, with which a node works.
+
+    A request that waits for the batch before it takes two round trips, and has `timeout` for both. The window of a
+    lease ends half a round trip early (`left` of `window_until`), and must last until the next renewal is acknowledged:
+    that leaves TTL / 3 after this one was, and takes a round trip itself.
+    """
+    return round(min(timeout / 2, ttl * (1.0 - MARGIN - 1 / 3) / 2.5), 4)
+
+
 def is_alone(lease: Lease) -> bool:
     """Whether a process shares no store with others: then it has no lease that could be lost."""
     return lease.until == math.inf

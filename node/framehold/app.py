@@ -90,7 +90,7 @@ def assemble(
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
     after_renewal: list[Callable[[], None]] = [WrongClock(clock).look, SpentDescriptors().look] if is_shared else []
     hooks = Hooks(
-        lambda: load_of(shared.table, clock, peers, drain).dump(), shared.observers.beat, lambda: run_all(after_renewal)
+        lambda: load_of(shared, peers, drain, heartbeat).dump(), shared.observers.beat, lambda: run_all(after_renewal)
     )
     heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
     if is_shared:

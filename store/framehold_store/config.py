@@ -30,6 +30,8 @@ from .keys import Keys
 
 PACKED_VALUE_BYTES = 4096
 """Bytes of the largest value for which a hash of Redis must stay compact, so that a record with its outcome is."""
+OP_TIMEOUT = 1.0
+"""Seconds after which a request to the store fails."""
 _ONE = ("redis", "rediss", "unix", "embedded")
 
 
@@ -48,7 +50,7 @@ class StoreConfig:
 
     url: str | None = field(default=None, repr=False)
     namespace: str = "default"
-    op_timeout: float = 1.0
+    op_timeout: float = OP_TIMEOUT
     max_queue: int = 10_000
     poll: float = POLL
     max_journal: int = 15 * 1024 * 1024

@@ -105,6 +105,21 @@ def test_a_router_that_runs_out_of_descriptors() -> None:
     assert kinds([near]) == [("risk", "router_descriptors", "")]
 
 
+def test_a_store_that_is_nearly_too_slow() -> None:
+    """One problem for the store, by the node that has it worst; none of a node that gets no answer at all."""
+    fast, near, over = (
+        node(name, round_trip=trip, longest_round_trip=0.5) for name, trip in zip("abc", (0.29, 0.48, 0.6), strict=True)
+    )
+    assert seen(fast) == []
+    [problem] = seen(fast, near)
+    assert kinds([problem]) == [("risk", "store_slow", "")]
+    assert "heartbeats take 480 of 500 ms at the store (b)" in problem.text
+    [problem] = seen(fast, near, over)
+    assert kinds([problem]) == [("harm", "store_slow", "")] and "600 of 500 ms at the store (b, c)" in problem.text
+    assert problem.link == "docs/runbook.md#frameholdstoretooslow"
+    assert [found.kind for found in seen(near.model_copy(update={"store": SILENT}))] == ["store_silent"]
+
+
 def test_a_node_that_does_not_answer_is_told_with_what_was_seen() -> None:
     """And as cut off only where a later heartbeat shows that it lives."""
     [dead] = seen(node(state="unreachable", unanswered="it accepts no connection", heartbeat_age=0.4))

@@ -64,7 +64,7 @@ def metrics(attached: Attached, request: Request) -> Response:
 
 
 _OF_LEASE = (
-    *("pid", "parked", "in_flight", "version", "server", "tools_digest", "prefix", "round_trip"),
+    *("pid", "parked", "in_flight", "version", "server", "tools_digest", "prefix", "round_trip", "longest_round_trip"),
     *("descriptors", "descriptors_limit", "kept", "bound", "asleep", "released"),
 )
 """The figures that the node's lease has too."""

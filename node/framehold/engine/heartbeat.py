@@ -42,6 +42,7 @@ from framehold_router.fleet.membership import LIVE
 from framehold_router.telemetry.log_bursts import LogBursts
 from framehold_store.base import Store
 
+from .round_trips import RoundTrips
 from .tasks import each, keep
 
 logger = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ class Heartbeat:
         """The codes that this node serves, as `code_names` gives them."""
         self.trouble: StoreUnavailable | None = None
         """Why the last heartbeat failed; None if the store answered it."""
+        self.round_trips = RoundTrips(ttl)
         self._store, self._ttl, self._seals = store, ttl, seals
         self._beats = 0
         """The beat of the last lease that was written, whether the store answered or not."""
@@ -111,8 +113,7 @@ class Heartbeat:
         """When this process registered first, in seconds on the store's clock."""
         self._bursts = LogBursts(logger)
         self._hurry = asyncio.Event()
-        self._registered = False
-        self._silence_logged = 0
+        self._registered, self._silence_logged = False, 0
         self._task: asyncio.Task[None] | None = None
 
     def believes_absences(self, own: NodeRecord | None, held: Lease) -> bool:
@@ -247,7 +248,9 @@ class Heartbeat:
                 reply = await self._store.renew(wanted, self.lease.beat, self._ttl)
             else:
                 reply = await self._store.register(wanted, self._ttl, over)
-            self.clock.measured(reply.at, sent, self.clock.now())
+            received = self.clock.now()
+            self.clock.measured(reply.at, sent, received)
+            self.round_trips.add(received - sent)
             if reply.result is not Renewal.ASTRAY:
                 return wanted, reply
             # This time has come there, whatever the error of the measure is.
@@ -316,6 +319,7 @@ class Alone:
         self.lost = asyncio.Event()
         self.renewed_at: float | None = None
         self.trouble: StoreUnavailable | None = None
+        self.round_trips = RoundTrips(math.inf)
         self.address = ""
         self.state = LIVE
 

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Call, Phase, drop_and_forget
-from framehold_core.clock import Clock
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_router.fleet.node_stats import Stats
@@ -49,7 +48,6 @@ from .records import CallRecords
 from .replies import Answer
 from .shared import Shared
 from .slot import Arrival, Backing, Slot
-from .table import Table
 from .tasks import each, keep
 from .token_claims import Carried, Claims
 from .token_record import TokenRecord
@@ -91,7 +89,7 @@ class Runtime:
     def __init__(self, parts: Parts) -> None:
         self.settings, self.store = parts.settings, parts.store
         self.heartbeat, self.peers = parts.heartbeat, parts.peers
-        shared = parts.shared
+        self._shared = shared = parts.shared
         self.table, self.counts, self.tasks = shared.table, shared.counts, shared.tasks
         self.observers, self.clock = shared.observers, shared.clock
         self.door = parts.door
@@ -300,7 +298,7 @@ class Runtime:
 
     def stats(self) -> Stats:
         """This node's load, as its lease reports it."""
-        return load_of(self.table, self.clock, self.peers, self.draining)
+        return load_of(self._shared, self.peers, self.draining, self.heartbeat)
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         began = self.clock.now()
@@ -410,8 +408,9 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
         action()
 
 
-def load_of(table: Table, clock: Clock, peers: Peers, drain: Drain) -> Stats:
+def load_of(shared: Shared, peers: Peers, drain: Drain, beat: Heartbeat | Alone) -> Stats:
     """The load of a node, as its lease reports it."""
+    table, clock = shared.table, shared.clock
     (parked, in_flight), (kept, bound) = table.load(), table.stakes()
     server, tools_digest = peers.identity()
     used, allowed = descriptors.read()
@@ -432,6 +431,8 @@ def load_of(table: Table, clock: Clock, peers: Peers, drain: Drain) -> Stats:
         tools_digest=tools_digest,
         descriptors=used,
         descriptors_limit=allowed,
+        round_trip=beat.round_trips.usual,
+        longest_round_trip=beat.round_trips.longest,
     )
 
 

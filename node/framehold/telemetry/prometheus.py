@@ -149,6 +149,12 @@ class Exposition(Collector):
             "node_heartbeat_age_seconds", "Since the node lease was last renewed; 0 without a store.", age
         )
         yield families.clock_offset(runtime.clock)
+        trips = runtime.heartbeat.round_trips
+        yield families.gauge(
+            "store_round_trip_ratio",
+            "Time of a heartbeat as a part of the longest with which this node works.",
+            (trips.usual or 0.0) / trips.longest,
+        )
         now = state(runtime)
         yield families.gauges_by(
             "state", "node_state", "What this node is: one of them is 1.", {name: name == now for name in STATES}

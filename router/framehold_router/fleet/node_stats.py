@@ -22,7 +22,8 @@ class Stats(NamedTuple):
     of calls. `clock_offset` is how many seconds the wall clock of its machine lacks to the store's clock; negative if
     it is fast. `admin_port` is where it serves its admin API, None if that is where it serves clients. `server` is the
     name of its MCP server, and `tools_digest` tells one list of tools from another. `prefix` is the path below which
-    its app is mounted; empty at the root. `round_trip` is how many seconds its last heartbeats took at the store.
+    its app is mounted; empty at the root. `round_trip` is how many seconds its last heartbeats took at the store,
+    and `longest_round_trip` with how many it works.
     `descriptors` is how many descriptors it has open, and `descriptors_limit` how many it may have.
 
     Of the calls that have asked, `kept` are re-entrant and have a frame on the node, `bound` have a frame and end with
@@ -40,6 +41,7 @@ class Stats(NamedTuple):
     tools_digest: str | None = None
     prefix: str | None = None
     round_trip: float | None = None
+    longest_round_trip: float | None = None
     descriptors: int | None = None
     descriptors_limit: int | None = None
     kept: int | None = None
@@ -61,7 +63,7 @@ def read(text: str) -> Stats:
         return Stats()
     if not isinstance(fields, dict):
         return Stats()
-    trip = _number(fields.get("round_trip"))
+    trip, longest = _number(fields.get("round_trip")), _number(fields.get("longest_round_trip"))
     started, offset = _number(fields.get("started")), _number(fields.get("clock_offset"), least=-_MAX_NUMBER)
     return Stats(
         pid=_count(fields.get("pid")),
@@ -75,6 +77,7 @@ def read(text: str) -> Stats:
         tools_digest=_text(fields.get("tools_digest")),
         prefix=_path(fields.get("prefix")),
         round_trip=float(trip) if trip is not None else None,
+        longest_round_trip=float(longest) if longest is not None else None,
         **{name: _count(fields.get(name)) for name in _COUNTS},
     )
 

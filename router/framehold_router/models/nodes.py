@@ -163,7 +163,9 @@ class NodeStatus(Lenient):
     prefix: Text | None = None
     """The path below which its app is mounted; empty at the root."""
     round_trip: Seconds | None = None
-    """Seconds that its last heartbeats took at the store; null without a store."""
+    """Seconds that its last heartbeats took at the store (the median of five); null without a store."""
+    longest_round_trip: Seconds | None = None
+    """The longest round trip to the store with which it works, in seconds."""
     descriptors: Count | None = None
     """Descriptors (of files and sockets) that its process has open."""
     descriptors_limit: Count | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..fleet.store_health import FULL, REFUSES, SILENT
 from ..models.problems import ProblemView
-from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
+from .seen import NEARLY_FULL, NEARLY_SLOW, RUNBOOK, Seen, harm, risk
 from .wording import names, remedy
 
 _KEEP_NODES = "do not restart nodes: their frames write again what the store lacks"
@@ -46,3 +46,22 @@ def _unheard(seen: Seen) -> str:
     if not found:
         return ""
     return f" (not heard of by the store, and serving what needs no store: {names(found)})"
+
+
+def slow(seen: Seen) -> Iterator[ProblemView]:
+    """A store whose round trips are nearly too long, or too long, as the heartbeats of nodes show that it answers."""
+    shares = {
+        node.node_id: (node.round_trip / node.longest_round_trip, node.round_trip, node.longest_round_trip)
+        for node in seen.nodes
+        if node.store != SILENT and node.round_trip and node.longest_round_trip
+    }
+    found = sorted(name for name, (share, *_) in shares.items() if share >= NEARLY_SLOW)
+    if not found:
+        return
+    share, took, longest = max(shares.values())
+    text = f"heartbeats take {took * 1000:,.0f} of {longest * 1000:,.0f} ms at the store ({names(found)})"
+    text += ": beyond that" if share < 1 else ":"
+    text += " requests to the store fail or come too late, and calls that ask get 503"
+    do = f"look at the store's load, and at the network to it; {_KEEP_NODES}"
+    say = harm if share >= 1 else risk
+    yield say("store_slow", text, do, f"{RUNBOOK}frameholdstoretooslow")

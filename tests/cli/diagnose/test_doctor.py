@@ -18,10 +18,12 @@ from framehold.cli.checks.store_health import ServerFacts
 from framehold.cli.diagnose import doctor, fleet_health
 from framehold.cli.local.ports import free as free_port
 from framehold_router.fleet.lease_seal import LeaseSeal
+from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
 from tests.cli.fake_router import NODE, OPEN, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold
+from tests.leases import lease
 from tests.node.nodes import KEY
 from tests.store.server import RedisServer, running
 
@@ -100,6 +102,16 @@ def test_the_stores_clock(skew: float, verdict: str) -> None:
 @pytest.mark.parametrize(("ping", "verdict"), [(0.3, "ok"), (40.0, "warn")])
 def test_the_way_to_the_store(ping: float, verdict: str) -> None:
     assert_is(store_health.latency(ServerFacts(ping=ping)), verdict)
+
+
+@pytest.mark.parametrize(("trips", "verdict"), [((0.29, 0.1), "ok"), ((0.1, 0.31), "warn"), ((0.5, None), "fail")])
+def test_the_nodes_way_to_the_store(trips: tuple[float | None, ...], verdict: str) -> None:
+    """By what their leases say; the worst counts."""
+    stats = [Stats(round_trip=trip, longest_round_trip=0.5).dump() for trip in trips]
+    [finding] = store_health.round_trips([lease("n", stats=text) for text in stats])
+    assert_is(finding, verdict)
+    assert f"take {max(trip or 0 for trip in trips) * 1000:.1f} ms; with more than 500 ms" in finding.says
+    assert store_health.round_trips([lease("n")]) == []
 
 
 def test_python_and_the_sdk() -> None:

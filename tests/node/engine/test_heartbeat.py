@@ -15,7 +15,7 @@ from framehold.engine.heartbeat import Alone, Heartbeat, Hooks
 from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import MARGIN, LeaseReply, NodeRecord, is_open
+from framehold_core.lease import MARGIN, LeaseReply, NodeRecord, is_open, longest_round_trip, window_until
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
@@ -151,6 +151,39 @@ async def test_a_store_that_is_away_closes_nothing_the_window_runs_out(
     shelf.away = False
     await until(lambda: window(heart, hands), "the window to open again")
     assert heart.lease.incarnation == before.incarnation
+
+
+async def test_a_store_with_one_slow_answer_is_not_slow(hands: Hands) -> None:
+    """The lease says what most of the last heartbeats took. Neither a single slow one nor a fast one between counts."""
+    took = [0.01, 0.4, 0.01, 0.4, 0.3]
+
+    class Slow(Shelf):
+        async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
+            hands.time += took.pop(0)
+            self.at = hands.time
+            return await super().register(node, ttl, over)
+
+    heart = Heartbeat(Slow(), hands.clock, "n1", "", 3.0, SEALS)
+    assert (heart.round_trips.usual, heart.round_trips.longest) == (None, 0.5)
+    found = []
+    while took:
+        heart._registered = False
+        await heart._beat()
+        found.append(heart.round_trips.usual)
+    assert found == [0.01, pytest.approx(0.205), 0.01, pytest.approx(0.205), 0.3]
+
+
+@pytest.mark.parametrize(("ttl", "timeout", "longest"), [(5.0, 1.0, 0.5), (3.0, 1.0, 0.5), (1.0, 1.0, 0.2267)])
+def test_the_longest_round_trip_keeps_the_window_open(ttl: float, timeout: float, longest: float) -> None:
+    """With one that is a little longer, a renewal ends after the window of the one before it, or a second request in a
+    row comes after its time-out."""
+    assert longest_round_trip(ttl, timeout) == longest
+
+    def works(trip: float) -> bool:
+        renewed = trip + ttl / 3 + trip
+        return renewed <= window_until(0.0, ttl, ttl - trip / 2) and 2 * trip <= timeout
+
+    assert works(longest - 0.001) and not works(longest + 0.001)
 
 
 async def test_a_lapse_takes_a_new_incarnation(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:

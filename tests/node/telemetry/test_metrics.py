@@ -499,6 +499,16 @@ async def test_a_wall_clock_that_is_set_while_the_node_runs(monkeypatch: pytest.
         assert (await scraped(client))["clock_offset_seconds"] == pytest.approx(-90.0, abs=1.0)
 
 
+@moves("store_round_trip_ratio")
+async def test_how_near_the_store_is_to_too_slow(redis: RedisServer, tmp_path: Any) -> None:
+    hold = Hold()
+    async with sharing(redis, tmp_path.name, "a", hold.two, lease_ttl=3.0) as a:
+        assert 0 < (await scraped(a))["store_round_trip_ratio"] < 1
+        for _ in range(5):
+            a.runtime.heartbeat.round_trips.add(0.4)
+        assert (await scraped(a))["store_round_trip_ratio"] == pytest.approx(0.8)
+
+
 HEALED = (("finish", "behind"), ("heal", "ok"), ("finish", "ok"))
 
 

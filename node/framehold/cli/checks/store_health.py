@@ -6,15 +6,17 @@ The verdicts are pure functions of the facts that the server gives. `_read_facts
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framehold_core.errors import StoreUnavailable
+from framehold_core.lease import NodeRecord
+from framehold_router.fleet import node_stats
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.fleet.wrong_clock import LIMIT
-from framehold_router.verdict.seen import NEARLY_FULL
+from framehold_router.verdict.seen import NEARLY_FULL, NEARLY_SLOW
 from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.config import PACKED_VALUE_BYTES
 
@@ -53,7 +55,7 @@ async def check(config: StoreConfig, seals: LeaseSeal) -> list[Finding]:
         return [fail("store", f"{config.target} {found.says}", found.do)]
     nodes = await _nodes(config, seals, facts)
     first = [version(facts, config.target), latency(facts), skew(facts), eviction(facts), persistence(facts)]
-    return [*first, *room(facts), *hashes(facts), *replicas(facts), nodes]
+    return [*first, *room(facts), *hashes(facts), *replicas(facts), *nodes]
 
 
 _NO_STORE = (
@@ -195,22 +197,36 @@ def replicas(facts: ServerFacts) -> list[Finding]:
     return [warn("store replicas", f"{count}, and min-replicas-to-write is 0", do)]
 
 
-async def _nodes(config: StoreConfig, seals: LeaseSeal, facts: ServerFacts) -> Finding:
+def round_trips(found: Sequence[NodeRecord]) -> list[Finding]:
+    """Whether the heartbeats of nodes take nearly as long as they may, or longer, as their leases say."""
+    trips = [(stats.round_trip, stats.longest_round_trip) for stats in (node_stats.read(one.stats) for one in found)]
+    known = [(took / longest, took, longest) for took, longest in trips if took is not None and longest]
+    if not known:
+        return []
+    share, took, longest = max(known)
+    says = f"heartbeats of nodes take {took * 1000:,.1f} ms; with more than {longest * 1000:,.0f} ms calls get 503"
+    if share < NEARLY_SLOW:
+        return [ok("store round trip", says)]
+    say = warn if share < 1 else fail
+    return [say("store round trip", says, "look at the store's load, and at the network between it and the nodes")]
+
+
+async def _nodes(config: StoreConfig, seals: LeaseSeal, facts: ServerFacts) -> list[Finding]:
     store = open_store(config, system_clock.system_clock().time)
     try:
         await store.open()
         found = [lease for lease in await store.nodes() if seals.holds(lease)]
     except StoreUnavailable as error:
-        return fail("nodes", f"the registry can't be read ({error})", "look at the store's own log")
+        return [fail("nodes", f"the registry can't be read ({error})", "look at the store's own log")]
     finally:
         await store.close()
     if not found and any(one.verdict == "fail" for one in room(facts)):
         do = "make room for the store first, and don't restart nodes: their frames write again what the store lacks"
-        return warn("nodes", "no lease is valid, and the store is full: nodes may live that can't renew theirs", do)
+        return [warn("nodes", "no lease is valid, and the store is full: nodes may live that can't renew theirs", do)]
     if not found:
-        return warn("nodes", f"no node is live in namespace {config.namespace}", "start one: framehold node TARGET")
+        return [warn("nodes", f"no node is live in namespace {config.namespace}", "start one: framehold node TARGET")]
     counts = []
     for state, verb in ((LIVE, "live"), (DRAINING, "draining")):
         names = [str(one.node) for one in found if one.state == state]
         counts += [f"{len(names)} {verb}: {', '.join(names)}"] if names else []
-    return ok("nodes", "; ".join(counts))
+    return [ok("nodes", "; ".join(counts)), *round_trips(found)]
