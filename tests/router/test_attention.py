@@ -11,7 +11,15 @@ import pytest
 
 from framehold_router.fleet.store_health import ANSWERS, FULL, REFUSES, SILENT, StoreLook
 from framehold_router.models.events import EndView, EventView
-from framehold_router.models.nodes import DepartedView, FailingView, NodeView, PauseView, StallView
+from framehold_router.models.nodes import (
+    OF_STORE,
+    DepartedView,
+    FailingView,
+    NodeView,
+    PauseView,
+    RefusedView,
+    StallView,
+)
 from framehold_router.models.problems import ProblemView
 from framehold_router.telemetry.descriptors import Descriptors
 from framehold_router.verdict import rules
@@ -91,6 +99,24 @@ def test_a_node_that_runs_out_of_descriptors() -> None:
         out.text.startswith("b has all 60 descriptors open") and "LimitNOFILE" in out.next and "ulimit -n" in out.next
     )
     assert out.link == "docs/runbook.md#out-of-descriptors"
+
+
+def test_a_node_that_refuses_new_calls() -> None:
+    """As a fact of the last minute, with the setting. A limit of one user harms nobody else."""
+
+    def met(limit: str, ago: float, *, of_one: bool = False) -> RefusedView:
+        return RefusedView(limit=limit, of_one=of_one, count=24, at=NOW - ago)
+
+    full = node(refused=(met("FRAMEHOLD_MAX_PARKED", 3.0), met("FRAMEHOLD_MEMORY_LIMIT", 61.0)))
+    [problem] = seen(full, node("b"))
+    assert kinds([problem]) == [("harm", "node_full", "a")]
+    assert "FRAMEHOLD_MAX_PARKED is met: the last one 3s ago, 24 since its start" in problem.text
+    assert "raise FRAMEHOLD_MAX_PARKED" in problem.next
+    [problem] = seen(node(refused=(met("FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL", 3.0, of_one=True),)))
+    assert kinds([problem]) == [("risk", "node_full", "a")] and "of a user who has all" in problem.text
+    short = node(refused=(met(OF_STORE, 3.0),))
+    [problem] = seen(short, store=StoreLook(ANSWERS, MemoryUse(95, 100)))
+    assert kinds([problem]) == [("harm", "store_memory", "")] and "as a did within the last minute" in problem.text
 
 
 def test_a_router_that_runs_out_of_descriptors() -> None:

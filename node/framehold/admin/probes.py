@@ -19,6 +19,7 @@ from framehold_router.models.nodes import (
     NodeStatus,
     NotKeptView,
     PauseView,
+    RefusedView,
     StallView,
 )
 
@@ -103,6 +104,10 @@ def node_state(attached: Attached) -> NodeStatus:
         rss=memory.resident(),
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),
+        refused=tuple(
+            RefusedView(limit=limit, of_one=of_one, count=count, at=at)
+            for (limit, of_one), (count, at) in runtime.table.met.items()
+        ),
         fenced=metrics and metrics.fenced,
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),

@@ -20,6 +20,7 @@ from framehold_core.effects import Reason, Refusal
 from framehold_core.errors import StoreFull
 from framehold_core.pauses import Pause
 from framehold_core.requests import Record
+from framehold_router.models.nodes import OF_STORE
 
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.ports import HandlerEntry
@@ -55,12 +56,16 @@ class Door:
             return Refusal(Reason.PAUSED if begins else Reason.WAITS, detail=pause.whose)
         if not begins:
             return None
-        trouble, full = self._store_trouble() or self.store_room.trouble, self._table.full_for(handler.principal)
+        away, short = self._store_trouble(), self.store_room.trouble
+        trouble, full = away or short, self._table.full_for(handler.principal)
         if (trouble is None and full is None) or not self._needs_store(handler):
             return None
         if full is not None:
+            self._table.refused("FRAMEHOLD_MAX_JOURNAL_PER_PRINCIPAL", of_one=True)
             # A limit of one user: no other node is asked to take the call (docs/protocol.md, rule 9).
             return Refusal(Reason.UNAVAILABLE, detail=full)
+        if away is None:
+            self._table.refused(OF_STORE)
         return Refusal(Reason.NOT_TAKEN, detail=_NO_STORE.format(trouble))
 
     async def wait_for_lease(self, handler: HandlerEntry) -> None:

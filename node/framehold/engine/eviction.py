@@ -124,8 +124,7 @@ class Eviction:
 
     def crowded_out(self) -> None:
         """Count a request that was refused since requests hold too much memory."""
-        self._counts["refused"] += 1
-        self._unreported[_BUFFERED] += 1
+        self._count(_BUFFERED)
 
     def _admit_to(self, footprint: Footprint) -> None:
         beyond = footprint.resident > footprint.limit and self._table.frames > 0
@@ -145,9 +144,13 @@ class Eviction:
         return footprint
 
     def _refuse(self, why: str, limit: str) -> None:
+        self._count(limit)
+        raise NodeFull(f"{why}; nothing was started; try again later", limit=limit)
+
+    def _count(self, limit: str) -> None:
         self._counts["refused"] += 1
         self._unreported[limit] += 1
-        raise NodeFull(f"{why}; nothing was started; try again later", limit=limit)
+        self._table.refused(f"FRAMEHOLD_{limit}")
 
     def claimed(self) -> None:
         """A call was taken over, and its handler entered without admission: evict other frames for it."""

@@ -50,6 +50,9 @@ class Table:
         """What the journals of each user have in the store."""
         self.over_limit = 0
         """How many new calls were refused because their principal had as many calls as it may."""
+        self.met: dict[tuple[str, bool], tuple[int, float]] = {}
+        """For each limit that new calls were refused for, by its setting and whether it is of one principal: how many,
+        and when the last one was, in seconds since 1970."""
         self.frames = 0
         """How many calls have a frame here."""
         self._asleep: OrderedDict[CallId, float] = OrderedDict()
@@ -73,6 +76,7 @@ class Table:
             return
         if self._per_principal[principal] >= limit:
             self.over_limit += 1
+            self.refused("FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL", of_one=True)
             raise LimitExceeded(
                 f"you have {limit} calls on this node, the limit for one user "
                 "(FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL); nothing was started; finish one first",
@@ -80,11 +84,18 @@ class Table:
             )
         if weight and self._weights[principal] and self._weights[principal] + weight > share:
             self.over_limit += 1
+            self.refused("FRAMEHOLD_MEMORY_LIMIT", of_one=True)
             raise LimitExceeded(
                 "the arguments of your calls take as much memory of this node as those of one user may (a quarter of "
                 "what FRAMEHOLD_MEMORY_LIMIT leaves for calls); nothing was started; finish a call first",
                 limit="MEMORY_LIMIT",
             )
+
+    def refused(self, limit: str, of_one: bool = False) -> None:
+        """Note that a new call is refused for a limit, named by its setting; `of_one`: for what one principal may
+        have."""
+        count, _ = self.met.get((limit, of_one), (0, 0.0))
+        self.met[limit, of_one] = count + 1, self._clock.time()
 
     def full_for(self, principal: str | None) -> str | None:
         """Why this principal may have no more calls that need the store; None if it may."""

@@ -20,6 +20,22 @@ class FailingView(Lenient):
     failed: Count
 
 
+OF_STORE = "maxmemory"
+"""The limit of the store, as `RefusedView` names it."""
+
+
+class RefusedView(Lenient):
+    """A limit that new calls were refused for since the start of the process."""
+
+    limit: Text
+    """The setting, as `FRAMEHOLD_MAX_PARKED`; `maxmemory` is that of the store."""
+    of_one: bool = False
+    """Whether it is of one user: others are served."""
+    count: Count
+    at: float
+    """When the last one was refused, in seconds since 1970."""
+
+
 class StallView(Lenient):
     """A time in which the event loop of a node stood: one piece of code kept it, and nothing else ran."""
 
@@ -176,6 +192,8 @@ class NodeStatus(Lenient):
     errors: Count | None = None
     """Calls that ended by a fault of the node, and requests that the store did not answer, since the start of the
     process."""
+    refused: tuple[RefusedView, ...] = ()
+    """The limits for which it refused new calls."""
     fenced: Count | None = None
     """Writes that the store refused because another node has the call, since the start of the process."""
     handed_off: Count | None = None

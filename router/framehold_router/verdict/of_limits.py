@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ..models.nodes import OF_STORE
 from ..models.problems import ProblemView
 from ..telemetry.descriptors import Descriptors
 from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
@@ -12,6 +13,7 @@ from .wording import span
 
 _SPENT_HARMS = 60.0
 """Seconds after a router had no descriptor for which users count as harmed by it."""
+_REFUSED = f"{RUNBOOK}frameholdnodenearlyfull"
 _RAISE_IT = (
     "raise its limit: LimitNOFILE= of a systemd unit, ulimit -n in a shell, or the container runtime's limit (nofile)"
 )
@@ -47,3 +49,21 @@ def _descriptors(
             "connection and make none"
         )
         yield risk(kind, text, _RAISE_IT, link, node)
+
+
+def node_full(seen: Seen) -> Iterator[ProblemView]:
+    """Nodes that refused new calls within the last minute. What they refused for the store is its own problem."""
+    for node in seen.nodes:
+        for met in seen.refused(node):
+            if met.limit == OF_STORE:
+                continue
+            last, name = f"the last one {span(seen.at - met.at)} ago, {met.count:,} since its start", node.node_id
+            if met.of_one:
+                text = f"{name} refused new calls of a user who has all that {met.limit} grants to one: {last}"
+                yield risk("node_full", text, f"raise {met.limit} if users need more", _REFUSED, name)
+            else:
+                text = (
+                    f"{name} refused new calls, for {met.limit} is met: {last}; routers send them to nodes that have "
+                    "room"
+                )
+                yield harm("node_full", text, f"raise {met.limit} there, or add nodes", _REFUSED, name)

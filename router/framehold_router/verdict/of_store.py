@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..fleet.store_health import FULL, REFUSES, SILENT
+from ..models.nodes import OF_STORE
 from ..models.problems import ProblemView
 from .seen import NEARLY_FULL, NEARLY_SLOW, RUNBOOK, Seen, harm, risk
 from .wording import names, remedy
@@ -35,9 +36,13 @@ def store(seen: Seen) -> Iterator[ProblemView]:
         text += _unheard(seen)
         yield harm("store_silent", text, f"look at the store; {_KEEP_NODES}", f"{RUNBOOK}frameholdstoreerrors")
     elif (use := seen.store.memory) is not None and use.used >= NEARLY_FULL * use.limit:
-        text = f"the store uses {use.used / use.limit:.0%} of its memory; from 90% on new calls that ask are refused"
-        do = "raise its maxmemory, or lower FRAMEHOLD_TOKEN_TTL"
-        yield risk("store_memory", text, do, f"{RUNBOOK}a-full-store")
+        refusing = [node.node_id for node in seen.nodes if OF_STORE in {met.limit for met in seen.refused(node)}]
+        now = f", as {names(refusing)} did within the last minute" if refusing else ""
+        text = (
+            f"the store uses {use.used / use.limit:.0%} of its memory; from 90% on new calls that ask are refused{now}"
+        )
+        do, say = "raise its maxmemory, or lower FRAMEHOLD_TOKEN_TTL", harm if refusing else risk
+        yield say("store_memory", text, do, f"{RUNBOOK}a-full-store")
 
 
 def _unheard(seen: Seen) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..models.problems import ProblemView, Severity
 from .of_fleet import dying, identity, lost, no_live_node
-from .of_limits import descriptors, router_descriptors
+from .of_limits import descriptors, node_full, router_descriptors
 from .of_nodes import nodes
 from .of_store import slow, store
 from .of_tools import diverged, failing, paused, stuck
@@ -28,6 +28,7 @@ _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
     identity,
     dying,
     nodes,
+    node_full,
     descriptors,
     router_descriptors,
     lost,

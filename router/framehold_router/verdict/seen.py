@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ..fleet.membership import LIVE
 from ..fleet.store_health import OUT, StoreLook
 from ..models.events import EndView, EventView
-from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
+from ..models.nodes import DepartedView, FailingView, NodeView, PauseView, RefusedView
 from ..models.problems import ProblemView, Severity
 from ..telemetry.descriptors import Descriptors
 
@@ -20,6 +20,9 @@ NEARLY_FULL = 0.8
 """The part of a limit from which on it is reported."""
 NEARLY_SLOW = 0.6
 """The part of the longest round trip to the store from which on it is reported."""
+
+_REFUSALS_SHOWN = 60.0
+"""Seconds for which a refusal is reported."""
 
 
 def _problem(
@@ -52,6 +55,10 @@ class Seen(NamedTuple):
 
     own_descriptors: tuple[Descriptors, float] = (Descriptors(), math.inf)
     """Those of this router, and how many seconds ago it had none left."""
+
+    def refused(self, node: NodeView) -> list[RefusedView]:
+        """The limits for which a node refused new calls within the last minute."""
+        return [met for met in node.refused if self.at - met.at <= _REFUSALS_SHOWN]
 
     @property
     def live(self) -> bool:

@@ -67,6 +67,7 @@ async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer
         await client.retry("one", reply.token, reply.accept(word="w"))
         await asyncio.sleep(0.3)
         runtime.counts["broken"] += 2
+        runtime.table.refused("FRAMEHOLD_MAX_PARKED")
         done = await told(client)
         assert (done.node_id, done.state, done.rounds, done.errors) == ("a", "live", 2, 2)
         assert (done.boot, done.incarnation) == (runtime.heartbeat.lease.boot, runtime.heartbeat.lease.incarnation)
@@ -75,6 +76,7 @@ async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer
         assert 0 <= (done.heartbeat_age if done.heartbeat_age is not None else -1) < 3
         assert (done.rss or 0) > 10 << 20 and done.memory_limit == 5 << 30
         assert done.tools == ("resources/read", "one") and done.version and done.pid
+        assert [(met.limit, met.of_one, met.count) for met in done.refused] == [("FRAMEHOLD_MAX_PARKED", False, 1)]
         assert done.server and done.tools_digest
         assert 5 < (done.descriptors or 0) < (done.descriptors_limit or 0)
         await runtime.drain(0.0)

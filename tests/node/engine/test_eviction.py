@@ -265,6 +265,7 @@ async def test_a_user_at_the_limit_costs_no_other_a_frame() -> None:
         with pytest.raises(framehold.LimitExceeded, match="FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL"):
             await at.runtime.start(talk, Card())
         assert at.counts["evicted"] == 0 and at.runtime.table.frames == 2
+        assert at.runtime.table.met["FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL", True][0] == 1
 
 
 async def test_a_burst_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

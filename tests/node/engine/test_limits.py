@@ -88,6 +88,7 @@ async def test_max_parked() -> None:
         listed = await client.send("tools/list", {})
         assert [tool["name"] for tool in listed.result["tools"]] == ["ask"]
         assert client.runtime.counts["entered"] == 3
+        assert client.runtime.table.met["FRAMEHOLD_MAX_PARKED", False][0] == 2
         assert (await answer(client, parked[0])).text == "aye"
         fourth = await ask(client)
         full(await ask(client), "FRAMEHOLD_MAX_PARKED")

@@ -9,6 +9,7 @@ import pytest
 
 from framehold.doors.door import Door
 from framehold.doors.store_room import StoreRoom
+from framehold_router.models.nodes import OF_STORE
 from framehold_store.base import MemoryUse
 from tests.node.trouble import Node, insist, node_at, refused
 from tests.processes import until
@@ -52,6 +53,7 @@ async def test_the_last_tenth_is_for_calls_that_exist(redis: RedisServer) -> Non
                 assert "nothing was started" in refusal.text
                 assert "MiB in use (maxmemory), and the rest is kept for calls that exist" in refusal.text
             assert not one.entered and client.dbsize() == keys
+            assert one.runtime.table.met[OF_STORE, False][0] == 3
             assert (await one.caller.call("silent")).text == "silence"
             assert (await one.caller.call("polite")).text == "thanks"
             assert await one.complete(reply, "a") == "a is done"
