@@ -86,18 +86,11 @@ def node_state(attached: Attached) -> NodeStatus:
         store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),
         store_says=says_of(runtime.heartbeat.trouble) or None,
         frame_bytes=None if model is None or model.measured is None else round(model.measured),
-        loop_busy=metrics and metrics.busy(),
-        rounds_per_second=metrics and metrics.answered_rounds.per_second(),
         at=runtime.clock.time(),
         scan=marked.view,
         orphaned=marked.orphaned,
         stuck=marked.stuck,
-        rounds=metrics and metrics.rounds,
-        **(failures(metrics) if metrics else {}),
-        resume_p50=metrics and metrics.resumes.quantile(0.5),
-        resume_p99=metrics and metrics.resumes.quantile(0.99),
-        store_seconds=metrics and metrics.writes.quantile(0.5),
-        loop_lag_p99=metrics and metrics.lags.quantile(0.99),
+        **(_measured(metrics) if metrics else {}),
         last_stall=_stall_view(attached.stalls.last),
         heartbeat_age=heartbeat_age(runtime),
         clock_offset=None if isinstance(runtime.heartbeat, Alone) else stats.clock_offset,
@@ -108,13 +101,27 @@ def node_state(attached: Attached) -> NodeStatus:
             RefusedView(limit=limit, of_one=of_one, count=count, at=at)
             for (limit, of_one), (count, at) in runtime.table.met.items()
         ),
-        fenced=metrics and metrics.fenced,
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),
         handlers=_handler_views(attached.marked[:MAX_MARKED]),
         **_code_views(attached.code),
     )
+
+
+def _measured(metrics: Metrics) -> dict[str, Any]:
+    """The fields of the status that come from metrics alone."""
+    return {
+        "loop_busy": metrics.busy(),
+        "rounds_per_second": metrics.answered_rounds.per_second(),
+        "rounds": metrics.rounds,
+        "resume_p50": metrics.resumes.quantile(0.5),
+        "resume_p99": metrics.resumes.quantile(0.99),
+        "store_seconds": metrics.writes.quantile(0.5),
+        "loop_lag_p99": metrics.lags.quantile(0.99),
+        "fenced": metrics.fenced,
+        **failures(metrics),
+    }
 
 
 @lru_cache(maxsize=8)
