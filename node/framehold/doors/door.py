@@ -37,7 +37,7 @@ _NO_STORE = (
 )
 _UNHEARD = "the store did not take this node's last heartbeat"
 _FULL = "the store is full, and did not take this node's last heartbeat"
-_LAPSED = "this node has no valid lease: the store does not answer, or the lease lapsed"
+_LAPSED = "this node has no valid lease: the store takes no heartbeat, or the lease lapsed"
 
 
 class Door:

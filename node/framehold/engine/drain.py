@@ -59,7 +59,7 @@ CARRIED = (
     "what became of it"
 )
 _DRAINS = "this node drains, and no other one is live; nothing was started; send the request again"
-_LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
+_LAPSED = "its node lease is not valid: the store takes no heartbeat, or it lapsed"
 _LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
 _LATER = (
     "they are if it answers before this process ends; else they continue from their journals when the lease is gone"
@@ -259,7 +259,7 @@ class Drain:
     def _log_kept(self) -> None:
         """Log how many calls are left that the store did not let go."""
         if kept := sum(map(self._may_leave, self._table)):
-            self._log_warning(f"the store does not answer: {kept} calls were not handed off; {_LATER}")
+            self._log_warning(f"the store takes no release: {kept} calls were not handed off; {_LATER}")
 
     def _log_deadline(self) -> None:
         """Log the calls that end with this process. It may end now, or go on after `/admin/drain` and answer some."""
@@ -323,7 +323,7 @@ class Drain:
     async def _is_answered(self, order: object, answered: int, until: float) -> bool:
         """Wait until the store answers a release, after `answered` others. False if `until` came first."""
         if until > self._clock.now():
-            self._log_warning("the store does not answer: no call is handed off until it does, or the drain is over")
+            self._log_warning("the store takes no release: no call is handed off until it does, or the drain is over")
         return await self._wait(lambda: self._order is not order or self._releases_answered != answered, until)
 
     async def _wait(self, over: Callable[[], bool], until: float) -> bool:

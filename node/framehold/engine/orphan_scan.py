@@ -112,7 +112,7 @@ class OrphanScan:
         try:
             self.marked = await self.walk()
         except StoreUnavailable as error:
-            logger.info("orphaned calls were not looked for, the store does not answer: %s", error)
+            logger.info("orphaned calls were not looked for: %s", error)
 
     async def _rest(self) -> None:
         """Wait until the next scan is due. The node that scans waits less if one of the lives that it saw is over."""

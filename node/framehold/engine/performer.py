@@ -315,7 +315,7 @@ class Performer:
     def _ungated(self, slot: Slot, effect: fx.Ungated) -> None:
         self._counts["ungated"] += 1
         self._records.bursts.warning(
-            "call %s: its result leaves before it is written, since the store does not answer; a duplicate may see "
+            "call %s: its result leaves before it is written, since the store does not take it; a duplicate may see "
             "another one until then",
             prefix(slot.call.id),
             extra=slot.log_fields,

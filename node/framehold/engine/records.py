@@ -67,7 +67,7 @@ _UNKNOWN_KEY = (
 _UNSENT = "call %s: its %s was not sent; it is sent again with the next renewal of the node lease"
 _UNREAD = "call %s: its record could not be read; its client is told to try again"
 _UNANSWERED = (
-    "call %s: the store did not answer a %s: its frame, if it has one, stays and is written when the store is back; "
+    "call %s: the store did not take a %s: its frame, if it has one, stays and is written when the store is back; "
     "its client is told to try again (%s)"
 )
 _REFUSED = "call %s: the store refused a %s: %s"

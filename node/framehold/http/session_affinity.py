@@ -33,7 +33,7 @@ _SESSION = b"mcp-session-id"
 SESSIONLESS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
 """The revisions that have no sessions, as a request names them in its header."""
 _UNREACHED = "the node that holds this session can't be reached; nothing was sent; send the same request again\n"
-_UNKNOWN = "the store does not answer, so where this session lives is not known; send the same request again\n"
+_UNKNOWN = "the store can't be read, so where this session lives is not known; send the same request again\n"
 _BROKEN = "the node that holds this session broke off; whether it served the request is not known\n"
 
 

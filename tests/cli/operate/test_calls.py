@@ -59,7 +59,7 @@ def test_a_list_of_ended_calls(operator: Operator, router: FakeRouter) -> None:
         "shop:refund:41",
     ]
     assert second.split()[-2:] == ["1", "completed"]
-    assert "2 of 7" in notes[-2] and notes[-1].startswith("the store does not answer")
+    assert "2 of 7" in notes[-2] and notes[-1].startswith("the store can't be read")
 
 
 def test_filters_are_the_routers(operator: Operator, router: FakeRouter) -> None:

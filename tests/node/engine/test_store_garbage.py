@@ -70,7 +70,7 @@ async def test_garbage_under_a_live_frame(redis: RedisServer, spoil: Spoil, capl
         result = await one.answer(reply, "a")
         assert refused(result) and "Traceback" not in str(result.message)
         assert await one.complete(other, "b") == "b is done"
-    assert call_of(reply)[:6] in caplog.text and "the store did not answer a commit" in caplog.text
+    assert call_of(reply)[:6] in caplog.text and "the store did not take a commit" in caplog.text
     assert "Traceback" not in caplog.text
 
 

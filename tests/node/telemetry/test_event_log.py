@@ -398,7 +398,7 @@ async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
         await at.runtime.drain(0.05)
         at.store.down = False
         *_, kept, last = [event.text for event in chronicle.events if event.kind == Kind.DRAIN]
-        assert kept.startswith("the store does not answer: 1 calls were not handed off; they are if it answers before")
+        assert kept.startswith("the store takes no release: 1 calls were not handed off; they are if it answers before")
         assert last.startswith(
             "drain met its deadline: 1 parked calls that only this process can carry on are lost when"
         )

@@ -23,7 +23,7 @@ def notes(view: CallsView | LeasesView, more: str) -> list[str]:
     if view.next is not None:
         found.append(f"{len(view.items):,} of {view.total:,}; {more}, -o json has where the next page begins")
     if isinstance(view, CallsView) and view.stale:
-        found.append("the store does not answer: calls may be missing that ended since it last did")
+        found.append("the store can't be read: calls may be missing that ended since it last could")
     if isinstance(view, LeasesView) and view.missing:
         found.append(f"not among these are calls on {', '.join(view.missing)}: no answer came from there")
     return [lines(found)] if found else []

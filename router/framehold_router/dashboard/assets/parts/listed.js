@@ -37,7 +37,7 @@ function OnePage({ label, query, found: { data, stale, of }, pages, rows }) {
   return html`
     <p class="unseen" role="status">${announced}</p>
     <${Silent} missing=${missing} node=${query.node} />
-    ${data.stale && html`<${Callout} title="The store does not answer"><p>Calls may be missing that ended since it last did.</p></${Callout}>`}
+    ${data.stale && html`<${Callout} title="The store can't be read"><p>Calls may be missing that ended since it last could.</p></${Callout}>`}
     <${Card} label=${label}>
       ${pager("Pages")}
       ${rows(data, stale)}
