@@ -42,7 +42,8 @@ OVERVIEW: dict[str, Any] = {
     "failovers_last_hour": 0,
     "events": [],
 }
-OPEN: dict[str, Any] = {"orphaned": {"count": 2, "at": NOW - 3}, "looked": 9, "total": 2}
+WAIT = "2 (looked up 3s ago): their nodes are gone; each goes on elsewhere when its client comes back"
+OPEN: dict[str, Any] = {"orphaned": {"count": 2, "at": NOW - 3, "text": WAIT}, "looked": 9, "total": 2}
 """An account of open calls in which two are orphaned."""
 CALL = "0123456789abcdef0123456789abcdef"
 LEASE: dict[str, Any] = {

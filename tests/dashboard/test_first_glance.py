@@ -64,7 +64,9 @@ class Told:
 
 
 async def told(screen: Screen, fleet: Stage) -> Told:
-    made = Told({**await fleet.get("overview"), "orphaned": 0}, await fleet.get("nodes"))
+    overview = await fleet.get("overview")
+    overview["open"]["orphaned"] |= {"count": 0, "text": "none of 12 records, looked up 3s ago"}
+    made = Told(overview, await fleet.get("nodes"))
     made.nodes["departed"] = []
     made.overview["events"] = []
     await screen.page.route("**/api/v1/**", made.answer)
@@ -107,6 +109,22 @@ async def test_a_silent_router_is_said_on_the_page_and_nothing_is_well(at_fleet:
     made.silent = False
     await at_fleet.sees("Nothing needs you.")
     await at_fleet.text("What is shown is old").wait_for(state="detached")
+
+
+async def test_all_open_calls_are_in_one_account(at_fleet: Screen, fleet: Stage) -> None:
+    """Each figure with how and since when it is known, as the router words it for `framehold status` too."""
+    made = await told(at_fleet, fleet)
+    waits = "about 3 (looked up 4s ago): their nodes are gone; each goes on elsewhere when its client comes back"
+    account = made.overview["open"]
+    account["lost_last_hour"] = 7
+    await at_fleet.open("")
+    rows = at_fleet.page.get_by_role("region", name="Where open calls are").locator("tbody tr")
+    assert await rows.locator("th").all_inner_texts() == ["held", "asleep", "handed off", "orphaned", "lost"]
+    assert await rows.locator("td").first.inner_text() == account["held"]["text"]
+    await at_fleet.sees("none of 12 records", "7 in the last hour, with the processes that held them")
+    account["orphaned"] |= {"count": 3, "text": waits}
+    await at_fleet.sees(f"Orphaned calls: {waits}.")
+    assert await at_fleet.page.locator(".stat.warn").get_by_text("Orphaned", exact=True).count() == 1
 
 
 async def test_a_node_that_went_twice_is_one_node(at_fleet: Screen, fleet: Stage) -> None:

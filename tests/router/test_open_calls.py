@@ -9,6 +9,7 @@ from framehold_router.collect.open_calls import account
 from framehold_router.models.events import EndView, TakeoverView
 from framehold_router.models.nodes import NodeView
 from framehold_router.models.open_calls import FigureView, OpenView, ScanView
+from framehold_router.verdict.wording import worded
 
 NOW = 1_000.0
 SCAN = ScanView(began=980.0, at=985.0, looked=70, orphaned=20, handed_off=10)
@@ -84,6 +85,17 @@ def test_a_node_that_does_not_answer_counts_by_its_last_lease() -> None:
         (5, "estimated"),
         (2, "estimated"),
     )
+
+
+def test_each_figure_says_how_and_since_when_it_is_known() -> None:
+    """In the words that `framehold status`, `framehold leases` and the dashboard show."""
+    nothing = worded(account([node("a", frames=5)], logged(), NOW), NOW)
+    assert (nothing.held.text, nothing.orphaned.text) == ("5 (looked up 1s ago)", "not looked up yet")
+    scanned = worded(account([node("a", scan=SCAN.model_copy(update={"orphaned": 0}))], logged(), NOW), NOW)
+    assert scanned.orphaned.text == "none of 70 records, looked up 15s ago"
+    died = worded(account([node("a", scan=SCAN)], logged(end("b", 990.0, orphaned=3)), NOW), NOW)
+    waits = "their nodes are gone; each goes on elsewhere when its client comes back"
+    assert died.orphaned.text == f"about 23 (looked up 15s ago): {waits}"
 
 
 def test_lost_calls_count_for_an_hour_and_not_if_their_process_is_back() -> None:

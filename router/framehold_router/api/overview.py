@@ -20,6 +20,7 @@ from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
 from ..telemetry.counters import Meter
 from ..verdict import rules
 from ..verdict.seen import Seen
+from ..verdict.wording import worded
 from .failovers import Failovers
 from .fleet import HOUR, departed
 from .sources import VERSION, Asked, Sources
@@ -119,7 +120,7 @@ class Overview:
             in_flight=_sum(node.in_flight for node in nodes),
             orphaned=_sum(node.orphaned for node in nodes),
             stuck=seen.stuck,
-            open=account(nodes, logged, seen.at),
+            open=worded(account(nodes, logged, seen.at), seen.at),
             ended=_sum(node.ended for node in nodes),
             failed=_sum(node.failed for node in nodes),
             failing=list(seen.failing),

@@ -35,6 +35,8 @@ class FigureView(BaseModel):
     known: Known = "counted"
     at: Seconds | None = None
     """When it was looked up, in seconds since 1970; null if it has not been looked up yet."""
+    text: str = "not looked up yet"
+    """The number, how it is known and since when, in words; all that show it to people use these."""
 
 
 class OpenView(BaseModel):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..models.open_calls import FigureView
+from ..models.open_calls import FigureView, OpenView
 
 UNKNOWN = "-"
 STUCK = "too many nodes died of the same round, so none enters it again, and its client is told so"
-ORPHANED = "their nodes are gone; each goes on elsewhere when its client comes back"
+_ORPHANED = "their nodes are gone; each goes on elsewhere when its client comes back"
 MAX_NAMES = 10
 """Names that a sentence lists at most."""
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
@@ -53,7 +53,17 @@ def many(count: int, one: str, more: str = "") -> str:
     return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
-def figure(found: FigureView, now: float, records: int | None = None) -> str:
+def worded(found: OpenView, now: float) -> OpenView:
+    """The account of open calls with the words of its figures, at `now` in seconds since 1970."""
+    texts = {name: _figure(getattr(found, name), now) for name in ("held", "asleep")}
+    texts |= {name: _figure(getattr(found, name), now, found.looked) for name in ("handed_off", "orphaned")}
+    if found.orphaned.count:
+        texts["orphaned"] += f": {_ORPHANED}"
+    figures = {name: getattr(found, name).model_copy(update={"text": text}) for name, text in texts.items()}
+    return found.model_copy(update=figures)
+
+
+def _figure(found: FigureView, now: float, records: int | None = None) -> str:
     """A figure of open calls with how and when it became known. `records` is how many records its scan read,
     None if no scan counts it."""
     how = {"counted": "", "estimated": "about ", "up_to": "up to "}[found.known] if found.count else ""

@@ -11,7 +11,6 @@ from typing import Literal
 from framehold_core.errors import ConfigError
 from framehold_router.models.nodes import NodesView, NodeView, OverviewView
 from framehold_router.models.problems import ProblemView, Severity
-from framehold_router.verdict.wording import ORPHANED, figure
 
 from ..checks.findings import Finding, fail, ok, warn
 from ..client.api import Api, Refused
@@ -88,5 +87,4 @@ def kept_code(nodes: Sequence[NodeView]) -> list[Finding]:
 
 def calls(overview: OverviewView) -> Finding:
     """How many calls wait for their clients after their nodes have gone. Stuck calls are a problem of `verdict`."""
-    found = figure(overview.open.orphaned, overview.at, overview.open.looked)
-    return ok("calls", f"orphaned: {found}" + (f": {ORPHANED}" if overview.open.orphaned.count else ""))
+    return ok("calls", f"orphaned: {overview.open.orphaned.text}")

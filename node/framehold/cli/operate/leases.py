@@ -1,4 +1,5 @@
-"""`framehold leases`: the calls that nodes hold, and those that wait for a node, page by page."""
+"""`framehold leases`: the calls that nodes hold, and those that wait for a node, page by page; and how many there are,
+also of those that no list has."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ from typing import Any
 from framehold_core import ids
 from framehold_router.models.calls import LeasesView, LeaseView
 from framehold_router.models.choices import State
+from framehold_router.models.nodes import OverviewView
+from framehold_router.models.open_calls import OpenView
 from framehold_router.verdict.wording import STUCK
 
 from ..client.api import Answer, Api
 from ..show import figures
-from ..show.sheet import Grid, Sheet
+from ..show.sheet import Grid, Sheet, facts
 from .listed import filters, notes
 
 _FILTERS = ("state", "expiring", "replayed", "tool", "node", "call")
@@ -23,7 +26,8 @@ _HEADS = (
 
 
 def leases(api: Api, query: dict[str, Any], every: bool = False) -> Sheet:
-    """A sheet of one page of calls, or of all pages if `every` is set. `query` has the fields of `LeaseQuery`.
+    """A sheet of one page of calls, or of all pages if `every` is set, and of how many are open. `query` has the
+    fields of `LeaseQuery`.
 
     Raises:
         Refused: a filter is invalid; the message names it.
@@ -32,14 +36,26 @@ def leases(api: Api, query: dict[str, Any], every: bool = False) -> Sheet:
     items, now = [item for page in pages for item in page.view.items], time.time()
     grid = Grid(_HEADS, [_row(item, now) for item in items], "" if items else _none(api, query))
     view = pages[-1].view.model_copy(update={"items": items, "missing": _missing(pages)})
-    return Sheet([grid, *notes(view, "--all lists the others too")], _whole(pages), view)
+    account = facts(accounted(api.get("overview", OverviewView).view.open))
+    return Sheet([grid, *notes(view, "--all lists the others too"), account], _whole(pages), view)
+
+
+def accounted(found: OpenView) -> list[tuple[str, str]]:
+    """The account of open calls: a name and a text for each line."""
+    held, asleep, handed_off = found.held.text, found.asleep.text, found.handed_off.text
+    lines = [
+        ("open", f"{found.total:,}: held {held}; asleep {asleep}; handed off: {handed_off}"),
+        ("orphaned", found.orphaned.text),
+    ]
+    lost = found.lost_last_hour
+    return [*lines, ("lost", f"{lost:,} in the last hour, with the processes that held them")] if lost else lines
 
 
 def _none(api: Api, query: dict[str, Any]) -> str:
     """The text for an empty list. It names the filters, because a wrong filter looks like a fleet without calls."""
     given = filters(query, _FILTERS)
     if not given:
-        return "No call is open."
+        return "No call is listed."
     others = api.get("leases", LeasesView, limit=1).view.total
     return f"No call passes the filter ({given}); without it there are {others:,}."
 

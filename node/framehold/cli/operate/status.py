@@ -13,12 +13,11 @@ from framehold_router.models.calls import LeasesView
 from framehold_router.models.choices import State
 from framehold_router.models.events import EventView, FailoversView, Kind
 from framehold_router.models.nodes import OverviewView
-from framehold_router.verdict.wording import ORPHANED, figure
 
 from ..client.api import Api
 from ..show import figures
 from ..show.sheet import Grid, Sheet, facts
-from .leases import consequence
+from .leases import accounted, consequence
 from .problems import exit_code, problems_of, shown
 
 _MAX_EVENTS = 5
@@ -57,20 +56,8 @@ def _facts(view: OverviewView) -> list[tuple[str, str]]:
         ("affinity", quiet if view.affinity is None else affinity),
         ("store", _store(view, quiet)),
         ("stuck", stuck),
-        *_open(view),
+        *accounted(view.open),
     ]
-
-
-def _open(view: OverviewView) -> list[tuple[str, str]]:
-    """The account of open calls, a line for each figure that has something to say."""
-    now, found = view.at, view.open
-    held, asleep = figure(found.held, now), figure(found.asleep, now)
-    handed_off = figure(found.handed_off, now, found.looked)
-    lines = [("open", f"{found.total:,}: held {held}; asleep {asleep}; handed off: {handed_off}")]
-    orphaned = figure(found.orphaned, now, found.looked)
-    lines += [("orphaned", f"{orphaned}: {ORPHANED}" if found.orphaned.count else orphaned)]
-    lost = found.lost_last_hour
-    return [*lines, ("lost", f"{lost:,} in the last hour, with the processes that held them")] if lost else lines
 
 
 def _store(view: OverviewView, quiet: str) -> str:

@@ -22,6 +22,8 @@ const RETRY = 15_000;
 const EVENTS = 200;
 
 const NOTHING = { overview: null, nodes: null, departed: [], events: [] };
+const UNSEEN = { count: 0, at: null, text: "not looked up yet" };
+const UNCOUNTED = { held: UNSEEN, asleep: UNSEEN, handed_off: UNSEEN, orphaned: UNSEEN, total: 0, lost_last_hour: 0 };
 const fleet = shared(NOTHING);
 const link = shared({ state: "connecting", since: Date.now() });
 let ahead = 0;
@@ -39,7 +41,7 @@ function took(name, data) {
   const last = fleet.get();
   if (name === "overview") {
     if (typeof data.at === "number") ahead = data.at - Date.now() / 1000;
-    const overview = { nodes: {}, failing: [], ...data };
+    const overview = { nodes: {}, failing: [], open: UNCOUNTED, ...data };
     fleet.set({ ...last, overview, events: merged(data.events ?? [], last.events) });
   } else if (name === "nodes" && Array.isArray(data.nodes)) {
     fleet.set({ ...last, nodes: data.nodes, departed: data.departed ?? [] });

@@ -117,7 +117,7 @@ const NOTHING = {
   state: {
     parked: ["No call is parked", "No handler waits for an answer."],
     running: ["No call is running", "Each frame waits for its client, or there is none."],
-    orphaned: ["No orphaned call is listed", "The last scan of the store, if one has ended, listed none. framehold status says when that was."],
+    orphaned: ["No orphaned call is listed", ({ orphaned }) => `Orphaned calls: ${orphaned.text}.`],
     stuck: ["No call is stuck", "No handler has killed its nodes too often."],
   },
   expiring: { [SOON]: ["No call expires within a minute", "Each token that is out is valid for longer."] },
@@ -126,11 +126,11 @@ const NOTHING = {
 
 function None({ missing }) {
   const { query } = useAddress();
-  const { nodes } = useLive();
+  const { nodes, overview } = useLive();
   const given = FILTERS.filter((name) => query[name]);
   const drop = html`<${DropFilters} path="leases" query=${query} filters=${FILTERS} />`;
   if (query.after) return html`<${NothingAfter} />`;
-  if (given.length === 0) return html`<${Empty} title="No call is held">No client has a question open, and no round runs. Have one called: <code>framehold call</code></${Empty}>`;
+  if (given.length === 0) return html`<${Empty} title="No call is listed">Open calls, those that no list has among them: ${number(overview?.open.total)}. Have one called: <code>framehold call</code></${Empty}>`;
   if (query.node && nodes !== null && !query.node.includes("*") && !nodes.some(({ node_id }) => node_id === query.node)) {
     return html`<${Empty} title=${html`No node is called <bdi>${query.node}</bdi> now`}>Calls that it left behind, if any, are among those that are orphaned. ${drop}</${Empty}>`;
   }
@@ -140,5 +140,5 @@ function None({ missing }) {
   }
   const [title, text] = (given.length === 1 && NOTHING[given[0]]?.[query[given[0]]]) || ["No call is like that", "Each filter must hold."];
   if (missing.length > 0) return html`<${Empty} title="No such call on the nodes that answered">What the others hold, and which calls have lost their node, is not known now. ${drop}</${Empty}>`;
-  return html`<${Empty} title=${title}>${text} ${drop}</${Empty}>`;
+  return html`<${Empty} title=${title}>${typeof text === "function" ? overview && text(overview.open) : text} ${drop}</${Empty}>`;
 }

@@ -2,7 +2,7 @@
 import { Link } from "../lib/address.js";
 import { html } from "../lib/html.js";
 import { useLive } from "../lib/live.js";
-import { bytes, number, percent, plural, rate, seconds, span, toneOf } from "../lib/words.js";
+import { NONE, bytes, number, percent, plural, rate, seconds, span, toneOf } from "../lib/words.js";
 import { Attention } from "../parts/attention.js";
 import { Meter } from "../parts/bar.js";
 import { goneFrom } from "../parts/departed.js";
@@ -26,6 +26,7 @@ export default function Overview() {
     <${Attention} />
     <${Paused} paused=${overview.paused} />
     <${Numbers} overview=${overview} nodes=${nodes} lost=${lost} />
+    <${Open} open=${overview.open} />
     ${overview.failing.length > 0 && html`<${Failing} failing=${overview.failing} />`}
     <${History} charts=${CHARTS} />
     <div class="columns">
@@ -48,7 +49,7 @@ function Numbers({ overview, nodes, lost }) {
   const old = silent >= SILENT ? [`as of ${span(silent)} ago`] : [];
   const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone, ...old].join(", ") || "all that have a lease";
   const tone = others.some(([state]) => toneOf(state) === "bad") || !overview.nodes.live ? "bad" : lost.length || old.length ? "warn" : "good";
-  const { parked, in_flight, orphaned, stuck, affinity, failovers_last_hour, ended, failed } = overview;
+  const { parked, in_flight, open: { orphaned }, stuck, affinity, failovers_last_hour, ended, failed } = overview;
   return html`<${Stats} label="What decides" size="large">
     <${FailedStat} failed=${failed} ended=${ended} />
     <${Stat} label="Parked calls" value=${number(parked)} note="wait for answers" to=${[["leases"], { state: "parked" }]} />
@@ -61,7 +62,7 @@ function Numbers({ overview, nodes, lost }) {
     <${Stat} label="Affinity" value=${percent(affinity)} note="retries sent right" title="The part of retries that this router sent to the node which held the call." />
     <${Store} overview=${overview} />
     <${Stat} label="Memory" value=${bytes(memory)} note="of all nodes" />
-    <${Stat} label="Orphaned" value=${number(orphaned)} note="node gone" tone=${orphaned ? "warn" : undefined} to=${[["leases"], { state: "orphaned" }]} />
+    <${Stat} label="Orphaned" value=${orphaned.at === null && !orphaned.count ? NONE : number(orphaned.count)} note="node gone" title=${orphaned.text} tone=${orphaned.count ? "warn" : undefined} to=${[["leases"], { state: "orphaned" }]} />
     <${Stat} label="Stuck" value=${number(stuck)} note="not entered again" tone=${stuck ? "bad" : undefined} to=${[["leases"], { state: "stuck" }]} />
     <${Stat} label="Failovers" value=${number(failovers_last_hour)} note="last hour" tone=${failovers_last_hour ? "warn" : undefined} to=${[["failovers"]]} />
   </${Stats}>`;
@@ -73,6 +74,20 @@ function Store({ overview: { store = "answers", store_seconds, store_used: used,
   const note = limit ? `for a write; ${percent(full, 0)} full` : "for a write";
   if (store !== "answers") return html`<${Stat} label="Store" value=${store} note="no node can write" tone="bad" />`;
   return html`<${Stat} label="Store" value=${seconds(store_seconds)} note=${note} tone=${full >= 0.8 ? "warn" : undefined} />`;
+}
+
+const OPEN = [
+  { name: "Where", head: true, cell: ({ where }) => where },
+  { name: "How many", cell: ({ text }) => text },
+];
+
+/** The account of open calls: each is in one figure, and each figure says how and since when it is known. */
+function Open({ open: { held, asleep, handed_off, orphaned, total, lost_last_hour: lost } }) {
+  const rows = [["held", held], ["asleep", asleep], ["handed off", handed_off], ["orphaned", orphaned]].map(([where, { text }]) => ({ where, text }));
+  if (lost) rows.push({ where: "lost", text: `${number(lost)} in the last hour, with the processes that held them` });
+  return html`<${Card} title="Open calls" note=${plural(total, "call")} actions=${html`<${Link} to=${["leases"]}>All leases</${Link}>`}>
+    <${Table} label="Where open calls are" columns=${OPEN} rows=${rows} keyOf=${({ where }) => where} />
+  </${Card}>`;
 }
 
 const FAILING = [

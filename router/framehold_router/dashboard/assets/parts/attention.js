@@ -89,8 +89,8 @@ function back(nodes, events, now) {
   return [{ text: `${listed(here)} back`, mends: true, line: html`${named(here)} ${here.length === 1 ? "was lost and is" : "were lost and are"} back.` }];
 }
 
-function waiting({ orphaned }) {
-  if (!orphaned) return [];
-  const calls = html`<${Link} to=${["leases"]} query=${{ state: "orphaned" }}>${plural(orphaned, "orphaned call")}</${Link}>`;
-  return [{ text: "Orphaned calls wait for their clients.", mends: true, line: html`${calls} ${orphaned === 1 ? "waits for its client" : "wait for their clients"}: another node carries each on, or reports it as lost.` }];
+function waiting({ open: { orphaned } }) {
+  if (!orphaned.count) return [];
+  const calls = html`<${Link} to=${["leases"]} query=${{ state: "orphaned" }}>Orphaned calls</${Link}>`;
+  return [{ text: "Orphaned calls wait for their clients.", mends: true, line: html`${calls}: ${orphaned.text}.` }];
 }
