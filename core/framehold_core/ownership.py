@@ -59,6 +59,8 @@ class Sight(NamedTuple):
     """This node's own lease."""
     code: str
     """The digest of the code that this process has for the handler."""
+    is_marked: bool
+    """Whether that code may be entered again."""
     may_claim: bool = True
     """Whether this node claims calls: the store did not go back lately."""
     absences_count: bool = True
@@ -103,9 +105,21 @@ class Case(NamedTuple):
         return self.died or self.evidence is Evidence.RELEASED
 
     @property
+    def kept_code(self) -> str:
+        """The digest of the code that a claim would enter in place of this process's own; empty if it would not."""
+        named = any(retry.head == self.record.head.seal for retry in self.sight.waiting)
+        return self.record.head.code if has_other_code(self.record, self.sight.code) and named else ""
+
+    @property
+    def may_be_entered(self) -> bool:
+        """Whether a claim may enter the handler again (docs/protocol.md, rule 16), as far as record and code say."""
+        is_held = self.record.state in (RecordState.OPEN, RecordState.RELEASED)
+        return is_held and self.record.head.reentrant and (self.sight.is_marked or bool(self.kept_code))
+
+    @property
     def waits_for_turn(self) -> bool:
-        """Whether the call is a suspect whose turn has not come."""
-        if self.evidence is None or self.sight.has_turn:
+        """Whether the call is a suspect whose turn has not come. One that no claim enters is none."""
+        if self.evidence is None or self.sight.has_turn or not self.may_be_entered:
             return False
         return is_suspect(self.record, self.evidence, self.sight.me.boot)
 
@@ -121,10 +135,7 @@ class Row(NamedTuple):
 
 def _claim(case: Case) -> MayClaim:
     assert case.evidence is not None, "the row of a live owner comes first"
-    record, sight = case.record, case.sight
-    named = any(retry.head == record.head.seal for retry in sight.waiting)
-    code = record.head.code if has_other_code(record, sight.code) and named else ""
-    return MayClaim(case.evidence, case.died, code)
+    return MayClaim(case.evidence, case.died, case.kept_code)
 
 
 ROWS: tuple[Row, ...] = (

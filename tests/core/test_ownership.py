@@ -51,7 +51,7 @@ def token(*, round_: int = 3, epoch: int = 2, node: str = "n1", head: str = "sea
     return Retry(Waiter(1), round_, epoch, "h", NodeId(node), (), ME, head)
 
 
-LIVES = Sight(CALL, stored(), (token(),), dict([HERE, lease("n1")]), frozenset(), ME, OURS)
+LIVES = Sight(CALL, stored(), (token(),), dict([HERE, lease("n1")]), frozenset(), ME, OURS, True)
 GONE = LIVES._replace(leases=dict([HERE]))
 TOLD = GONE._replace(death_told=True)
 OTHERS = TOLD._replace(stored=stored(code=THEIRS), leases=dict([HERE, lease("n2", code=THEIRS)]))
@@ -192,6 +192,25 @@ def test_a_released_call_holds_nothing_against_its_tool_and_is_no_suspect() -> N
 def test_a_suspect_is_claimed_in_its_turn() -> None:
     sight = TOLD._replace(stored=stored(attempts=1), has_turn=True)
     assert judged(sight) == MayClaim(Evidence.GONE, died=True)
+
+
+@pytest.mark.parametrize(
+    "sight",
+    [
+        TOLD._replace(stored=stored(reentrant=False, attempts=7)),
+        TOLD._replace(stored=stored(RecordState.DONE, attempts=7)),
+        TOLD._replace(stored=stored(attempts=7), is_marked=False),
+    ],
+    ids=["unmarked", "over", "unmarked here"],
+)
+def test_a_call_that_no_claim_enters_waits_for_no_turn(sight: Sight) -> None:
+    """Its client hears at once that it is lost, or how it ended."""
+    assert judged(sight) == MayClaim(Evidence.GONE, died=True)
+
+
+def test_a_suspect_whose_code_is_kept_waits_for_its_turn() -> None:
+    sight = TOLD._replace(stored=stored(code=THEIRS, attempts=1), is_marked=False)
+    assert judged(sight) == Wait.TURN
 
 
 def test_the_heir_is_the_first_node_that_does_not_end_with_this_one() -> None:

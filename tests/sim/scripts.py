@@ -237,6 +237,7 @@ class Scripts:
             doubtful=frozenset(read.keys() - leases.keys()),
             me=process.lease,
             code=digest(slot.program),
+            is_marked=slot.call.reentrant,
             may_claim=process.member.may_claim(),
             absences_count=not self._world.plan.restores or process.member.believes_absences(leases),
             heir=process.heir(slot.call.id, leases),

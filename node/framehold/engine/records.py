@@ -352,6 +352,7 @@ class CallRecords:
             doubtful=frozenset(lease.node for lease, member in members if member.state == STRANGE),
             me=beat.lease,
             code=slot.handler.code,
+            is_marked=slot.call.reentrant,
             may_claim=self._clock.now() >= beat.claims_from,
             absences_count=beat.believes_absences(believed.get(beat.lease.node), held),
             heir=None if heir is None else heir[0],

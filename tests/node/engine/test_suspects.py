@@ -47,6 +47,11 @@ async def slow(ctx: Context, name: str) -> str:
     return f"{name} {said(await ctx.elicit(f'{name} two?', Word))}"
 
 
+async def once_only(ctx: Context, name: str) -> str:
+    """Asks, and is not entered again."""
+    return said(await ctx.elicit(f"{name} one?", Word))
+
+
 @pytest.fixture(autouse=True)
 def empty_room() -> None:
     ROOM.entered.clear()
@@ -55,20 +60,20 @@ def empty_room() -> None:
 
 @pytest.fixture
 async def node(redis: RedisServer, tmp_path: Path) -> AsyncIterator[Node]:
-    async with pair(redis, tmp_path.name, slow, lease_ttl=3.0, pause_after=0) as (a, _):
+    async with pair(redis, tmp_path.name, slow, once_only, lease_ttl=3.0, pause_after=0) as (a, _):
         yield a
 
 
-async def parked(node: Node, redis: RedisServer, namespace: str, name: str, attempts: int) -> Reply:
+async def parked(node: Node, redis: RedisServer, namespace: str, name: str, attempts: int, tool: str = "slow") -> Reply:
     """A parked call that a process which is gone had taken over, if there were attempts."""
-    held = await node.caller.call("slow", arguments={"name": name})
+    held = await node.caller.call(tool, arguments={"name": name})
     ended(redis, namespace, node, held, f"boot-{name}", attempts)
     return held
 
 
-def answer(node: Node, held: Reply) -> asyncio.Task[Reply]:
+def answer(node: Node, held: Reply, tool: str = "slow") -> asyncio.Task[Reply]:
     return asyncio.create_task(
-        node.caller.retry("slow", held.token, held.accept(word="x"), arguments={"name": held.messages[0].split()[0]})
+        node.caller.retry(tool, held.token, held.accept(word="x"), arguments={"name": held.messages[0].split()[0]})
     )
 
 
@@ -99,6 +104,18 @@ async def test_a_suspect_waits_for_the_one_before_it(node: Node, redis: RedisSer
     ROOM.open("second")
     ROOM.open("other")
     assert [(await reply).messages for reply in replies[1:]] == [["second two?"], ["other two?"]]
+
+
+async def test_an_unmarked_call_waits_for_no_suspect(node: Node, redis: RedisServer, tmp_path: Path) -> None:
+    """Somebody has altered its attempts. It is never entered again, so its client hears at once that it is lost."""
+    first = await parked(node, redis, tmp_path.name, "first", 1)
+    lost = await parked(node, redis, tmp_path.name, "lost", 7, "once_only")
+    running = answer(node, first)
+    await entered("first")
+    async with asyncio.timeout(suspects.PATIENCE / 2):
+        assert "This call was lost" in (await answer(node, lost, "once_only")).text
+    ROOM.open("first")
+    assert (await running).messages == ["first two?"]
 
 
 async def test_a_suspect_that_waited_for_too_long_is_told_to_come_again(
