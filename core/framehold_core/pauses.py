@@ -34,11 +34,36 @@ class Pause(NamedTuple):
         return "an operator" if self.by == OPERATOR else "the server itself, since its calls ended several processes"
 
 
+class Loss(NamedTuple):
+    """A loss of what the store had acknowledged: when it was noticed, and when the store was last seen whole, in
+    seconds since 1970. `emptied`: the store was emptied or replaced; else it went back to an older state."""
+
+    at: float
+    since: float
+    emptied: bool
+
+
 class Tools(NamedTuple):
-    """The paused tools in order of their names, and the tools that the end of a process is held against."""
+    """The paused tools in order of their names, and the tools that the end of a process is held against. `loss` is the
+    last loss of the store that anybody noticed, `is_first` whether this read noticed it first; `rewritten` is how many
+    pauses this read has written again."""
 
     paused: tuple[Pause, ...] = ()
     suspected: frozenset[str] = frozenset()
+    loss: Loss | None = None
+    is_first: bool = False
+    rewritten: int = 0
+
+
+def lacking(known: Mapping[str, int | None], found: Mapping[str, int | None]) -> list[str]:
+    """What the store has lost, and a reader must write again: whatever it knows in a higher version than it has found.
+    None is a version that can't be read: that stands."""
+    lost = []
+    for name, version in known.items():
+        stored = found.get(name, 0)
+        if version is not None and stored is not None and stored < version:
+            lost.append(name)
+    return lost
 
 
 def is_blamed(record: Record) -> bool:

@@ -190,7 +190,9 @@ class Store(Protocol):
         """
 
     async def tools(self) -> Tools:
-        """The paused tools, and those that the end of a process is held against. One small read.
+        """The paused tools, and those that the end of a process is held against; and the last loss of the store, as far
+        as this object or another one has noticed it. One small read. What the store has lost since the last read, and
+        this object knows, is written again.
 
         Raises:
             StoreUnavailable: no answer came in time.

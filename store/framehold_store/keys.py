@@ -6,7 +6,8 @@
     fh:<ns>:node:<id>      string       a node's lease, with a TTL (scripts/lease.lua has its format)
     fh:<ns>:nodes          sorted set   the names of nodes, scored by the instant when their leases end
     fh:<ns>:code:<digest>  string       the code of a handler, sealed, with a TTL (scripts/keep.lua)
-    fh:<ns>:tools          hash         which tools are paused, and the ends of processes held against them (pauses.py)
+    fh:<ns>:tools          hash         which tools are paused, the ends of processes held against them, and a mark by
+                                       which a store that was emptied is known (scripts/version.lua)
     fh:<ns>:changes        channel      a message for each change of the membership: the lease's key; nothing is stored
     fh:<ns>:log            stream       the event log of the fleet, for operators (event_log.py, scripts/append.lua)
     fh:<ns>:ended, fh:<ns>:failed

@@ -1,62 +1,132 @@
-"""Paused tools in Redis: one hash with two fields for each tool.
+"""Paused tools in Redis: one hash, whose fields scripts/version.lua describes.
 
-    p:<tool>    the pause: [version, seconds since 1970, by, why] as JSON; empty: not paused
-    d:<tool>    the ends of processes that are held against the tool: [[boot, ms on the server's clock], ...] as JSON
-
-A field is emptied and not deleted, so that the store's user needs no further right.
+A field is never deleted: a tool that is resumed keeps the version of that. The fields that were read last are
+remembered. Where the store has a lower version of one later, it has lost it, and it is written again.
 """
 
 from __future__ import annotations
 
 import json
-
-from redis.exceptions import ResponseError
+import logging
+from typing import Any
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.pauses import FRAMEHOLD, WINDOW, Pause, Tools
+from framehold_core.pauses import FRAMEHOLD, WINDOW, Loss, Pause, Tools, lacking
 
 from .codec import milliseconds
 from .keys import MAX_TOOLS, Keys
-from .registry import Command, Script
+from .registry import Script
 
-_VERSION = 1
+_log = logging.getLogger(__name__)
+
 _PAUSE, _DEATHS = "p:", "d:"
+_MAX_VERSION = 10**15
+_ONLY_CLEAR = "-"
 
 
 class PausedTools:
-    """Paused tools of one namespace. `script` and `command` send to the store."""
+    """Paused tools of one namespace. `script` sends to the store."""
 
-    def __init__(self, keys: Keys, script: Script, command: Command) -> None:
-        self._key, self._script, self._command = keys.tools, script, command
+    def __init__(self, keys: Keys, script: Script) -> None:
+        self._key, self._script = keys.tools, script
+        self._known: dict[str, str] = {}
+        self._mark = "", "0"
+        """The id and the time of the mark that was read last."""
 
     async def read(self) -> Tools:
-        raw = await self._script("tools", self._key, MAX_TOOLS)
+        raw = await self._script("tools", self._key, MAX_TOOLS, *self._mark)
         if isinstance(raw, int):
             raise StoreUnavailable(
                 f"the paused tools can't be read (they take {raw} bytes or more, and {MAX_TOOLS} are read at most); "
                 f"check who else writes {self._key}"
             )
-        texts = [item.decode("utf-8", "replace") for item in raw]
-        fields = dict(zip(texts[::2], texts[1::2], strict=True))
-        found = (_read(name.removeprefix(_PAUSE), text) for name, text in fields.items() if name.startswith(_PAUSE))
-        held = (name.removeprefix(_DEATHS) for name, text in fields.items() if name.startswith(_DEATHS) and text)
-        return Tools(tuple(sorted(pause for pause in found if pause is not None)), frozenset(held))
+        flat, mark, first = raw
+        texts = [item.decode("utf-8", "replace") for item in flat]
+        found = dict(zip(texts[::2], texts[1::2], strict=True))
+        lost = lacking(_versions(self._known), _versions(found))
+        again = {name: self._known[name] for name in lost}
+        rewritten = await self._restore(again) if again else 0
+        found |= again
+        self._known = {name: text for name, text in found.items() if _version(text)}
+        paused = (_read(name.removeprefix(_PAUSE), text) for name, text in found.items() if name.startswith(_PAUSE))
+        held = (name.removeprefix(_DEATHS) for name, text in found.items() if name.startswith(_DEATHS) and _holds(text))
+        parts = mark.decode("ascii", "replace").split(" ")
+        self._mark = (parts[0], parts[1]) if len(parts) == 5 else ("", "0")
+        return Tools(
+            tuple(sorted(pause for pause in paused if pause is not None)),
+            frozenset(held),
+            _loss(parts),
+            bool(first),
+            rewritten,
+        )
+
+    async def _restore(self, again: dict[str, str]) -> int:
+        """Write fields again; how many pauses were. If the store does not take them, the next read tries again."""
+        try:
+            written: int = await self._script(
+                "restore", self._key, MAX_TOOLS, *(x for pair in again.items() for x in pair)
+            )
+        except StoreUnavailable as error:
+            _log.info("what the store has lost of the paused tools was not written again: %s", error)
+            return 0
+        return written
 
     async def cleared(self, tool: str) -> None:
-        raw = await self._command(self._key, "HSET", self._key, f"{_DEATHS}{tool}", "")
-        if isinstance(raw, ResponseError):
-            raise StoreUnavailable(f"the store refused to clear a tool ({raw}); look at the store's own log")
+        await self._write(tool, _ONLY_CLEAR)
 
     async def pause(self, pause: Pause) -> None:
-        await self._script("pause", self._key, pause.tool, json.dumps([_VERSION, pause.at, pause.by, pause.why]))
+        await self._write(pause.tool, "," + json.dumps([pause.at, pause.by, pause.why])[1:-1])
 
     async def resume(self, tool: str) -> bool:
-        return bool(await self._script("pause", self._key, tool, ""))
+        return await self._write(tool, "")
+
+    async def _write(self, tool: str, rest: str) -> bool:
+        """Write a pause, or its end; whether the tool was paused before."""
+        before, version = await self._script("pause", self._key, tool, rest, self._last(tool), MAX_TOOLS)
+        head = f"[2,{version.decode()}"
+        self._known[f"{_DEATHS}{tool}"] = f"{head},[]]"
+        if rest != _ONLY_CLEAR:
+            self._known[f"{_PAUSE}{tool}"] = f"{head}{rest}]"
+        return bool(before)
 
     async def died(self, tool: str, boot: str, limit: int, why: str) -> tuple[Pause | None, bool]:
-        terms = (tool, boot, milliseconds(WINDOW), limit, FRAMEHOLD, why, MAX_TOOLS)
+        terms = (tool, boot, milliseconds(WINDOW), limit, FRAMEHOLD, why, self._last(tool), MAX_TOOLS)
         raw, paused = await self._script("died", self._key, *terms)
         return _read(tool, raw.decode("utf-8", "replace")), bool(paused)
+
+    def _last(self, tool: str) -> int:
+        """The highest version that is known of a tool."""
+        return max(_version(self._known.get(f"{kind}{tool}", "")) or 0 for kind in (_PAUSE, _DEATHS))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _version(text: str) -> int | None:
+    """The version of a field; 0 if it is empty, None if it can't be read."""
+    found = _parsed(text) if text else [2, 0]
+    given = found[1] if isinstance(found, list) and len(found) > 1 else None
+    return given if type(given) is int and 0 <= given < _MAX_VERSION else None
+
+
+def _versions(fields: dict[str, str]) -> dict[str, int | None]:
+    return {name: _version(text) for name, text in fields.items()}
+
+
+def _holds(text: str) -> bool:
+    """Whether the end of a process is held against a tool."""
+    found = _parsed(text) if text else []
+    return not (isinstance(found, list) and (len(found) < 3 or found[2] == []))
+
+
+def _loss(mark: list[str]) -> Loss | None:
+    if len(mark) != 5 or not mark[2].isdecimal() or not mark[3].isdecimal() or mark[2] == "0":
+        return None
+    return Loss(int(mark[2]) / 1000, int(mark[3]) / 1000, mark[4] == "emptied")
 
 
 def _read(tool: str, text: str) -> Pause | None:
@@ -64,8 +134,11 @@ def _read(tool: str, text: str) -> Pause | None:
     that was paused must not run because somebody wrote garbage, or a newer release wrote more."""
     if not text:
         return None
+    found = _parsed(text)
+    if isinstance(found, list) and len(found) == 2 and _version(text) is not None:
+        return None
     try:
-        _, at, by, why, *_ = json.loads(text)
+        _, _, at, by, why, *_ = found
         return Pause(tool, max(0.0, float(at)), str(by), str(why))
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         return Pause(tool, 0.0, "", "its pause can't be read")

@@ -64,7 +64,7 @@ class RedisStore:
         self._registry = Registry(self._keys, self._script, self._strings, self._config.poll, multi_key)
         self._log = EventLog(self._keys, self._script)
         self._samples = Samples(self._keys, self._command, self._strings)
-        self._tools = PausedTools(self._keys, self._script, self._command)
+        self._tools = PausedTools(self._keys, self._script)
         self._subscription: asyncio.Task[None] | None = None
         self._closed = False
 

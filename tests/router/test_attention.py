@@ -15,6 +15,7 @@ from framehold_router.models.nodes import (
     OF_STORE,
     DepartedView,
     FailingView,
+    LossView,
     NodeView,
     PauseView,
     RefusedView,
@@ -129,6 +130,23 @@ def test_a_router_that_runs_out_of_descriptors() -> None:
     assert has.severity == "harm" and has.text.startswith("the router that answers has all 100 descriptors open")
     [near] = seen(node(), own_descriptors=(Descriptors(80, 100), 61.0))
     assert kinds([near]) == [("risk", "router_descriptors", "")]
+
+
+def test_a_store_that_was_emptied() -> None:
+    """For an hour, with what all nodes have written again since that loss."""
+    loss = LossView(at=NOW - 60.0, since=NOW - 72.0, emptied=True, calls=3, pauses=1)
+    old = loss.model_copy(update={"at": NOW - 3600.0})
+    [problem] = seen(
+        node(store_loss=loss), node("b", store_loss=loss.model_copy(update={"pauses": 0})), node("c", store_loss=old)
+    )
+    assert kinds([problem]) == [("risk", "store_emptied", "")]
+    assert "was emptied, or replaced by another: noticed 1m ago, at most 12s after it was whole" in problem.text
+    assert (
+        "6 calls with live frames and 1 paused tool again" in problem.text and "calls without a frame" in problem.text
+    )
+    [older] = seen(node(store_loss=loss.model_copy(update={"emptied": False})))
+    assert "the store went back to an older state" in older.text
+    assert seen(node(store_loss=old), node("b")) == []
 
 
 def test_a_store_that_is_nearly_too_slow() -> None:

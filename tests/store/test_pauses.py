@@ -80,7 +80,7 @@ async def test_an_end_counts_for_as_many_seconds_as_are_said(store: Store, monke
     assert (await store.died("book", "boot-2", 3, "why"))[1]
 
 
-@pytest.mark.parametrize("garbage", ["{", "[1]", "null", '[1,"x",2,3]', "[[]]"])
+@pytest.mark.parametrize("garbage", ["{", "[1]", "null", '[1,"x",2,3]', "[[]]", "[2,1e999]", "[2,-1]"])
 async def test_a_pause_that_can_not_be_read_stands(shared_server: RedisServer, namespace: str, garbage: str) -> None:
     """A tool that was paused must not run because somebody wrote garbage. Ends that can't be read are forgotten."""
     store = RedisStore(StoreConfig(shared_server.url, namespace))
@@ -92,3 +92,69 @@ async def test_a_pause_that_can_not_be_read_stands(shared_server: RedisServer, n
     assert (await store.died("move", "boot-3", 3, "why"))[1]
     assert await store.resume("book")
     await store.close()
+
+
+async def opened(server: RedisServer, namespace: str, count: int) -> list[RedisStore]:
+    """Stores of as many processes, which have read the tools."""
+    made = [RedisStore(StoreConfig(server.url, namespace)) for _ in range(count)]
+    for store in made:
+        await store.tools()
+    return made
+
+
+def forget(server: RedisServer, namespace: str) -> None:
+    """The store loses all that it has of this namespace's tools."""
+    with server.client() as client:
+        client.delete(Keys(namespace).tools)
+
+
+async def test_a_resume_before_the_flush_is_not_undone(shared_server: RedisServer, namespace: str) -> None:
+    """One process has missed it, and writes its pause again: in either order the resume stands."""
+    a, b, missed = await opened(shared_server, namespace, 3)
+    await a.pause(BOOK)
+    await a.pause(ODD)
+    for store in (b, missed):
+        assert (await store.tools()).paused == (BOOK, ODD)
+    assert await b.resume("book")
+    forget(shared_server, namespace)
+    found = await missed.tools()
+    assert (found.paused, found.rewritten, found.is_first) == ((BOOK, ODD), 2, True)
+    assert found.loss is not None and found.loss.emptied and found.loss.since <= found.loss.at
+    assert await b.tools() == Tools((ODD,), loss=found.loss), "told once, and the pause is there again"
+    assert (await missed.tools()).paused == (ODD,)
+    for store in (a, b, missed):
+        await store.close()
+
+
+async def test_an_order_after_the_flush_counts_for_more_than_what_was_known(
+    shared_server: RedisServer, namespace: str
+) -> None:
+    """Though who gives it has never heard of the pause."""
+    a, b = await opened(shared_server, namespace, 2)
+    await a.pause(BOOK)
+    await a.died("move", "boot-2", 3, "why")
+    assert (await a.tools()).suspected == {"move"}
+    forget(shared_server, namespace)
+    assert not await b.resume("book")
+    found = await a.tools()
+    assert not found.paused and found.suspected == {"move"} and not found.rewritten
+    assert (await b.died("move", "boot-3", 3, "why"))[1], "the first end was written again"
+    for store in (a, b):
+        await store.close()
+
+
+async def test_a_store_that_was_restored_is_told_from_one_that_was_emptied(
+    shared_server: RedisServer, namespace: str
+) -> None:
+    """By the time of its mark, which one that has just begun does not write: it would hide the loss."""
+    [a] = await opened(shared_server, namespace, 1)
+    key = Keys(namespace).tools
+    with shared_server.client() as client:
+        name, at, *rest = client.hget(key, "m").split(b" ")
+        client.hset(key, "m", b" ".join([name, b"%d" % (int(at) - 11_000), *rest]))
+        [late] = await opened(shared_server, namespace, 1)
+        found = await a.tools()
+    assert found.is_first and found.loss is not None and not found.loss.emptied
+    assert (await late.tools()).loss == found.loss and (await a.tools()).loss == found.loss
+    for store in (a, late):
+        await store.close()

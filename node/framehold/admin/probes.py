@@ -102,6 +102,7 @@ def node_state(attached: Attached) -> NodeStatus:
             for (limit, of_one), (count, at) in runtime.table.met.items()
         ),
         handed_off=runtime.draining.released if runtime.draining.begun else None,
+        store_loss=runtime.door.pauses.loss,
         paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),
         handlers=_handler_views(attached.marked[:MAX_MARKED]),

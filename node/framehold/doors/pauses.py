@@ -14,9 +14,10 @@ import logging
 from collections.abc import Mapping
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.pauses import OPERATOR, WINDOW, Pause, is_blamed
+from framehold_core.pauses import OPERATOR, WINDOW, Pause, Tools, is_blamed
 from framehold_core.requests import Record
 from framehold_router.models.events import Kind
+from framehold_router.models.nodes import LossView
 from framehold_store.base import Store
 
 from ..engine.shared import Shared
@@ -24,6 +25,7 @@ from ..engine.shared import Shared
 logger = logging.getLogger(__name__)
 
 _BY_ITSELF = "its calls ended {} processes within {:g} minutes"
+_GONE = "live frames are compared with it and written again, and what no live process knows is gone"
 _NEXT = "new calls are refused, parked ones wait; when it is mended: framehold resume {}"
 
 
@@ -33,7 +35,9 @@ class Pauses:
 
     def __init__(self, store: Store, shared: Shared, limit: int) -> None:
         self._store, self._tasks, self._observers, self._limit = store, shared.tasks, shared.observers, limit
-        self._clock = shared.clock
+        self._clock, self._counts = shared.clock, shared.counts
+        self._loss: LossView | None = None
+        self._healed = self._healed_before_loss = 0
         self._known: Mapping[str, Pause] = {}
         self._suspected: frozenset[str] = frozenset()
         self._reading: asyncio.Task[None] | None = None
@@ -52,8 +56,28 @@ class Pauses:
         except StoreUnavailable as error:
             logger.info("the paused tools were not read: %s", error)
             return
+        self._look_for_loss(found)
         if changes == self._changes:
             self._known, self._suspected = {pause.tool: pause for pause in found.paused}, found.suspected
+
+    def _look_for_loss(self, found: Tools) -> None:
+        """Take in what a read says of a loss of the store. Frames may have been written again before it was noticed:
+        those since the read before count."""
+        before, self._healed = self._healed, self._counts["healed"]
+        if found.loss is None:
+            return
+        if self._loss is None or self._loss.at != found.loss.at:
+            self._loss, self._healed_before_loss = LossView(**found.loss._asdict()), before
+        self._loss = self._loss.model_copy(update={"pauses": self._loss.pauses + found.rewritten})
+        if found.is_first:
+            text = f"the store {self._loss.how}: {found.rewritten} pauses were written again; {_GONE}"
+            self._report(Kind.STORE_EMPTIED, text)
+
+    @property
+    def loss(self) -> LossView | None:
+        """The last loss of the store that anybody noticed, with what this node has written again since."""
+        calls = self._counts["healed"] - self._healed_before_loss
+        return None if self._loss is None else self._loss.model_copy(update={"calls": calls})
 
     def renewed(self) -> None:
         """A heartbeat was acknowledged: read the paused tools, unless that is under way."""

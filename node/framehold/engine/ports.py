@@ -10,6 +10,7 @@ from framehold_core.ending import Ending
 from framehold_core.lease import NodeRecord
 from framehold_core.pauses import Pause
 from framehold_core.requests import Record, Reply, Request
+from framehold_router.models.nodes import LossView
 from framehold_store.base import Done
 from framehold_store.named import Known
 
@@ -94,6 +95,10 @@ class PausedTools(Protocol):
 
     @property
     def known(self) -> Mapping[str, Pause]: ...
+
+    @property
+    def loss(self) -> LossView | None:
+        """The last loss of the store that anybody noticed, with what this node has written again since."""
 
     async def pause(self, tool: str, why: str, operator: str) -> bool:
         """Pause a tool for an operator, as events name them; whether it was not paused before. Raises

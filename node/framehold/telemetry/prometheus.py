@@ -19,6 +19,7 @@ from framehold_router.fleet.membership import LIVE
 from framehold_router.guard.guesses import WRONG_TOKENS
 from framehold_router.telemetry import families
 from framehold_router.telemetry.histogram import Tally
+from framehold_router.verdict.seen import LOSS_SHOWN
 
 from ..engine.runtime import Runtime
 from .metrics import Metrics, Tool
@@ -155,6 +156,10 @@ class Exposition(Collector):
             "Time of a heartbeat as a part of the longest with which this node works.",
             (trips.usual or 0.0) / trips.longest,
         )
+        loss = runtime.door.pauses.loss
+        is_recent = loss is not None and runtime.clock.time() - loss.at < LOSS_SHOWN
+        text = "1 for an hour after the store has lost what it had acknowledged."
+        yield families.gauge("store_emptied", text, float(is_recent))
         now = state(runtime)
         yield families.gauges_by(
             "state", "node_state", "What this node is: one of them is 1.", {name: name == now for name in STATES}

@@ -20,7 +20,7 @@ _RANGES = {"15m": (900, STEP), "1h": (3600, STEP), "6h": (21_600, COARSE), "24h"
 """For each range its length and its step, in seconds."""
 _MARKED = {
     *(Kind.NODE_JOINED, Kind.NODE_DRAINING, Kind.NODE_LEFT, Kind.NODE_LOST, Kind.DRAIN),
-    *(Kind.STORE_SILENT, Kind.STORE_BACK, Kind.PAUSED, Kind.RESUMED),
+    *(Kind.STORE_SILENT, Kind.STORE_BACK, Kind.STORE_EMPTIED, Kind.PAUSED, Kind.RESUMED),
 }
 MAX_MARKS = 200
 _PER_SECOND = ("ended", "failed", "refused")

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     RESUMED = "resumed"
     STORE_SILENT = "store_silent"
     STORE_BACK = "store_back"
+    STORE_EMPTIED = "store_emptied"
     LEASE_LAPSED = "lease_lapsed"
 
 

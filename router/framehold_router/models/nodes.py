@@ -61,6 +61,27 @@ class PauseView(Lenient):
     why: Text = ""
 
 
+class LossView(Lenient):
+    """A loss of what the store had acknowledged, and what this node has written again since. Times are in seconds since
+    1970."""
+
+    at: Seconds
+    """When it was noticed."""
+    since: Seconds
+    """When the store was last seen whole."""
+    emptied: bool
+    """Whether it was emptied or replaced; else it went back to an older state."""
+    calls: Count = 0
+    """Calls whose live frames this node has written again."""
+    pauses: Count = 0
+    """Paused tools that this node has written again."""
+
+    @property
+    def how(self) -> str:
+        """What the store did, for people."""
+        return "was emptied, or replaced by another" if self.emptied else "went back to an older state"
+
+
 class ToolQuery(BaseModel):
     """The body of a request that acts on one tool: the name of a tool or a prompt, or `resources/read` for all
     resources."""
@@ -200,6 +221,8 @@ class NodeStatus(Lenient):
     """Calls that were handed off since the node began to drain; null if it does not drain."""
     paused: tuple[PauseView, ...] = ()
     """The paused tools that it knows."""
+    store_loss: LossView | None = None
+    """The last loss of the store that it knows of; null if it knows of none."""
     tools: tuple[Text, ...] = ()
     """Names of its tools, which metrics use as labels."""
     handlers: tuple[HandlerView, ...] = ()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ..fleet.store_health import FULL, REFUSES, SILENT
 from ..models.nodes import OF_STORE
 from ..models.problems import ProblemView
-from .seen import NEARLY_FULL, NEARLY_SLOW, RUNBOOK, Seen, harm, risk
-from .wording import names, remedy
+from .seen import LOSS_SHOWN, NEARLY_FULL, NEARLY_SLOW, RUNBOOK, Seen, harm, risk
+from .wording import many, names, remedy, span
 
 _KEEP_NODES = "do not restart nodes: their frames write again what the store lacks"
 
@@ -70,3 +70,21 @@ def slow(seen: Seen) -> Iterator[ProblemView]:
     do = f"look at the store's load, and at the network to it; {_KEEP_NODES}"
     say = harm if share >= 1 else risk
     yield say("store_slow", text, do, f"{RUNBOOK}frameholdstoretooslow")
+
+
+def emptied(seen: Seen) -> Iterator[ProblemView]:
+    """A store that has lost what it had acknowledged: what was written again, and what nobody can write again."""
+    losses = [node.store_loss for node in seen.nodes if node.store_loss is not None]
+    at = max((loss.at for loss in losses), default=0.0)
+    if at <= seen.at - LOSS_SHOWN:
+        return
+    newest = [loss for loss in losses if loss.at == at]
+    calls, pauses = (sum(getattr(loss, what) for loss in newest) for what in ("calls", "pauses"))
+    whole = span(at - newest[0].since)
+    text = (
+        f"the store {newest[0].how}: noticed {span(seen.at - at)} ago, at most {whole} after it was whole; nodes have "
+        f"written {many(calls, 'call')} with live frames and {many(pauses, 'paused tool')} again; what it alone had "
+        "and lost is gone: calls without a frame, outcomes of ended calls, events, figures"
+    )
+    do = "look why it lost its data; tell the authors of tools that pay, send or book that an effect may run again"
+    yield risk("store_emptied", text, do, f"{RUNBOOK}a-store-that-was-emptied-or-restored")

@@ -13,13 +13,14 @@ from ..models.problems import ProblemView, Severity
 from .of_fleet import dying, identity, lost, no_live_node
 from .of_limits import descriptors, node_full, router_descriptors
 from .of_nodes import nodes
-from .of_store import slow, store
+from .of_store import emptied, slow, store
 from .of_tools import diverged, failing, paused, stuck
 from .seen import Seen
 
 _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
     store,
     slow,
+    emptied,
     no_live_node,
     stuck,
     diverged,

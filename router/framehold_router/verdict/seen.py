@@ -18,6 +18,8 @@ from ..telemetry.descriptors import Descriptors
 RUNBOOK = "docs/runbook.md#"
 NEARLY_FULL = 0.8
 """The part of a limit from which on it is reported."""
+LOSS_SHOWN = 3600.0
+"""Seconds for which a loss of the store is reported."""
 NEARLY_SLOW = 0.6
 """The part of the longest round trip to the store from which on it is reported."""
 

@@ -32,9 +32,10 @@ _HEADS: dict[str, tuple[str, ...]] = {
     "allowed": (),
     "keys": (),
     "summary": ("size",),
-    "tools": ("size",),
-    "pause": (),
-    "died": (),
+    "tools": ("size", "version"),
+    "pause": ("version",),
+    "died": ("version",),
+    "restore": ("version",),
     "keep": (),
 }
 

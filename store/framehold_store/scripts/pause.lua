@@ -1,9 +1,13 @@
--- pause: pause a tool, or resume it. In both cases the ends of processes that were held against it are forgotten.
+-- pause: pause a tool, resume it, or clear it of what is held against it. In each case the ends of processes that were
+-- held against it are forgotten.
 --
 -- KEYS    1 hash of all tools
--- ARGV    1 tool  2 the pause as JSON, empty to resume
--- Returns how many bytes the pause had that was stored before: 0 if there was none
+-- ARGV    1 tool  2 what follows the version of the pause, empty to resume, '-' to clear the tool alone
+--         3 the highest version that the caller knows of this tool  4 the most bytes of a field
+-- Returns 1 if the tool was paused before, else 0; and the version that was written
 
-local before = redis.call('HSTRLEN', KEYS[1], 'p:' .. ARGV[1])
-redis.call('HSET', KEYS[1], 'p:' .. ARGV[1], ARGV[2], 'd:' .. ARGV[1], '')
-return before
+local p, d = field('p:' .. ARGV[1], ARGV[4]), field('d:' .. ARGV[1], ARGV[4])
+local fresh = next_version(ARGV[3], p, d)
+if ARGV[2] ~= '-' then redis.call('HSET', KEYS[1], 'p:' .. ARGV[1], '[2,' .. fresh .. ARGV[2] .. ']') end
+redis.call('HSET', KEYS[1], 'd:' .. ARGV[1], '[2,' .. fresh .. ',[]]')
+return {is_paused(p) and 1 or 0, fresh}

@@ -509,6 +509,21 @@ async def test_how_near_the_store_is_to_too_slow(redis: RedisServer, tmp_path: A
         assert (await scraped(a))["store_round_trip_ratio"] == pytest.approx(0.8)
 
 
+@moves("store_emptied")
+async def test_a_store_that_was_emptied(redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For an hour."""
+    async with sharing(redis, tmp_path.name, "a", Hold().two, lease_ttl=3.0) as a:
+        assert (await scraped(a))["store_emptied"] == 0
+        pauses = a.runtime.door.pauses
+        with redis.client() as client:
+            client.delete(f"fh:{tmp_path.name}:tools")
+        await until(lambda: pauses.loss is not None, "the loss to be noticed")
+        assert (await scraped(a))["store_emptied"] == 1
+        now = a.runtime.clock.time()
+        monkeypatch.setattr(a.runtime.clock, "time", lambda: now + 3600.0)
+        assert (await scraped(a))["store_emptied"] == 0
+
+
 HEALED = (("finish", "behind"), ("heal", "ok"), ("finish", "ok"))
 
 

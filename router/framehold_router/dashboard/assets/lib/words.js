@@ -149,6 +149,7 @@ export const KINDS = {
   resumed: { label: "tool resumed", tone: "good" },
   store_silent: { label: "store silent", tone: "bad" },
   store_back: { label: "store back", tone: "good" },
+  store_emptied: { label: "store lost data", tone: "bad" },
   lease_lapsed: { label: "lease lapsed", tone: "bad" },
 };
 
