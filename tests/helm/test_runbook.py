@@ -19,6 +19,7 @@ BEYOND = {
     "A leaked admin token",
     "A full store",
     "A stuck call",
+    "Out of descriptors",
     "A lost node",
     "A store fails over",
     "A store that was emptied or restored",
