@@ -308,6 +308,14 @@ class Store(Protocol):
             StoreUnavailable: no answer came in time.
         """
 
+    async def unsaved(self) -> str:
+        """By which field of INFO a server's last save to disk failed, as `rdb_last_bgsave_status:err`; empty if none
+        failed, or none says so.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
+        """
+
     async def open(self) -> None:
         """Make ready, for the first time or again after `close`, in this or another event loop. A store in memory keeps
         its records meanwhile. A store that is down now is no error here: requests get `StoreUnavailable` until it is

@@ -1,4 +1,5 @@
-"""The event log and the ended calls of a fleet in Redis, and the memory of its servers: what operators look at.
+"""The event log and the ended calls of a fleet in Redis, and what its servers say of their memory and
+disk: what operators look at.
 
 The law: no decision about a call needs any of it. Each is a stream, bounded by number and by age; `append.lua` keeps
 the bounds. An entry may be there twice, since an append whose reply was lost is sent again.
@@ -7,7 +8,7 @@ the bounds. An entry may be there twice, since an append whose reply was lost is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -64,9 +65,32 @@ async def memory(servers: Servers) -> MemoryUse | None:
     return max(found, key=lambda use: use.used / use.limit, default=None)
 
 
+async def unsaved(servers: Servers) -> str:
+    """What says that a server did not save to its disk, as `unsaved_of`; empty if none says so.
+
+    Raises:
+        StoreUnavailable: no answer came in time.
+    """
+    found = [unsaved_of(await _info(servers, name, "persistence")) for name in await servers.primaries()]
+    return next(filter(None, found), "")
+
+
+def unsaved_of(info: Mapping[str, Any]) -> str:
+    """The field of INFO by which the last save to disk failed, of the file that a start reads; else empty."""
+    field = "aof_last_write_status" if str(info.get("aof_enabled")) == "1" else "rdb_last_bgsave_status"
+    return "" if info.get(field, "ok") == "ok" else f"{field}:err"
+
+
 async def _memory_of(servers: Servers, name: str) -> MemoryUse | None:
+    fields = await _info(servers, name, "memory")
+    used, limit = fields.get("used_memory", ""), fields.get("maxmemory", "")
+    return MemoryUse(int(used), int(limit)) if used.isdigit() and limit.isdigit() and int(limit) else None
+
+
+async def _info(servers: Servers, name: str, section: str) -> dict[str, str]:
+    """A section of a server's INFO; empty if the user may not run it."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    packed = pack(("INFO", "memory"))
+    packed = pack(("INFO", section))
     servers.submit_to(
         name, Item(packed, f"info {name}", "info", lambda raw: None if future.done() else future.set_result(raw))
     )
@@ -75,11 +99,9 @@ async def _memory_of(servers: Servers, name: str) -> MemoryUse | None:
         raise raw
     if not isinstance(raw, bytes | str):
         # The user may not run INFO, or the server doesn't know it.
-        return None
+        return {}
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    used, limit = fields.get("used_memory", ""), fields.get("maxmemory", "")
-    return MemoryUse(int(used), int(limit)) if used.isdigit() and limit.isdigit() and int(limit) else None
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
 
 def refused(what: str, error: ResponseError) -> StoreUnavailable:

@@ -246,6 +246,9 @@ class MemoryStore:
     async def memory(self) -> MemoryUse | None:
         return None
 
+    async def unsaved(self) -> str:
+        return ""
+
     async def open(self) -> None:
         if self._feed.closed:
             self._feed = Feed(self._poll)

@@ -27,7 +27,7 @@ from .channels import follow
 from .cluster import Cluster
 from .config import StoreConfig
 from .connections import open_pool
-from .event_log import EventLog, memory, refused
+from .event_log import EventLog, memory, refused, unsaved
 from .keys import Keys
 from .pauses import PausedTools
 from .registry import Registry
@@ -261,6 +261,9 @@ class RedisStore:
 
     async def memory(self) -> MemoryUse | None:
         return await memory(self._servers)
+
+    async def unsaved(self) -> str:
+        return await unsaved(self._servers)
 
     async def open(self) -> None:
         """Connect nothing: the first request connects, so a store may be down at the start."""

@@ -335,6 +335,15 @@ def test_a_silent_store_is_reported_with_who_misses_it() -> None:
     assert "does not answer the router:" in problem.text
 
 
+def test_a_store_that_does_not_save_is_a_risk() -> None:
+    """Where it refuses writes for it, that is said instead."""
+    look = StoreLook(ANSWERS, unsaved="rdb_last_bgsave_status:err")
+    [problem] = seen(node(), store=look)
+    assert kinds([problem]) == [("risk", "store_unsaved", "")] and "rdb_last_bgsave_status:err" in problem.text
+    assert "do not restart it" in problem.next and problem.link == "docs/runbook.md#a-store-that-does-not-save"
+    assert "store_unsaved" not in {found.kind for found in seen(node(), store=look._replace(state=REFUSES))}
+
+
 def test_a_store_that_is_nearly_full_is_a_risk() -> None:
     assert seen(node(), store=StoreLook(ANSWERS, MemoryUse(79, 100))) == []
     [problem] = seen(node(), store=StoreLook(ANSWERS, MemoryUse(80, 100)))

@@ -54,6 +54,14 @@ async def test_a_store_whose_memory_is_used_up_is_full(store: Scale) -> None:
     assert await health.look() == StoreLook(ANSWERS, MemoryUse(9, 10))
 
 
+async def test_a_save_that_failed_is_told(store: Scale, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unsaved() -> str:
+        return "aof_last_write_status:err"
+
+    monkeypatch.setattr(store, "unsaved", unsaved)
+    assert (await StoreHealth(store, lambda: None, fine).look()).unsaved == "aof_last_write_status:err"
+
+
 async def test_the_store_is_asked_once_for_many_looks(store: Scale) -> None:
     now = [0.0]
     health = StoreHealth(store, lambda: None, fine, lambda: now[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from framehold_store import Store, StoreConfig
 from framehold_store.base import MAX_EVENT_AGE, MAX_EVENTS, StreamName
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
+from tests.processes import until
 from tests.store.server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
@@ -107,5 +109,22 @@ async def test_a_store_without_room_says_that_it_is_full(roomy: RedisServer) -> 
 
 async def test_a_user_that_may_not_ask_is_told_no_figures(restricted: RedisServer, namespace: str) -> None:
     store = RedisStore(StoreConfig(restricted.url, namespace))
-    assert await store.memory() is None
+    assert await store.memory() is None and await store.unsaved() == ""
+    await store.close()
+
+
+async def test_a_store_that_can_not_save_says_so(roomy: RedisServer) -> None:
+    store = RedisStore(StoreConfig(roomy.url))
+    assert await store.unsaved() == ""
+    with roomy.client() as client:
+        client.config_set("stop-writes-on-bgsave-error", "no")
+        folder = client.config_get("dir")["dir"]
+        try:
+            Path(folder, "dump.rdb").unlink(missing_ok=True)
+            Path(folder, "dump.rdb").mkdir()
+            client.bgsave()
+            await until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", "the save to fail")
+            assert await store.unsaved() == "rdb_last_bgsave_status:err"
+        finally:
+            Path(folder, "dump.rdb").rmdir()
     await store.close()

@@ -275,7 +275,7 @@ OTHERS = {
     "changes, subscribe": "test_a_message_that_is_too_large_ends_its_connection",
     "register, unregister": "READS, renew",
     "keep_code, append_events, keep_sample, publish, cleared": "their replies have nothing that was stored",
-    "count_nodes, memory, time": "their replies are numbers",
+    "count_nodes, memory, time, unsaved": "their replies are numbers, and what the server says of itself",
     "open, close, request_counts, unreadable_leases": "they ask for nothing",
 }
 

@@ -43,6 +43,8 @@ class StoreLook(NamedTuple):
     state: str = ANSWERS
     memory: MemoryUse | None = None
     says: str = ""
+    unsaved: str = ""
+    """By what it says that its last save to disk failed; empty if it does not."""
 
 
 class StoreHealth:
@@ -58,6 +60,7 @@ class StoreHealth:
     ) -> None:
         self._store, self._unread, self._trouble, self._clock = store, unread, trouble, clock
         self._memory: MemoryUse | None = None
+        self._unsaved = ""
         self._asked: float | None = None
 
     async def look(self) -> StoreLook:
@@ -68,15 +71,17 @@ class StoreHealth:
         if self._asked is None or now - self._asked >= FRESH:
             self._asked = now
             try:
-                self._memory = await self._store.memory()
+                self._memory, self._unsaved = await self._store.memory(), await self._store.unsaved()
             except StoreUnavailable as error:
                 return self._out(error)
         used_up = self._memory is not None and self._memory.used >= self._memory.limit
         if used_up or isinstance(self._trouble(), StoreFull):
-            return StoreLook(FULL, self._memory)
+            return StoreLook(FULL, self._memory, unsaved=self._unsaved)
         # A write that was not answered says nothing: that reads are answered shows that the store is not silent.
         trouble = self._trouble()
-        return self._out(trouble) if isinstance(trouble, StoreRefused) else StoreLook(ANSWERS, self._memory)
+        if isinstance(trouble, StoreRefused):
+            return self._out(trouble)
+        return StoreLook(ANSWERS, self._memory, unsaved=self._unsaved)
 
     def _out(self, trouble: StoreUnavailable) -> StoreLook:
         return StoreLook(state_of(trouble), self._memory, says_of(trouble))

@@ -88,3 +88,11 @@ def emptied(seen: Seen) -> Iterator[ProblemView]:
     )
     do = "look why it lost its data; tell the authors of tools that pay, send or book that an effect may run again"
     yield risk("store_emptied", text, do, f"{RUNBOOK}a-store-that-was-emptied-or-restored")
+
+
+def unsaved(seen: Seen) -> Iterator[ProblemView]:
+    """A store that answers and does not save. One that refuses writes for it, or is silent, has its own problem."""
+    if (field := seen.store.unsaved) and seen.store_state not in (REFUSES, SILENT):
+        text = f"the last save of the store to its disk failed ({field}): what it took since is lost if it restarts now"
+        do = f"look at its log and at the room on its disk, and do not restart it; {_KEEP_NODES}"
+        yield risk("store_unsaved", text, do, f"{RUNBOOK}a-store-that-does-not-save")

@@ -13,7 +13,7 @@ from ..models.problems import ProblemView, Severity
 from .of_fleet import dying, identity, lost, no_live_node
 from .of_limits import descriptors, node_full, router_descriptors
 from .of_nodes import nodes
-from .of_store import emptied, slow, store
+from .of_store import emptied, slow, store, unsaved
 from .of_tools import diverged, failing, paused, stuck
 from .seen import Seen
 
@@ -21,6 +21,7 @@ _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
     store,
     slow,
     emptied,
+    unsaved,
     no_live_node,
     stuck,
     diverged,

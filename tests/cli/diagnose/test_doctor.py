@@ -50,6 +50,9 @@ def redis() -> Iterator[RedisServer]:
         (store_health.eviction, {}, "warn"),
         (store_health.persistence, {"aof_enabled": 1}, "ok"),
         (store_health.persistence, {"aof_enabled": 0}, "warn"),
+        (store_health.persistence, {"aof_enabled": 1, "aof_last_write_status": "err"}, "fail"),
+        (store_health.persistence, {"aof_enabled": 0, "rdb_last_bgsave_status": "err"}, "fail"),
+        (store_health.persistence, {"aof_enabled": 1, "rdb_last_bgsave_status": "err"}, "ok"),
         (store_health.persistence, {}, "warn"),
     ],
 )

@@ -19,6 +19,7 @@ from framehold_router.fleet.wrong_clock import LIMIT
 from framehold_router.verdict.seen import NEARLY_FULL, NEARLY_SLOW
 from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.config import PACKED_VALUE_BYTES
+from framehold_store.event_log import unsaved_of
 
 from ..show import figures
 from .findings import Finding, fail, ok, warn
@@ -147,6 +148,12 @@ def eviction(facts: ServerFacts) -> Finding:
 def persistence(facts: ServerFacts) -> Finding:
     """Whether the append-only file is on. Without it a restart of the store loses all data except what live nodes
     hold."""
+    if "aof_enabled" not in facts.info:
+        says = "the store doesn't say whether it saves to disk"
+        return warn("store persistence", says, "give the user of this shell +info, or ask who runs the store")
+    if failed := unsaved_of(facts.info):
+        says = f"its last save to disk failed ({failed}): what it took since is lost if it restarts now"
+        return fail("store persistence", says, "look at its log and at the room on its disk; don't restart it")
     if facts.info.get("aof_enabled"):
         return ok("store persistence", "the append-only file is on")
     return warn(
