@@ -18,7 +18,7 @@ TARGET ?=
 STAGE ?=
 HOURS ?=
 # The sets, and what each puts on the disk, in MB: Python packages and programs of the system.
-SETS := test docs chart browser npm load release firefox fuzz
+SETS := test docs chart browser npm load release firefox fuzz day
 MB_test := 170
 MB_docs := 100
 MB_chart := 450
@@ -28,6 +28,7 @@ MB_load := 260
 MB_release := 90
 MB_firefox := 310
 MB_fuzz := 70
+MB_day := 10
 NAMED := $(if $(STAGE),--stage $(STAGE))
 
 .DEFAULT_GOAL := help
@@ -62,7 +63,7 @@ $(RUNS): pyproject.toml | $(BIN)/python
 $(SETS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml loadtest/pyproject.toml $(LOCK) tests/system_packages.sh | $(BIN)/python
 	@echo "installing what $* needs into $(VENV) and on this machine ($(MB_$*) MB, once) ..."
 	@sh tests/system_packages.sh $*
-	@$(if $(filter npm firefox,$*),:,$(INSTALL) $(if $(LOCK),-c $(LOCK)) -e $(if $(filter load,$*),. -e './loadtest[peers]','.[$*]'))
+	@$(if $(filter npm firefox day,$*),:,$(INSTALL) $(if $(LOCK),-c $(LOCK)) -e $(if $(filter load,$*),. -e './loadtest[peers]','.[$*]'))
 	@touch $(RUNS) $@
 
 up: $(RUNS)  ## a router and three nodes that serve TARGET (without one, an example); ARGS="--port 9000"
@@ -121,7 +122,7 @@ soak: $(VENV)/.test  ## every real fault TIMES times, then MINUTES of all kinds 
 fuzz: $(VENV)/.test $(VENV)/.fuzz  ## hostile requests, stores and inputs for MINUTES, or for SECONDS each part; PART=front runs one
 	@$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS),--minutes $(MINUTES)) --seed $(SEED) $(PART:%=--part %)
 
-day: $(VENV)/.test $(VENV)/.chart $(VENV)/.browser  ## what each voice says of each fault, and its page in docs; ARGS="'a kill'" plays one scene
+day: $(VENV)/.test $(VENV)/.chart $(VENV)/.browser $(VENV)/.day  ## what each voice says of each fault, and its page in docs; ARGS="'a kill'" plays one scene
 	@$(BIN)/python -m tests.fleet.day $(ARGS)
 
 kube: $(VENV)/.chart  ## a real Kubernetes on this machine, for root on Linux; KUBE_BIN=folder takes its binaries from there

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes sure that the programs of the system which a set of tests starts are here: test (redis-server; haproxy as a data
-# plane), load (redis-server), npm, chart (promtool for the alert rules), browser (chromium), firefox. Other sets need
-# none. It installs them where it may (root and apt-get). Otherwise it prints the one line that does, and exits with 2.
+# plane), load (redis-server), npm, chart (promtool for the alert rules), browser (chromium), firefox, day (a firewall,
+# and a clock that is wrong). Other sets need none. It installs them where it may (root and apt-get). Otherwise it prints
+# the one line that does, and exits with 2.
 set -eu
 
 case ${1:?the name of a set} in
@@ -11,6 +12,7 @@ case ${1:?the name of a set} in
     chart) programs=promtool ;;
     browser) programs=chromium ;;
     firefox) programs=firefox ;;
+    day) programs="iptables faketime" ;;
     *) exit 0 ;;
 esac
 

@@ -152,7 +152,7 @@ NIGHTLY = (
     Stage(
         "day",
         (_module("tests.fleet.day"),),
-        ("chart", "browser"),
+        ("chart", "browser", "day"),
         minutes=60,
         reads=(*SHIPPED, "helm", "tests/fleet", "tests/store"),
     ),

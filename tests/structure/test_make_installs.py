@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 COPIED = ("Makefile", "pyproject.toml", "loadtest/pyproject.toml", "tests/dev.lock", "tests/system_packages.sh")
 SYSTEM = ("sh", "make", "touch", "mkdir", "cp")
 """All programs that the recipes and the stand-ins use; none of them is a Python or uv."""
-SERVERS = ("redis-server", "haproxy", "npm", "promtool", "chromium", "firefox")
+SERVERS = ("redis-server", "haproxy", "npm", "promtool", "chromium", "firefox", "iptables", "faketime")
 """The programs of the system that stages start. They are stand-ins."""
 PYTHON = """#!/bin/sh
 case "$*" in
@@ -157,7 +157,7 @@ def test_a_stage_installs_its_tools_alone(tmp_path: Path, stage: str, installed:
     assert clone.ran() == []
 
 
-@pytest.mark.parametrize("stage", ["npm", "firefox"])
+@pytest.mark.parametrize("stage", ["npm", "firefox", "day"])
 def test_programs_of_the_system_are_no_python_packages(tmp_path: Path, stage: str) -> None:
     clone = Clone(tmp_path, uv=False)
     clone.make(f".venv/.{stage}")
