@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -26,12 +27,12 @@ from pydantic import SecretStr
 from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
 from framehold_core.ids import NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.lease import NodeRecord, boot_of
 from framehold_store import Store, open_store
 from framehold_store.system_clock import system_clock
 
 from .api.access import CLOSED, Access
-from .api.sources import Sources
+from .api.sources import VERSION, Sources
 from .collect.ended_calls import EndedCalls
 from .collect.fleet_log import FleetLog
 from .collect.history import History
@@ -44,6 +45,7 @@ from .fleet.event_writer import EventWriter
 from .fleet.identities import Identities
 from .fleet.lease_seal import LeaseSeal
 from .fleet.membership import Fleet, Member, Membership
+from .fleet.routers import Routers
 from .fleet.statements import Role
 from .fleet.store_health import StoreHealth
 from .fleet.trust import Trust
@@ -54,6 +56,7 @@ from .http.server import Front, serve
 from .http.upstream import Upstream
 from .metrics import Metrics, counting, page
 from .models.events import LogEntry
+from .models.routers import RouterView
 from .own_folder import own_folder
 from .pages import Guard, end_streams, pages, serve_pages
 from .routing import request_facts
@@ -116,8 +119,8 @@ async def running(
         metrics = await stack.enter_async_context(counted) if settings.metrics else None
         sources = Sources(
             *(fleet, store, node_client, survey, tools, log, _ended_calls(stack, store, fleet, clock)),
-            store_health=StoreHealth(store, lambda: membership.trouble, lambda: writer.trouble),
-            identities=identities,
+            *(StoreHealth(store, lambda: membership.trouble, lambda: writer.trouble), identities),
+            routers=_routers(stack, store, trust, settings, listening, clock),
             descriptors=(spent := SpentDescriptors()),
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,
@@ -252,6 +255,17 @@ def _history(stack: AsyncExitStack, store: Store, survey: Survey, tools: ToolSur
     history = History(store, survey.nodes, tools.seen, clock.time)
     stack.push_async_callback(_end, asyncio.create_task(history.run(), name="framehold history"))
     return history
+
+
+def _routers(
+    stack: AsyncExitStack, store: Store, trust: Trust, settings: RouterSettings, listening: socket.socket, clock: Clock
+) -> Callable[[], list[RouterView]]:
+    """What makes this router known to the others, and gives those that it knows; `stack` ends it with a goodbye."""
+    where = "" if listening.family == socket.AF_UNIX else f":{listening.getsockname()[1]}"
+    me = f"{socket.gethostname()}{where}", boot_of(clock.time(), os.urandom(8)), VERSION
+    routers = Routers(store, trust, settings.namespace, me, clock.time)
+    stack.push_async_callback(_end, asyncio.create_task(routers.run(), name="framehold routers"))
+    return routers.seen
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -57,11 +57,14 @@ class ScanStep(NamedTuple):
     unreadable: int
 
 
-StreamName = Literal["log", "ended", "failed"]
-"""A stream of a fleet, which operators look at: its event log, the calls that ended, and those of them that failed."""
+StreamName = Literal["log", "ended", "failed", "routers"]
+"""A stream of a fleet, which operators look at: its event log, the calls that ended, those of them that failed, and
+what its routers say of themselves."""
 MAX_EVENTS = 5_000
 """Entries that a stream keeps at most."""
-MAX_EVENT_AGE: Mapping[StreamName, float] = MappingProxyType({"log": 86_400.0, "ended": 3_600.0, "failed": 3_600.0})
+MAX_EVENT_AGE: Mapping[StreamName, float] = MappingProxyType(
+    {"log": 86_400.0, "ended": 3_600.0, "failed": 3_600.0, "routers": 3_600.0}
+)
 """Seconds for which each stream keeps an entry at most."""
 
 

@@ -33,7 +33,12 @@ class EventLog:
 
     def __init__(self, keys: Keys, script: Script) -> None:
         self._script = script
-        self._keys: dict[StreamName, str] = {"log": keys.log, "ended": keys.ended, "failed": keys.failed}
+        self._keys: dict[StreamName, str] = {
+            "log": keys.log,
+            "ended": keys.ended,
+            "failed": keys.failed,
+            "routers": keys.routers,
+        }
 
     async def append(self, entries: Sequence[bytes], to: StreamName) -> None:
         portion: list[bytes] = []

@@ -12,6 +12,7 @@
     fh:<ns>:log            stream       the event log of the fleet, for operators (event_log.py, scripts/append.lua)
     fh:<ns>:ended, fh:<ns>:failed
                            stream       the calls that ended, and those of them that failed, in the same form
+    fh:<ns>:routers        stream       what the routers say of themselves, sealed, in the same form
     fh:<ns>:{history}:<step>:<slot>
                            string       the figures of the fleet in one slot of so many seconds, with a TTL (samples.py)
     fh:<ns>:events         channel      messages of a node to all nodes: sealed server events; nothing is stored
@@ -89,6 +90,7 @@ class Keys:
         self.log = f"fh:{namespace}:log"
         self.ended = f"fh:{namespace}:ended"
         self.failed = f"fh:{namespace}:failed"
+        self.routers = f"fh:{namespace}:routers"
 
     def call(self, call: str) -> tuple[str, str]:
         """The keys of the record and the journal of a call.

@@ -211,6 +211,7 @@ async def test_the_overview(cast: Cast) -> None:
         "orphaned": 2,
         "stuck": 1,
         "rounds_per_second": None,
+        "routers": [],
         "resume_p99": 0.5,
         "affinity": None,
         "failovers_last_hour": 1,

@@ -22,6 +22,7 @@ from framehold_router.models.nodes import (
     StallView,
 )
 from framehold_router.models.problems import ProblemView
+from framehold_router.models.routers import RouterView
 from framehold_router.telemetry.descriptors import Descriptors
 from framehold_router.verdict import rules
 from framehold_router.verdict.seen import RUNBOOK, Seen
@@ -86,6 +87,14 @@ def test_a_node_that_needs_an_operator(fields: dict[str, Any], severity: str, ki
     [problem] = seen(node("b c", **fields), node("a"))
     assert kinds([problem]) == [(severity, kind, "b c")]
     assert "b c" in problem.text and problem.link == "/dashboard/nodes/b%20c" and problem.next
+
+
+def test_a_router_that_vanished_is_a_risk() -> None:
+    """The text says what was seen, and no more."""
+    live = RouterView(name="r1:8080", boot="b", version="0.1", state="live", heard=NOW)
+    assert seen(node(), routers=(live,)) == []
+    [problem] = seen(node(), routers=(live, live.model_copy(update={"name": "r2:8080", "state": "lost"})))
+    assert kinds([problem]) == [("risk", "router_lost", "")] and "r2:8080 has written nothing" in problem.text
 
 
 def test_a_node_that_runs_out_of_descriptors() -> None:

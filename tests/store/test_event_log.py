@@ -32,7 +32,7 @@ async def test_entries_are_read_in_order_from_any_place(store: Store) -> None:
 
 
 async def test_each_stream_has_its_own_entries_and_its_own_bound(store: Store) -> None:
-    names: tuple[StreamName, ...] = ("log", "ended", "failed")
+    names: tuple[StreamName, ...] = ("log", "ended", "failed", "routers")
     for name in names:
         await store.append_events([name.encode()], name)
     assert [[event.entry for event in await store.events(of=name)] for name in names] == [

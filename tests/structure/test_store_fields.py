@@ -13,6 +13,7 @@ from pathlib import Path
 from framehold_core.journal import Entry
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Head, Record
+from framehold_router.models.routers import RouterEntry
 from framehold_store import pauses
 from framehold_store.keys import Keys
 from tests.sim.adversary import HINTS, OF_CALLS, TAKES
@@ -60,13 +61,14 @@ def test_each_stored_field_is_sealed_or_a_hint() -> None:
     assert sorted(named()["lease"]) == sorted([*lease, "version"])
     entry, *without_a_value = named()["journal"][:-1], named()["journal"][-1]
     assert sorted(entry) == sorted([*Entry._fields, "version"]) and "no value" in without_a_value[0]
+    assert sorted(named()["routers"]) == sorted(RouterEntry.model_fields)
     prefixes = (pauses._PAUSE, pauses._DEATHS)
     assert sorted(named()["tools"]) == sorted(["m", *(f"{prefix}<tool>" for prefix in prefixes)])
 
 
 def test_each_key_has_a_row() -> None:
     """A kind of key without a row would be one of which nobody has said who may write it."""
-    streams = {"log", "ended calls"}
+    streams = {"log", "ended calls", "routers"}
     assert set(named()) == {"record", "journal", "lease", "list of nodes", "tools", "code", "history", *streams}
     keys = Keys("ns")
     stored = {
@@ -75,6 +77,7 @@ def test_each_key_has_a_row() -> None:
         keys.log,
         keys.ended,
         keys.failed,
+        keys.routers,
         keys.code("0" * 32),
         keys.node("a"),
         keys.sample(1, 2),

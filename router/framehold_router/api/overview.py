@@ -107,6 +107,7 @@ class Overview:
             ends=tuple(logged.ends.values()),
             own_descriptors=sources.descriptors.now(),
             tools_steady=sources.identities.are_steady,
+            routers=sources.routers(),
         )
         return self._view(seen, logged)
 
@@ -128,6 +129,7 @@ class Overview:
             resume_p50=_middle(node.resume_p50 for node in nodes),
             resume_p99=max((node.resume_p99 for node in nodes if node.resume_p99 is not None), default=None),
             affinity=self._rates.affinity(),
+            routers=list(seen.routers),
             failovers_last_hour=self._failovers.since(logged, seen.at - HOUR),
             store_seconds=_middle(node.store_seconds for node in nodes),
             store=seen.store_state,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from ..fleet.membership import Fleet
 from ..fleet.ring import Change
 from ..fleet.store_health import StoreHealth
 from ..models.nodes import ErrorView, Playground
+from ..models.routers import RouterView
 from ..routing.placement import Placement
 from ..routing.request_facts import Facts
 from ..telemetry.counters import Meter
@@ -40,7 +41,8 @@ class Sources:
     ring. `history` is None if none is kept. `report` is the path of the trade-off report, empty if there is none.
     `max_attempts` is how many processes may end in one round of a call before it is stuck. `credential` names the admin
     token in events. `trace_url` is where a trace is shown, with `{trace_id}` for its id; empty if that is not known.
-    `playground` is the setting of that name. `clock` gives seconds since 1970."""
+    `playground` is the setting of that name. `routers` gives the routers of the fleet. `clock` gives seconds
+    since 1970."""
 
     fleet: Callable[[], Fleet]
     store: Store
@@ -52,6 +54,7 @@ class Sources:
     store_health: StoreHealth
     identities: Identities
     descriptors: SpentDescriptors = field(default_factory=lambda: SpentDescriptors(Descriptors))
+    routers: Callable[[], Sequence[RouterView]] = lambda: ()
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None

@@ -10,6 +10,7 @@ from .events import EventView
 from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Share, Text
 from .open_calls import OpenView, ScanView
 from .problems import ProblemView
+from .routers import RouterView
 
 
 class FailingView(Lenient):
@@ -340,6 +341,8 @@ class OverviewView(BaseModel):
     """Calls of the last ten minutes whose handlers failed."""
     failing: list[FailingView] = []
     """The tools that failed in the last ten minutes, the most failures first; at most 10."""
+    routers: list[RouterView] = []
+    """The routers that live, and those that were lost in the last hour."""
     resume_p50: float | None = None
     """The median of the nodes' medians."""
     resume_p99: float | None = None

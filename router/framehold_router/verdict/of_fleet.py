@@ -38,6 +38,18 @@ def lost(seen: Seen) -> Iterator[ProblemView]:
         yield risk("node_lost", text, do, "/dashboard/failovers", gone.node_id)
 
 
+def routers_lost(seen: Seen) -> Iterator[ProblemView]:
+    for one in seen.routers:
+        if one.state == "lost":
+            ago = span(seen.at - one.heard)
+            text = (
+                f"router {one.name} has written nothing to the store for {ago}, and did not say that it ends: it died, "
+                "or it is cut off from the store"
+            )
+            do = "start it again if nobody else does, and see that clients reach another router"
+            yield risk("router_lost", text, do, f"{RUNBOOK}frameholdprocessdown")
+
+
 def dying(seen: Seen) -> Iterator[ProblemView]:
     """Nodes that die again and again, whether they are back or not. While the store is in trouble leases run out."""
     if seen.store_state in OUT:

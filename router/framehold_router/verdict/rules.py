@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..models.problems import ProblemView, Severity
-from .of_fleet import dying, identity, lost, no_live_node
+from .of_fleet import dying, identity, lost, no_live_node, routers_lost
 from .of_limits import descriptors, node_full, router_descriptors
 from .of_nodes import nodes
 from .of_store import emptied, slow, store, unsaved
@@ -34,6 +34,7 @@ _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
     descriptors,
     router_descriptors,
     lost,
+    routers_lost,
 )
 """Each rule finds the problems of one kind, in the order in which they are shown."""
 

@@ -13,6 +13,7 @@ from ..fleet.store_health import OUT, StoreLook
 from ..models.events import EndView, EventView
 from ..models.nodes import DepartedView, FailingView, NodeView, PauseView, RefusedView
 from ..models.problems import ProblemView, Severity
+from ..models.routers import RouterView
 from ..telemetry.descriptors import Descriptors
 
 RUNBOOK = "docs/runbook.md#"
@@ -61,6 +62,8 @@ class Seen(NamedTuple):
     def refused(self, node: NodeView) -> list[RefusedView]:
         """The limits for which a node refused new calls within the last minute."""
         return [met for met in node.refused if self.at - met.at <= _REFUSALS_SHOWN]
+
+    routers: Sequence[RouterView] = ()
 
     @property
     def live(self) -> bool:

@@ -44,6 +44,12 @@ def test_a_fleet_in_health(operator: Operator, router: FakeRouter) -> None:
     assert [one.path for one in router.asked] == ["/api/v1/overview"]
 
 
+def test_routers_are_listed_where_they_are_known(operator: Operator, router: FakeRouter) -> None:
+    one = {"name": "r1:8080", "boot": "b", "version": "0.1.0", "state": "live", "heard": NOW}
+    router.say("overview", {**OVERVIEW, "routers": [one, {**one, "name": "r2:8080", "state": "lost"}]})
+    assert "routers    r1:8080, r2:8080 (lost)\n" in operator("status").out
+
+
 def test_the_last_failover_is_told_with_what_came_of_it(operator: Operator, router: FakeRouter) -> None:
     """The counts grow: a call counts when its client has retried."""
     router.say("overview", {**OVERVIEW, "failovers_last_hour": 2})

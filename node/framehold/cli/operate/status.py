@@ -57,7 +57,14 @@ def _facts(view: OverviewView) -> list[tuple[str, str]]:
         ("store", _store(view, quiet)),
         ("stuck", stuck),
         *accounted(view.open),
+        *_routers(view),
     ]
+
+
+def _routers(view: OverviewView) -> list[tuple[str, str]]:
+    """The routers, where the one that answers knows of any: itself, after a moment."""
+    shown = ", ".join(one.name + (" (lost)" if one.state == "lost" else "") for one in view.routers)
+    return [("routers", shown)] if shown else []
 
 
 def _store(view: OverviewView, quiet: str) -> str:

@@ -1,0 +1,117 @@
+"""The routers of a fleet: each makes itself known in a stream of the store, and reads there of the others.
+
+The law: it informs, and no request depends on it. An entry counts if a process with a key of the fleet has sealed it
+for this namespace, and if it is later than the last one of that router: so nobody without a key adds a router, or
+brings one back.
+
+    1. each router writes an entry every BEAT seconds, and one that says so when it ends
+    2. a router is lost when another one has written MISSED entries since its last one, which was no goodbye
+    3. the store takes no entries: nobody counts any, and so nobody is lost by that
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from pydantic import ValidationError
+
+from framehold_core.errors import StoreUnavailable
+from framehold_store.base import Store
+
+from ..models.routers import RouterEntry, RouterView
+from .event_writer import LAST
+from .trust import Trust
+
+BEAT = 5.0
+"""Seconds between two entries of a router."""
+MISSED = 4
+"""Entries that this router has written since the last one of another, which is lost then."""
+SHOWN = 3600.0
+"""Seconds for which a lost router is shown."""
+MAX_ROUTERS = 200
+_PAGE = 500
+
+
+class Routers:
+    """The routers of one namespace, as the router `name` of this `version` and `boot` sees them. `wall` gives seconds
+    since 1970 on the store's clock. Belongs to one event loop."""
+
+    def __init__(
+        self, store: Store, trust: Trust, namespace: str, me: tuple[str, str, str], wall: Callable[[], float]
+    ) -> None:
+        self._store, self._keys, self._namespace = store, trust.lease_keys, namespace
+        self._me, self._wall = dict(zip(("name", "boot", "version"), me, strict=True)), wall
+        self._own = deque[float](maxlen=MISSED)
+        self._known = OrderedDict[str, RouterEntry]()
+        self._place = ""
+
+    async def run(self) -> None:
+        """Write and read until cancelled; then say goodbye, if the store takes it at once."""
+        try:
+            while True:
+                # What the store's silence means is told by all that read it.
+                with contextlib.suppress(StoreUnavailable):
+                    await self.beat()
+                await asyncio.sleep(BEAT)
+        finally:
+            with contextlib.suppress(TimeoutError, StoreUnavailable):
+                async with asyncio.timeout(LAST):
+                    await self._write(left=True)
+
+    async def beat(self) -> None:
+        """Write an entry, and read what is new.
+
+        Raises:
+            StoreUnavailable: the store did not take it, or did not answer.
+        """
+        await self._write()
+        while page := await self._store.events(self._place, _PAGE, "routers"):
+            self._place = page[-1].place
+            for stored in page:
+                self._take(stored.entry)
+
+    def seen(self) -> list[RouterView]:
+        """The routers that live, and those that were lost within the last hour, in order of their names."""
+        since = self._wall() - SHOWN
+        lost_before = self._own[0] if len(self._own) == MISSED else 0.0
+        return [
+            RouterView(
+                name=name,
+                boot=one.boot,
+                version=one.version,
+                state="lost" if one.at < lost_before else "live",
+                heard=one.at,
+            )
+            for name, one in sorted(self._known.items())
+            if not one.left and one.at > since
+        ]
+
+    async def _write(self, left: bool = False) -> None:
+        entry = RouterEntry.model_validate({**self._me, "at": self._wall(), "left": left})
+        sealed = entry.model_copy(update={"seal": self._seal(self._keys[0], entry)})
+        await self._store.append_events([sealed.model_dump_json().encode()], "routers")
+        self._own.append(entry.at)
+
+    def _take(self, stored: bytes) -> None:
+        try:
+            entry = RouterEntry.model_validate_json(stored)
+        except ValidationError:
+            # Somebody else wrote it, or a release that says something else.
+            return
+        known, shown = self._known.get(entry.name), entry.seal.encode()
+        if known is not None and entry.at <= known.at:
+            return
+        if any(hmac.compare_digest(shown, self._seal(key, entry).encode()) for key in self._keys):
+            self._known[entry.name] = entry
+            self._known.move_to_end(entry.name)
+            if len(self._known) > MAX_ROUTERS:
+                self._known.popitem(last=False)
+
+    def _seal(self, key: bytes, entry: RouterEntry) -> str:
+        said = ["router 1", self._namespace, entry.name, entry.boot, entry.version, entry.at, entry.left]
+        return hmac.new(key, json.dumps(said).encode(), "sha256").hexdigest()[:32]

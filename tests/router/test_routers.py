@@ -1,0 +1,105 @@
+"""The routers of a fleet as they see each other: who lives, who said goodbye, and who vanished."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from framehold_core.errors import StoreUnavailable
+from framehold_router.fleet.routers import BEAT, MISSED, SHOWN, Routers
+from framehold_router.fleet.trust import Trust
+from framehold_router.models.routers import RouterEntry
+from framehold_store.memory import MemoryStore
+from tests.router.cast import NOW, TRUST
+
+pytestmark = pytest.mark.anyio
+
+
+class Hall:
+    """A store, and routers that write to it when a test lets them."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.store = MemoryStore(lambda: self.now)
+
+    def router(self, name: str, boot: str = "b1", trust: Trust = TRUST, namespace: str = "ns") -> Routers:
+        return Routers(self.store, trust, namespace, (name, boot, "0.1"), lambda: self.now)
+
+    async def beat(self, *routers: Routers, times: int = 1) -> None:
+        for _ in range(times):
+            self.now += BEAT
+            for router in routers:
+                await router.beat()
+
+
+def states(router: Routers) -> dict[str, str]:
+    return {view.name: view.state for view in router.seen()}
+
+
+async def test_a_router_that_vanished_is_lost_for_an_hour_unless_it_is_back() -> None:
+    """Not at once, and by no clock alone: another one must have written meanwhile."""
+    hall = Hall()
+    one, two = hall.router("one"), hall.router("two")
+    await hall.beat(one, two)
+    await hall.beat(one)
+    assert states(one) == {"one": "live", "two": "live"}
+    await hall.beat(one, times=MISSED)
+    assert states(one) == {"one": "live", "two": "lost"}
+    assert {view.name: view.heard for view in one.seen()}["two"] == NOW + BEAT
+    late = hall.router("late")
+    await hall.beat(one, late, times=MISSED)
+    assert states(late) == {"late": "live", "one": "live", "two": "lost"}, "one that began after that says so too"
+    hall.now = NOW + SHOWN + BEAT
+    assert "two" not in states(one)
+    await hall.beat(one, hall.router("two", "b2"))
+    await hall.beat(one)
+    assert states(one)["two"] == "live"
+
+
+async def test_a_router_that_ends_says_so() -> None:
+    """It is in no list then. One whose store is away can't say it."""
+    hall = Hall()
+    one, two = hall.router("one"), hall.router("two")
+    task = asyncio.create_task(two.run())
+    await asyncio.sleep(0)
+    await hall.beat(one)
+    assert states(one) == {"one": "live", "two": "live"}
+    hall.now += 1.0
+    task.cancel()
+    await asyncio.wait((task,))
+    await hall.beat(one, times=MISSED + 1)
+    assert states(one) == {"one": "live"}
+
+
+async def test_nobody_is_lost_by_a_store_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    one, two = hall.router("one"), hall.router("two")
+    await hall.beat(one, two, times=MISSED)
+    append = hall.store.append_events
+
+    async def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(hall.store, "append_events", away)
+    for _ in range(MISSED + 1):
+        with pytest.raises(StoreUnavailable):
+            await hall.beat(one)
+    monkeypatch.setattr(hall.store, "append_events", append)
+    await hall.beat(one)
+    assert states(one) == {"one": "live", "two": "live"}
+
+
+async def test_who_has_no_key_adds_no_router_and_brings_none_back() -> None:
+    """Entries with other keys, of other namespaces, changed, or written again."""
+    hall = Hall()
+    one, two = hall.router("one"), hall.router("two")
+    await hall.beat(one, two)
+    [_, old] = [stored.entry for stored in await hall.store.events(of="routers")]
+    strange = hall.router("two", trust=Trust([b"x" * 32])), hall.router("two", namespace="other")
+    changed = RouterEntry.model_validate_json(old).model_copy(update={"at": NOW + 999.0, "name": "three"})
+    for _ in range(MISSED):
+        await hall.beat(one, *strange)
+        await hall.store.append_events([old, changed.model_dump_json().encode(), b"no", b"[]"], "routers")
+    await hall.beat(one)
+    assert states(one) == {"one": "live", "two": "lost"}
