@@ -150,10 +150,11 @@ class WriteRefused:
 class StoreDown:
     """The store did not answer; whether the write was applied is unknown. `why` is for clients: which limit of the
     system kept this process from asking the store, or why a call that was looked up must not be claimed now, though
-    the store answers."""
+    the store answers. `paused` says by whom, if the reason is that its tool is paused."""
 
     is_open: bool
     why: str = ""
+    paused: str = ""
 
 
 class MayClaim(NamedTuple):

@@ -178,6 +178,8 @@ def claim_refused(call: Call, event: WriteRefused, now: float) -> Move:
 
 def lookup_unanswered(call: Call, event: StoreDown, now: float) -> Move:
     """The store did not answer a lookup or a claim, or the call must not be claimed now."""
+    if event.paused:
+        return _end_without_frame(call, refuse_all(call.undecided, Reason.WAITS, call, event.paused))
     detail = f"{event.why}; send the same request again later" if event.why else ""
     return _end_without_frame(call, refuse_all(call.undecided, Reason.UNAVAILABLE, call, detail))
 

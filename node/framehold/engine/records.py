@@ -72,7 +72,6 @@ _UNANSWERED = (
 )
 _REFUSED = "call %s: the store refused a %s: %s"
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
-_PAUSED = "its tool is paused by {}; the call waits, nothing was taken"
 _GONE = (Verdict.FENCED, Verdict.LOST)
 """The verdicts after which this node has no part in a call."""
 _TIMED_OPS = (Op.PARK, Op.FINISH)
@@ -321,7 +320,7 @@ class CallRecords:
         if isinstance(judged, Wait):
             raise StoreUnavailable(judged.value)
         if isinstance(judged, Pause):
-            return ev.StoreDown(slot.may_run(), _PAUSED.format(judged.whose))
+            return ev.StoreDown(slot.may_run(), paused=judged.whose)
         if isinstance(judged, ev.MayClaim) and stored is not None:
             return await self._claimable(slot, stored, judged, elsewhere)
         if isinstance(judged, ev.Pass):

@@ -164,6 +164,7 @@ async def test_a_call_whose_processes_ended_is_not_claimed_by_the_next(
     refused = await a.caller.retry("noted", held.token, held.accept(**answer))
     guard = "paused by the server itself, since its calls ended several processes; the call waits"
     assert refused.status == 503 and guard in refused.text
+    assert refused.headers["retry-after"] == "15", "as of every paused call: an operator has to resume it"
     assert ENTERED == []
     [known] = (await a.operator.ask("GET", "node")).json["paused"]
     assert known["by"] == FRAMEHOLD and known["why"] == "its calls ended 3 processes within 10 minutes"

@@ -121,7 +121,7 @@ def capacity(
 ) -> None:
     """Show how much of each limit is used, which fills first, and whether the fleet can lose a node.
 
-    Exits with 1 where the other nodes lack room for what the fullest one uses."""
+    Exits with 1 where no node is live, or the other nodes lack room for what the fullest one uses."""
     from .views import capacity
 
     _show(capacity, (port, url), token, output, watch)

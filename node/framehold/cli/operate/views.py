@@ -71,11 +71,12 @@ _CAPACITY = ("RESOURCE", "USED", "LIMIT", "SHARE", "FULLEST NODE", "ITS SHARE", 
 
 
 def capacity(api: Api) -> Sheet:
-    """A sheet of how much of each limit is used. The exit code is 1 if the fleet could not lose its fullest node."""
+    """A sheet of how much of each limit is used. The exit code is 1 if no node is live, or if the
+    fleet could not lose its fullest node."""
     answer = api.get("capacity", CapacityView)
     view = answer.view
     grid = Grid(_CAPACITY, [_resource(found) for found in view.resources], "No live node reports how full it is.")
-    return Sheet([grid, *_outlook(view)], answer.raw, view, code=int(view.survives is False))
+    return Sheet([grid, *_outlook(view)], answer.raw, view, code=int(view.survives is False or not view.nodes))
 
 
 def _resource(found: ResourceView) -> list[str]:
@@ -93,7 +94,7 @@ def _resource(found: ResourceView) -> list[str]:
 def _amount(resource: str, value: float) -> str:
     if resource in ("memory", "store"):
         return figures.size(round(value))
-    return f"{value:.2f} cores" if resource == "processor" else f"{value:,.0f}"
+    return f"{value:.2f} loops" if resource == "processor" else f"{value:,.0f}"
 
 
 def _outlook(view: CapacityView) -> list[str]:

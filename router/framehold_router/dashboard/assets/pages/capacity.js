@@ -22,7 +22,7 @@ const MEANS = {
   store: "Memory that the store uses, of its limit",
 };
 
-const amount = (name, value) => (name === "memory" || name === "store" ? bytes(value) : name === "processor" ? `${value.toFixed(2)} cores` : number(value));
+const amount = (name, value) => (name === "memory" || name === "store" ? bytes(value) : name === "processor" ? `${value.toFixed(2)} loops` : number(value));
 const toneOf = (share) => (share > 1 ? "bad" : share >= LARGE ? "warn" : "good");
 const Share = ({ value, tone = toneOf(value) }) => html`${percent(value)}<${Meter} value=${value} tone=${tone} />`;
 
