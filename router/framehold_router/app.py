@@ -44,6 +44,7 @@ from .fleet.departures import Departures
 from .fleet.event_writer import EventWriter
 from .fleet.identities import Identities
 from .fleet.lease_seal import LeaseSeal
+from .fleet.losses import Losses
 from .fleet.membership import Fleet, Member, Membership
 from .fleet.routers import Routers
 from .fleet.statements import Role
@@ -56,6 +57,7 @@ from .http.server import Front, serve
 from .http.upstream import Upstream
 from .metrics import Metrics, counting, page
 from .models.events import LogEntry
+from .models.nodes import LossView
 from .models.routers import RouterView
 from .own_folder import own_folder
 from .pages import Guard, end_streams, pages, serve_pages
@@ -121,13 +123,13 @@ async def running(
             *(fleet, store, node_client, survey, tools, log, _ended_calls(stack, store, fleet, clock)),
             *(StoreHealth(store, lambda: membership.trouble, lambda: writer.trouble), identities),
             routers=_routers(stack, store, trust, settings, listening, clock),
+            loss=_losses(stack, store, departures),
             descriptors=(spent := SpentDescriptors()),
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
             history=_history(stack, store, survey, tools, clock) if settings.history else None,
-            clock=clock.time,
-            **_chosen(settings, trust),
+            **_chosen(settings, trust, clock),
         )
         scraped = page(metrics, sources.store_health, log)
         shown = pages(sources, _guard(settings, sources, admin or listening, counts), scraped)
@@ -142,9 +144,10 @@ async def running(
             await front.close(DRAIN)
 
 
-def _chosen(settings: RouterSettings, trust: Trust) -> dict[str, Any]:
-    """The fields of `Sources` that are settings."""
+def _chosen(settings: RouterSettings, trust: Trust, clock: Clock) -> dict[str, Any]:
+    """The fields of `Sources` that are settings, and the clock."""
     return {
+        "clock": clock.time,
         "report": settings.tradeoff_report,
         "credential": trust.credential(settings.admin_token),
         "trace_url": settings.trace_url,
@@ -241,6 +244,13 @@ def _event_log(
 
     departures.on_entry = seen
     return log, writer
+
+
+def _losses(stack: AsyncExitStack, store: Store, departures: Departures) -> Callable[[], LossView | None]:
+    """What gives the last loss of the store; `stack` ends the task that looks for losses."""
+    losses = Losses(store, departures.on_entry)
+    stack.push_async_callback(_end, asyncio.create_task(losses.run(), name="framehold losses of the store"))
+    return lambda: losses.last
 
 
 def _ended_calls(stack: AsyncExitStack, store: Store, fleet: Callable[[], Fleet], clock: Clock) -> EndedCalls:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import OPERATOR, WINDOW, Pause, Tools, is_blamed
 from framehold_core.requests import Record
+from framehold_router.fleet import losses
 from framehold_router.models.events import Kind
 from framehold_router.models.nodes import LossView
 from framehold_store.base import Store
@@ -25,7 +26,6 @@ from ..engine.shared import Shared
 logger = logging.getLogger(__name__)
 
 _BY_ITSELF = "its calls ended {} processes within {:g} minutes"
-_GONE = "live frames are compared with it and written again, and what no live process knows is gone"
 _NEXT = "new calls are refused, parked ones wait; when it is mended: framehold resume {}"
 
 
@@ -64,14 +64,11 @@ class Pauses:
         """Take in what a read says of a loss of the store. Frames may have been written again before it was noticed:
         those since the read before count."""
         before, self._healed = self._healed, self._counts["healed"]
-        if found.loss is None:
-            return
-        if self._loss is None or self._loss.at != found.loss.at:
-            self._loss, self._healed_before_loss = LossView(**found.loss._asdict()), before
-        self._loss = self._loss.model_copy(update={"pauses": self._loss.pauses + found.rewritten})
-        if found.is_first:
-            text = f"the store {self._loss.how}: {found.rewritten} pauses were written again; {_GONE}"
-            self._report(Kind.STORE_EMPTIED, text)
+        last, self._loss = self._loss, losses.follow(self._loss, found)
+        if self._loss is not None and (last is None or last.at != self._loss.at):
+            self._healed_before_loss = before
+            if found.is_first:
+                self._report(Kind.STORE_EMPTIED, losses.told(self._loss, found.rewritten))
 
     @property
     def loss(self) -> LossView | None:

@@ -106,6 +106,7 @@ class Overview:
             failing=_failing(nodes),
             ends=tuple(logged.ends.values()),
             own_descriptors=sources.descriptors.now(),
+            loss=sources.loss(),
             tools_steady=sources.identities.are_steady,
             routers=sources.routers(),
         )

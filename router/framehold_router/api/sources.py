@@ -24,7 +24,7 @@ from ..fleet.identities import Identities
 from ..fleet.membership import Fleet
 from ..fleet.ring import Change
 from ..fleet.store_health import StoreHealth
-from ..models.nodes import ErrorView, Playground
+from ..models.nodes import ErrorView, LossView, Playground
 from ..models.routers import RouterView
 from ..routing.placement import Placement
 from ..routing.request_facts import Facts
@@ -37,12 +37,12 @@ VERSION = metadata.version("framehold")
 @dataclass(frozen=True)
 class Sources:
     """The parts of a router that its API reads. `place` gives the placement that a request would get now, and changes
-    nothing. `retries` is the meter that counts retries, None without metrics. `change` gives the last change of the
-    ring. `history` is None if none is kept. `report` is the path of the trade-off report, empty if there is none.
-    `max_attempts` is how many processes may end in one round of a call before it is stuck. `credential` names the admin
-    token in events. `trace_url` is where a trace is shown, with `{trace_id}` for its id; empty if that is not known.
-    `playground` is the setting of that name. `routers` gives the routers of the fleet. `clock` gives seconds
-    since 1970."""
+    nothing. `loss` gives the last loss of the store that this router knows of. `retries` is the meter that counts
+    retries, None without metrics. `change` gives the last change of the ring. `history` is None if none is kept.
+    `report` is the path of the trade-off report, empty if there is none. `max_attempts` is how many processes may end
+    in one round of a call before it is stuck. `credential` names the admin token in events. `trace_url` is where a
+    trace is shown, with `{trace_id}` for its id; empty if that is not known. `playground` is the setting of that name.
+    `routers` gives the routers of the fleet. `clock` gives seconds since 1970."""
 
     fleet: Callable[[], Fleet]
     store: Store
@@ -55,6 +55,7 @@ class Sources:
     identities: Identities
     descriptors: SpentDescriptors = field(default_factory=lambda: SpentDescriptors(Descriptors))
     routers: Callable[[], Sequence[RouterView]] = lambda: ()
+    loss: Callable[[], LossView | None] = lambda: None
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None

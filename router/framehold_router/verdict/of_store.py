@@ -74,7 +74,7 @@ def slow(seen: Seen) -> Iterator[ProblemView]:
 
 def emptied(seen: Seen) -> Iterator[ProblemView]:
     """A store that has lost what it had acknowledged: what was written again, and what nobody can write again."""
-    losses = [node.store_loss for node in seen.nodes if node.store_loss is not None]
+    losses = [loss for loss in (seen.loss, *(node.store_loss for node in seen.nodes)) if loss is not None]
     at = max((loss.at for loss in losses), default=0.0)
     if at <= seen.at - LOSS_SHOWN:
         return
@@ -82,9 +82,9 @@ def emptied(seen: Seen) -> Iterator[ProblemView]:
     calls, pauses = (sum(getattr(loss, what) for loss in newest) for what in ("calls", "pauses"))
     whole = span(at - newest[0].since)
     text = (
-        f"the store {newest[0].how}: noticed {span(seen.at - at)} ago, at most {whole} after it was whole; nodes have "
-        f"written {many(calls, 'call')} with live frames and {many(pauses, 'paused tool')} again; what it alone had "
-        "and lost is gone: calls without a frame, outcomes of ended calls, events, figures"
+        f"the store {newest[0].how}: noticed {span(seen.at - at)} ago, at most {whole} after it was whole; at least "
+        f"{many(calls, 'call')} with live frames and {many(pauses, 'paused tool')} were written again; what it alone "
+        "had and lost is gone: calls without a frame, outcomes of ended calls, events, figures"
     )
     do = "look why it lost its data; tell the authors of tools that pay, send or book that an effect may run again"
     yield risk("store_emptied", text, do, f"{RUNBOOK}a-store-that-was-emptied-or-restored")

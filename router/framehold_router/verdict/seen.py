@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ..fleet.membership import LIVE
 from ..fleet.store_health import OUT, StoreLook
 from ..models.events import EndView, EventView
-from ..models.nodes import DepartedView, FailingView, NodeView, PauseView, RefusedView
+from ..models.nodes import DepartedView, FailingView, LossView, NodeView, PauseView, RefusedView
 from ..models.problems import ProblemView, Severity
 from ..models.routers import RouterView
 from ..telemetry.descriptors import Descriptors
@@ -53,6 +53,8 @@ class Seen(NamedTuple):
     failing: Sequence[FailingView] = ()
     ends: Sequence[EndView] = ()
     """The ends of lives of nodes that the event log has."""
+    loss: LossView | None = None
+    """The last loss of the store that this router knows of."""
     tools_steady: bool = False
     """Whether the nodes of each list of tools have been the same for longer than a rolling update takes."""
 

@@ -49,4 +49,4 @@ async def test_a_pause_stands_again_and_the_loss_is_told(tmp_path: Path) -> None
                 NodeView(**(await node.operator.ask("GET", "node")).json, address=node.caller.url) for node in (a, b)
             ]
             [problem] = rules.of(Seen(a.runtime.clock.time(), nodes, [], [], 0, StoreLook(), ()))
-            assert problem.kind == "store_emptied" and "again; what it alone had and lost is gone" in problem.text
+            assert problem.kind == "store_emptied" and "written again; what it alone had" in problem.text
