@@ -22,6 +22,7 @@ BEYOND = {
     "Out of descriptors",
     "A lost node",
     "A store fails over",
+    "A store that does not save",
     "A store that was emptied or restored",
     "A node that won't drain",
 }
