@@ -52,6 +52,11 @@ def test_what_is_not_measured_does_not_count() -> None:
     assert (empty.nodes, empty.resources, empty.fills_first, empty.survives) == (0, [], None, None)
 
 
+def test_descriptors_fill_too() -> None:
+    view = capacity.of([node("a", 1, descriptors=59, descriptors_limit=60), node("b", 3)])
+    assert (view.fills_first, view.resources[-1].used, view.resources[-1].without_fullest) == ("descriptors", 59, None)
+
+
 def test_the_store_fills_too() -> None:
     """It belongs to no node: the loss of a node frees nothing of it."""
     view = capacity.of([node("a", 1), node("b", 3)], MemoryUse(90, 100))

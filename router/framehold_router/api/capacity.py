@@ -21,11 +21,12 @@ from ..models.nodes import NodeView
 from . import history
 from .sources import Asked, Sources
 
-Name = Literal["frames", "processor", "memory", "store"]
+Name = Literal["frames", "processor", "memory", "descriptors", "store"]
 _RESOURCES: tuple[tuple[Name, Callable[[NodeView], tuple[float | None, float | None]]], ...] = (
     ("frames", lambda node: (node.frames, node.max_parked)),
     ("processor", lambda node: (node.loop_busy, 1.0)),
     ("memory", lambda node: (node.rss, node.memory_limit)),
+    ("descriptors", lambda node: (node.descriptors, node.descriptors_limit)),
 )
 
 _SERIES = {"frames": "frames", "memory": "rss"}

@@ -12,9 +12,10 @@ from .fields import Text
 class ResourceView(BaseModel):
     """How much of one resource is used, over the nodes that report it. Shares are 0 for nothing and 1 for the limit."""
 
-    name: Literal["frames", "processor", "memory", "store"]
+    name: Literal["frames", "processor", "memory", "descriptors", "store"]
     """`frames`: of FRAMEHOLD_MAX_PARKED. `processor`: cores, of one for each event loop. `memory`: resident bytes, of
-    the limits on memory. `store`: bytes of the store's memory."""
+    the limits on memory. `descriptors`: that are open, of the soft limits RLIMIT_NOFILE. `store`: bytes of the store's
+    memory."""
     used: float
     limit: float
     share: float

@@ -103,7 +103,7 @@ def _outlook(view: CapacityView) -> list[str]:
         return []
     first = next(found for found in view.resources if found.name == view.fills_first)
     whose = f"The {first.name} of {first.fullest}" if first.fullest else "The memory of the store"
-    texts = [f"{whose} fill{'' if first.name == 'frames' else 's'} first."]
+    texts = [f"{whose} fill{'' if first.name.endswith('s') else 's'} first."]
     growing = [(found.full_in, found.name) for found in view.resources if found.full_in is not None]
     if growing:
         soonest, name = min(growing)

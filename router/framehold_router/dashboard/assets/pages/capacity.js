@@ -14,11 +14,12 @@ const EVERY = 5_000;
 const HOUR = 3600;
 /** The share of a limit from which the fleet is nearly full, as its alert has it. */
 const LARGE = 0.8;
-const NAMES = { frames: "Frames", processor: "Processor", memory: "Memory", store: "Memory of the store" };
+const NAMES = { frames: "Frames", processor: "Processor", memory: "Memory", descriptors: "Descriptors", store: "Memory of the store" };
 const MEANS = {
   frames: "Calls in memory, of FRAMEHOLD_MAX_PARKED",
   processor: "Cores, of one for each event loop",
   memory: "Resident memory, of the limits on memory",
+  descriptors: "Open files and sockets, of the limits RLIMIT_NOFILE",
   store: "Memory that the store uses, of its limit",
 };
 
