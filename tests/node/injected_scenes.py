@@ -343,7 +343,16 @@ async def taken(pair: Pair) -> None:
 
 
 async def single(pair: Pair) -> None:
-    await used(pair, RedisStore(StoreConfig(pair.redis.url, pair.namespace + "-store")))
+    config = StoreConfig(pair.redis.url, pair.namespace + "-store")
+    store = RedisStore(config)
+
+    async def forgotten() -> None:
+        """What the store has lost of the tools is written again."""
+        with pair.redis.client() as client:
+            client.delete(Keys(config.namespace).tools)
+        await store.tools()
+
+    await used(pair, store, forgotten)
 
 
 async def embedded(pair: Pair) -> None:
