@@ -435,6 +435,7 @@ async def used(pair: Pair, store: Any, *more: Callable[[], Awaitable[None]]) -> 
     pause = Pause("tool", 1.0, "me", "why")
     operations: list[Callable[[], Awaitable[Any]]] = [
         store.memory,
+        store.unsaved,
         lambda: store.run(Read(fresh_call())),
         lambda: store.register(node, 5.0),
         lambda: store.renew(node._replace(beat=1), 0, 5.0),
