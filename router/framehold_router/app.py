@@ -66,6 +66,7 @@ from .routing.counted_relay import CountedRelay
 from .routing.placement import Placer
 from .routing.relay import Relay
 from .routing.request_facts import WITH_SAGAS
+from .telemetry import descriptors
 from .telemetry.counters import Meter
 from .telemetry.descriptors import SpentDescriptors
 
@@ -273,7 +274,7 @@ def _routers(
     """What makes this router known to the others, and gives those that it knows; `stack` ends it with a goodbye."""
     where = "" if listening.family == socket.AF_UNIX else f":{listening.getsockname()[1]}"
     me = f"{socket.gethostname()}{where}", boot_of(clock.time(), os.urandom(8)), VERSION
-    routers = Routers(store, trust, settings.namespace, me, clock.time)
+    routers = Routers(store, trust, settings.namespace, me, clock.time, descriptors.read)
     stack.push_async_callback(_end, asyncio.create_task(routers.run(), name="framehold routers"))
     return routers.seen
 

@@ -141,6 +141,16 @@ def test_a_router_that_runs_out_of_descriptors() -> None:
     assert kinds([near]) == [("risk", "router_descriptors", "")]
 
 
+def test_another_router_that_runs_out_of_descriptors() -> None:
+    """It says so in the store. What the one that answers wrote there is older than what it knows."""
+    spent = RouterView(
+        name="r2:8080", boot="b", version="0", state="live", heard=NOW, descriptors=60, descriptors_limit=60
+    )
+    [has] = seen(node(), routers=(spent, spent.model_copy(update={"name": "r1:8080", "answers": True})))
+    assert kinds([has]) == [("harm", "router_descriptors", "")] and has.text.startswith("the router r2:8080 has all 60")
+    assert kinds(seen(node(), routers=[spent.model_copy(update={"state": "lost"})])) == [("risk", "router_lost", "")]
+
+
 def test_a_store_that_was_emptied() -> None:
     """For an hour, with what all nodes have written again since that loss."""
     loss = LossView(at=NOW - 60.0, since=NOW - 72.0, emptied=True, calls=3, pauses=1)

@@ -57,6 +57,15 @@ async def test_a_router_that_vanished_is_lost_for_an_hour_unless_it_is_back() ->
     assert states(one)["two"] == "live"
 
 
+async def test_a_router_tells_the_others_of_its_descriptors() -> None:
+    hall = Hall()
+    one = hall.router("one")
+    two = Routers(hall.store, TRUST, "ns", ("two", "b1", "0.1"), lambda: hall.now, lambda: (58, 60))
+    await hall.beat(two, one)
+    found = {view.name: (view.answers, view.descriptors, view.descriptors_limit) for view in one.seen()}
+    assert found == {"one": (True, None, None), "two": (False, 58, 60)}
+
+
 async def test_a_router_that_ends_says_so() -> None:
     """It is in no list then. One whose store is away can't say it."""
     hall = Hall()

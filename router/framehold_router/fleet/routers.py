@@ -39,13 +39,21 @@ _PAGE = 500
 
 class Routers:
     """The routers of one namespace, as the router `name` of this `version` and `boot` sees them. `wall` gives seconds
-    since 1970 on the store's clock. Belongs to one event loop."""
+    since 1970 on the store's clock, `descriptors` how many this process has open, and may have. Belongs to one event
+    loop."""
 
     def __init__(
-        self, store: Store, trust: Trust, namespace: str, me: tuple[str, str, str], wall: Callable[[], float]
+        self,
+        store: Store,
+        trust: Trust,
+        namespace: str,
+        me: tuple[str, str, str],
+        wall: Callable[[], float],
+        descriptors: Callable[[], tuple[int | None, int | None]] = lambda: (None, None),
     ) -> None:
         self._store, self._keys, self._namespace = store, trust.lease_keys, namespace
-        self._me, self._wall = dict(zip(("name", "boot", "version"), me, strict=True)), wall
+        self._wall, self._descriptors = wall, descriptors
+        self._me = dict(zip(("name", "boot", "version"), me, strict=True))
         self._own = deque[float](maxlen=MISSED)
         self._known = OrderedDict[str, RouterEntry]()
         self._place = ""
@@ -86,13 +94,17 @@ class Routers:
                 version=one.version,
                 state="lost" if one.at < lost_before else "live",
                 heard=one.at,
+                answers=(one.name, one.boot) == (self._me["name"], self._me["boot"]),
+                descriptors=one.descriptors,
+                descriptors_limit=one.descriptors_limit,
             )
             for name, one in sorted(self._known.items())
             if not one.left and one.at > since
         ]
 
     async def _write(self, left: bool = False) -> None:
-        entry = RouterEntry.model_validate({**self._me, "at": self._wall(), "left": left})
+        open_now = dict(zip(("descriptors", "descriptors_limit"), self._descriptors(), strict=True))
+        entry = RouterEntry.model_validate({**self._me, **open_now, "at": self._wall(), "left": left})
         sealed = entry.model_copy(update={"seal": self._seal(self._keys[0], entry)})
         await self._store.append_events([sealed.model_dump_json().encode()], "routers")
         self._own.append(entry.at)
@@ -113,5 +125,5 @@ class Routers:
                 self._known.popitem(last=False)
 
     def _seal(self, key: bytes, entry: RouterEntry) -> str:
-        said = ["router 1", self._namespace, entry.name, entry.boot, entry.version, entry.at, entry.left]
+        said = ["router 1", self._namespace, *entry.model_dump(exclude={"seal"}).values()]
         return hmac.new(key, json.dumps(said).encode(), "sha256").hexdigest()[:32]

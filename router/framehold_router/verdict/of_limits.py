@@ -26,8 +26,13 @@ def descriptors(seen: Seen) -> Iterator[ProblemView]:
 
 
 def router_descriptors(seen: Seen) -> Iterator[ProblemView]:
-    """Of the router that answers: it can say so only once it has some again, or over a connection that it had."""
+    """The router that answers can say so of itself only once it has some again, or over a connection that it had.
+    Others say it in the store, over the connection that they have to it."""
     yield from _descriptors("router_descriptors", "the router that answers", *seen.own_descriptors)
+    for one in seen.routers:
+        if one.state == "live" and not one.answers:
+            found = Descriptors(one.descriptors, one.descriptors_limit)
+            yield from _descriptors("router_descriptors", f"the router {one.name}", found)
 
 
 def _descriptors(
