@@ -51,6 +51,9 @@ _NO_ANSWERS = ("", "", "")
 _KEPT = "k"
 """The letter of a claim that goes on with kept code."""
 _STEPS = {_KEPT: Moved.CLAIMED, **{step.value[0]: step for step in Moved}}
+_SHOWN = frozenset(("created", "expires", "out_round", "cause", "error", "place"))
+"""What a record has to look at: no garbage there makes it unreadable, and no step of its trail does."""
+_COUNT = re.compile("[0-9]{1,15}")
 _STEP = re.compile(f"([{''.join(_STEPS)}]) " + "([0-9]{1,15}) " * 4 + "(.*)")
 _VERDICTS = {verdict.value.encode(): verdict for verdict in Verdict}
 _LARGE = (
@@ -58,6 +61,10 @@ _LARGE = (
     "FRAMEHOLD_MAX_JOURNAL on nodes and routers"
 )
 _OK = tuple(Reply(Verdict.OK, epoch) for epoch in range(64))
+
+
+class Illegible(ValueError):
+    """A stored record can't be read: it counts as missing (docs/protocol.md, "What is stored")."""
 
 
 def milliseconds(seconds: float) -> int:
@@ -92,7 +99,8 @@ def decode(request: Request, raw: Any) -> Reply:
     """The reply to `request`, from the raw reply of its script.
 
     Raises:
-        ValueError: `raw` is no reply of a script, or the stored record is corrupted or of a newer release.
+        Illegible: the stored record can't be read.
+        ValueError: `raw` is no reply of a script, or the stored record is too large or of a newer release.
     """
     if raw == 1:
         epoch = request.fence.epoch  # type: ignore[union-attr]  # only scripts with a fence answer 1
@@ -103,8 +111,10 @@ def decode(request: Request, raw: Any) -> Reply:
         verdict, epoch = _VERDICTS[raw[0]], raw[1]
         if len(raw) == 2:
             return Reply(verdict, epoch)
+        if verdict is Verdict.MISSING:
+            raise Illegible(raw[2].decode())
         journal = tuple(raw[3]) if len(raw) > 3 else ()
-        return Reply(verdict, epoch, Stored(_record(raw[2]), journal))
+        return Reply(verdict, epoch, Stored(_readable(raw[2]), journal))
     except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
@@ -223,17 +233,33 @@ _ENCODERS: dict[type[Any], tuple[Script, Callable[[Any], Arguments]]] = {
 }
 
 
+def _readable(flat: Sequence[bytes]) -> Record:
+    """A record from the reply of HGETALL: fields and values in turn.
+
+    Raises:
+        Illegible: it can't be read. scripts/record.lua finds that out of each of these records, too.
+        ValueError: it is of a newer release.
+    """
+    version = dict(zip(flat[::2], flat[1::2], strict=True)).get(b"v", b"")
+    if version != VERSION and version.isdigit() and len(version) <= 15 and int(version) > int(VERSION):
+        raise ValueError(f"its format is {version[:8].decode()}, this release reads {VERSION.decode()}")
+    if version != VERSION:
+        raise Illegible(f"its format is {version[:8]!r}, this release reads {VERSION.decode()}")
+    try:
+        return _record(flat)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Illegible(f"{type(error).__name__}: {error}") from error
+
+
 def _record(flat: Sequence[bytes]) -> Record:
-    """A record from the reply of HGETALL: fields and values in turn."""
     outcome = b""
     texts: dict[str, str] = {}
     for field, value in zip(flat[::2], flat[1::2], strict=True):
         if field == b"outcome":
             outcome = value
         else:
-            texts[field.decode()] = value.decode()
-    if texts["v"] != VERSION.decode():
-        raise ValueError(f"its format is {texts['v'][:8]}, this release reads {VERSION.decode()}")
+            name = field.decode()
+            texts[name] = value.decode(errors="replace" if name in _SHOWN or name.startswith("s:") else "strict")
     return Record(
         RecordState(texts["state"]),
         _read_head(texts),
@@ -244,12 +270,12 @@ def _record(flat: Sequence[bytes]) -> Record:
         _count(texts["n"]),
         texts["jh"],
         _count(texts["attempts"]),
-        seconds(texts["created"]),
-        seconds(texts["expires"]),
-        {int(field[2:]): _read_answers(field, text) for field, text in texts.items() if field.startswith("a:")},
+        _shown(texts, "created") / 1000,
+        _shown(texts, "expires") / 1000,
+        {_count(field[2:]): _read_answers(field, text) for field, text in texts.items() if field.startswith("a:")},
         {field[2:]: {"i": False, "r": True}[text] for field, text in texts.items() if field.startswith("k:")},
         outcome,
-        _count(texts.get("out_round", "0")),
+        _shown(texts, "out_round"),
         texts.get("cause", ""),
         _read_trail(texts),
         texts.get("error", ""),
@@ -258,15 +284,20 @@ def _record(flat: Sequence[bytes]) -> Record:
 
 
 def _count(text: str) -> int:
-    """A stored count.
+    """A stored count, or a time in milliseconds since 1970.
 
     Raises:
-        ValueError: it is no number, or no count.
+        ValueError: it is none.
     """
-    found = int(text)
-    if not 0 <= found <= _LATEST_MS:
+    if not _COUNT.fullmatch(text) or int(text) > _LATEST_MS:
         raise ValueError(f"{text[:20]} is no count")
-    return found
+    return int(text)
+
+
+def _shown(texts: dict[str, str], name: str) -> int:
+    """A count that is only shown; 0 if there is none."""
+    text = texts.get(name, "")
+    return int(text) if _COUNT.fullmatch(text) and int(text) <= _LATEST_MS else 0
 
 
 def _read_trail(texts: dict[str, str]) -> tuple[Step, ...]:
@@ -295,7 +326,9 @@ def _read_head(texts: dict[str, str]) -> Head:
 
 
 def _read_answers(field: str, text: str) -> Answered:
-    digest, keys = json.loads(text)
-    if not isinstance(digest, str) or not all(isinstance(key, str) for key in keys):
+    found = json.loads(text, strict=False)
+    digest, keys = found
+    if not isinstance(found, list) or not isinstance(digest, str) or not all(isinstance(key, str) for key in keys):
         raise ValueError(f"field {field} is not [digest, [keys]]")
-    return Answered(int(field[2:]), digest, tuple(keys))
+    "".join((digest, *keys)).encode()  # Half a surrogate pair is no text.
+    return Answered(_count(field[2:]), digest, tuple(keys))

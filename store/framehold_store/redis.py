@@ -18,7 +18,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId, prefix
 from framehold_core.lease import LeaseReply, NodeRecord
 from framehold_core.pauses import Pause, Tools
-from framehold_core.requests import Reply, Request
+from framehold_core.requests import Claim, Read, Reply, Request, Verdict
 
 from . import codec
 from .base import Done, MemoryUse, ScanStep, StoredEvent, StreamName
@@ -96,7 +96,7 @@ class RedisStore:
 
         return settle
 
-    def _unreadable(self, request: Request, raw: Any, error: ValueError) -> StoreUnavailable:
+    def _unreadable(self, request: Request, raw: Any, error: ValueError) -> Reply | StoreUnavailable:
         if isinstance(raw, StoreUnavailable):
             return raw
         name = type(request).__name__.lower()
@@ -107,6 +107,13 @@ class RedisStore:
             return refused(
                 f"the store refused the {name} ({raw}); it was not completed; look at the store's own log", raw
             )
+        if isinstance(error, codec.Illegible) and isinstance(request, Read | Claim):
+            _log.error(
+                "the record of call %s can't be read (%s): it counts as missing; check who else writes this store",
+                prefix(request.call),
+                error,
+            )
+            return Reply(Verdict.MISSING)
         _log.error(
             "the record of call %s can't be read (%s): the call is not continued; check who else writes this store",
             prefix(request.call),

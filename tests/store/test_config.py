@@ -177,5 +177,5 @@ def test_every_script_documents_itself(path: Traversable) -> None:
 def test_every_script_is_loaded() -> None:
     """And each file is a script or the head of some."""
     assert {path.name for path in LUA} == {
-        f"{name}.lua" for name in (*SCRIPTS, "fence", "lease", "size", "trail", "version")
+        f"{name}.lua" for name in (*SCRIPTS, "fence", "lease", "record", "size", "trail", "version")
     }

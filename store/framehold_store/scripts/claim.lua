@@ -5,16 +5,22 @@
 -- ARGV    1 epoch, 2 owner, 3 inc as the caller read them; 4 evidence (gone, released, owner)
 --         5 new owner  6 its inc  7 its boot  8 '1' if the present code is re-entrant  9 most attempts  10 ttl in ms
 --         11 letter of the step: c, or k if kept code will be entered  12 the most bytes of the journal
--- Returns {ok | already | changed, epoch, record, journal}, {lost | stuck, epoch, record}, {missing, 0};
---         {large, ...} as size.lua says: then nothing was written
+-- Returns {ok | already | changed, epoch, record, journal}, {lost | stuck, epoch, record}; {missing, 0}, and with the
+--         reason as record.lua says; {changed, 0, record} if the record can't be read; {large, ...} as size.lua says.
+--         With the last three nothing was written
 
 local R, J = KEYS[1], KEYS[2]
-local h = redis.call('HMGET', R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'boot', 'reentrant', 'attempts')
-local held, count = h[1] == 'open' or h[1] == 'released', redis.call('LLEN', J)
-if not h[1] or (held and count ~= tonumber(h[6])) then return {'missing', 0} end
+local h = values(R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'boot', 'reentrant', 'attempts', 'v')
+if not h then return {'missing', 0, 'it is no hash'} end
+local held, count = h[1] == 'open' or h[1] == 'released', length(J)
+local readable = is_count(h[4]) and is_count(h[5]) and is_count(h[6]) and is_count(h[9]) and not is_newer(h[10])
+if not h[1] or (held and readable and count ~= tonumber(h[6])) then
+  return {'missing', 0, count < 0 and 'its journal is no list' or nil}
+end
 local epoch, most = tonumber(h[4]), tonumber(ARGV[12])
 local record, found = fields(R, MAX_RECORD)
 if not record then return large('record', found, MAX_RECORD) end
+if not readable then return {'changed', 0, record} end
 local journal
 journal, found = items(J, count, most)
 if not journal then return large('journal', found, most) end

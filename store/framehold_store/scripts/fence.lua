@@ -12,16 +12,36 @@
 --       {large, ...} as size.lua says
 
 local R, J = KEYS[1], KEYS[2]
-local h = redis.call('HMGET', R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'jh', ARGV[8])
+local h = values(R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'jh', ARGV[8])
 
--- A torn record (one key evicted or deleted without the other) counts as missing, as in read and claim.
-local torn = (h[1] == 'open' or h[1] == 'released') and redis.call('LLEN', J) ~= tonumber(h[6])
-if torn then h = {} end
+-- A torn record (one key evicted or deleted without the other) counts as missing, as in read and claim. So does one
+-- that can't be read. A write that is granted looks only at what it needs, one that is refused at the whole record.
+local torn = not h
+if h and (h[1] or h[4]) then
+  local held = h[1] == 'open' or h[1] == 'released'
+  local counts = is_count(h[4]) and is_count(h[5]) and is_count(h[6])
+  torn = not (counts and (h[1] == 'done' or h[1] == 'lost' or (held and length(J) == tonumber(h[6]))))
+end
+if torn then
+  if h and is_newer(redis.call('HGET', R, 'v')) then
+    local record, found = fields(R, MAX_RECORD)
+    return record and {'fenced', 0, record} or large('record', found, MAX_RECORD)
+  end
+  h = {}
+end
+
+-- the whole record; nil and its size if it is too large. If it can't be read it counts as missing from now on
+local function look()
+  local record, found = fields(R, MAX_RECORD)
+  if record and not legible(record) then h, torn = {}, true end
+  return record, found
+end
 
 local function refuse(verdict)
   if not h[1] then return {verdict, 0} end
-  local record, found = fields(R, MAX_RECORD)
+  local record, found = look()
   if not record then return large('record', found, MAX_RECORD) end
+  if torn then return {verdict == 'changed' and verdict or 'behind', 0} end
   return {verdict, tonumber(h[4]), record}
 end
 
@@ -76,7 +96,7 @@ end
 -- a new record: ARGV[at] counts the values of the head (fields and values in turn) that follow it
 local function fresh(at, time)
   -- Only if an old key is left: a script that begins with DEL is never refused for memory, even if the store is full.
-  if h[1] or torn or redis.call('LLEN', J) > 0 then redis.call('DEL', R, J) end
+  if h[1] or torn or length(J) ~= 0 then redis.call('DEL', R, J) end
   redis.call('HSET', R, 'v', '1', 'state', 'open', 'owner', ARGV[1], 'inc', ARGV[2], 'epoch', '1', 'round', '0',
     'attempts', '0', 'created', string.format('%.0f', time), unpack(ARGV, at + 1, at + tonumber(ARGV[at])))
 end

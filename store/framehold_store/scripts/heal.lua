@@ -19,6 +19,7 @@ if h[1] == 'open' and h[2] == ARGV[1] and h[3] == ARGV[2] and tonumber(h[6]) == 
   and tonumber(h[4]) > tonumber(ARGV[3]) then
   return {'already', tonumber(h[4])}
 end
+if ARGV[at] == '0' and h[1] then look() end
 if (ARGV[at] == '1') ~= (h[1] and true or false) then return refuse('changed') end
 if h[1] and (h[4] ~= ARGV[at + 1] or h[2] ~= ARGV[at + 2] or h[3] ~= ARGV[at + 3]) then return refuse('changed') end
 local verdict = fence(false)
@@ -27,9 +28,10 @@ if verdict ~= 'behind' then return refuse(verdict or 'changed') end
 local time = now()
 local epoch = tonumber(ARGV[3]) + 1
 local kept = {'attempts', '0', 'created', string.format('%.0f', time)}
-local flat, found = fields(R, MAX_RECORD)
+local flat, found = {}, nil
+if h[1] then flat, found = fields(R, MAX_RECORD) end
 if not flat then return large('record', found, MAX_RECORD) end
-for place = 1, h[1] and #flat or 0, 2 do
+for place = 1, #flat, 2 do
   local name = flat[place]
   if name == 'attempts' or name == 'created' or string.sub(name, 1, 2) == 's:' then
     kept[#kept + 1], kept[#kept + 2] = name, flat[place + 1]
