@@ -98,7 +98,7 @@ class Departures:
         ours = {node: member for node, member in members.items() if member.state != STRANGE}
         for node, life in tuple(self._lives.items()):
             if node not in ours or ours[node].boot != life.boot:
-                self._went(node, self._lives.pop(node), now)
+                self._went(node, self._lives.pop(node), before, now)
         for lease in leases:
             if (member := ours.get(lease.node)) is not None:
                 self._saw(member, lease, before, now)
@@ -122,7 +122,7 @@ class Departures:
             self._report(Kind.NODE_DRAINING, node, life, now, text)
         life.state, life.stats = member.state, member.stats
 
-    def _went(self, node: NodeId, life: _Life, now: float) -> None:
+    def _went(self, node: NodeId, life: _Life, before: float, now: float) -> None:
         silent = max(0.0, now - life.heartbeat)
         left = life.state == DRAINING or silent < GIVEN_BACK * life.pause
         self._ended[node, life.boot] = None
@@ -141,8 +141,10 @@ class Departures:
             orphaned=_sum(life.stats.kept, life.stats.asleep),
             released=life.stats.released,
         )
-        # A node that drained and was killed gave nothing back. One that did has said itself what its drain left over.
-        bound = 0 if left and now < life.expires else life.stats.bound or 0
+        # A node that gave its lease back has said itself what its drain left over. One that drained and was killed let
+        # it run out. That is certain if no renewal can have come and gone unseen between the last two looks.
+        ran_out = now >= life.expires and now - before < -life.apart * 2 / 3
+        bound = life.stats.bound or 0 if ran_out or not left else 0
         lost = f"; {bound:,} calls of tools not marked re-entrant are lost" if bound else ""
         if left:
             how = "it drained, and its lease is gone" if life.state == DRAINING else "it gave its lease back"
