@@ -101,3 +101,11 @@ def test_each_figure_says_how_and_since_when_it_is_known() -> None:
 def test_lost_calls_count_for_an_hour_and_not_if_their_process_is_back() -> None:
     losses = (Loss(NOW - 10, 7, "b-b", "died"), Loss(NOW - 4000, 5, "b-c", "died"), Loss(NOW - 5, 3, "b-a", "died"))
     assert account([node("a")], logged(losses=losses), NOW).lost_last_hour == 7
+
+
+def test_a_node_that_said_goodbye_after_its_last_heartbeat_has_orphaned_nothing() -> None:
+    """Its last lease is of before it drained: what it held then is handed off, for whatever reason it is taken over."""
+    left = end("b", 990.0, left=True, orphaned=30, released=2)
+    back = taken("b", 995.0, "released"), taken("b", 996.0, "released"), taken("b", 997.0)
+    view = account([node("a", scan=SCAN)], logged(left, taken=back), NOW)
+    assert figures(view)[2:] == ((10 + 32 - 3, "estimated"), (20, "counted"))

@@ -2,7 +2,8 @@
 
     1. the nodes say how many calls they hold, how many are asleep there, and how many they have handed off
     2. one node scans the store: it counts the calls of lives that were over when its scan began
-    3. a life that ended later counts by its last lease, until the next scan has ended
+    3. a life that ended later counts by its last lease, until the next scan has ended: what may go on elsewhere is
+       handed off if the life said goodbye, else orphaned
     4. what was taken over since is taken off
 
 The law: it is arithmetic on what was looked up, and asks nobody.
@@ -64,10 +65,15 @@ def _oldest(nodes: Iterable[NodeView], now: float) -> float:
 
 
 def _handed_off(nodes: Sequence[NodeView], logged: Logged, scan: ScanView | None) -> FigureView:
-    taken = _taken(logged, _HANDED_OFF)
+    taken, any_taken = _taken(logged, _HANDED_OFF), _taken(logged, _HANDED_OFF + _ORPHANED)
     here = sum(max(0, (node.released or 0) - taken[node.boot]) for node in nodes)
     ends = _unscanned(logged, scan)
-    estimate = sum(max(0, (end.released or 0) - taken[end.boot]) for end in ends)
+    estimate = sum(
+        max(0, (end.released or 0) + (end.orphaned or 0) - any_taken[end.boot])
+        if end.left
+        else max(0, (end.released or 0) - taken[end.boot])
+        for end in ends
+    )
     alive = {node.boot for node in nodes} | {end.boot for end in ends}
     scanned, known, at = _scanned(logged, _HANDED_OFF, scan, scan.handed_off if scan else 0, alive)
     return FigureView(count=scanned + estimate + here, known="estimated" if estimate else known, at=at)
@@ -75,7 +81,7 @@ def _handed_off(nodes: Sequence[NodeView], logged: Logged, scan: ScanView | None
 
 def _orphaned(logged: Logged, scan: ScanView | None) -> FigureView:
     taken, ends = _taken(logged, _ORPHANED), _unscanned(logged, scan)
-    estimate = sum(max(0, (end.orphaned or 0) - taken[end.boot]) for end in ends)
+    estimate = sum(max(0, (end.orphaned or 0) - taken[end.boot]) for end in ends if not end.left)
     alive = {end.boot for end in ends} | _boots(logged)
     scanned, known, at = _scanned(logged, _ORPHANED, scan, scan.orphaned if scan else 0, alive)
     return FigureView(count=scanned + estimate, known="estimated" if estimate else known, at=at)
