@@ -19,7 +19,9 @@ local h = values(R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'jh', ARGV[8
 local torn = not h
 if h and (h[1] or h[4]) then
   local held = h[1] == 'open' or h[1] == 'released'
-  local counts = is_count(h[4]) and is_count(h[5]) and is_count(h[6])
+  -- The ordinary write stands where the record stands: its numbers are counts.
+  local here = h[4] == ARGV[3] and h[5] == ARGV[4] and h[6] == ARGV[5]
+  local counts = here or (is_count(h[4]) and is_count(h[5]) and is_count(h[6]))
   torn = not (counts and (h[1] == 'done' or h[1] == 'lost' or (held and length(J) == tonumber(h[6]))))
 end
 if torn then
