@@ -1,5 +1,7 @@
 """`python -m tests.fleet.soak`: each test of a fault again and again, then faults of all kinds at random under load.
 
+Meanwhile a fault must explain each problem that a router names, and a node or a router that ends must be named.
+
 The law of the mixed hour: whatever happens to three nodes, two routers and their store, a re-entrant call that has a
 token comes to its right end, no effect runs twice, no unmarked handler is entered twice. The ledger on disk says so.
 """
@@ -17,13 +19,14 @@ from pathlib import Path
 
 from tests.fleet.faults import FaultyFleet, started
 from tests.fleet.load import Load
+from tests.fleet.truth import Truth
 from tests.fleet.weather import Weather
 from tests.processes import ROOT
 
 TESTS = ("tests/fleet/cells", "tests/fleet/test_random_kills.py")
 FIGURE = "resume of a call"
 """What a test's line says that has measured something."""
-NODES, ROUTERS, CLIENTS = 3, 2, 12
+NODES, ROUTERS, CLIENTS = 3, 2, 20
 
 
 def each(times: int) -> Counter[str]:
@@ -49,8 +52,9 @@ async def mixed(minutes: float, seed: int, folder: Path) -> bool:
     try:
         await started(made, NODES, ROUTERS)
         load, weather = Load(made, seed), Weather(made, seed)
-        began = time.monotonic()
+        truth, began = Truth(made, weather), time.monotonic()
         working = asyncio.create_task(load.run(CLIENTS))
+        watching = asyncio.create_task(truth.watch())
         try:
             await weather.play(began + 60 * minutes)
             await made.mend()
@@ -58,8 +62,12 @@ async def mixed(minutes: float, seed: int, folder: Path) -> bool:
             await working
         finally:
             working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
-        return told(made, load, weather, time.monotonic() - began)
+            watching.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
+        if not watching.cancelled():
+            watching.result()  # It ended by itself: raise why.
+        held = told(made, load, weather, time.monotonic() - began)
+        return said(truth) and held
     finally:
         made.stop()
 
@@ -92,6 +100,17 @@ def told(made: FaultyFleet, load: Load, weather: Weather, seconds: float) -> boo
     for line in (*load.lost, *load.wrong, *map(str, repeated), *again, *undone, *made.buggy()):
         print(f"    {line}")
     return not (load.lost or load.wrong or repeated or again or undone or made.buggy())
+
+
+def said(truth: Truth) -> bool:
+    """Print what the verdict said of the faults; whether all of it was true, and no fault went unnamed."""
+    silent = truth.silent()
+    print(f"looks at the verdict: {truth.looks}; problems that a fault explains: {dict(truth.seen.most_common())}")
+    print(f"problems that nothing explains (must be 0): {len(truth.false)}")
+    print(f"faults that nobody named (must be 0): {len(silent)}", flush=True)
+    for line in (*(f"{name}: {text}" for name, text in truth.false.items()), *silent):
+        print(f"    {line}")
+    return not truth.false and not silent
 
 
 def main() -> int:

@@ -6,10 +6,12 @@ Which faults come, and when, follows from the seed; what they meet does not.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from tests.fleet.faults import UNMARKED, FaultyFleet
 from tests.fleet.trial import Client, Trial, ended
@@ -19,8 +21,18 @@ from tests.wire import Reply
 AT_ONCE = 2
 
 
+@dataclass
+class Fault:
+    """What was done, to which node (empty: to none), and from when to when on the monotonic clock."""
+
+    kind: str
+    node: str
+    began: float
+    ended: float = math.inf
+
+
 class Weather:
-    """What is done to a fleet. `done` counts it."""
+    """What is done to a fleet. `done` counts it, `faults` has each."""
 
     def __init__(self, made: FaultyFleet, seed: int) -> None:
         self._made, self._rng = made, random.Random(f"weather {seed}")
@@ -29,6 +41,7 @@ class Weather:
         self._store = asyncio.Lock()
         self._routers = asyncio.Lock()
         self.done: Counter[str] = Counter()
+        self.faults: list[Fault] = []
         self._to_a_node: dict[str, Callable[[str], Awaitable[None]]] = {
             "node killed": self._kill,
             "node stopped": self._stop,
@@ -56,14 +69,17 @@ class Weather:
 
     async def _strike(self, what: str, gate: asyncio.Semaphore) -> None:
         try:
-            if what in self._to_the_rest:
-                await self._to_the_rest[what]()
-            elif (name := self._victim()) is None:
+            name = "" if what in self._to_the_rest else self._victim()
+            if name is None:
                 return
+            self.faults.append(fault := Fault(what, name, time.monotonic()))
+            if not name:
+                await self._to_the_rest[what]()
             else:
                 self._struck.add(name)
                 await self._to_a_node[what](name)
                 self._struck.discard(name)
+            fault.ended = time.monotonic()
             self.done[what] += 1
         finally:
             gate.release()
