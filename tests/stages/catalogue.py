@@ -76,7 +76,7 @@ def _parallel(marks: str) -> tuple[Command, ...]:
 
 TEST = (
     Stage("check", (("make", "check"),), minutes=5),
-    Stage("parallel", _parallel(f"{ORDINARY} and not (alone or serial or fleet)"), minutes=20),
+    Stage("parallel", _parallel(f"{ORDINARY} and not (alone or serial or fleet)"), minutes=30),
     Stage(
         "lanes",
         (

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from framehold_router.verdict.wording import remedy
 from framehold_store import StoreConfig
-from framehold_store.link import words_of
 
 
 class Trouble(NamedTuple):
@@ -22,6 +21,8 @@ def trouble(error: BaseException, config: StoreConfig) -> Trouble:
     """The meaning of `error`, which a client raised for the store that `config` names."""
     from redis import exceptions
     from redis.asyncio.sentinel import MasterNotFoundError
+
+    from framehold_store.link import words_of
 
     every = _chain(error)
     if isinstance(error, MasterNotFoundError):
