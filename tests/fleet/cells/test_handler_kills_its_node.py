@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
-from framehold_store.keys import Keys
+from framehold_store import StoreConfig, open_store
+from framehold_store.base import Store
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial, again, ended
 from tests.processes import DEADLINE
@@ -22,16 +24,26 @@ ENDS = 4
 """docs/protocol.md, rule 27: the node that it began on, the one that took it over, and two that entered it alone."""
 
 
-def is_paused(made: FaultyFleet, tool: str) -> bool:
+@asynccontextmanager
+async def store_of(made: FaultyFleet) -> AsyncIterator[Store]:
+    store = open_store(StoreConfig(made.redis.url, namespace=made.folder.name), time.time)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def is_paused(made: FaultyFleet, tool: str) -> bool:
     """Whether a tool is paused, by the store."""
-    with made.redis.client() as client:
-        return bool(client.hget(Keys(made.folder.name).tools, f"p:{tool}"))
+    async with store_of(made) as store:
+        return tool in {pause.tool for pause in (await store.tools()).paused}
 
 
-def resume(made: FaultyFleet, tool: str) -> None:
+async def resume(made: FaultyFleet, tool: str) -> None:
     """End the pause of a tool: nodes learn of it with their next heartbeats."""
-    with made.redis.client() as client:
-        client.hset(Keys(made.folder.name).tools, mapping={f"p:{tool}": "", f"d:{tool}": ""})
+    async with store_of(made) as store:
+        await store.resume(tool)
 
 
 async def begun(call: Trial, router: str) -> None:
@@ -59,7 +71,7 @@ async def test_a_reentrant_call_has_its_tool_paused_after_four_processes(
     """The call waits, and new ones are refused, until its tool is resumed."""
     call = trial("deadly", MARKED)
     await begun(call, router)
-    while not is_paused(made, call.tool):
+    while not await is_paused(made, call.tool):
         assert await struck(made, call, router) is None
     assert made.ledger.count(call.name, "entered") == ENDS
     waits = await call.answer(router)
@@ -70,7 +82,7 @@ async def test_a_reentrant_call_has_its_tool_paused_after_four_processes(
             await asyncio.sleep(0.05)
     assert "Nothing was started" in result.text
     assert made.ledger.count(call.name, "entered") == ENDS
-    resume(made, call.tool)
+    await resume(made, call.tool)
 
 
 async def test_those_beside_it_are_not_paused(made: FaultyFleet, router: str, trial: Callable[..., Trial]) -> None:
@@ -87,11 +99,11 @@ async def test_those_beside_it_are_not_paused(made: FaultyFleet, router: str, tr
         return time.monotonic() - began
 
     finishing = asyncio.gather(*map(finished, beside))
-    while not is_paused(made, call.tool):
+    while not await is_paused(made, call.tool):
         assert await struck(made, call, router) is None
     print(f"the longest call beside it took {max(await finishing):.1f} s")
-    assert not any(is_paused(made, other.tool) for other in beside)
-    resume(made, call.tool)
+    assert not [other.tool for other in beside if await is_paused(made, other.tool)]
+    await resume(made, call.tool)
 
 
 async def test_a_reentrant_call_is_stuck_after_five_claims(
@@ -103,7 +115,7 @@ async def test_a_reentrant_call_is_stuck_after_five_claims(
     await begun(call, router)
     while (result := await struck(made, call, router)) is None:
         assert made.ledger.count(call.name, "entered") <= 1 + CLAIMS
-        resume(made, call.tool)
+        await resume(made, call.tool)
     assert result.result["isError"] and "Several nodes failed while they ran this call" in result.text
     for url in (router, made.routers[1].url):
         assert (await call.insist(url)).text == result.text
