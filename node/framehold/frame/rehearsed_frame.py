@@ -139,7 +139,8 @@ class RehearsedFrame(Frame):
         try:
             answer = await self.in_order(("ask", place), partial(super().ask, question, name))
         except (Exception, asyncio.CancelledError) as error:
-            self._heard[place] = _Heard(question, None, error)
+            if not self.dead:  # Nobody hears it once more; and its traceback leads back to this frame.
+                self._heard[place] = _Heard(question, None, error)
             raise
         self._heard[place] = _Heard(question, copy.deepcopy(answer), None)
         return answer
