@@ -39,6 +39,7 @@ _BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
 
 _REFUSAL = re.compile(
     r"\b(MISCONF|READONLY|NOREPLICAS|LOADING|NOAUTH|WRONGPASS|NOPERM|MASTERDOWN|CLUSTERDOWN)\b.{,150}"
+    "|max number of clients reached"
 )
 """An error that concerns a whole server, not one request."""
 _CODES: tuple[tuple[type[Exception], str], ...] = (

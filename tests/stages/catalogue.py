@@ -96,7 +96,7 @@ TEST = (
         ),
         ("chart",),
     ),
-    Stage("browser", (pytest("-m", "browser and not nightly"),), ("browser",)),
+    Stage("browser", (pytest("-m", "browser and not nightly"),), ("browser",), minutes=15),
     Stage("conformance", (pytest("-m", "npm and not nightly"),), ("npm",)),
 )
 """What `.ci/run` runs, too."""

@@ -106,6 +106,7 @@ async def test_a_store_that_wants_a_password_refuses(own: RedisServer, store: Re
         (ResponseError("@user_script:1: -MISCONF disk script: f_1, on line 1"), "MISCONF disk"),
         (ResponseError("WRONGTYPE Operation against a key"), ""),
         (ConnectionError("Connection refused"), ""),
+        (ConnectionError("max number of clients reached"), "max number of clients reached"),
         (TimeoutError("READONLY"), ""),
     ],
 )

@@ -44,6 +44,7 @@ _REMEDIES = {
     "WRONGPASS": "correct user and password in FRAMEHOLD_STORE_URL",
     "NOAUTH": "correct user and password in FRAMEHOLD_STORE_URL",
     "NOPERM": "give its user the rights that docs/fleet.md lists",
+    "max number of clients": "end what holds its connections (CLIENT LIST), or raise its maxclients",
     "OOM": "give the store more memory",
 }
 
