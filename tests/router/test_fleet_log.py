@@ -12,7 +12,7 @@ from framehold_core.errors import StoreFull, StoreUnavailable
 from framehold_core.ids import Boot
 from framehold_router.collect import fleet_log, shared_look
 from framehold_router.collect.fleet_log import SURE, FleetLog, Logged
-from framehold_router.fleet import event_writer
+from framehold_router.fleet import event_reader, event_writer
 from framehold_router.fleet.event_writer import EventWriter
 from framehold_router.models.events import EndView, EventView, LogEntry, TakeoverView
 from framehold_store.base import StoredEvent, StreamName
@@ -154,7 +154,7 @@ async def test_what_is_kept_is_bounded(cast: Cast, monkeypatch: pytest.MonkeyPat
     """The oldest go first; pages are read until there are no more."""
     for name in ("MAX_EVENTS", "MAX_TAKEOVERS", "MAX_ENDS"):
         monkeypatch.setattr(fleet_log, name, 3)
-    monkeypatch.setattr(fleet_log, "PAGE", 2)
+    monkeypatch.setattr(event_reader, "PAGE", 2)
     for number in range(7):
         about = takeover(f"c{number}")
         await shelf(cast).add(LogEntry(event=event(number), takeover=about, end=end(at=NOW + number, inc=f"{number}")))

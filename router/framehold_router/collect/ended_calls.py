@@ -11,18 +11,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from framehold_core.ending import FAILED
 from framehold_core.errors import StoreUnavailable
 from framehold_store.base import MAX_EVENT_AGE, MAX_EVENTS, Store, StreamName
 
+from ..fleet.event_reader import EventReader
 from ..fleet.membership import Fleet
 from ..models.calls import EndedCallView
 from .shared_look import Shared
 
-PAGE = 500
-"""Entries of one read."""
 _STREAMS: tuple[StreamName, ...] = ("failed", "ended")
 
 
@@ -39,9 +36,9 @@ class EndedCalls:
     it."""
 
     def __init__(self, store: Store, fleet: Callable[[], Fleet], clock: Callable[[], float]) -> None:
-        self._store, self._clock = store, clock
+        self._clock = clock
         self._shared = Shared(fleet, self._look, "framehold ended calls")
-        self._places: dict[StreamName, str] = dict.fromkeys(_STREAMS, "")
+        self._readers = {name: EventReader(store, EndedCallView, name) for name in _STREAMS}
         self._kept = {name: OrderedDict[str, EndedCallView]() for name in _STREAMS}
 
     async def known(self) -> Ended:
@@ -56,24 +53,13 @@ class EndedCalls:
         stale = False
         try:
             for name in _STREAMS:
-                await self._read(name)
+                async for item in self._readers[name].fresh():
+                    self._add(item)
         except StoreUnavailable:
             stale = True
         since = self._clock() - MAX_EVENT_AGE["ended"]
         items = (item for kept in self._kept.values() for item in kept.values())
         return Ended({item.call_id: item for item in items if item.ended >= since and item.outcome}, stale)
-
-    async def _read(self, name: StreamName) -> None:
-        while page := await self._store.events(self._places[name], PAGE, name):
-            for stored in page:
-                self._places[name] = stored.place
-                try:
-                    self._add(EndedCallView.model_validate_json(stored.entry))
-                except ValidationError:
-                    # Somebody else wrote it, or a release that says something else.
-                    continue
-            if len(page) < PAGE:
-                return
 
     def _add(self, item: EndedCallView) -> None:
         if any((known := kept.get(item.call_id)) and known.ended > item.ended for kept in self._kept.values()):

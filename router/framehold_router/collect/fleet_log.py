@@ -19,17 +19,14 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from pydantic import ValidationError
-
 from framehold_core.errors import StoreUnavailable
 from framehold_store.base import Store
 
+from ..fleet.event_reader import EventReader
 from ..fleet.membership import Fleet
 from ..models.events import EndView, EventView, Kind, LogEntry, TakeoverView
 from .shared_look import Shared
 
-PAGE = 500
-"""Entries of one read."""
 MAX_EVENTS, MAX_TAKEOVERS, MAX_ENDS = 500, 5_000, 500
 """Events, takeovers and ends of nodes that are kept at most."""
 SURE = 30.0
@@ -68,7 +65,8 @@ class FleetLog:
     belongs to one event loop; `close` it."""
 
     def __init__(self, store: Store, fleet: Callable[[], Fleet], wall: Callable[[], float]) -> None:
-        self._store, self._fleet, self._wall, self._since = store, fleet, wall, wall()
+        self._reader = EventReader(store, LogEntry)
+        self._fleet, self._wall, self._since = fleet, wall, wall()
         self._shared = Shared(fleet, self._look, "framehold event log")
         self._events: OrderedDict[tuple[str, str], EventView] = OrderedDict()
         self._takeovers: OrderedDict[tuple[str, int, float], TakeoverView] = OrderedDict()
@@ -77,7 +75,6 @@ class FleetLog:
         self._uncounted: OrderedDict[str, Loss] = OrderedDict()
         self.lost = Counter({DIED: 0, DRAIN_DEADLINE: 0})
         """Calls that were lost with their process since this log was made, by why."""
-        self._place = ""
         self._here: frozenset[tuple[str, str]] = frozenset()
         self._changed = False
         self._logged = Logged()
@@ -102,12 +99,8 @@ class FleetLog:
 
     async def _look(self) -> Logged:
         try:
-            while page := await self._store.events(self._place, PAGE):
-                for stored in page:
-                    self._place = stored.place
-                    self._read(stored.entry)
-                if len(page) < PAGE:
-                    break
+            async for entry in self._reader.fresh():
+                self.add(entry)
         except StoreUnavailable:
             # What was read stays.
             pass
@@ -117,13 +110,6 @@ class FleetLog:
             self._changed, self._here = False, here
             self._logged = self._view(here)
         return self._logged
-
-    def _read(self, entry: bytes) -> None:
-        try:
-            self.add(LogEntry.model_validate_json(entry))
-        except ValidationError:
-            # Somebody else wrote it, or a release that says something else.
-            return
 
     def _add_event(self, event: EventView) -> None:
         key = event.node_id, event.id

@@ -18,12 +18,11 @@ import json
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from pydantic import ValidationError
-
 from framehold_core.errors import StoreUnavailable
 from framehold_store.base import Store
 
 from ..models.routers import RouterEntry, RouterView
+from .event_reader import EventReader
 from .event_writer import LAST
 from .trust import Trust
 
@@ -34,7 +33,6 @@ MISSED = 4
 SHOWN = 3600.0
 """Seconds for which a lost router is shown."""
 MAX_ROUTERS = 200
-_PAGE = 500
 
 
 class Routers:
@@ -56,7 +54,7 @@ class Routers:
         self._me = dict(zip(("name", "boot", "version"), me, strict=True))
         self._own = deque[float](maxlen=MISSED)
         self._known = OrderedDict[str, RouterEntry]()
-        self._place = ""
+        self._reader = EventReader(store, RouterEntry, "routers")
 
     async def run(self) -> None:
         """Write and read until cancelled; then say goodbye, if the store takes it at once."""
@@ -78,10 +76,8 @@ class Routers:
             StoreUnavailable: the store did not take it, or did not answer.
         """
         await self._write()
-        while page := await self._store.events(self._place, _PAGE, "routers"):
-            self._place = page[-1].place
-            for stored in page:
-                self._take(stored.entry)
+        async for entry in self._reader.fresh():
+            self._take(entry)
 
     def seen(self) -> list[RouterView]:
         """The routers that live, and those that were lost within the last hour, in order of their names."""
@@ -109,12 +105,7 @@ class Routers:
         await self._store.append_events([sealed.model_dump_json().encode()], "routers")
         self._own.append(entry.at)
 
-    def _take(self, stored: bytes) -> None:
-        try:
-            entry = RouterEntry.model_validate_json(stored)
-        except ValidationError:
-            # Somebody else wrote it, or a release that says something else.
-            return
+    def _take(self, entry: RouterEntry) -> None:
         known, shown = self._known.get(entry.name), entry.seal.encode()
         if known is not None and entry.at <= known.at:
             return
