@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import hiredis
-from redis.exceptions import ConnectionError, NoScriptError, ReadOnlyError, ResponseError
+from redis.exceptions import ConnectionError, NoScriptError, ResponseError
 
 from framehold_core.errors import StoreRefused, StoreUnavailable
 
@@ -377,7 +377,5 @@ class Lane:
 
 
 def _takes_no_writes(error: ResponseError) -> bool:
-    """Whether the server refuses writes. An error inside a script has its code in the middle of the text in Redis 6.2,
-    so the text is searched."""
-    text = str(error)
-    return isinstance(error, ReadOnlyError) or "-READONLY" in text or "NOREPLICAS" in text
+    """Whether the server refuses writes, and another one may take them."""
+    return words_of(error).startswith(("READONLY", "NOREPLICAS"))

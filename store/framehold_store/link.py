@@ -99,8 +99,8 @@ class Link:
         self._failures = 0
         self._reason = ""
         self.refusal = self.limit = ""
-        """Which limit of the system made the last attempt to connect fail, if one did; and what the server said if it
-        refused it."""
+        """What the server said if it refused the last attempt to connect, and which limit of the system made that
+        fail; empty if nothing did."""
         self.name = name
         self._connection: Connection | None = None
 

@@ -65,15 +65,13 @@ def _oldest(nodes: Iterable[NodeView], now: float) -> float:
 
 
 def _handed_off(nodes: Sequence[NodeView], logged: Logged, scan: ScanView | None) -> FigureView:
-    taken, any_taken = _taken(logged, _HANDED_OFF), _taken(logged, _HANDED_OFF + _ORPHANED)
+    taken = _taken(logged, _HANDED_OFF)
     here = sum(max(0, (node.released or 0) - taken[node.boot]) for node in nodes)
     ends = _unscanned(logged, scan)
-    estimate = sum(
-        max(0, (end.released or 0) + (end.orphaned or 0) - any_taken[end.boot])
-        if end.left
-        else max(0, (end.released or 0) - taken[end.boot])
-        for end in ends
-    )
+    # For whatever reason a call of a life that said goodbye is taken over: the life had handed it off.
+    any_taken = taken + _taken(logged, _ORPHANED)
+    estimate = sum(max(0, (end.released or 0) - taken[end.boot]) for end in ends if not end.left)
+    estimate += sum(max(0, (end.released or 0) + (end.orphaned or 0) - any_taken[end.boot]) for end in ends if end.left)
     alive = {node.boot for node in nodes} | {end.boot for end in ends}
     scanned, known, at = _scanned(logged, _HANDED_OFF, scan, scan.handed_off if scan else 0, alive)
     return FigureView(count=scanned + estimate + here, known="estimated" if estimate else known, at=at)
