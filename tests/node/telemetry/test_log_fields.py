@@ -234,7 +234,7 @@ async def test_a_line_of_the_engine_names_the_span_of_the_round(caplog: pytest.L
             await client.call("fails")
             client.runtime.store.submit = submit
         (span,) = seen.named("tools/call fails")
-    line = next(vars(item) for item in caplog.records if "did not answer" in item.getMessage())
+    line = next(vars(item) for item in caplog.records if "did not take a commit" in item.getMessage())
     assert (int(line["trace_id"], 16), int(line["span_id"], 16)) == at(span)
 
 

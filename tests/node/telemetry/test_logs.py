@@ -224,7 +224,7 @@ async def test_a_line_about_a_call_says_which(
             patched.setattr(store, "submit", lambda request, done: done(StoreUnavailable("it is away")))
             reply = await client.retry("asks", asked.token, asked.accept(word="secret word"))
         assert reply.status == 503
-    (line,) = (record for record in caplog.records if "did not answer" in record.getMessage())
+    (line,) = (record for record in caplog.records if "did not take a commit" in record.getMessage())
     call = prefix(asked.token.split(".")[1])
     said_ = {name: vars(line)[name] for name in ("call", "tool", "round", "epoch", "node")}
     assert said_ == {"call": call, "tool": "asks", "round": 2, "epoch": 1, "node": "stage"}
