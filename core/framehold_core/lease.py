@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -210,3 +210,180 @@ def ends_this_process(stored: NodeRecord, registered: float | None, ttl: float, 
         now: seconds on the store's clock.
     """
     return stored.expires > now and (registered is None or stored.expires > registered + ttl * (1.0 + MARGIN))
+
+
+class Finding(Enum):
+    """What a reply says of a node's own lease."""
+
+    RENEWED = "it was written"
+    TAKEN = "another process has the name: this one must not go on"
+    FOREIGN = "somebody else has written in its place, without a key of the fleet, or an old lease again"
+    WENT_BACK = "the store went back to an older state"
+    LAPSED = "it is not as it was written"
+
+
+class Case(NamedTuple):
+    """A reply to a registration or renewal, with what the rows ask about it. `held` is the lease as acknowledged until
+    then, `is_sealed` says whether the seal of what stands there holds, `in_time` whether the lease can't have run out,
+    and `since` and `ttl` are those of `ends_this_process`."""
+
+    reply: LeaseReply
+    held: Lease
+    is_sealed: bool
+    in_time: bool
+    since: float | None
+    ttl: float
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the lease that stands there is of another process, and says that this one must not go on."""
+        stored = self.reply.stored
+        if self.reply.result is not Renewal.TAKEN or stored is None or not self.is_sealed:
+            return False
+        return ends_this_process(stored, self.since, self.ttl, self.reply.at)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process has not written what stands there."""
+        stored = self.reply.stored
+        is_own = stored is not None and stored.boot == self.held.boot and self.is_sealed
+        return bool(self.reply.raw) and not is_own
+
+    @property
+    def went_back(self) -> bool:
+        """Whether an older lease of this process stands there, or none before the last one can have run out."""
+        beat = 0 if self.reply.stored is None else self.reply.stored.beat
+        return beat < self.held.beat and (beat > 0 or self.in_time)
+
+
+class Row(NamedTuple):
+    """One line of the table. `rule` is the rule of docs/protocol.md that it carries out."""
+
+    rule: int
+    holds: Callable[[Case], bool]
+    then: Finding
+
+
+ROWS: tuple[Row, ...] = (
+    Row(6, lambda case: case.reply.result is Renewal.RENEWED, Finding.RENEWED),
+    Row(4, lambda case: case.is_taken, Finding.TAKEN),
+    Row(4, lambda case: case.is_foreign, Finding.FOREIGN),
+    Row(7, lambda case: case.went_back, Finding.WENT_BACK),
+    Row(4, lambda _: True, Finding.LAPSED),
+)
+"""What a reply says of the lease; the first row that holds decides."""
+
+
+class Heard(NamedTuple):
+    """What follows from a reply: `over` is what a new incarnation is to be registered over at once; None if nothing is
+    to be sent before the next heartbeat."""
+
+    finding: Finding
+    over: bytes | None = None
+
+
+SILENT_PAUSE = 1.0
+"""Most seconds between two heartbeats while the store doesn't answer: a node registers soon after it is back."""
+
+
+class Tenure:
+    """A node's hold on its own lease, as a machine: it is fed what became of each heartbeat, and says what the node may
+    rely on. Whoever drives it sends what `wanted` gives, one at a time: a registration until `is_registered`, then
+    renewals; then it calls `heard` or `silent`. Times are in seconds on the node's clock, those named `at` on the
+    store's. `fresh` makes the name of an incarnation."""
+
+    def __init__(self, node: str, boot: Boot, ttl: float, now: float, fresh: Callable[[], str]) -> None:
+        self.lease = Lease(NodeId(node), Incarnation(fresh()), boot, 0, -math.inf)
+        """The lease as the node may rely on it now."""
+        self.is_registered = False
+        self.claims_from = -math.inf
+        """Before this time the node claims no call: the store went back to an older state (docs/protocol.md,
+        rule 7)."""
+        self.missing_from = -math.inf
+        """Before this time a missing lease does not prove that its node is gone: leases ran out while the store was
+        away, and each node registers again with its next heartbeat (docs/protocol.md, rule 25). Endless while the store
+        does not answer."""
+        self.doubts = 0
+        """How often the store may have gone back to an older state: it was silent, or the lease lapsed
+        (docs/protocol.md, rule 7). Whenever it has risen, the node compares its frames with the store."""
+        self.renewed_at: float | None = now
+        """When the last successful heartbeat was sent; before the first one, when this object was made."""
+        self.since: float | None = None
+        """When this process registered first, on the store's clock."""
+        self.ttl = ttl
+        self._fresh = fresh
+        self._beats = 0
+        """The beat of the last lease that was written, whether the store answered or not."""
+
+    def wanted(self, at: float, address: str, state: str, code: str, stats: str) -> NodeRecord:
+        """The lease to register or renew, without a seal. Each has a beat of its own."""
+        self._beats += 1
+        node, incarnation, boot, *_ = self.lease
+        ends = end_of(at, self.ttl)
+        return NodeRecord(node, incarnation, boot, self._beats, address, state, code, stats, ends)
+
+    def silent(self) -> None:
+        """The store did not answer. That closes no window: it runs out at its time."""
+        self.missing_from = math.inf
+
+    def heard(
+        self, wanted: NodeRecord, reply: LeaseReply, is_sealed: bool, over: bytes, started: float, now: float
+    ) -> Heard:
+        """The store has answered.
+
+        Args:
+            wanted: the lease as it was sent.
+            reply: the reply. It is not ASTRAY.
+            is_sealed: whether a process with a key of the fleet has written what stands there.
+            over: what the lease was to be registered over; empty if nothing was.
+            started: when the heartbeat was sent.
+            now: when its reply came.
+        """
+        if self.missing_from == math.inf:
+            self._doubt(now)
+        in_time = self.renewed_at is not None and now < self.renewed_at + self.ttl
+        case = Case(reply, self.lease, is_sealed, in_time, self.since, self.ttl)
+        finding = next(row.then for row in ROWS if row.holds(case))
+        if finding is Finding.RENEWED:
+            self._renew(wanted, reply.at, started)
+            return Heard(finding)
+        self.lease = self.lease._replace(until=-math.inf)
+        if finding is Finding.TAKEN:
+            return Heard(finding)
+        if finding is Finding.WENT_BACK:
+            self.claims_from = now + self.ttl
+        self._doubt(now)
+        self.begin_anew()
+        # What was replaced once already is left to the next heartbeat.
+        return Heard(finding, None if over else reply.raw)
+
+    def _renew(self, wanted: NodeRecord, at: float, started: float) -> None:
+        until = window_until(started, self.ttl, wanted.expires - at)
+        self.lease = self.lease._replace(beat=wanted.beat, until=until)
+        self.is_registered, self.renewed_at, self.since = True, started, self.since or at
+
+    def _doubt(self, now: float) -> None:
+        """The store may be another server now, or an older state, and the other leases may be gone."""
+        self.missing_from = now + self.ttl
+        self.doubts += 1
+
+    def begin_anew(self) -> None:
+        """Take a new incarnation. It is not registered yet."""
+        self.lease = self.lease._replace(incarnation=Incarnation(self._fresh()), beat=0, until=-math.inf)
+        self.is_registered = False
+
+    @property
+    def pause(self) -> float:
+        """Seconds from the end of one heartbeat to the next."""
+        return self.ttl / 3 if self.missing_from < math.inf else min(self.ttl / 3, SILENT_PAUSE)
+
+    def claims(self, now: float) -> bool:
+        """Whether the node claims calls."""
+        return now >= self.claims_from
+
+    def believes_absences(self, own: NodeRecord | None, held: Lease, now: float) -> bool:
+        """Whether a lease that is missing in a read proves that its node is gone. `own` is this node's lease in that
+        read, `held` what `lease` was before it."""
+        if self.renewed_at is None:
+            return is_alone(self.lease)
+        return now >= self.missing_from and proves_absences(own, held, self.renewed_at, self.ttl, now)

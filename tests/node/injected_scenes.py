@@ -333,7 +333,7 @@ async def taken(pair: Pair) -> None:
     first, second = (Heartbeat(store, clock.system_clock(), "n", "", 0.25, seals) for _ in range(2))
     await store.register(first._record(await store.time()), 0.25)
     await pair.tried(second.open)
-    if second.renewed_at is None or not second._registered:
+    if second.renewed_at is None or not second.is_registered:
         raise Silent("the node has no lease")
     await pair.tried(second.close)
     await pair.tried(store.count_nodes)

@@ -23,18 +23,15 @@ from dataclasses import dataclass
 
 from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
-from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.ids import Boot
 from framehold_core.lease import (
     MARGIN,
-    Lease,
+    Finding,
     LeaseReply,
     NodeRecord,
     Renewal,
+    Tenure,
     boot_of,
-    end_of,
-    ends_this_process,
-    proves_absences,
-    window_until,
 )
 from framehold_core.requests import Reply, Verdict
 from framehold_router.fleet.lease_seal import LeaseSeal
@@ -48,8 +45,6 @@ from .tasks import each, keep
 logger = logging.getLogger(__name__)
 
 
-_SILENT_PAUSE = 1.0
-"""Most seconds between two heartbeats while the store doesn't answer."""
 _VERDICTS = {Renewal.RENEWED: Verdict.OK, Renewal.LAPSED: Verdict.MISSING, Renewal.TAKEN: Verdict.CONFLICT}
 """The outcome of a heartbeat as the verdict of a write, for observers."""
 _FOREIGN = (
@@ -72,32 +67,19 @@ class Hooks:
 NO_HOOKS = Hooks()
 
 
-class Heartbeat:
-    """Keeps one node's lease in the store. `lease` is the lease as the node may rely on it now; `ttl` is in seconds.
-    `seals` seals it, and says which other leases are believed."""
+class Heartbeat(Tenure):
+    """Keeps one node's lease in the store. `ttl` is in seconds. `seals` seals it, and says which other leases are
+    believed."""
 
     def __init__(
         self, store: Store, clock: Clock, node: str, address: str, ttl: float, seals: LeaseSeal, hooks: Hooks = NO_HOOKS
     ) -> None:
+        boot = boot_of(clock.time(), clock.fresh(8))
+        super().__init__(node, boot, ttl, clock.now(), lambda: clock.fresh(8).hex())
         self.clock = clock
         self._hooks = hooks
-        boot = boot_of(clock.time(), clock.fresh(8))
-        self.lease = Lease(NodeId(node), Incarnation(self._fresh()), boot, 0, -math.inf)
-        self.claims_from = -math.inf
-        """Before this time (seconds on the node's clock) the node claims no call: the store went back to an older state
-        (docs/protocol.md, rule 7)."""
-        self.missing_from = -math.inf
-        """Before this time (seconds on the node's clock) a missing lease does not prove that its node is gone: leases
-        ran out while the store was away, and each node registers again with its next heartbeat (docs/protocol.md,
-        rule 5)."""
-        self.doubts = 0
-        """How often the store may have gone back to an older state: it was silent, or the lease lapsed
-        (docs/protocol.md, rule 7)."""
         self.lost = asyncio.Event()
         """Set when another process runs under this node's name."""
-        self.renewed_at: float | None = self.clock.now()
-        """When the last successful heartbeat was sent, in seconds on the node's clock; before the first one, when this
-        object was made."""
         self.address = address
         """The URL under which other nodes and routers reach this node."""
         self.state = LIVE
@@ -106,23 +88,11 @@ class Heartbeat:
         self.trouble: StoreUnavailable | None = None
         """Why the last heartbeat failed; None if the store answered it."""
         self.round_trips = RoundTrips(ttl)
-        self._store, self._ttl, self._seals = store, ttl, seals
-        self._beats = 0
-        """The beat of the last lease that was written, whether the store answered or not."""
-        self._since: float | None = None
-        """When this process registered first, in seconds on the store's clock."""
+        self._store, self._seals = store, seals
         self._bursts = LogBursts(logger)
         self._hurry = asyncio.Event()
-        self._registered, self._silence_logged = False, 0
+        self._silence_logged = 0
         self._task: asyncio.Task[None] | None = None
-
-    def believes_absences(self, own: NodeRecord | None, held: Lease) -> bool:
-        """Whether a lease that is missing in a read proves that its node is gone. `own` is this node's lease in that
-        read, `held` what `lease` was before it."""
-        now = self.clock.now()
-        if now < self.missing_from or self.renewed_at is None:
-            return False
-        return proves_absences(own, held, self.renewed_at, self._ttl, now)
 
     async def open(self) -> None:
         """Register if the store answers, and renew the lease from then on in a task.
@@ -131,15 +101,15 @@ class Heartbeat:
             NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
         """
         started, taken = self.clock.now(), False
-        while await self._beat() is Renewal.TAKEN:
+        while await self._beat() is Finding.TAKEN:
             taken = True
-            if self.clock.now() > started + self._ttl * (1.0 + MARGIN) + 1.0:
+            if self.clock.now() > started + self.ttl * (1.0 + MARGIN) + 1.0:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other (all workers of one server have one "
                     "id: run one worker a process)"
                 )
-            await asyncio.sleep(self._ttl / 5)
+            await asyncio.sleep(self.ttl / 5)
         if taken:
             waited = self.clock.now() - started
             logger.info("node %r waited %.1f s for the lease of its former life to run out", self.lease.node, waited)
@@ -151,8 +121,8 @@ class Heartbeat:
         """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out. A later `open`
         registers a new incarnation."""
         await each(self._stop, self._leave)
-        self._registered, self._silence_logged, self._since = False, 0, None
-        self.lease = self.lease._replace(incarnation=Incarnation(self._fresh()), beat=0)
+        self._silence_logged, self.since = 0, None
+        self.begin_anew()
         self.lost, self._hurry = asyncio.Event(), asyncio.Event()
 
     async def _stop(self) -> None:
@@ -163,7 +133,7 @@ class Heartbeat:
 
     async def _leave(self) -> None:
         self.lease = self.lease._replace(until=-math.inf)
-        if self._registered:
+        if self.is_registered:
             try:
                 await self._store.unregister(self._record(self.clock.time()))
             except StoreUnavailable:
@@ -177,19 +147,17 @@ class Heartbeat:
     async def _turn(self) -> None:
         """Wait for the time of the next heartbeat, and send it."""
         with contextlib.suppress(TimeoutError):
-            # While the store does not answer, heartbeats are more frequent: the node registers soon after it is back.
-            pause = self._ttl / 3 if self.missing_from < math.inf else min(self._ttl / 3, _SILENT_PAUSE)
             # Not `wait_for`: if an announcement comes in the same turn, it loses a cancellation, and `close` hangs.
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout(self.pause):
                 await self._hurry.wait()
         self._hurry.clear()
-        if await self._beat() is Renewal.TAKEN:
+        if await self._beat() is Finding.TAKEN:
             self.lost.set()
             logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
 
-    async def _beat(self, over: bytes = b"") -> Renewal | None:
-        """One registration or renewal: RENEWED or TAKEN; None if the store did not answer, or if somebody else has
-        written in the place of the lease again. `over` is what may be replaced there."""
+    async def _beat(self, over: bytes = b"") -> Finding | None:
+        """One registration or renewal, and what it has found; None if the store did not answer. `over` is what may be
+        replaced there."""
         started = self.clock.now()
         try:
             wanted, reply = await self._ask(over)
@@ -197,29 +165,28 @@ class Heartbeat:
             self.trouble = error
             self._report(started, error)
             self._log_silence(error)
-            self.missing_from = math.inf
+            self.silent()
             return None
         self._silence_logged, self.trouble = 0, None
         self._report(started, reply.result)
-        if self.missing_from == math.inf:
-            self.missing_from = self.clock.now() + self._ttl
-            self.doubts += 1
-        if reply.result is Renewal.RENEWED:
-            self._registered, self.renewed_at, self._since = True, started, self._since or reply.at
-            until = window_until(started, self._ttl, wanted.expires - reply.at)
-            self.lease = self.lease._replace(beat=wanted.beat, until=until)
+        was_registered, stored = self.is_registered, reply.stored
+        is_sealed = stored is not None and self._seals.holds(stored)
+        finding, over_these = self.heard(wanted, reply, is_sealed, over, started, self.clock.now())
+        if finding is Finding.RENEWED:
             self._hooks.on_renewed()
-            return reply.result
-        self.lease = self.lease._replace(until=-math.inf)
-        if reply.result is Renewal.TAKEN and self._believes(reply):
-            return reply.result
-        self._lapse(reply)
-        # If it was replaced once already, the next heartbeat tries again.
-        return None if over else await self._beat(reply.raw)
+        elif finding is not Finding.TAKEN:
+            self._log_lapse(finding, was_registered)
+        return finding if over_these is None else await self._beat(over_these)
+
+    def _log_lapse(self, finding: Finding, was_registered: bool) -> None:
+        if finding is Finding.FOREIGN:
+            self._bursts.warning(_FOREIGN, extra={"node": self.lease.node})
+        if was_registered:
+            logger.warning("the node lease lapsed; frames are verified with the store before they run again")
 
     def _report(self, started: float, outcome: Renewal | StoreUnavailable) -> None:
         reply = Reply(_VERDICTS[outcome]) if isinstance(outcome, Renewal) else outcome
-        self._hooks.on_beat("renew" if self._registered else "register", reply, self.clock.now() - started)
+        self._hooks.on_beat("renew" if self.is_registered else "register", reply, self.clock.now() - started)
 
     def _log_silence(self, error: StoreUnavailable) -> None:
         """Log one line when the store stops answering, and one when the lease has run out; not one for each
@@ -244,10 +211,10 @@ class Heartbeat:
         at = self.clock.time()
         for _ in range(2):
             wanted, sent = self._record(at), self.clock.now()
-            if self._registered:
-                reply = await self._store.renew(wanted, self.lease.beat, self._ttl)
+            if self.is_registered:
+                reply = await self._store.renew(wanted, self.lease.beat, self.ttl)
             else:
-                reply = await self._store.register(wanted, self._ttl, over)
+                reply = await self._store.register(wanted, self.ttl, over)
             received = self.clock.now()
             self.clock.measured(reply.at, sent, received)
             self.round_trips.add(received - sent)
@@ -257,67 +224,20 @@ class Heartbeat:
             at = reply.at
         raise StoreUnavailable("its clock moves, or its replies take longer than a lease lasts; nothing was written")
 
-    def _believes(self, reply: LeaseReply) -> bool:
-        """Whether the lease of another process that a reply gives back says that this one must not go on
-        (docs/protocol.md, rule 4)."""
-        stored = reply.stored
-        return (
-            stored is not None
-            and self._seals.holds(stored)
-            and ends_this_process(stored, self._since, self._ttl, reply.at)
-        )
-
-    def _lapse(self, reply: LeaseReply) -> None:
-        """The lease is not as it was written: take a new incarnation. The store went back to an older state if the
-        stored beat is lower than the last one, or if the lease is gone before it can have run out."""
-        stored = reply.stored
-        now, beat = self.clock.now(), stored.beat if stored is not None else 0
-        held_on = self.renewed_at is not None and now < self.renewed_at + self._ttl
-        if reply.raw and (stored is None or stored.boot != self.lease.boot or not self._seals.holds(stored)):
-            self._bursts.warning(_FOREIGN, extra={"node": self.lease.node})
-        elif beat < self.lease.beat and (beat or held_on):
-            self.claims_from = now + self._ttl
-        # The other leases may be gone for the same reason, whatever it was.
-        self.missing_from = now + self._ttl
-        self.doubts += 1
-        if self._registered:
-            logger.warning("the node lease lapsed; frames are verified with the store before they run again")
-        self.lease = self.lease._replace(incarnation=Incarnation(self._fresh()), beat=0)
-        self._registered = False
-
-    def _fresh(self) -> str:
-        return self.clock.fresh(8).hex()
-
     def _record(self, at: float) -> NodeRecord:
-        """The lease of this node, sealed, as it is written at `at` on the store's clock. Each has a beat of its own."""
-        held = self.lease
-        self._beats += 1
-        return self._seals.seal(
-            NodeRecord(
-                held.node,
-                held.incarnation,
-                held.boot,
-                self._beats,
-                self.address,
-                self.state,
-                self.codes,
-                self._hooks.load(),
-                end_of(at, self._ttl),
-            )
-        )
+        """The lease of this node, sealed, as it is written at `at` on the store's clock."""
+        return self._seals.seal(self.wanted(at, self.address, self.state, self.codes, self._hooks.load()))
 
 
-class Alone:
+class Alone(Tenure):
     """The lease of a process that shares no store with others. Its window is always open."""
 
     def __init__(self, node: str, clock: Clock) -> None:
+        super().__init__(node, Boot(clock.fresh(8).hex()), math.inf, 0.0, lambda: clock.fresh(8).hex())
         self.clock = clock
-        incarnation, boot = clock.fresh(8).hex(), clock.fresh(8).hex()
-        self.lease = Lease(NodeId(node), Incarnation(incarnation), Boot(boot), 1, math.inf)
-        self.claims_from = self.missing_from = -math.inf
-        self.doubts = 0
+        self.lease = self.lease._replace(beat=1, until=math.inf)
+        self.renewed_at = None
         self.lost = asyncio.Event()
-        self.renewed_at: float | None = None
         self.trouble: StoreUnavailable | None = None
         self.round_trips = RoundTrips(math.inf)
         self.address = ""
@@ -326,10 +246,6 @@ class Alone:
     def announce(self, state: str) -> None:
         """Set the state. No other process reads it."""
         self.state = state
-
-    def believes_absences(self, own: NodeRecord | None, held: Lease) -> bool:
-        """True: no other process uses this store."""
-        return True
 
     async def open(self) -> None:
         """Do nothing: there is no lease to register."""

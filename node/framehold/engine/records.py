@@ -333,7 +333,8 @@ class CallRecords:
     def _sight(self, slot: Slot, stored: Stored | None, found: Collection[NodeRecord], held: Lease) -> Sight:
         """All that was seen of a call; `held` is this node's lease before the read. The addresses of the nodes are
         kept."""
-        beat, members = slot.backing.beat, [(lease, self._member(lease)) for lease in found]
+        beat, now = slot.backing.beat, self._clock.now()
+        members = [(lease, self._member(lease)) for lease in found]
         self.addresses = {lease.node: lease.address for lease, member in members if member.address is not None}
         believed = {
             lease.node: lease if member.address is not None else lease._replace(address="")
@@ -352,8 +353,8 @@ class CallRecords:
             me=beat.lease,
             code=slot.handler.code,
             is_marked=slot.call.reentrant,
-            may_claim=self._clock.now() >= beat.claims_from,
-            absences_count=beat.believes_absences(believed.get(beat.lease.node), held),
+            may_claim=beat.claims(now),
+            absences_count=beat.believes_absences(believed.get(beat.lease.node), held, now),
             heir=None if heir is None else heir[0],
             may_offer=all(item.carrier.may_be_passed_on for item in slot.arrivals.values()),
             has_turn=self.gate.suspects.has_turn(slot),

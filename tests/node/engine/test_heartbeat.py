@@ -167,7 +167,7 @@ async def test_a_store_with_one_slow_answer_is_not_slow(hands: Hands) -> None:
     assert (heart.round_trips.usual, heart.round_trips.longest) == (None, 0.5)
     found = []
     while took:
-        heart._registered = False
+        heart.is_registered = False
         await heart._beat()
         found.append(heart.round_trips.usual)
     assert found == [0.01, pytest.approx(0.205), 0.01, pytest.approx(0.205), 0.3]
@@ -279,7 +279,7 @@ def planted(heart: Heartbeat, shelf: Shelf) -> dict[str, NodeRecord]:
     """Leases that somebody without a key may write under the name of a node that runs."""
     (own,) = shelf._nodes.values()
     late = own._replace(boot=Boot("another"), expires=shelf.at + TTL)
-    written_before = SEALS.seal(late._replace(expires=heart._since + TTL)) if heart._since else late
+    written_before = SEALS.seal(late._replace(expires=heart.since + TTL)) if heart.since else late
     values = {
         "nobody's": late._replace(seal=""),
         "with the node's seal": late,
