@@ -8,6 +8,7 @@ the bounds. An entry may be there twice, since an append whose reply was lost is
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,9 +18,11 @@ from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
 
 from .base import MAX_EVENT_AGE, MAX_EVENTS, MemoryUse, StoredEvent, StreamName
 from .batch import Item, pack
-from .keys import MAX_EVENT, Keys
+from .keys import MAX_EVENT, REPLACED, Keys
 from .link import words_of
 from .servers import Servers
+
+_log = logging.getLogger(__name__)
 
 Script = Callable[..., Awaitable[Any]]
 """(name of the script, key, arguments) -> raw reply; raises StoreUnavailable."""
@@ -51,7 +54,9 @@ class EventLog:
             await self._append(portion, to)
 
     async def _append(self, entries: Sequence[bytes], to: StreamName) -> None:
-        await self._script("append", self._keys[to], MAX_EVENTS, round(MAX_EVENT_AGE[to] * 1000), *entries)
+        key = self._keys[to]
+        if not await self._script("append", key, MAX_EVENTS, round(MAX_EVENT_AGE[to] * 1000), *entries):
+            _log.warning(REPLACED, key)
 
     async def read(self, after: str, count: int, of: StreamName) -> tuple[StoredEvent, ...]:
         start = f"({after}" if after else "-"

@@ -63,6 +63,9 @@ FORGET_MS = 60_000
 """Milliseconds for which `nodes` keeps a name after its lease has ended: longer than a fail-over may move the clock of
 the server."""
 
+REPLACED = "what stood at %s was none of this fleet's; it was replaced; check who else writes there"
+"""What is logged of a key of another type."""
+
 
 class Keys:
     """The keys of one namespace (1 to 63 letters, digits, `_`, `.` or `-`, the first a letter or digit).

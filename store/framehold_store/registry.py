@@ -23,13 +23,15 @@ from . import lease_codec
 from .channels import follow
 from .codec import milliseconds
 from .feed import Feed
-from .keys import FORGET_MS, MAX_LEASE, MAX_NAME, Keys
+from .keys import FORGET_MS, MAX_LEASE, MAX_NAME, REPLACED, Keys
 
 _log = logging.getLogger(__name__)
 
 _RENEWALS = {renewal.value.encode(): renewal for renewal in Renewal}
 _NAME = re.compile(r"[0-9A-Za-z_.:-]{1,64}")
 _MAX_NODES = 10_000
+_NEVER = 10**12
+"""Milliseconds: longer than any lease."""
 _LEASES_PER_COMMAND = 256
 """Leases that one script reads: with a thousand, Redis would serve nobody else for a millisecond."""
 
@@ -65,17 +67,19 @@ class Registry:
         if deleted:
             # From now on `count_nodes` leaves this name out: counted, it would hide another lease that has run out.
             with contextlib.suppress(StoreUnavailable):
-                await self._script("member", self._keys.nodes, node.node, 0, 0, FORGET_MS)
+                await self._script("member", self._keys.nodes, node.node, 0, _NEVER, FORGET_MS)
 
     async def _put(self, name: str, node: NodeRecord, ttl: float, last: bytes | int) -> LeaseReply:
         life, (ends, *texts) = milliseconds(ttl), lease_codec.parts(node)
         times = (life, milliseconds(ttl * (1 + MARGIN)))
         value = (*_names(node), self._keys.changes, node.beat, ends, *texts, *times, last)
         key = self._keys.node(node.node)
-        _, raw = await asyncio.gather(
+        listed, raw = await asyncio.gather(
             self._script("member", self._keys.nodes, node.node, ends, life, FORGET_MS),
             self._script(name, key, *value),
         )
+        if not listed:
+            _log.warning(REPLACED, self._keys.nodes)
         result, at, stored = _RENEWALS[raw[0]], raw[1] / 1000, bytes(raw[2]) if len(raw) > 2 else b""
         return LeaseReply(result, at, lease_codec.read(node.node, stored), stored)
 

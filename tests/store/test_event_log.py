@@ -62,6 +62,20 @@ async def test_an_entry_is_kept_for_a_day_in_memory() -> None:
     assert [event.entry for event in await store.events()] == [b"new"]
 
 
+@pytest.mark.parametrize("last", [None, f"{2**64 - 1}-{2**64 - 1}"])
+async def test_what_takes_no_entry_is_replaced(
+    shared_server: RedisServer, namespace: str, last: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody else has written another type there, or an entry at the last place that there is."""
+    store, key = RedisStore(StoreConfig(shared_server.url, namespace)), f"fh:{namespace}:log"
+    with shared_server.client() as client:
+        client.xadd(key, {"e": "x"}, id=last) if last else client.set(key, "x")
+    await store.append_events([b"1", b"2"])
+    assert [event.entry for event in await store.events()] == [b"1", b"2"]
+    assert f"what stood at {key} was none of this fleet's" in caplog.text
+    await store.close()
+
+
 @pytest.fixture
 def roomy() -> Iterator[RedisServer]:
     """A server that has a limit and evicts nothing."""

@@ -94,6 +94,19 @@ async def test_a_pause_that_can_not_be_read_stands(shared_server: RedisServer, n
     await store.close()
 
 
+async def test_a_hash_of_another_type_is_a_store_that_lost_it(shared_server: RedisServer, namespace: str) -> None:
+    """Who knows a pause writes it again, and the loss is told."""
+    [store] = await opened(shared_server, namespace, 1)
+    await store.pause(BOOK)
+    await store.tools()
+    with shared_server.client() as client:
+        client.delete(Keys(namespace).tools)
+        client.set(Keys(namespace).tools, "x")
+    found = await store.tools()
+    assert (found.paused, found.is_first, found.rewritten) == ((BOOK,), True, 1)
+    await store.close()
+
+
 async def opened(server: RedisServer, namespace: str, count: int) -> list[RedisStore]:
     """Stores of as many processes, which have read the tools."""
     made = [RedisStore(StoreConfig(server.url, namespace)) for _ in range(count)]

@@ -484,23 +484,27 @@ async def test_what_begins_like_a_lease_is_given_back(
     assert await said(redis_store.register(node(), TTL, value.encode())) is Renewal.RENEWED
 
 
-async def test_a_list_of_another_type(redis_store: RedisStore, shared_server: RedisServer, namespace: str) -> None:
-    """The error names the key."""
+async def test_a_list_of_another_type(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reader names the key; the next renewal replaces it."""
     with shared_server.client() as admin:
         admin.set(f"fh:{namespace}:nodes", "garbage")
     with pytest.raises(StoreUnavailable, match=f"fh:{namespace}:nodes"):
         await redis_store.nodes()
-    with pytest.raises(StoreUnavailable, match="WRONGTYPE"):
-        await redis_store.register(node(), TTL)
+    assert await said(redis_store.register(node(), TTL)) is Renewal.RENEWED
+    assert [lease.node for lease in await redis_store.nodes()] == ["node-1"]
+    assert f"what stood at fh:{namespace}:nodes was none of this fleet's" in caplog.text
 
 
 async def test_a_name_long_gone_leaves_the_list(
     redis_store: RedisStore, shared_server: RedisServer, namespace: str
 ) -> None:
-    """Each renewal forgets those whose lease ended more than a minute ago; a fresher one may only be late."""
+    """Each renewal forgets those whose lease ended more than a minute ago; a fresher one may only be late. One that
+    would end later than any lease is nobody's."""
     with shared_server.client() as admin:
         seconds, _ = admin.time()
-        members = {"old": (seconds - 61) * 1000, "late": (seconds - 50) * 1000}
+        members = {"old": (seconds - 61) * 1000, "late": (seconds - 50) * 1000, "never": float("inf")}
         admin.zadd(f"fh:{namespace}:nodes", members)
         await redis_store.register(node(), TTL)
         assert sorted(admin.zrange(f"fh:{namespace}:nodes", 0, -1)) == [b"late", b"node-1"]

@@ -9,6 +9,8 @@
 --         are larger: their size
 
 local BEAT = 10000
+local length = redis.pcall('HLEN', KEYS[1])
+if type(length) == 'table' and string.find(length.err, 'WRONGTYPE', 1, true) then redis.call('DEL', KEYS[1]) end
 local flat, found = fields(KEYS[1], tonumber(ARGV[1]))
 if not flat then return found end
 local text, first = field('m', 256), 0

@@ -83,12 +83,12 @@ def _values(name: str) -> dict[str, Change]:
         "a word": put(lambda at, own, other: b"many"),
         "seven": put(lambda at, own, other: b"7"),
         "another's": put(lambda at, own, other: at.hget(other[0], name)),
-        "flipped": put(lambda at, own, other: _flipped(at.hget(own[0], name) or b"x")),
+        "flipped": put(lambda at, own, other: flipped(at.hget(own[0], name) or b"x")),
         "none": put(lambda at, own, other: None),
     }
 
 
-def _flipped(value: bytes) -> bytes:
+def flipped(value: bytes) -> bytes:
     return bytes([(value or b"x")[0] ^ 1]) + value[1:]
 
 
@@ -109,7 +109,7 @@ def _entries(place: int, element: int) -> dict[str, Change]:
 def _whole(place: int) -> dict[str, Change]:
     return {
         "bytes": lambda at, own, other, before: at.lset(own[1], place, b"\xff"),
-        "flipped": lambda at, own, other, before: at.lset(own[1], place, _flipped(at.lindex(own[1], place))),
+        "flipped": lambda at, own, other, before: at.lset(own[1], place, flipped(at.lindex(own[1], place))),
         "another's": lambda at, own, other, before: at.lset(own[1], place, at.lindex(other[1], place)),
         "the first": lambda at, own, other, before: at.lset(own[1], place, at.lindex(own[1], 0)),
     }
