@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Recorded, Refusal, Respond, Write
-from .ending import Ending
+from .ending import Ending, How
 from .events import Answer, Event, Finished, Retry, Start
 from .ids import CallId, Incarnation, NodeId
 from .journal import GENESIS, Draft
@@ -233,7 +233,14 @@ def drop_frame(call: Call, cause: str) -> tuple[Call, tuple[Effect, ...]]:
 
 def drop_and_forget(call: Call, cause: str, ending: Ending | None = None) -> Move:
     """Cancel the frame of a call that no request waits for. `ending` is how the call ended by it, if it did."""
-    return Move(without_frame(call), (Cancel(cause), Forget(ending)))
+    return Move(without_frame(call), (Cancel(cause), forget(call, ending)))
+
+
+def forget(call: Call, ending: Ending | None) -> Forget:
+    """The node forgets a call that lost its frame. What has asked, and has neither ended nor moved, leaves an open
+    record."""
+    stays_open = call.round > 0 and (ending is None or ending.how in (How.LOST, How.DIVERGED))
+    return Forget(ending, call.expires if stays_open else 0.0)
 
 
 TAKEN = (

@@ -9,7 +9,7 @@ fastest. The rare ones are frozen dataclasses, which never equal a plain tuple o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from typing import NamedTuple
@@ -188,9 +188,12 @@ class Ungated:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Nothing of this call is left here. `ending` is how the call ended; None where it may go on, here or elsewhere."""
+    """Nothing of this call is left here. `ending` is how the call ended; None where it may go on, here or elsewhere.
+    `open_until` is until when the record stays open that this node owns and has no frame of any more, in seconds on the
+    node's clock; 0 where it leaves none. It is for the account of open calls alone."""
 
     ending: Ending | None = None
+    open_until: float = field(default=0.0, compare=False)
 
 
 Effect = (

@@ -13,7 +13,6 @@ from .call import (
     Move,
     Phase,
     drop_and_forget,
-    drop_frame,
     effect_under_way,
     flush,
     frame_phase,
@@ -357,6 +356,5 @@ def overran(call: Call, event: Overran, now: float) -> Move:
     if effect_under_way(call):
         move = flushed(call._replace(waiting=(), abandoned=True), Flush(), now)
         return move._replace(effects=(*replies, *move.effects))
-    ending = _left_behind(call, LOST)
-    call, effects = drop_frame(call, "overran")
-    return Move(call._replace(undecided=()), (*replies, *effects, Forget(ending)))
+    dropped = drop_and_forget(call, "overran", _left_behind(call, LOST))
+    return dropped._replace(effects=(*replies, *dropped.effects))

@@ -7,7 +7,7 @@ recorded, ends the attempt and leaves the journal as it is.
 
 from __future__ import annotations
 
-from .call import Call, Move, Phase, drop_frame, refuse_all, send_verify
+from .call import Call, Move, Phase, drop_and_forget, refuse_all, send_verify
 from .effects import Effect, Forget, Lookup, Op, Outcome, Reason, Refusal, Relay, Respond, Run, Write
 from .ending import Ending, How
 from .events import Claimed, Diverged, Found, Pass, Rebuilt, Retry, StoreDown, Unreadable, WriteRefused
@@ -207,5 +207,5 @@ def unreadable(call: Call, event: Unreadable, now: float) -> Move:
 def _give_up(call: Call, reason: Reason, why: str) -> Move:
     """Drop the frame that could not be rebuilt, and refuse each request that waited for it."""
     replies = refuse_all(call.undecided, reason, call, why)
-    call, effects = drop_frame(call, reason.value)
-    return Move(call._replace(undecided=()), (*replies, *effects, Forget(Ending(How.DIVERGED))))
+    dropped = drop_and_forget(call, reason.value, Ending(How.DIVERGED))
+    return dropped._replace(effects=(*replies, *dropped.effects))

@@ -121,7 +121,7 @@ async def test_all_open_calls_are_in_one_account(at_fleet: Screen, fleet: Stage)
     rows = at_fleet.page.get_by_role("region", name="Where open calls are").locator("tbody tr")
     assert await rows.locator("th").all_inner_texts() == ["held", "asleep", "handed off", "orphaned", "lost"]
     assert await rows.locator("td").first.inner_text() == account["held"]["text"]
-    await at_fleet.sees("none of 12 records", "7 in the last hour, with the processes that held them")
+    await at_fleet.sees("none of 12 records", "7 in the last hour, with their process or with a cancelled round")
     account["orphaned"] |= {"count": 3, "text": waits}
     await at_fleet.sees(f"Orphaned calls: {waits}.")
     assert await at_fleet.page.locator(".stat.warn").get_by_text("Orphaned", exact=True).count() == 1

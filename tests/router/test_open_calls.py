@@ -101,6 +101,7 @@ def test_each_figure_says_how_and_since_when_it_is_known() -> None:
 def test_lost_calls_count_for_an_hour_and_not_if_their_process_is_back() -> None:
     losses = (Loss(NOW - 10, 7, "b-b", "died"), Loss(NOW - 4000, 5, "b-c", "died"), Loss(NOW - 5, 3, "b-a", "died"))
     assert account([node("a")], logged(losses=losses), NOW).lost_last_hour == 7
+    assert account([node("a", lost_here=2)], logged(losses=losses), NOW).lost_last_hour == 9
 
 
 def test_a_node_that_said_goodbye_after_its_last_heartbeat_has_orphaned_nothing() -> None:

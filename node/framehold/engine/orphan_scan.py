@@ -194,10 +194,12 @@ class OrphanScan:
         )
 
     def _kind(self, item: Summary, lives: Lives) -> str:
-        """The field of `Marked` that counts this call; empty if none does."""
-        gone = (item.owner, item.boot) not in lives
+        """The field of `Marked` that counts this call; empty if none does. The calls of a node that lives are in the
+        node's own figures."""
+        if (item.owner, item.boot) in lives:
+            return ""
         if self.is_stuck(item):
             return "stuck"
-        if item.state is RecordState.OPEN and gone:
+        if item.state is RecordState.OPEN:
             return "orphaned" if item.reentrant else "lost"
-        return "handed_off" if item.state is RecordState.RELEASED and gone else ""
+        return "handed_off" if item.state is RecordState.RELEASED else ""

@@ -249,6 +249,8 @@ class Performer:
     def forget(self, slot: Slot, effect: fx.Forget) -> None:
         """Remove the call from this node. A frame that it still has is cancelled."""
         self._records.gate.release(slot, gone=True)
+        if effect.open_until:
+            self._table.left_open(slot, effect)
         if self._table.remove(slot) and slot.frame is not None:
             self._table.frames -= 1
             self._tasks.cancel_frame(slot.frame)

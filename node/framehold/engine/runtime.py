@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core.call import Call, Phase, drop_and_forget
+from framehold_core.call import Call, Phase, forget, without_frame
 from framehold_core.continuation import step
+from framehold_core.ending import LOST
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.telemetry import descriptors
@@ -355,8 +356,6 @@ class Runtime:
         if was is _CLAIMING:
             self.eviction.claimed()
         self.table.stepped(slot, was)
-        if was is _PARKED and type(event) is ev.Evict and slot.frame is None and slot.backing.beat is self.heartbeat:
-            self.table.fell_asleep(slot)
         if slot.call.outbox.stalled:
             self._stalled.add(slot.call.id)
         if slot.backing.drops and slot.call.phase is _PARKED and was is _PARKING:
@@ -371,8 +370,8 @@ class Runtime:
         this call have no effect: nothing is claimed and no handler is entered."""
         for waiter in list(slot.arrivals):
             self._performer.answer(slot, waiter, answer)
-        self._performer.forget(slot, fx.Forget())
-        slot.call = drop_and_forget(slot.call, "dropped").call
+        self._performer.forget(slot, forget(slot.call, None if slot.call.reentrant else LOST))
+        slot.call = without_frame(slot.call)
 
     def _lease_renewed(self) -> None:
         """The node lease was renewed, so the store answers: send unsent writes, and resume what waited for a valid

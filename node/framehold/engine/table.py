@@ -3,12 +3,14 @@ evicted."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 
+from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.clock import Clock
+from framehold_core.ending import LOST
 from framehold_core.errors import LimitExceeded
 from framehold_core.ids import CallId
 from framehold_core.room import Journals
@@ -19,6 +21,7 @@ from .slot import Slot
 _PARKED = Phase.PARKED
 """Looked up once: each step compares with it, and an attribute of an enum is slow."""
 
+_HOUR = 3600.0
 _EXPIRING = (Phase.PARKED, Phase.STRANDED, Phase.RELEASING)
 """The phases in which a call may be forgotten when its last token expires."""
 
@@ -55,8 +58,11 @@ class Table:
         and when the last one was, in seconds since 1970."""
         self.frames = 0
         """How many calls have a frame here."""
-        self._asleep: OrderedDict[CallId, float] = OrderedDict()
-        """The calls whose frame was evicted and whose record stays, each with the end of its last token."""
+        self._asleep: dict[CallId, float] = {}
+        """The calls without a frame whose record names this node and can be carried on, each with the end of its last
+        token."""
+        self._lost: deque[float] = deque()
+        """When calls were lost here within the last hour, in seconds on the node's clock."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -168,20 +174,29 @@ class Table:
         """Whether there is a call whose frame may be evicted."""
         return bool(self._evictable)
 
-    def fell_asleep(self, slot: Slot) -> None:
-        """The frame of a call was evicted, and its record names this node."""
-        self._asleep[slot.call.id] = slot.call.expires
+    def left_open(self, slot: Slot, left: fx.Forget) -> None:
+        """A call lost its frame here, and its record stays open. What is carried in tokens leaves no record."""
+        if left.ending == LOST:
+            self._lost.append(self._clock.now())
+        elif slot.place == slot.call.id:
+            self._asleep[slot.call.id] = left.open_until
 
     def woke(self, slot: Slot) -> None:
         """A call has a frame here."""
         self._asleep.pop(slot.call.id, None)
 
     def asleep(self) -> int:
-        """The number of calls whose frame was evicted and whose tokens are valid."""
+        """The number of calls that have no frame, go on here with their next retry, and whose tokens are valid."""
         now = self._clock.now()
-        while self._asleep and next(iter(self._asleep.values())) <= now:
-            self._asleep.popitem(last=False)
+        self._asleep = {call: until for call, until in self._asleep.items() if until > now}
         return len(self._asleep)
+
+    def lost_last_hour(self) -> int:
+        """The number of calls that were lost in the last hour while this process lived: their round was cancelled, and
+        their handlers may not be entered again."""
+        while self._lost and self._lost[0] < self._clock.now() - _HOUR:
+            self._lost.popleft()
+        return len(self._lost)
 
     def stakes(self) -> tuple[int, int]:
         """Two counts of calls that have asked and have a frame here: of re-entrant ones, and of those that end with the

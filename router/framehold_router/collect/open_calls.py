@@ -37,7 +37,8 @@ def account(nodes: Sequence[NodeView], logged: Logged, now: float) -> OpenView:
         orphaned=orphaned,
         total=sum(figure.count for figure in figures),
         looked=None if scan is None else scan.looked,
-        lost_last_hour=sum(loss.calls for loss in logged.losses if loss.at > now - HOUR and loss.boot not in here),
+        lost_last_hour=sum(loss.calls for loss in logged.losses if loss.at > now - HOUR and loss.boot not in here)
+        + sum(node.lost_here or 0 for node in nodes),
     )
 
 

@@ -163,7 +163,11 @@ class NodeStatus(Lenient):
     bound: Count | None = None
     """Calls that have asked, have a frame here and end with the process."""
     asleep: Count | None = None
-    """Calls whose frame was evicted, and which go on here when their clients come back."""
+    """Calls without a frame (it was evicted, or its round was cancelled), which go on here when their clients come
+    back."""
+    lost_here: Count | None = None
+    """Calls that were lost in the last hour while the process lived: their round was cancelled, and their handlers are
+    not re-entrant."""
     released: Count | None = None
     """Calls that were handed off since the start of the process."""
     stuck: Count | None = None

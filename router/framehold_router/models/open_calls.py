@@ -46,7 +46,8 @@ class OpenView(BaseModel):
     held: FigureView = FigureView()
     """Calls whose frames are in the memory of a node: they wait there, or run."""
     asleep: FigureView = FigureView()
-    """Calls whose frame was evicted, and whose node lives."""
+    """Calls without a frame whose node lives: the frame was evicted, or its round was cancelled since the client left
+    or the round ran too long. The next round goes on there."""
     handed_off: FigureView = FigureView()
     """Calls that a node released when it drained, and that no node has taken over yet."""
     orphaned: FigureView = FigureView()
@@ -56,4 +57,5 @@ class OpenView(BaseModel):
     looked: Count | None = None
     """Records that the last scan of the store read; null if no scan has ended yet."""
     lost_last_hour: Count = 0
-    """Calls that were lost in the last hour with the process that held them."""
+    """Calls that were lost in the last hour: with the process that held them, or since their round was cancelled and
+    their handlers are not re-entrant."""

@@ -48,7 +48,11 @@ def accounted(found: OpenView) -> list[tuple[str, str]]:
         ("orphaned", found.orphaned.text),
     ]
     lost = found.lost_last_hour
-    return [*lines, ("lost", f"{lost:,} in the last hour, with the processes that held them")] if lost else lines
+    return (
+        [*lines, ("lost", f"{lost:,} in the last hour, with their process or with a cancelled round")]
+        if lost
+        else lines
+    )
 
 
 def _none(api: Api, query: dict[str, Any]) -> str:

@@ -84,7 +84,7 @@ const OPEN = [
 /** The account of open calls: each is in one figure, and each figure says how and since when it is known. */
 function Open({ open: { held, asleep, handed_off, orphaned, total, lost_last_hour: lost } }) {
   const rows = [["held", held], ["asleep", asleep], ["handed off", handed_off], ["orphaned", orphaned]].map(([where, { text }]) => ({ where, text }));
-  if (lost) rows.push({ where: "lost", text: `${number(lost)} in the last hour, with the processes that held them` });
+  if (lost) rows.push({ where: "lost", text: `${number(lost)} in the last hour, with their process or with a cancelled round` });
   return html`<${Card} title="Open calls" note=${plural(total, "call")} actions=${html`<${Link} to=${["leases"]}>All leases</${Link}>`}>
     <${Table} label="Where open calls are" columns=${OPEN} rows=${rows} keyOf=${({ where }) => where} />
   </${Card}>`;

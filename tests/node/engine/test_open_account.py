@@ -1,0 +1,121 @@
+"""The account of the calls of one node: whatever takes a frame away, its call is in exactly one class afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from framehold.engine.replies import Parked
+from framehold.engine.slot import Slot
+from framehold.frame.frame import Frame
+from framehold_core import events as ev
+from framehold_core.ids import Waiter
+from tests.node.desk import Card, Desk, Talk, desk, question, turns
+
+pytestmark = pytest.mark.anyio
+
+
+async def asks_and_hangs(frame: Frame) -> object:
+    await frame.ask(question("a?"))
+    return await asyncio.Event().wait()
+
+
+async def asks_otherwise(frame: Frame) -> object:
+    return await frame.ask(question("b?"))
+
+
+def slot_of(at: Desk, call: Parked) -> Slot:
+    slot = at.runtime.table.get(call.call)
+    assert slot is not None
+    return slot
+
+
+async def answered(at: Desk, call: Parked, script: Callable[[Frame], Awaitable[object]] = asks_and_hangs) -> object:
+    answers = dict.fromkeys(call.questions, "yes")
+    return await at.runtime.retry(at.claims(call), answers, Talk(script, reentrant=True), Card())
+
+
+async def evicted(at: Desk, call: Parked) -> None:
+    at.runtime.feed(slot_of(at, call), ev.Evict("evicted"))
+
+
+async def diverged(at: Desk, call: Parked) -> None:
+    await evicted(at, call)
+    await answered(at, call, asks_otherwise)
+
+
+async def left(at: Desk, call: Parked) -> None:
+    """The client leaves within its round."""
+    coming = asyncio.create_task(answered(at, call))
+    await turns(20)
+    coming.cancel()
+    await asyncio.gather(coming, return_exceptions=True)
+
+
+async def overran(at: Desk, call: Parked) -> None:
+    coming = asyncio.create_task(answered(at, call))
+    await turns(20)
+    at.runtime.feed(slot_of(at, call), ev.Overran())
+    await coming
+
+
+async def met_a_bug(at: Desk, call: Parked) -> None:
+    at.runtime.feed(slot_of(at, call), ev.Start(Waiter(0)))
+
+
+async def expired(at: Desk, call: Parked) -> None:
+    slot = slot_of(at, call)
+    slot.call = slot.call._replace(expires=at.runtime.clock.now())
+    at.runtime.feed(slot, ev.Expired())
+
+
+async def handed_off(at: Desk, call: Parked) -> None:
+    await at.runtime.drain(0.0)
+
+
+async def came_back(at: Desk, call: Parked) -> None:
+    """The frame stands again after it was evicted."""
+    await evicted(at, call)
+    coming = asyncio.create_task(answered(at, call))
+    await turns(40)
+    assert not coming.done()
+    coming.cancel()
+    await turns(1)
+
+
+WAYS = [
+    (evicted, True, "asleep"),
+    (diverged, True, "asleep"),
+    (left, True, "asleep"),
+    (left, False, "lost"),
+    (overran, True, "asleep"),
+    (overran, False, "lost"),
+    (met_a_bug, True, "asleep"),
+    (met_a_bug, False, "lost"),
+    (handed_off, True, "handed off"),
+    (expired, True, "none"),
+    (expired, False, "none"),
+    (came_back, True, "asleep"),
+]
+
+
+@pytest.mark.parametrize(("way", "marked", "where"), WAYS)
+async def test_a_call_that_lost_its_frame_is_in_one_class(
+    way: Callable[[Desk, Parked], Awaitable[None]], marked: bool, where: str
+) -> None:
+    """Its record stays open. Another frame can carry it on: it is asleep here, or handed off. None can: it is lost."""
+    async with desk(shared=True) as at:
+        call = await at.runtime.start(Talk(asks_and_hangs, reentrant=marked), Card())
+        assert isinstance(call, Parked)
+        await way(at, call)
+        await turns(20)
+        table = at.runtime.table
+        found = {
+            "held": table.frames,
+            "asleep": at.runtime.stats().asleep,
+            "handed off": at.runtime.stats().released,
+            "lost": table.lost_last_hour(),
+        }
+        assert {name: count for name, count in found.items() if count} == ({} if where == "none" else {where: 1})
