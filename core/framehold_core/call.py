@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Recorded, Refusal, Respond, Write
-from .ending import Ending, How
+from .ending import LOST, Ending, How
 from .events import Answer, Event, Finished, Retry, Start
 from .ids import CallId, Incarnation, NodeId
 from .journal import GENESIS, Draft
@@ -256,6 +256,6 @@ def lose_ownership(call: Call, cause: str, found: tuple[Retry, ...] = ()) -> Mov
     retries = (*found, *call.undecided, *(item for item in call.waiting if isinstance(item, Retry)))
     replies = refuse_all(starts, Reason.UNAVAILABLE, call, TAKEN)
     if not retries:
-        return Move(without_frame(call), (*replies, Cancel(cause), Forget()))
+        return Move(without_frame(call), (*replies, Cancel(cause), Forget(LOST if starts else None)))
     looking = without_frame(call)._replace(phase=Phase.LOOKING, undecided=retries)
     return Move(looking, (*replies, Cancel(cause), Lookup()))

@@ -51,3 +51,5 @@ class Ending(NamedTuple):
 
 
 COMPLETED, CANCELLED, LOST = Ending(How.COMPLETED), Ending(How.CANCELLED), Ending(How.LOST)
+NOT_KEPT = Ending(How.LOST, "StoreUnavailable")
+"""The store did not take the first round: nobody has a token to come back with."""

@@ -26,7 +26,7 @@ from .call import (
     send_verify,
 )
 from .effects import Effect, Forget, Lookup, Op, Outcome, RaiseInDoubt, Reason, Respond, Ungated, Write
-from .ending import LOST, Ending, How
+from .ending import NOT_KEPT, Ending, How
 from .errors import impossible
 from .events import Acked, Drain, Evict, Expired, Flush, Recheck, Renewed, Retry, StoreBack, StoreDown, WriteRefused
 from .outbox import Outbox
@@ -190,7 +190,7 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
         detail = _UNKEPT.format(event.why) if event.why else UNKEPT
         replies = refuse_all(call.waiting, Reason.UNAVAILABLE, call, detail)
         call, effects = drop_frame(call, "unavailable")
-        return Move(call._replace(undecided=()), (*replies, *effects, Forget(LOST)))
+        return Move(call._replace(undecided=()), (*replies, *effects, Forget(NOT_KEPT)))
     # The write extended nothing: the tokens of the last round expire when they would have. While the first request
     # runs there is no token: the frame waits no longer than one would have lasted.
     expires = call.expires if call.round else now + call.ttl

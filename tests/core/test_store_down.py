@@ -17,7 +17,7 @@ from framehold_core.effects import (
     Ungated,
     Write,
 )
-from framehold_core.ending import CANCELLED, COMPLETED, LOST, Ending, How
+from framehold_core.ending import CANCELLED, COMPLETED, NOT_KEPT, Ending, How
 from framehold_core.events import Expired, Finished, StoreBack
 from framehold_core.recovery import UNKEPT
 from framehold_core.writes import once_digest
@@ -38,7 +38,7 @@ def test_round_1_without_a_store_keeps_nothing() -> None:
     """No token was minted: nobody could ever come back."""
     node = running()
     node.asks("a")
-    assert node.store_down()[-2:] == (Cancel("unavailable"), Forget(LOST))
+    assert node.store_down()[-2:] == (Cancel("unavailable"), Forget(NOT_KEPT))
     assert node.heard[1] == Refusal(Reason.UNAVAILABLE, detail=UNKEPT)
 
 

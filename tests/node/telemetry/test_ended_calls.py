@@ -22,14 +22,17 @@ from framehold.config import Settings
 from framehold.telemetry.ended_calls import EndedCalls
 from framehold_core import events as ev
 from framehold_core.ending import FAILED
+from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
-from framehold_core.requests import Read, Verdict
+from framehold_core.requests import Read, Request, Verdict
 from framehold_router.collect.ended_calls import EndedCalls as Reader
 from framehold_router.fleet.event_writer import EventWriter
 from framehold_router.fleet.membership import Fleet
+from framehold_store.base import Done
 from framehold_store.memory import MemoryStore
 from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN, Operator, call_of, marked
+from tests.node.scraping import scraped
 from tests.node.stage import Stage, Word, said, stage
 from tests.node.traced import traces
 from tests.processes import until
@@ -217,6 +220,21 @@ async def test_an_unmarked_call_whose_frame_is_gone_is_lost_and_listed_once() ->
         assert [(item["outcome"], item["rounds"]) for item in before] == [("lost", 1)]
         assert "lost" in (await at.retry("works", reply.token, reply.accept(word="y"))).text
         assert await listed(written) == before
+
+
+async def test_a_call_whose_first_round_could_not_be_kept_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store refuses its questions, so it is over: it is lost, and its round counts as one that failed."""
+
+    def refuse(store: MemoryStore, request: Request, done: Done) -> None:
+        asyncio.get_running_loop().call_soon(done, StoreUnavailable("OOM secret"))
+
+    async with node(refund) as (at, written):
+        begin = await scraped(at)
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryStore, "submit", refuse)
+            assert (await at.call("refund")).status == 503
+        assert [how(item) for item in await listed(written)] == [("lost", "StoreUnavailable", "")]
+        assert (await scraped(at)).since(begin)['rounds_total{outcome="failed",tool="refund"}'] == 1
 
 
 async def test_a_call_that_diverged_is_listed_until_it_goes_on() -> None:
