@@ -67,7 +67,7 @@ class Registry:
         if deleted:
             # From now on `count_nodes` leaves this name out: counted, it would hide another lease that has run out.
             with contextlib.suppress(StoreUnavailable):
-                await self._script("member", self._keys.nodes, node.node, 0, _NEVER, FORGET_MS)
+                await self._script("member", self._keys.nodes, node.node, 0, _NEVER, FORGET_MS, _MAX_NODES)
 
     async def _put(self, name: str, node: NodeRecord, ttl: float, last: bytes | int) -> LeaseReply:
         life, (ends, *texts) = milliseconds(ttl), lease_codec.parts(node)
@@ -75,7 +75,7 @@ class Registry:
         value = (*_names(node), self._keys.changes, node.beat, ends, *texts, *times, last)
         key = self._keys.node(node.node)
         listed, raw = await asyncio.gather(
-            self._script("member", self._keys.nodes, node.node, ends, life, FORGET_MS),
+            self._script("member", self._keys.nodes, node.node, ends, life, FORGET_MS, _MAX_NODES),
             self._script(name, key, *value),
         )
         if not listed:

@@ -497,6 +497,17 @@ async def test_a_list_of_another_type(
     assert f"what stood at fh:{namespace}:nodes was none of this fleet's" in caplog.text
 
 
+async def test_a_list_of_too_many_names_begins_anew(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str
+) -> None:
+    """Whatever their ends are: they would hide nodes."""
+    with shared_server.client() as admin:
+        ends = admin.time()[0] * 1000
+        admin.zadd(f"fh:{namespace}:nodes", {f"x{number}": ends for number in range(10_000)})
+    await redis_store.register(node(), TTL)
+    assert [lease.node for lease in await redis_store.nodes()] == ["node-1"]
+
+
 async def test_a_name_long_gone_leaves_the_list(
     redis_store: RedisStore, shared_server: RedisServer, namespace: str
 ) -> None:

@@ -4,6 +4,7 @@
 --         end
 -- ARGV    1 node id  2 end of its lease in ms since 1970  3 ttl of its lease in ms: a later end counts as this much
 --         from now, and one that is over as now  4 ms for which a name stays on the list after its lease has ended
+--       5 the most names: of more of them no reader can tell which are nodes, and the list begins anew
 -- Returns 1; 0 if something else stood there, which this script has replaced
 --
 -- The list is a hint, the lease is the truth. They may be in different slots of a Redis Cluster, so no script touches
@@ -14,7 +15,12 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ends = math.max(now, math.min(tonumber(ARGV[2]), now + tonumber(ARGV[3])))
 local added = redis.pcall('ZADD', KEYS[1], string.format('%.0f', ends), ARGV[1])
-local replaced = type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true)
+local replaced
+if type(added) == 'table' then
+  replaced = string.find(added.err, 'WRONGTYPE', 1, true)
+else
+  replaced = redis.call('ZCOUNT', KEYS[1], '-inf', '+inf') > tonumber(ARGV[5])
+end
 if replaced then
   redis.call('DEL', KEYS[1])
   added = redis.pcall('ZADD', KEYS[1], string.format('%.0f', ends), ARGV[1])

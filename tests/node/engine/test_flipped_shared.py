@@ -13,7 +13,7 @@ import socket
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,6 @@ from tests.node.code.releases import release
 from tests.node.engine.test_flipped_fields import CHARGED, ENTERED, flipped, marked, named, side_by_side, unmarked
 from tests.node.nodes import KEY, served
 from tests.node.stage import server_of
-from tests.node.trouble import insist
 from tests.processes import DEADLINE, until
 from tests.store.server import RedisServer
 from tests.structure.test_store_fields import named as rows
@@ -63,6 +62,14 @@ class Case(NamedTuple):
     name: str
     key: str
     change: Change
+
+
+async def insist(send: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Send until it is taken."""
+    async with asyncio.timeout(DEADLINE):
+        while (reply := await send()).status == 503:
+            await asyncio.sleep(0.05)
+    return reply
 
 
 def put(value: bytes) -> Change:
@@ -149,6 +156,7 @@ LIST: dict[str, Change] = {
     "no node's name": listed(**{"no name!": 9e15}),
     "a name more": listed(stranger=9e15),
     "many names": listed(**{f"x{n}": 1 for n in range(10_000)}),
+    "many names, for a minute": lambda at, key: at.zadd(key, {f"x{n}": time.time() * 1000 for n in range(10_001)}),
     **{f"a: {score}": listed(a=score) for score in (0, -1, float("-inf"), float("inf"))},
 }
 
@@ -282,12 +290,9 @@ class Shared:
         strange = await self.strangers() + await self.shown(case.where)
         _, late = await asyncio.wait(answers, timeout=0.2)
         wrong = await self.healed(case)
-        _, never = await asyncio.wait(answers, timeout=DEADLINE)
-        ends = [
-            "never" if one in never else "delay" if one in late and one.result() == "same" else one.result()
-            for one in answers
-        ]
-        [one.cancel() for one in never]
+        await asyncio.wait(answers)
+        heard = ["never" if isinstance(one.exception(), TimeoutError) else one.result() for one in answers]
+        ends = ["delay" if end == "same" and one in late else end for one, end in zip(answers, heard, strict=True)]
         self.ends[case.where].update(ends)
         if case.where == "lease" and case.name in ("deleted", "expired"):
             # Nothing says that its node lives, until its next heartbeat.

@@ -42,11 +42,19 @@ class Verifier:
         return AccessToken(token=token, client_id="app", subject=user, scopes=[scope], expires_at=expires)
 
 
+URL = AnyHttpUrl("http://127.0.0.1:9")
+GUARD: dict[str, Any] = {
+    "token_verifier": Verifier(),
+    "auth": AuthSettings(
+        issuer_url=URL, resource_server_url=URL, required_scopes=["ask"], validate_token_resource=False
+    ),
+}
+"""What authenticates users."""
+
+
 def guarded() -> MCPServer[Any]:
     """A server whose tools tell which access token they see."""
-    url = AnyHttpUrl("http://127.0.0.1:9")
-    auth = AuthSettings(issuer_url=url, resource_server_url=url, required_scopes=["ask"], validate_token_resource=False)
-    server: MCPServer[Any] = MCPServer("guarded", token_verifier=Verifier(), auth=auth)
+    server: MCPServer[Any] = MCPServer("guarded", **GUARD)
 
     def seen() -> str:
         token = get_access_token()

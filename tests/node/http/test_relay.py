@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -45,9 +46,9 @@ class Site:
     seen: list[dict[str, str]] = field(default_factory=list)
 
 
-def server(site_of: dict[str, Site], name: str) -> MCPServer[Any]:
-    """The same tools on every node, which note where they run."""
-    mcp: MCPServer[Any] = MCPServer("pair")
+def server(site_of: dict[str, Site], name: str, **guard: Any) -> MCPServer[Any]:
+    """The same tools on every node, which note where they run. `guard`: what authenticates users."""
+    mcp: MCPServer[Any] = MCPServer("pair", **guard)
 
     @mcp.tool()
     async def ask(ctx: Context) -> str:
@@ -79,14 +80,16 @@ def server(site_of: dict[str, Site], name: str) -> MCPServer[Any]:
 
 
 @asynccontextmanager
-async def fleet(redis: RedisServer, namespace: str, *names: str, **settings: Any) -> AsyncIterator[dict[str, Site]]:
+async def fleet(
+    redis: RedisServer, namespace: str, *names: str, guard: Mapping[str, Any] = MappingProxyType({}), **settings: Any
+) -> AsyncIterator[dict[str, Site]]:
     """Nodes in this process that share a store."""
     sites: dict[str, Site] = {}
     # Whoever goes gives its lease back: a process that stands still for a second must not look as if somebody had died.
     async with AsyncExitStack() as stack:
         for name in names:
             common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0}
-            app = framehold.asgi(server(sites, name), Settings(node_id=name, **{**common, **settings}))
+            app = framehold.asgi(server(sites, name, **guard), Settings(node_id=name, **{**common, **settings}))
             sites[name] = Site(app, await stack.enter_async_context(served(app)))
         yield sites
 

@@ -5,11 +5,12 @@ address."""
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import httpx2
@@ -31,6 +32,8 @@ from framehold_router.fleet.plane import PROOF
 from framehold_router.fleet.statements import HELLO, Role
 from framehold_router.fleet.trust import CALL_ID, Trust
 from framehold_router.models.nodes import NodeStatus
+from tests import wire
+from tests.node.http.test_authentication import GUARD
 from tests.node.http.test_relay import Site, fleet, say_address, server
 from tests.node.nodes import served
 from tests.proofs import planes, sent_as, stated
@@ -113,6 +116,7 @@ class Recorder:
 
     to: tuple[str, int]
     requests: list[Reply] = field(default_factory=list)
+    answers: bytearray = field(default_factory=bytearray)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         onward, back = await asyncio.open_connection(*self.to)
@@ -128,15 +132,18 @@ class Recorder:
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
+            self.answers += data
             writer.write(data)
         writer.close()
 
 
 @asynccontextmanager
-async def recorded(redis: RedisServer, name: str) -> AsyncIterator[tuple[Recorder, Site, Site]]:
+async def recorded(redis: RedisServer, name: str, **settings: Any) -> AsyncIterator[tuple[Recorder, Site, Site]]:
     """Two nodes; whoever sends to `a` by its lease passes a recorder."""
     async with AsyncExitStack() as stack:
-        sites = await stack.enter_async_context(fleet(redis, name, "a", "b", keys=(KEY,), route_headers=True))
+        sites = await stack.enter_async_context(
+            fleet(redis, name, "a", "b", keys=(KEY,), route_headers=True, **settings)
+        )
         a, b = sites["a"], sites["b"]
         host, port = a.url.split("/")[2].split(":")
         recorder = Recorder((host, int(port)))
@@ -173,6 +180,55 @@ async def test_a_recorder_has_seen_nothing_that_it_could_use(redis: RedisServer,
         await collecting.close()
         # A believed start would be refused, since its call has begun.
         assert not runtime.draining.begun and (a.entered, b.entered) == (["ask", "ask"], ["ask"])
+
+
+async def test_what_a_recorder_has_seen_makes_it_no_user_and_no_process(redis: RedisServer, tmp_path: Any) -> None:
+    """The head of each request and each proof in an answer, at every process, at once and 61 s later on the store's
+    clock: with the token of a user's call, under the id of that call, and for what operators ask."""
+    async with recorded(redis, tmp_path.name, guard=GUARD, lease_ttl=60.0) as (recorder, a, b):
+        runtimes = [site.app.attached.runtime for site in (a, b)]
+        [lease] = [lease for lease in await runtimes[0].store.nodes() if lease.node == "a"]
+        member, ann = Member.of(lease, runtimes[0].peers.seals), {"authorization": "Bearer ann/ask/1"}
+        assert member.address is not None
+        async with (
+            router(member.address, boots=(member.boot,), mint=True) as front,
+            Caller(f"http://127.0.0.1:{front.port}/mcp") as through,
+            Caller(a.url) as at_a,
+            Caller(b.url) as at_b,
+        ):
+            asked = await through.call("ask", headers=ann)
+            front.placer.mint = False  # It would give each call the same id.
+            heads = [
+                {name.decode(): value.decode() for name, value in request.headers if name.startswith(b"framehold-")}
+                for request in recorder.requests
+                if request.one(HELLO) is None
+            ]
+            heads += [
+                {PROOF.decode(): shown} for shown in re.findall(rf"{PROOF.decode()}: (.+)\r", recorder.answers.decode())
+            ]
+            assert len(heads) > 1 and any(CALL_ID.decode() in shown for shown in heads)
+            for later in (0.0, 61.0):
+                for clock in (runtime.heartbeat.clock for runtime in runtimes):
+                    clock.measured(clock.time() + later, clock.now(), clock.now())
+                for caller, shown in product((through, at_a, at_b), heads):
+                    await _opens_nothing(caller, shown, asked)
+            assert not a.cancelled.is_set() and not runtimes[0].draining.begun
+            done = await through.retry("ask", asked.token, asked.accept(word="aye"), headers=ann)
+            assert done.text == "aye at a"
+
+
+async def _opens_nothing(caller: Caller, shown: dict[str, str], asked: wire.Reply) -> None:
+    """What a recorder sends to a process, with what it has seen: as nobody, and as another user."""
+    ben = {"authorization": "Bearer ben/ask/1"}
+    for user, status in (({}, 401), (ben, 400)):
+        answers = asked.accept(word="no")
+        assert (await caller.retry("ask", asked.token, answers, headers={**shown, **user})).status == status
+    own = await caller.call("ask", headers={**shown, **ben})
+    assert own.token.split(".")[1] != asked.token.split(".")[1]
+    async with httpx2.AsyncClient() as http:
+        for method, path in (("GET", "/admin/node"), ("POST", "/admin/drain")):
+            answer = await http.request(method, caller.url.replace("/mcp", path), headers=shown)
+            assert answer.status_code in (403, 404)
 
 
 async def _worth_nothing(site: Site, request: Reply) -> None:
