@@ -178,7 +178,9 @@ def test_a_store_that_is_nearly_too_slow() -> None:
     assert seen(fast) == []
     [problem] = seen(fast, near)
     assert kinds([problem]) == [("risk", "store_slow", "")]
-    assert "heartbeats take 480 of 500 ms at the store (b)" in problem.text
+    assert "heartbeats take 480 of 500 ms at the store (b); with more, requests" in problem.text
+    [problem] = seen(fast, near.model_copy(update={"slow_heartbeats": 3}))
+    assert "at the store (b) 3 times in the last minute; with more, requests" in problem.text
     [problem] = seen(fast, near, over)
     assert kinds([problem]) == [("harm", "store_slow", "")] and "600 of 500 ms at the store (b, c)" in problem.text
     assert problem.link == "docs/runbook.md#frameholdstoretooslow"

@@ -82,6 +82,7 @@ def node_state(attached: Attached) -> NodeStatus:
         state=state(runtime),
         **{name: getattr(stats, name) for name in _OF_LEASE},
         frames=runtime.table.frames,
+        slow_heartbeats=runtime.heartbeat.round_trips.slow,
         lost_here=runtime.table.lost_last_hour(),
         max_parked=runtime.settings.max_parked,
         store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),

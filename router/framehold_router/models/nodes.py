@@ -205,7 +205,10 @@ class NodeStatus(Lenient):
     prefix: Text | None = None
     """The path below which its app is mounted; empty at the root."""
     round_trip: Seconds | None = None
-    """Seconds that its last heartbeats took at the store (the median of five); null without a store."""
+    """Seconds that its last heartbeats took at the store (the median of five; where the store was nearly too slow in
+    the last minute, the highest of it); null without a store."""
+    slow_heartbeats: Count | None = None
+    """With how many heartbeats of the last minute it was 60 % or more of the longest."""
     longest_round_trip: Seconds | None = None
     """The longest round trip to the store with which it works, in seconds."""
     descriptors: Count | None = None

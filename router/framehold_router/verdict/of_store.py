@@ -3,7 +3,7 @@ node that is restarted because its lease ran out loses the frames which hold wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..fleet.store_health import FULL, REFUSES, SILENT
 from ..models.nodes import OF_STORE
@@ -55,21 +55,28 @@ def _unheard(seen: Seen) -> str:
 
 def slow(seen: Seen) -> Iterator[ProblemView]:
     """A store whose round trips are nearly too long, or too long, as the heartbeats of nodes show that it answers."""
-    shares = {
-        node.node_id: (node.round_trip / node.longest_round_trip, node.round_trip, node.longest_round_trip)
-        for node in seen.nodes
-        if node.store != SILENT and node.round_trip and node.longest_round_trip
-    }
-    found = sorted(name for name, (share, *_) in shares.items() if share >= NEARLY_SLOW)
-    if not found:
-        return
-    share, took, longest = max(shares.values())
-    text = f"heartbeats take {took * 1000:,.0f} of {longest * 1000:,.0f} ms at the store ({names(found)})"
-    text += ": beyond that" if share < 1 else ":"
-    text += " requests to the store fail or come too late, and calls that ask get 503"
-    do = f"look at the store's load, and at the network to it; {_KEEP_NODES}"
-    say = harm if share >= 1 else risk
-    yield say("store_slow", text, do, f"{RUNBOOK}frameholdstoretooslow")
+    trips = [(node.node_id, node.round_trip, node.longest_round_trip) for node in seen.nodes if node.store != SILENT]
+    share, text = round_trip(trips)
+    if share >= NEARLY_SLOW:
+        times = max(node.slow_heartbeats or 0 for node in seen.nodes)
+        text += f" {many(times, 'time')} in the last minute" if times else ""
+        do, say = f"{LESS_SLOW}; {_KEEP_NODES}", harm if share >= 1 else risk
+        yield say("store_slow", text + _BEYOND, do, f"{RUNBOOK}frameholdstoretooslow")
+
+
+LESS_SLOW = "look at the store's load, and at the network to it"
+_BEYOND = "; with more, requests to the store fail or come too late, and calls that ask get 503"
+
+
+def round_trip(trips: Iterable[tuple[str, float | None, float | None]]) -> tuple[float, str]:
+    """What heartbeats take at the store, as a part of the longest with which a node works, and in words: those of the
+    node that has it worst. `trips` has for each node its name and both times, in seconds. 0.0 if nothing is known."""
+    known = [(took / longest, took, longest, name) for name, took, longest in trips if took is not None and longest]
+    if not known:
+        return 0.0, ""
+    share, took, longest, worst = max(known)
+    whom = sorted(name for part, *_, name in known if part >= NEARLY_SLOW) or [worst]
+    return share, f"heartbeats take {took * 1000:,.0f} of {longest * 1000:,.0f} ms at the store ({names(whom)})"
 
 
 def emptied(seen: Seen) -> Iterator[ProblemView]:

@@ -113,7 +113,7 @@ def test_the_nodes_way_to_the_store(trips: tuple[float | None, ...], verdict: st
     stats = [Stats(round_trip=trip, longest_round_trip=0.5).dump() for trip in trips]
     [finding] = store_health.round_trips([lease("n", stats=text) for text in stats])
     assert_is(finding, verdict)
-    assert f"take {max(trip or 0 for trip in trips) * 1000:.1f} ms; with more than 500 ms" in finding.says
+    assert f"heartbeats take {max(trip or 0 for trip in trips) * 1000:.0f} of 500 ms at the store (n)" in finding.says
     assert store_health.round_trips([lease("n")]) == []
 
 

@@ -16,6 +16,7 @@ from framehold_router.fleet import node_stats
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.fleet.wrong_clock import LIMIT
+from framehold_router.verdict.of_store import LESS_SLOW, round_trip
 from framehold_router.verdict.seen import NEARLY_FULL, NEARLY_SLOW
 from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.config import PACKED_VALUE_BYTES
@@ -206,16 +207,12 @@ def replicas(facts: ServerFacts) -> list[Finding]:
 
 def round_trips(found: Sequence[NodeRecord]) -> list[Finding]:
     """Whether the heartbeats of nodes take nearly as long as they may, or longer, as their leases say."""
-    trips = [(stats.round_trip, stats.longest_round_trip) for stats in (node_stats.read(one.stats) for one in found)]
-    known = [(took / longest, took, longest) for took, longest in trips if took is not None and longest]
-    if not known:
-        return []
-    share, took, longest = max(known)
-    says = f"heartbeats of nodes take {took * 1000:,.1f} ms; with more than {longest * 1000:,.0f} ms calls get 503"
+    stats = [(str(one.node), node_stats.read(one.stats)) for one in found]
+    share, says = round_trip((name, own.round_trip, own.longest_round_trip) for name, own in stats)
     if share < NEARLY_SLOW:
-        return [ok("store round trip", says)]
+        return [ok("store round trip", says)] if says else []
     say = warn if share < 1 else fail
-    return [say("store round trip", says, "look at the store's load, and at the network between it and the nodes")]
+    return [say("store round trip", f"{says}; with more calls get 503", LESS_SLOW)]
 
 
 async def _nodes(config: StoreConfig, seals: LeaseSeal, facts: ServerFacts) -> list[Finding]:
