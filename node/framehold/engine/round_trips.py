@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections import deque
-from collections.abc import Callable
 
 from framehold_core.lease import longest_round_trip
 from framehold_router.verdict.seen import NEARLY_SLOW
@@ -18,33 +16,30 @@ HELD = 60.0
 
 class RoundTrips:
     """What the last heartbeats of a node took at the store, the wait for writes before them included. `longest` is the
-    longest round trip with which a node works whose lease lasts for `ttl`. All in seconds."""
+    longest round trip with which a node works whose lease lasts for `ttl`. All in seconds. A heartbeat that the store
+    answers comes every third of `ttl`: so many of them make a minute."""
 
-    def __init__(self, ttl: float, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ttl: float) -> None:
         self.longest = longest_round_trip(ttl, OP_TIMEOUT)
-        self._now = now
         self._last: deque[float] = deque(maxlen=_KEPT)
-        self._slow: deque[tuple[float, float]] = deque()
-        """When the median of five was `NEARLY_SLOW` or more of the longest, and what it was."""
+        self._medians: deque[float] = deque(maxlen=max(1, round(HELD / (ttl / 3))))
+        """Those of five heartbeats each."""
 
     def add(self, seconds: float) -> None:
         """Take in a heartbeat that the store answered."""
         self._last.append(seconds)
-        median = statistics.median(self._last)
-        if len(self._last) == _KEPT and median >= NEARLY_SLOW * self.longest:
-            self._slow.append((self._now(), median))
+        if len(self._last) == _KEPT:
+            self._medians.append(statistics.median(self._last))
 
     @property
     def slow(self) -> int:
         """With how many heartbeats of the last minute the store was nearly too slow, or too slow."""
-        while self._slow and self._slow[0][0] < self._now() - HELD:
-            self._slow.popleft()
-        return len(self._slow)
+        return sum(median >= NEARLY_SLOW * self.longest for median in self._medians)
 
     @property
     def usual(self) -> float | None:
         """The median of the last five, so that one slow heartbeat, or a fast one between slow ones, says nothing; the
         highest of the last minute where the store was slow in it. None before the first heartbeat."""
-        if self.slow:
-            return round(max(median for _, median in self._slow), 4)
-        return round(statistics.median(self._last), 4) if self._last else None
+        if not self._last:
+            return None
+        return round(max(self._medians) if self.slow else statistics.median(self._last), 4)
