@@ -49,7 +49,7 @@ def _state(rng: random.Random, world: World, record: Record) -> Record:
 def _owner(rng: random.Random, world: World, record: Record) -> Record:
     """The owner, its incarnation and its process, each or all: those of another node, or of none."""
     node = world.nodes[rng.choice(world.plan.nodes)]
-    who = rng.choice((node.name, "", "z")), rng.choice((node.member.incarnation, "", "z.1"))
+    who = rng.choice((node.name, "", "z")), rng.choice((node.lease.incarnation, "", "z.1"))
     head = replace(record.head, boot=Boot(rng.choice((node.boot, "", "z1"))))
     made: dict[str, Any] = {"owner": who[0], "incarnation": who[1], "head": head}
     fields = rng.choice((("owner",), ("incarnation",), ("head",), ("owner", "incarnation"), tuple(made)))

@@ -35,6 +35,7 @@ from framehold_core.writes import once_digest
 from .clients import Client
 from .driver import Driver
 from .handlers import Frame
+from .membership import Membership
 from .node import Process
 from .scripts import Attempt, Scripts, Slot, terms
 from .world import World
@@ -183,11 +184,13 @@ def revives(stored: Any, wanted: Any, acknowledged: int, ttl: float, now: float)
     return wanted, lease.Renewal.RENEWED
 
 
-def waits_for_its_own_name(stored: Any, wanted: Any, ttl: float, now: float) -> Any:
-    """Takes a name only where no live lease has it: a node that has lapsed waits until its own lease has run out."""
-    if stored is None or stored.expires <= now or stored.inc == wanted.inc:
-        return wanted, lease.Renewal.RENEWED
-    return stored, lease.Renewal.TAKEN
+def gives_its_name_up(member: Membership, over: bytes) -> None:
+    """A node that has lapsed deletes what is left of its lease, and registers with its next heartbeat."""
+    if over:
+        member._process.world.store.lapse(member.lease.node)
+        member._rest()
+    else:
+        _RIGHT_BEAT(member, over)
 
 
 def heard_as_it_comes(cursor: replay.Cursor) -> tuple[Entry, ...]:
@@ -361,7 +364,7 @@ uncounted_claim, unforgiving_commit = _attempts(Claim), _attempts(Commit)
 _RIGHT_EVENT, _RIGHT_RENEWED, _RIGHT_TELL_HANDLER = writes.event, recovery.renewed, rounds._tell_handler
 _RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = ownership.evidence_of, Process.relay, record.check_fence
 _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._accept
-_RIGHT_NEXT, _RIGHT_WRITE = Frame.next_event, Scripts.write
+_RIGHT_NEXT, _RIGHT_WRITE, _RIGHT_BEAT = Frame.next_event, Scripts.write, Membership._beat
 _RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))
 _RIGHT_RESULT = record._SCRIPTS[Result]
 _RIGHT_READY = replay.Cursor.ready

@@ -282,7 +282,7 @@ class Watch:
             self.fail("I3 output-gate", f"the outcome of {call} leaves uncommitted")
         self.effects.outcome_leaves(slot)
         process = slot.process
-        if process.lease is None or process.now() >= process.lease.until:
+        if process.now() >= process.lease.until:
             self.fail("I3 output-gate", f"the outcome of {call} leaves ungated while the window is shut")
         self._world.counts["ungated"] += 1
         self._loose.add(call)

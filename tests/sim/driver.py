@@ -128,9 +128,8 @@ class Driver:
 
     def recheck(self, slot: Slot) -> None:
         """The store may have gone back: have this frame compared with it."""
-        held = self._process.lease
-        if held is not None and self.slots.get(slot.call.id) is slot:
-            self.feed(slot, Recheck(held))
+        if self.slots.get(slot.call.id) is slot:
+            self.feed(slot, Recheck(self._process.lease))
 
     def evict(self) -> None:
         """Memory is short."""
@@ -293,9 +292,7 @@ class Driver:
     def _may_run(self, slot: Slot) -> bool:
         """Whether the window is open that a frame runs under."""
         held = self._process.lease
-        if held is None or held.incarnation != slot.call.incarnation:
-            return False
-        return lease.is_open(held, self._process.now())
+        return held.incarnation == slot.call.incarnation and lease.is_open(held, self._process.now())
 
     def _run_effect(self, slot: Slot, frame: Frame, name: str) -> None:
         if not self._may_run(slot):

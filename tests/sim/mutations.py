@@ -103,6 +103,16 @@ def _without(when: str) -> Mutation:
     return Mutation("ownership-table", ((ownership, "ROWS", rows),))
 
 
+def _tenure(method: str, old: str, new: str) -> tuple[Patch, ...]:
+    """One step of the node's lease, with a piece of its text replaced."""
+    return ((lease.Tenure, method, edited(getattr(lease.Tenure, method), old, new)),)
+
+
+def _not_found(*findings: lease.Finding) -> tuple[Patch, ...]:
+    """What a reply says of the node's lease, without some rows."""
+    return ((lease, "ROWS", tuple(row for row in lease.ROWS if row.then not in findings)),)
+
+
 def _anything(check: str) -> Patch:
     """One check of seals that believes all that it is shown."""
     return Seals, check, lambda *_: True
@@ -227,8 +237,21 @@ RED: dict[str, Mutation] = {
         "20", ((outbox.Outbox, "send", edited(outbox.Outbox.send, "self.in_flight is None", "True")),)
     ),
     "healer-not-waited-for": Mutation("25", ((missing_nodes.MissingNodes, "is_certain", lambda *_: True),)),
-    "absence-believed": Mutation("25", ((Membership, "believes_absences", lambda *_: True),)),
-    "name-given-up-by-a-lapse": Mutation("4", ((lease, "register", broken.waits_for_its_own_name),)),
+    "absence-believed": Mutation("25", ((lease.Tenure, "believes_absences", lambda *_: True),)),
+    "name-given-up-by-a-lapse": Mutation("4", ((Membership, "_beat", broken.gives_its_name_up),)),
+    "absence-believed-after-a-silence": Mutation("25", ((lease.Tenure, "silent", lambda _: None),)),
+    "absence-believed-after-a-lapse": Mutation(
+        "25", _tenure("heard", "self._doubt(now)\n    self.begin", "self.doubts += 1\n    self.begin")
+    ),
+    "nothing-compared-after-a-lapse": Mutation("7", _tenure("_doubt", "self.doubts += 1", "")),
+    "lower-beat-renews": Mutation(
+        "7", ((lease, "renew", edited(lease.renew, "not acknowledged <= stored.beat <", "not stored.beat <")),)
+    ),
+    "same-incarnation-after-a-lapse": Mutation(
+        "4", _tenure("begin_anew", "incarnation=Incarnation(self._fresh()), ", "")
+    ),
+    "window-counts-from-the-reply": Mutation("6", _tenure("heard", "reply.at, started)", "reply.at, now)")),
+    "goes-on-under-a-taken-name": Mutation("4", _not_found(lease.Finding.TAKEN)),
     "own-lease-is-enough": Mutation("25", ((lease, "proves_absences", lambda own, *_: own is not None),)),
     "both-fences-off": Mutation(
         "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)
@@ -282,10 +305,10 @@ RED: dict[str, Mutation] = {
             (lease, "ends_this_process", edited(lease.ends_this_process, "stored.expires > now and ", "")),
         ),
     ),
-    "lease-of-another-name": Mutation(
-        "29", ((Seals, "is_current", edited(Seals.is_current, "item.node == name and ", "")),)
+    "lease-of-another-name": Mutation("29", ((Seals, "holds", edited(Seals.holds, "item.node == name and ", "")),)),
+    "name-taken-by-anybody": Mutation(
+        "29", ((lease.Case, "is_taken", property(lambda case: case.reply.result is lease.Renewal.TAKEN)),)
     ),
-    "name-taken-by-anybody": Mutation("29", (_anything("is_later"),)),
     "name-taken-by-an-older-lease": Mutation(
         "29", ((lease, "ends_this_process", lambda found, _since, _ttl, now: found.expires > now),)
     ),
@@ -320,6 +343,18 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     "went-back-row-off": (
         "a frame that the store lost heals, and whoever claimed its call is fenced; only work is lost",
         _without("it may be claimed, and the store went back lately"),
+    ),
+    "claims-after-the-store-went-back": (
+        "a missing lease proves nothing meanwhile, and who claims a released call is fenced; only work is lost",
+        Mutation("7", ((lease.Tenure, "claims", lambda *_: True),)),
+    ),
+    "not-said-to-have-gone-back": (
+        "as `claims-after-the-store-went-back`",
+        Mutation("7", _not_found(lease.Finding.WENT_BACK)),
+    ),
+    "not-said-to-be-foreign": (
+        "what is not this process's is registered over in any case; only claims are held back without need",
+        Mutation("4", _not_found(lease.Finding.FOREIGN)),
     ),
     "overwritten-row-off": (
         "the owner that lives is fenced by the claim; only work is lost",

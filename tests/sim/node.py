@@ -79,9 +79,10 @@ class Process:
         # just begun: its fences hold all the same, and schedules are harder.
         self.ownership = Ownership(TTL if world.plan.restores else 0.0)
         self.member = Membership(self)
+        self.later(TTL / 3, self._tick)
 
     @property
-    def lease(self) -> Lease | None:
+    def lease(self) -> Lease:
         """The node lease as last acknowledged."""
         return self.member.lease
 
@@ -92,6 +93,10 @@ class Process:
     def code_of(self, tool: str) -> str:
         """The code that this process has for a handler."""
         return code_of(tool, self.variant)
+
+    def _tick(self) -> None:
+        self.later(TTL / 3, self._tick)
+        self.driver.tick()
 
     def take(self, act: Callable[..., None], *args: Any) -> None:
         """Something arrives."""
@@ -164,7 +169,7 @@ class Process:
         """A request arrives from a client, or from the node that relays it."""
         slot = self.driver.slots.get(what.call)
         not_taken = Said(refusal=Reason.NOT_TAKEN if what.token is None else Reason.UNAVAILABLE)
-        if not self.member.registered or self.lease is None or (self.draining and what.token is None):
+        if not self.member.is_registered or (self.draining and what.token is None):
             self._send(what, origin, not_taken)
         elif not self.lets_in(what):
             self._send(what, origin, Said(invalid=True))
@@ -180,7 +185,6 @@ class Process:
         return what.token is None or is_good(what.token, what.call, what.user, self.world.now)
 
     def _enter(self, waiter: Waiter, what: Request, origin: Process | None, slot: Slot | None) -> None:
-        assert self.lease is not None
         token = what.token
         event: Start | Retry
         if token is None:
@@ -192,9 +196,7 @@ class Process:
             )
             self.world.watch.bounds.i8_sealed(what)
         if slot is None:
-            call = Call(
-                CallId(what.call), self.name, self.member.incarnation, what.reentrant, self.world.plan.token_ttl
-            )
+            call = Call(CallId(what.call), self.name, self.lease.incarnation, what.reentrant, self.world.plan.token_ttl)
             program = self.code_of(what.program)
             slot = self.driver.slots[what.call] = Slot(self, call, program, what.program)
         self.open[waiter] = Open(what, event, origin)

@@ -134,7 +134,6 @@ class Scripts:
         if not self._live(slot, attempt):
             return
         held = self._process.lease
-        assert held is not None
         self._world.counts[str(reply.verdict)] += 1
         event = self._event(slot, attempt, reply, held)
         if isinstance(event, WriteRefused):
@@ -189,18 +188,14 @@ class Scripts:
     def _give_up(self, slot: Slot, attempt: Attempt) -> None:
         held = self._process.lease
         if self._live(slot, attempt):
-            is_open = (
-                held is not None
-                and held.incarnation == slot.call.incarnation
-                and lease.is_open(held, self._process.now())
-            )
+            is_open = held.incarnation == slot.call.incarnation and lease.is_open(held, self._process.now())
             self._feed(slot, StoreDown(is_open))
 
     def look(self, slot: Slot) -> None:
         """Read the record, then the registry: never the other way round, or an incarnation that began in between
         would look gone."""
         slot.lookup += 1
-        number, store = slot.lookup, self._world.store
+        number, store, held = slot.lookup, self._world.store, self._process.lease
 
         def first(reply: Reply) -> None:
             if self._looking(slot, number):
@@ -208,7 +203,7 @@ class Scripts:
 
         def second(stored: Stored | None, members: dict[NodeId, lease.NodeRecord], read_at: float) -> None:
             if self._looking(slot, number):
-                self._found(slot, stored, members, read_at)
+                self._found(slot, stored, members, read_at, held)
 
         store.call(self._process, store.apply, (Read(slot.call.id),), first)
         self._process.later(2 * STORE_PATIENCE, self._stop_looking, slot, number)
@@ -222,13 +217,11 @@ class Scripts:
             self._feed(slot, StoreDown(False))
 
     def _found(
-        self, slot: Slot, stored: Stored | None, read: Mapping[NodeId, lease.NodeRecord], read_at: float
+        self, slot: Slot, stored: Stored | None, read: Mapping[NodeId, lease.NodeRecord], read_at: float, held: Lease
     ) -> None:
-        process, seals = self._process, self._world.seals
+        """`held` is this node's lease before the read."""
+        process, seals, now = self._process, self._world.seals, self._process.now()
         leases = seals.members(read, read_at)
-        if process.lease is None:
-            self._feed(slot, StoreDown(False))
-            return
         sight = Sight(
             call=slot.call.id,
             stored=seals.whole(slot.call.id, stored),
@@ -238,8 +231,9 @@ class Scripts:
             me=process.lease,
             code=digest(slot.program),
             is_marked=slot.call.reentrant,
-            may_claim=process.member.may_claim(),
-            absences_count=not self._world.plan.restores or process.member.believes_absences(leases),
+            may_claim=process.member.claims(now),
+            absences_count=not self._world.plan.restores
+            or process.member.believes_absences(leases.get(process.name), held, now),
             heir=process.heir(slot.call.id, leases),
             may_offer=process.may_offer(slot),
             has_turn=process.suspects.has_turn(slot),

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING
 
-from framehold_core import journal, lease
+from framehold_core import journal
 from framehold_core.errors import JournalError
 from framehold_core.ids import Boot, NodeId
 from framehold_core.journal import Entry, Kind
 from framehold_core.requests import Commit, Finish, Head, Intent, Request, Result, Stored
-
-from .weather import TTL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,16 +105,15 @@ class Seals:
         """Whether a node has written this very lease."""
         return item in self._leases
 
+    def holds(self, name: str, item: NodeRecord) -> bool:
+        """Whether the node of this name has written the lease that stands under it."""
+        return item.node == name and self.is_lease(item)
+
     def is_current(self, name: str, item: NodeRecord, now: float) -> bool:
-        """Whether the lease under this name is believed: the node of this name has written it, and its end has not
-        come. `now` is on the store's clock."""
-        return item.node == name and self.is_lease(item) and item.expires > now
+        """Whether the lease under this name is believed: its seal holds, and its end has not come. `now` is on the
+        store's clock."""
+        return self.holds(name, item) and item.expires > now
 
     def members(self, leases: Mapping[NodeId, NodeRecord], now: float) -> dict[NodeId, NodeRecord]:
         """The leases that are believed, of those that were read."""
         return {name: item for name, item in leases.items() if self.is_current(name, item, now)}
-
-    def is_later(self, name: str, found: NodeRecord, since: float | None, now: float) -> bool:
-        """Whether the lease under this name shows that another process than the reader has it, which registered first
-        at `since`: it is believed, and was written later."""
-        return self.is_current(name, found, now) and lease.ends_this_process(found, since, TTL, now)

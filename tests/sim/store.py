@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framehold_core import lease, pauses, record
 from framehold_core.ids import NodeId
-from framehold_core.lease import NodeRecord
+from framehold_core.lease import LeaseReply, NodeRecord
 from framehold_core.requests import RecordState, Reply, Request, Stored
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ def is_torn(stored: Stored) -> bool:
 def _kept(held: NodeRecord | None) -> NodeRecord | None:
     """A lease whose key lives, for the scripts: they go by the key, and not by the end that the lease names."""
     return None if held is None else held._replace(expires=math.inf)
+
+
+def _raw(item: NodeRecord) -> bytes:
+    """The bytes of a lease, as a node reads them."""
+    return repr(item).encode()
 
 
 class Primary(NamedTuple):
@@ -133,39 +138,35 @@ class Store:
     def _lives(self, name: str, item: NodeRecord) -> bool:
         return self.lives.get(name, item.expires) > self.now()
 
-    def _lease(self, name: str, over: NodeRecord | None) -> NodeRecord | None:
-        """The lease that stands under a name, if its key lives. `over` is one that does not count."""
+    def _lease(self, name: str, over: bytes = b"") -> NodeRecord | None:
+        """The lease that stands under a name, if its key lives. `over` are the bytes of one that does not count."""
         item = self.nodes.get(name)
-        return None if item is None or item == over or not self._lives(name, item) else item
+        return None if item is None or (over and over == _raw(item)) or not self._lives(name, item) else item
 
-    def register(
-        self, wanted: NodeRecord, ttl: float, over: NodeRecord | None = None
-    ) -> tuple[NodeRecord | None, lease.Renewal]:
-        """The register script; the lease that stands then. `over` is one that the node has read, and does not
-        believe."""
+    def register(self, wanted: NodeRecord, over: bytes, ttl: float) -> LeaseReply:
+        """The register script. `over` are the bytes of a lease that the node has read, and does not believe."""
         held = self._lease(wanted.node, over)
         wanted = wanted._replace(expires=self.now() + ttl)
         _, result = lease.register(_kept(held), wanted, ttl, self.now())
         return self._renewed(wanted, held, result)
 
-    def renew(self, wanted: NodeRecord, acknowledged: int, ttl: float) -> tuple[NodeRecord | None, lease.Renewal]:
+    def renew(self, wanted: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
         """The renew script."""
         wanted = wanted._replace(expires=self.now() + ttl)
-        held = self._lease(wanted.node, None)
+        held = self._lease(wanted.node)
         _, result = lease.renew(_kept(held), wanted, acknowledged, ttl, self.now())
         return self._renewed(wanted, held, result)
 
-    def _renewed(
-        self, wanted: NodeRecord, held: NodeRecord | None, result: lease.Renewal
-    ) -> tuple[NodeRecord | None, lease.Renewal]:
-        """The lease that stands after a script of leases."""
+    def _renewed(self, wanted: NodeRecord, held: NodeRecord | None, result: lease.Renewal) -> LeaseReply:
+        """The reply of a script of leases: with what stands there if it was refused, else with what was written, whose
+        end the node knows already."""
         if result is not lease.Renewal.RENEWED:
-            return held, result
+            return LeaseReply(result, self.now(), held, b"" if held is None else _raw(held))
         self._put_lease(wanted)
-        return wanted, result
+        return LeaseReply(result, self.now(), wanted)
 
     def _put_lease(self, item: NodeRecord) -> None:
-        """A node has written its lease. In the simulation the store sets beat and end, and the node has sealed them."""
+        """A node has written its lease. In the simulation the store sets its end, and the node has sealed it."""
         self._world.seals.renewed(item)
         self.last[item.node] = item.boot
         self.lives.pop(item.node, None)
