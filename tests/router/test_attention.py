@@ -271,6 +271,17 @@ def test_calls_that_are_stuck_or_diverged() -> None:
     assert book.text.startswith("2 calls of book took another way") and pay.text.startswith("1 call of pay")
 
 
+def test_clients_that_leave() -> None:
+    """By all nodes together; a few, or a small share, are none."""
+    many = node(recent_rounds=30, recent_left=9, leaving="slow")
+    few = node("b", recent_rounds=10, recent_left=1, leaving="fast")
+    [leave] = seen(many, few)
+    assert (leave.kind, leave.severity, leave.tool) == ("clients_leave", "risk", "slow")
+    assert "clients left 25% of the rounds of the last five minutes" in leave.text and "10 of 40" in leave.text
+    assert seen(node(recent_rounds=40, recent_left=8, leaving="slow")) == []
+    assert seen(node(recent_rounds=19, recent_left=19, leaving="slow")) == []
+
+
 def test_a_tool_that_is_paused_or_fails() -> None:
     """As its own problem each; a few failed calls of many are none."""
     pauses = [

@@ -33,7 +33,7 @@ from ..engine.observer import Observer, RequestEnd
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
 from ..engine.slot import Slot
 from .tool_labels import OTHER, ToolLabels
-from .window import Rate, RecentDurations, RecentEnds
+from .window import ROUND_MINUTES, Rate, RecentDurations, RecentEnds
 
 PER_CALL = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 50.0, 100.0)
 ENDS = ("asked", "ended", "failed", "refused", "moved", "left")
@@ -56,12 +56,23 @@ _FENCED = Verdict.FENCED
 class Tool:
     """The counts of one tool or prompt."""
 
-    __slots__ = ("diverged", "ends", "kept_code", "parked", "per_call", "recent", "replayed", "replays", "seconds")
+    __slots__ = (
+        "diverged",
+        "ends",
+        "kept_code",
+        "parked",
+        "per_call",
+        "recent",
+        "replayed",
+        "replays",
+        "rounds",
+        "seconds",
+    )
 
     def __init__(self) -> None:
         # From 0 on: `increase` of Prometheus does not see the first sample of a series.
         self.ends: dict[str, int] = defaultdict(int, ended=0, failed=0, refused=0)
-        self.recent = RecentEnds()
+        self.recent, self.rounds = RecentEnds(), RecentEnds(ROUND_MINUTES)
         self.seconds, self.per_call = Tally(ROUND), Tally(PER_CALL)
         self.parked, self.replayed = Tally(PARK), Tally(HOP)
         self.replays = self.diverged = self.kept_code = 0
@@ -149,6 +160,8 @@ class Metrics(Observer):
     def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
         kind = type(answer)
         tool = self._tool(slot, kind is Parked)
+        if kind is not Elsewhere:
+            tool.rounds.add(answer is None)
         if answer is None:
             tool.ends["left"] += 1
         elif kind is Elsewhere:

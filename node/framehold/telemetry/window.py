@@ -16,17 +16,18 @@ MAX_DURATIONS = 2048
 """How many durations are kept."""
 
 
-END_MINUTES = 10
-"""The ends of this many minutes count, the present one included."""
+END_MINUTES, ROUND_MINUTES = 10, 5
+"""The ends of calls, and those of rounds, of this many minutes count, the present one included."""
 
 
 class RecentEnds:
-    """How many calls ended in the last END_MINUTES, and how many of them failed."""
+    """How many calls (or rounds) ended in the last `minutes`, and how many of them failed (or were left)."""
 
-    __slots__ = ("_minutes",)
+    __slots__ = ("_minutes", "_span")
 
-    def __init__(self) -> None:
-        self._minutes: deque[list[int]] = deque(maxlen=END_MINUTES)
+    def __init__(self, minutes: int = END_MINUTES) -> None:
+        self._span = minutes
+        self._minutes: deque[list[int]] = deque(maxlen=minutes)
         """Minutes on the node's clock, each with its ends and failures. Minutes without an end are left out."""
 
     def add(self, failed: bool) -> None:
@@ -40,7 +41,7 @@ class RecentEnds:
 
     def counts(self) -> tuple[int, int]:
         """The ends, and how many of them failed."""
-        since = int(system_clock.now() // 60) - END_MINUTES
+        since = int(system_clock.now() // 60) - self._span
         recent = [item for item in self._minutes if item[0] > since]
         return sum(item[1] for item in recent), sum(item[2] for item in recent)
 

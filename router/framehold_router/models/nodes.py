@@ -183,6 +183,12 @@ class NodeStatus(Lenient):
     """Calls that ended in the last ten minutes, and failed or not."""
     failed: Count | None = None
     """Calls of the last ten minutes whose handlers failed: with an error result, or an error of the protocol."""
+    recent_rounds: Count | None = None
+    """Rounds that ended here in the last five minutes, those included whose client left."""
+    recent_left: Count | None = None
+    """Those of them whose client left before the reply."""
+    leaving: Text | None = None
+    """The tool whose rounds most clients left; null if none did."""
     failing: tuple[FailingView, ...] = ()
     """The tools that failed in the last ten minutes, the most failures first; at most 10."""
     resume_p50: Seconds | None = None

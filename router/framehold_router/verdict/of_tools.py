@@ -10,7 +10,7 @@ from framehold_core.pauses import FRAMEHOLD
 
 from ..models.events import Kind
 from ..models.problems import ProblemView
-from .seen import RUNBOOK, Seen, harm
+from .seen import RUNBOOK, Seen, harm, risk
 from .wording import STUCK, many
 
 _DIVERGED_SHOWN = 3600.0
@@ -18,6 +18,9 @@ _DIVERGED_SHOWN = 3600.0
 FAILING_SHARE, FAILING_CALLS = 0.2, 5
 """A tool is reported if a larger share of its calls failed than this, and more than so many: as by the alert
 FrameholdCallsFail."""
+LEFT_SHARE, LEFT_ROUNDS = 0.2, 20
+"""It is reported if clients left a larger share of the last rounds than this, and there were at least so many rounds:
+as by the alert FrameholdClientsLeave."""
 
 
 def stuck(seen: Seen) -> Iterator[ProblemView]:
@@ -58,3 +61,16 @@ def failing(seen: Seen) -> Iterator[ProblemView]:
             do = f"see framehold calls --failed --tool {tool.tool}: it names the lines that raise"
             link = f"/dashboard/calls?failed=true&tool={quote(tool.tool, safe='')}"
             yield harm("calls_fail", text, do, link, tool=tool.tool)
+
+
+def leaving(seen: Seen) -> Iterator[ProblemView]:
+    """Clients that don't wait for their replies."""
+    rounds, left = (sum(getattr(node, name) or 0 for node in seen.nodes) for name in ("recent_rounds", "recent_left"))
+    if rounds >= LEFT_ROUNDS and left > LEFT_SHARE * rounds:
+        tool = max(seen.nodes, key=lambda node: node.recent_left or 0).leaving or ""
+        text = (
+            f"clients left {left / rounds:.0%} of the rounds of the last five minutes before the reply: {left:,} of "
+            f"{rounds:,}, most of them of {tool}"
+        )
+        do = "see how long its rounds take, and the time-outs of the clients and of the proxies before the routers"
+        yield risk("clients_leave", text, do, f"{RUNBOOK}frameholdclientsleave", tool=tool)

@@ -14,7 +14,7 @@ from .of_fleet import dying, identity, lost, no_live_node, routers_lost
 from .of_limits import descriptors, node_full, router_descriptors
 from .of_nodes import nodes
 from .of_store import emptied, slow, store, unsaved
-from .of_tools import diverged, failing, paused, stuck
+from .of_tools import diverged, failing, leaving, paused, stuck
 from .seen import Seen
 
 _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
@@ -27,6 +27,7 @@ _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
     diverged,
     paused,
     failing,
+    leaving,
     identity,
     dying,
     nodes,

@@ -23,6 +23,7 @@ from tests.node.operating import TOKEN as ADMIN
 from tests.node.operating import Operator
 from tests.node.scraping import scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
+from tests.processes import until
 from tests.proofs import INSIDE, sent_as
 from tests.store.server import RedisServer
 
@@ -189,6 +190,23 @@ async def test_a_node_says_which_tools_failed_lately() -> None:
     assert (text["ended"], text["failed"]) == (2, 2), "a call that asks has not ended"
     assert (text["calls_ended"], text["calls_failed"]) == (2, 2)
     assert text["failing"] == [{"tool": "fails", "ended": 2, "failed": 2}]
+
+
+async def test_a_node_says_how_many_clients_left_lately() -> None:
+    entered = asyncio.Event()
+
+    async def slow() -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    async with stage(one, slow, admin_token=TOKEN) as client:
+        await client.call("one")
+        leaving = asyncio.create_task(client.call("slow"))
+        await entered.wait()
+        leaving.cancel()
+        await until(lambda: client.runtime.counts["left"] == 1, "the round was left")
+        now = await told(client)
+    assert (now.recent_rounds, now.recent_left, now.leaving) == (2, 1, "slow")
 
 
 def test_quantiles_are_of_the_last_minute_and_of_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
