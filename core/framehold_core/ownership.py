@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 from . import journal
 from .events import MayClaim, Pass, Retry
-from .ids import CallId, NodeId
+from .ids import Boot, CallId, Incarnation, NodeId
 from .lease import LIVE, Lease, NodeRecord, is_alone
 from .missing_nodes import MissingNodes
 from .pauses import Pause
-from .requests import Evidence, Record, RecordState, Stored
+from .record import apply
+from .requests import Claim, Evidence, Record, RecordState, Stored, Verdict
 from .suspects import has_died, is_suspect
+from .takeover import is_of
 
 
 class Wait(Enum):
@@ -107,14 +109,13 @@ class Case(NamedTuple):
     @property
     def kept_code(self) -> str:
         """The digest of the code that a claim would enter in place of this process's own; empty if it would not."""
-        named = any(retry.head == self.record.head.seal for retry in self.sight.waiting)
+        named = any(is_of(retry, self.record) for retry in self.sight.waiting)
         return self.record.head.code if has_other_code(self.record, self.sight.code) and named else ""
 
     @property
     def may_be_entered(self) -> bool:
         """Whether a claim may enter the handler again (docs/protocol.md, rule 16), as far as record and code say."""
-        is_held = self.record.state in (RecordState.OPEN, RecordState.RELEASED)
-        return is_held and self.record.head.reentrant and (self.sight.is_marked or bool(self.kept_code))
+        return not self.record.is_over and self.record.head.reentrant and (self.sight.is_marked or bool(self.kept_code))
 
     @property
     def waits_for_turn(self) -> bool:
@@ -233,11 +234,22 @@ def evidence_of(sight: Sight) -> Evidence | None:
     return None if lease is not None and lease.boot == record.head.boot else Evidence.GONE
 
 
+def next_claim(call: CallId, stored: Stored, lives: bool, max_attempts: int) -> tuple[Evidence, Verdict]:
+    """What comes of a call that no process has a frame of, when its next retry claims it: why it is claimed, by its
+    owner if that `lives`, and what the store says to a node that has the code which the call began with."""
+    record, head = stored.record, stored.record.head
+    gone = Evidence.OWNER if lives else Evidence.GONE
+    evidence = Evidence.RELEASED if record.state is RecordState.RELEASED else gone
+    who = NodeId(record.owner), Incarnation(record.incarnation), Boot(head.boot)
+    claim = Claim(call, record.seen, evidence, *who, head.reentrant, max_attempts, 0.0)
+    return evidence, apply(stored, claim, 0.0)[1].verdict
+
+
 def has_other_code(record: Record, code: str) -> bool:
     """Whether a process that has `code` for a handler has other code than the call began with, which may be entered
     again."""
-    head, is_over = record.head, record.state not in (RecordState.OPEN, RecordState.RELEASED)
-    return not is_over and head.reentrant and bool(head.code) and head.code != code
+    head = record.head
+    return not record.is_over and head.reentrant and bool(head.code) and head.code != code
 
 
 def _serving(sight: Sight) -> NodeId | None:

@@ -63,7 +63,7 @@ def check_fence(stored: Stored | None, fence: Fence, resulting: str | None, crea
     if stored is None:
         return Verdict.OK if creates and fence.epoch == 1 and fence.position == 0 else Verdict.BEHIND
     record = stored.record
-    if record.state in (RecordState.DONE, RecordState.LOST):
+    if record.is_over:
         return Verdict.FENCED
     if (record.owner, record.incarnation, record.epoch) == (fence.owner, fence.incarnation, fence.epoch):
         if record.position == fence.position:

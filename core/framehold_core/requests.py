@@ -130,6 +130,11 @@ class Record(NamedTuple):
             return None
 
     @property
+    def is_over(self) -> bool:
+        """Whether the call has ended: no write of it is granted any more."""
+        return self.state in (RecordState.DONE, RecordState.LOST)
+
+    @property
     def seen(self) -> Seen:
         """The owner as a compare-and-set wants it."""
         return Seen(self.epoch, self.owner, self.incarnation)

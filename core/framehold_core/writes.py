@@ -32,7 +32,6 @@ from .requests import (
     Head,
     Heal,
     Intent,
-    RecordState,
     Release,
     Reply,
     Request,
@@ -124,7 +123,7 @@ def read(stored: Stored) -> tuple[Entry, ...]:
         JournalError: an entry can't be read, or the record says otherwise than the entries.
     """
     record, entries = stored.record, journal.decode_all(stored.journal)
-    if record.state not in (RecordState.OPEN, RecordState.RELEASED):
+    if record.is_over:
         return entries
     said = (record.history, record.round, dict(record.answers), dict(record.intents))
     found = (

@@ -13,7 +13,7 @@ from framehold_core.ids import Boot, CallId, Incarnation, NodeId, Waiter
 from framehold_core.lease import LIVE, Lease, NodeRecord, code_names
 from framehold_core.ownership import ROWS, Death, Judgement, Ownership, Sight, Wait
 from framehold_core.pauses import OPERATOR, Pause
-from framehold_core.requests import Evidence, Head, Record, RecordState, Stored
+from framehold_core.requests import Evidence, Head, Record, RecordState, Stored, Verdict
 
 TTL = 5.0
 NOW = 1000.0
@@ -218,3 +218,20 @@ def test_the_heir_is_the_first_node_that_does_not_end_with_this_one() -> None:
     addresses = {node: f"http://{node}" for node in order} | {NodeId("twin"): "http://me"}
     assert ownership.heir(NodeId("me"), order, addresses) == "n1"
     assert ownership.heir(NodeId("me"), order[:2], addresses) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "lives", "evidence", "verdict"),
+    [
+        (stored(), False, Evidence.GONE, Verdict.OK),
+        (stored(), True, Evidence.OWNER, Verdict.OK),
+        (stored(RecordState.RELEASED), True, Evidence.RELEASED, Verdict.OK),
+        (stored(attempts=5), False, Evidence.GONE, Verdict.STUCK),
+        (stored(reentrant=False, attempts=5), False, Evidence.GONE, Verdict.LOST),
+        (stored(RecordState.LOST), False, Evidence.GONE, Verdict.LOST),
+        (stored(RecordState.DONE), False, Evidence.GONE, Verdict.CHANGED),
+    ],
+)
+def test_what_the_next_claim_gets(record: Stored, lives: bool, evidence: Evidence, verdict: Verdict) -> None:
+    """As the store will say it (docs/protocol.md, rules 5, 15 and 16)."""
+    assert ownership.next_claim(CALL, record, lives, max_attempts=5) == (evidence, verdict)

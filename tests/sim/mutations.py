@@ -275,9 +275,7 @@ RED: dict[str, Mutation] = {
         _script(Release, " and (record.epoch, record.position) == (fence.epoch, fence.position)", ""),
     ),
     "one-attempt-too-many": Mutation("15", _script(Claim, "record.attempts >= request", "record.attempts > request")),
-    "ended-call-takes-writes": Mutation(
-        "fence", _fence("record.state in (RecordState.DONE, RecordState.LOST)", "False")
-    ),
+    "ended-call-takes-writes": Mutation("fence", _fence("record.is_over", "False")),
     "repeat-unknown": Mutation("fence", _fence("resulting is not None and record.history == resulting", "False")),
     # Either finds what the other one would: the pair shows that something must.
     "head-of-anybody": Mutation("29", (_anything("is_head"), (takeover, "is_of", lambda *_: True))),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from framehold_core import lease, pauses, record
 from framehold_core.ids import NodeId
 from framehold_core.lease import LeaseReply, NodeRecord
-from framehold_core.requests import RecordState, Reply, Request, Stored
+from framehold_core.requests import Reply, Request, Stored
 
 if TYPE_CHECKING:
     from .node import Process
@@ -27,8 +27,7 @@ RESUMED_AFTER = 1.0
 
 def is_torn(stored: Stored) -> bool:
     """Whether a record lacks its journal, or a part of it: then it counts as missing."""
-    held = stored.record.state in (RecordState.OPEN, RecordState.RELEASED)
-    return held and stored.record.position != len(stored.journal)
+    return not stored.record.is_over and stored.record.position != len(stored.journal)
 
 
 def _kept(held: NodeRecord | None) -> NodeRecord | None:

@@ -1,9 +1,9 @@
 """Shows one call: its record, which is read once, and the state of its frame, which its owner reports. And shows where
 the router sends a token.
 
-The law: no sealed value is opened. Of a journal, keys and sizes are shown, never values. The sentence on what will
-happen to the call follows the rules by which nodes decide (docs/protocol.md, rules 5, 12, 15 and 16). Of a token only
-the routing prefix is read: no token is opened, stored or logged.
+The law: no sealed value is opened. Of a journal, keys and sizes are shown, never values. What will happen to the
+call is decided by core; here it is worded. Of a token only the routing prefix is read: no token is opened, stored or
+logged.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from framehold_core import journal, token
+from framehold_core import journal, ownership, token
 from framehold_core.ending import ANSWERS, How
 from framehold_core.errors import JournalError, JournalVersionError, StoreUnavailable
 from framehold_core.ids import CallId, NodeId, is_call_id
-from framehold_core.requests import Read, Record, RecordState, Stored
+from framehold_core.requests import Evidence, Read, Record, RecordState, Stored, Verdict
 
 from ..collect.node_client import Unanswered
 from ..fleet import session_ids
@@ -51,7 +51,7 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
     if (live is None and lives and answered) if is_open else sources.trace_url:
         ended = await calls.one(sources, call)
     diverged = ended is not None and (ended.outcome, ended.node_id) == (How.DIVERGED, record.owner)
-    known = Known(live, lives, answered, diverged, sources.max_attempts)
+    known = Known(live, lives, answered, diverged, *ownership.next_claim(call, stored, lives, sources.max_attempts))
     return _view(call, stored).model_copy(
         update={
             "live": live,
@@ -181,13 +181,14 @@ def _entries(raw: Sequence[bytes]) -> tuple[EntryView, ...]:
 class Known(NamedTuple):
     """What is known of a call beside its record. `live` is the call as its owner lists it. `lives`: the process that
     owns it has its lease. `answered`: the owner said whether it holds the frame. `diverged`: its replay diverged on the
-    owner. With `max_attempts` attempts it is stuck."""
+    owner. If no process has a frame of it, it is claimed next with this `evidence`, and the store says `verdict`."""
 
     live: LeaseView | None
     lives: bool
     answered: bool
     diverged: bool
-    max_attempts: int
+    evidence: Evidence
+    verdict: Verdict
 
 
 def _outcome(record: Record, known: Known) -> str:
@@ -196,14 +197,14 @@ def _outcome(record: Record, known: Known) -> str:
         return record.ending.how.value
     if record.state is not RecordState.OPEN or known.live is not None:
         return ""
-    if record.attempts >= known.max_attempts and not (known.lives and not known.answered):
+    if known.verdict is Verdict.STUCK and not (known.lives and not known.answered):
         return How.STUCK.value
     return How.DIVERGED.value if known.diverged else ""
 
 
 def _fate(record: Record, known: Known) -> str:
     """What will happen to a call, in sentences."""
-    live, lives, answered, diverged, max_attempts = known
+    live = known.live
     until = datetime.fromtimestamp(min(record.expires, 2**33), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if record.state is RecordState.DONE:
         return f"It has ended; its outcome, or the digest of a large one, is kept until {until} for late duplicates."
@@ -214,30 +215,33 @@ def _fate(record: Record, known: Known) -> str:
         return f"Its node holds its frame; it continues when its client answers.{mortal}"
     if live is not None:
         return "Its node runs a round of it."
-    if lives and not answered:
+    if known.lives and not known.answered:
         return "Its node has its lease and did not say whether it holds the frame: look again, and look at the node."
-    if record.attempts >= max_attempts:
+    if known.verdict is Verdict.STUCK:
         return (
             f"It is stuck: {record.attempts} owners in a row are gone that ran it, and nobody enters it again. Its "
             f"retries are told so until {until}. Look why its handler kills its nodes."
         )
     if record.round == 0:
         return f"Its frame is gone, and it had asked nothing: nobody has a token to come back with. It goes at {until}."
-    if not record.head.reentrant:
+    if known.verdict is Verdict.LOST:
         return "Not re-entrant, and its frame is gone: its next retry is told that it is lost."
-    if diverged:
+    if known.diverged:
         return (
             f"{record.owner} can't continue it: its replay there diverged from its journal, and its next retry is told "
             f"so again. The log of {record.owner} names what differs. The journal is kept until {until} for the code "
             "that wrote it: start nodes with that code."
         )
-    # The record doesn't say how long the token is valid, only that the record itself is kept longer (rule 17).
-    without = f"as long as its token is valid; without one it goes at {until}."
-    if record.state is RecordState.RELEASED:
-        return f"It was handed off: its client's next retry replays it on another node, {without}"
-    if lives:
-        return f"Its node holds no frame of it: its client's next retry replays it, {without}"
-    return f"Its node is gone: its client's next retry replays it on another node, {without}"
+    # The record doesn't say how long the token is valid, only that it is kept longer (docs/protocol.md, rule 17).
+    return f"{_NEXT[known.evidence]}, as long as its token is valid; without one it goes at {until}."
+
+
+_NEXT = {
+    Evidence.RELEASED: "It was handed off: its client's next retry replays it on another node",
+    Evidence.OWNER: "Its node holds no frame of it: its client's next retry replays it",
+    Evidence.GONE: "Its node is gone: its client's next retry replays it on another node",
+}
+"""What becomes of a call without a frame that may be claimed, by why it may be."""
 
 
 def owner_of(sources: Sources, stored: Stored | None) -> Member | None:
