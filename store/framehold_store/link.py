@@ -34,6 +34,8 @@ from .pipe import Lost, Open, Pipe, Receive, TransportPipe
 from .scripts import SCRIPTS, Script
 
 _log = logging.getLogger(__name__)
+_HEARS = 0.1
+"""Seconds within which a server that hangs up says why."""
 _BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
 
 
@@ -79,6 +81,29 @@ def exhausted(error: BaseException) -> str:
     return ""
 
 
+async def last_words(pool: ConnectionPool, error: Exception) -> Exception:
+    """What the server says while it hangs up, where `error` says no more than that it did: who writes to a server that
+    has no connection left may not hear why. A connection that writes nothing does. Else `error`."""
+    if words_of(error) or not isinstance(error.__cause__ or error, ConnectionResetError | BrokenPipeError):
+        return error
+    asking = pool.make_connection()  # type: ignore[no-untyped-call]
+    asking.redis_connect_func = _write_nothing
+    try:
+        async with asyncio.timeout(_HEARS):
+            await asking.connect()
+            await asking.read_response()
+    except Exception as why:
+        return why if words_of(why) else error
+    finally:
+        await asking.disconnect(nowait=True)
+    return error
+
+
+def _write_nothing(connection: Connection) -> None:
+    """Have what the server says read, and greet it with nothing."""
+    connection._parser.on_connect(connection)  # type: ignore[no-untyped-call]
+
+
 class Link:
     """Holds one connection of `pool`. `name` is the target as logs show it, without credentials. `on_failure` is called
     after each failed attempt to connect. `open_pipe` makes callbacks of a connection."""
@@ -122,7 +147,7 @@ class Link:
                     pipe = self._open_pipe(self._connection, receive, lost)
             except Exception as error:
                 await self.drop()
-                self._failed(error)
+                self._failed(await last_words(self._pool, error))
             except asyncio.CancelledError:
                 await self.drop()
                 raise

@@ -245,7 +245,7 @@ async def cut(pair: Pair) -> None:
 
     async def load(connection: Any) -> None:
         if next(failures, 0):
-            raise OSError("injected by the scene")
+            raise ConnectionResetError("injected by the scene")
         await usual(connection)
 
     async def lose(name: str, asked: Reply) -> None:

@@ -90,6 +90,23 @@ async def test_a_refusal_ends_with_its_cause(own: RedisServer, store: RedisStore
     assert not isinstance(silent.value, StoreRefused), "it said nothing, and what it said before is over"
 
 
+async def test_a_store_without_room_for_connections_keeps_saying_so(own: RedisServer) -> None:
+    """It says why and hangs up. Who still writes then hears of a lost connection alone: what was heard before counts,
+    until there is a connection."""
+    with own.client() as client:
+        client.config_set("maxclients", 1)
+        store, found = RedisStore(StoreConfig(own.url, op_timeout=0.5, poll=60.0)), []
+        for _ in range(7):
+            with pytest.raises(StoreUnavailable) as refused:
+                await store.register(lease("first"), 10.0)
+            found.append(getattr(refused.value, "says", ""))
+        first = found.index("max number of clients reached")
+        assert found[first:] == ["max number of clients reached"] * (7 - first)
+        client.config_set("maxclients", 100)
+        await store.register(lease("first"), 10.0)
+        await store.close()
+
+
 async def test_a_store_that_wants_a_password_refuses(own: RedisServer, store: RedisStore) -> None:
     with own.client() as client:
         client.acl_setuser("default", passwords=["+swordfish"], reset_passwords=True)

@@ -68,9 +68,10 @@ _SET_STORE_URL = "set FRAMEHOLD_STORE_URL=redis://HOST:PORT"
 
 
 async def _read_facts(config: StoreConfig) -> ServerFacts:
-    from redis.exceptions import ResponseError
+    from redis.exceptions import RedisError, ResponseError
 
     from framehold_store.connections import open_client
+    from framehold_store.link import last_words
 
     client = open_client(replace(config, op_timeout=2.0))
     try:
@@ -89,6 +90,8 @@ async def _read_facts(config: StoreConfig) -> ServerFacts:
         except ResponseError:
             info = {}
         return ServerFacts(info, await _read_packed_limit(client), seconds + micros / 1e6 - here, min(pings) * 1000)
+    except RedisError as error:
+        raise await last_words(client.connection_pool, error) from error.__cause__
     finally:
         await client.aclose()
 
