@@ -89,9 +89,8 @@ async def last_words(pool: ConnectionPool, error: Exception) -> Exception:
     asking = pool.make_connection()  # type: ignore[no-untyped-call]
     asking.redis_connect_func = _write_nothing
     try:
-        async with asyncio.timeout(_HEARS):
-            await asking.connect()
-            await asking.read_response()
+        await asking.connect()
+        await asking.read_response(timeout=_HEARS)
     except Exception as why:
         return why if words_of(why) else error
     finally:

@@ -309,7 +309,7 @@ async def test_a_full_store_is_the_one_problem_and_nobody_is_told_to_start_nodes
             client.config_set("maxmemory", "1")
             first = await fleet.until("overview", kinds)
             assert kinds(first) == ["store_full"] and first["store"] == "full"
-            gone = await fleet.until("overview", lambda result: result["nodes"] == {"lapsed": 2})
+            gone = await fleet.until("overview", lambda result: result["nodes"] == {"unheard": 2})
             assert kinds(gone) == ["store_full"]
             assert "serving what needs no store: a, b" in gone["problems"][0]["text"]
             assert "do not restart nodes" in gone["problems"][0]["next"] and "start one" not in json.dumps(gone)
@@ -326,7 +326,7 @@ async def test_a_store_that_refuses_is_the_one_problem_and_its_word_is_told(own_
             client.config_set("min-replicas-to-write", "1")
             first = await fleet.until("overview", kinds)
             assert kinds(first) == ["store_refuses"] and first["store"] == "refuses"
-            gone = await fleet.until("overview", lambda result: result["nodes"] == {"lapsed": 2})
+            gone = await fleet.until("overview", lambda result: result["nodes"] == {"unheard": 2})
             assert kinds(gone) == ["store_refuses"] and "NOREPLICAS" in gone["problems"][0]["text"]
             client.config_set("min-replicas-to-write", "0")
         await fleet.until("overview", lambda result: result["nodes"] == {"live": 2} and not kinds(result))
@@ -338,7 +338,7 @@ async def test_a_silent_store_is_the_one_problem_and_no_node_is_live(own_redis: 
     async with fleet_of(own_redis, lease_ttl=1.5) as fleet:
         with own_redis.paused():
             silent = await fleet.until(
-                "overview", lambda result: result["nodes"] == {"lapsed": 2} and kinds(result) == ["store_silent"]
+                "overview", lambda result: result["nodes"] == {"unheard": 2} and kinds(result) == ["store_silent"]
             )
             [problem] = [one for one in silent["problems"] if one["kind"] == "store_silent"]
             assert "does not answer a, b:" in problem["text"]

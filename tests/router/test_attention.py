@@ -365,6 +365,7 @@ def test_a_store_that_refuses_is_reported_with_its_own_word() -> None:
 def test_a_silent_store_is_reported_with_who_misses_it() -> None:
     [problem] = seen(node(store=SILENT), node("b"), node("c", store=SILENT, state="lapsed"))
     assert kinds([problem]) == [("harm", "store_silent", "")] and "does not answer a, c:" in problem.text
+    assert "rounds that need it wait, new calls that ask get 503" in problem.text
     [problem] = seen(node(), store=StoreLook(SILENT))
     assert "does not answer the router:" in problem.text
 

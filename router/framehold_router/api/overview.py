@@ -117,7 +117,7 @@ class Overview:
         return OverviewView(
             at=seen.at,
             version=VERSION,
-            nodes=dict(Counter(node.state for node in nodes)),
+            nodes=dict(Counter(node.shown for node in nodes)),
             parked=_sum(node.parked for node in nodes),
             in_flight=_sum(node.in_flight for node in nodes),
             orphaned=_sum(node.orphaned for node in nodes),

@@ -251,6 +251,11 @@ class NodeStatus(Lenient):
         """Whether it answers and has no valid lease, because the store took no heartbeat of it."""
         return self.state == "lapsed" and self.store in ("full", "refuses", "silent")
 
+    @property
+    def shown(self) -> str:
+        """Its state as people are told it: `unheard` for one that lapsed since the store takes no heartbeat."""
+        return "unheard" if self.unheard else self.state
+
 
 class NodeView(NodeStatus):
     """One node. If it does not answer, `state` is `unreachable`, and the counts are those of its last heartbeat."""
@@ -340,7 +345,8 @@ class OverviewView(BaseModel):
     at: float
     version: Text
     nodes: dict[Text, int]
-    """The number of nodes in each state."""
+    """The number of nodes in each state, as people are told it: one that is `lapsed` since the store takes no heartbeat
+    is `unheard`."""
     parked: int
     in_flight: int
     orphaned: int

@@ -30,7 +30,8 @@ def store(seen: Seen) -> Iterator[ProblemView]:
     elif seen.store_state == SILENT:
         silent = [node.node_id for node in seen.nodes if node.store == SILENT]
         everybody = bool(silent) and len(silent) == len(seen.nodes)
-        wait = "no node can write to it, rounds wait" if everybody else "rounds wait for it"
+        wait = "no node can write to it, " if everybody else ""
+        wait += "rounds that need it wait, new calls that ask get 503"
         whom = names(silent) or "the router"
         text = f"the store does not answer {whom}: {wait}, and what is known of the fleet may be old"
         text += _unheard(seen)

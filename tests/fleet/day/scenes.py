@@ -299,7 +299,7 @@ SCENES = (
         fill,
         make_room,
         problem(HARM, "store_full"),
-        nodes={"lapsed": 3},
+        nodes={"unheard": 3},
         store="full",
         metrics=(
             each_is(1, ROUTER, "store_memory_limit_bytes"),
@@ -316,7 +316,7 @@ SCENES = (
         silence,
         wake,
         problem(HARM, "store_silent"),
-        nodes={"lapsed": 3},
+        nodes={"unheard": 3},
         store="silent",
         metrics=(*WITHOUT_STORE,),
         alerts=UNSERVED | {Alert("StoreSlow")},

@@ -29,7 +29,7 @@ _AGE = re.compile(r"\d+(?:[.,]\d+)* ?(?:d|h|m|s|ms)\b(?: \d+[hms]\b)?")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _MENDS = re.compile("(was|were) lost and (is|are) back|orphaned calls? waits?|Nothing needs you")
 """Lines of the dashboard's box that need no operator."""
-_LABELS = {"not heard of by the store, answering": "lapsed"}
+_LABELS = {"not heard of by the store, answering": "unheard"}
 """How the dashboard writes states, where it has other words."""
 _PAGES = re.compile(r" Show \w+$")
 """The link to a page of the dashboard, behind a problem."""

@@ -18,9 +18,6 @@ _NODES = (
     "ADDRESS",
 )
 
-UNHEARD = "unheard"
-"""The state that is shown for a node whose heartbeats the store does not take, and which answers."""
-
 
 def nodes(api: Api) -> Sheet:
     """A sheet of the nodes that the router knows, with their problems below. Its JSON is the list of nodes."""
@@ -37,7 +34,7 @@ def _node(one: NodeView, now: float) -> list[str]:
         memory += f" ({one.rss / one.memory_limit:.0%})"
     return [
         one.node_id,
-        UNHEARD if one.unheard else one.state,
+        one.shown,
         figures.cell(one.parked),
         figures.cell(one.in_flight),
         figures.quick(one.resume_p99),
