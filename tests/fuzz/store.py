@@ -111,8 +111,7 @@ class Fleet:
         """What is wrong with what clients heard, and the lies."""
         begun = [await self._begun(f"{seed}-{number}", draw.choice(TOOLS)) for number in range(4)]
         calls = [CallId(reply.token.split(".")[1]) for _, _, reply in begun]
-        boots = {name: str(runtime.heartbeat.lease.boot) for name, runtime in self._nodes.items()}
-        planter = Planter(self._redis, self._keys, draw, calls, boots)
+        planter = Planter(self._redis, self._keys, draw, calls, list(self._nodes))
         lies = [planter.plant() for _ in range(draw.choice((1, 3, 6, 10)))]
         for runtime in self._nodes.values():
             if draw.random() < 0.3:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from framehold_core.effects import Refusal
 from framehold_core.ending import Ending
+from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.pauses import Pause
 from framehold_core.requests import Record, Reply, Request
@@ -176,5 +177,5 @@ class CallStore(Protocol):
     async def run(self, request: Request) -> Reply:
         """Send a request and wait for its reply. Raises StoreUnavailable."""
 
-    async def nodes(self) -> tuple[NodeRecord, ...]:
-        """The leases of all nodes. Raises StoreUnavailable."""
+    async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
+        """The leases of all nodes on the list, or of those that are named. Raises StoreUnavailable."""

@@ -308,7 +308,7 @@ class CallRecords:
         """Read the record and the leases, and carry out what `ownership` judges of them, until it is decided."""
         held = slot.backing.beat.lease
         stored = await self._read(slot)
-        sight = self._sight(slot, stored, await slot.backing.records.nodes(), held)
+        sight = self._sight(slot, stored, await self._leases(slot, stored), held)
         elsewhere = frozenset(sight.leases.keys() - {sight.me.node})
         judged = self._ownership.judge(sight, self._clock.now())
         while isinstance(judged, Death):
@@ -329,6 +329,16 @@ class CallRecords:
             self.bursts.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
         # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
         return ev.Found(stored, (), judged, elsewhere)
+
+    async def _leases(self, slot: Slot, stored: Stored | None) -> Collection[NodeRecord]:
+        """The leases of all nodes on the list, and of those that the call names. The list is a hint, and may lack
+        them."""
+        records = slot.backing.records
+        found = await records.nodes()
+        owner = NodeId("" if stored is None else stored.record.owner)
+        named = {owner, *(item.node for item in slot.call.undecided)}
+        unlisted = named - {lease.node for lease in found} - {NodeId("")}
+        return (*found, *await records.nodes(unlisted)) if unlisted else found
 
     def _sight(self, slot: Slot, stored: Stored | None, found: Collection[NodeRecord], held: Lease) -> Sight:
         """All that was seen of a call; `held` is this node's lease before the read. The addresses of the nodes are

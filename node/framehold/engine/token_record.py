@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Collection
 
 from framehold_core import journal, record, writes
 from framehold_core.clock import Clock
 from framehold_core.errors import JournalError, SealError
-from framehold_core.ids import Boot, CallId
+from framehold_core.ids import Boot, CallId, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Head, Record, RecordState, Reply, Request, Stored
 from framehold_store.base import Done
@@ -40,7 +41,7 @@ class TokenRecord:
         """Apply one request and return the reply."""
         return self._apply(request)
 
-    async def nodes(self) -> tuple[NodeRecord, ...]:
+    async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
         """No leases: no other node can hold the call."""
         return ()
 

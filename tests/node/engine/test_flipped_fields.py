@@ -211,7 +211,7 @@ async def run(redis: RedisServer, namespace: str, tool: str, dies: bool, step: i
         before: dict[str, bytes] = {}
 
         async def begin(of: str) -> Reply:
-            first = await a.call(tool, arguments={"of": of})
+            first = await insist(lambda: a.call(tool, arguments={"of": of}))
             before.update((key, at.dump(key)) for key in fleet.keys(first))
             arguments, answers = {"of": of}, first.accept(word="1")
             reply = await insist(lambda: a.retry(tool, first.token, answers, arguments=arguments))
@@ -259,6 +259,7 @@ async def run(redis: RedisServer, namespace: str, tool: str, dies: bool, step: i
     return {case.name: how for case, how in zip(cases, found, strict=True)}
 
 
+FENCES, CLAIMED = ("owner: ", "inc: ", "epoch: "), ("owner: ", "inc: ", "boot: ")
 LOOKED_AT = ("created: ", "expires: ", "cause: ", "s:", "error: ", "place: ", "out_round: ")
 
 
@@ -276,6 +277,16 @@ async def test_each_change_ends_as_it_should(
     assert max(CHARGED.values()) == 1, "no effect runs twice"
     if tool == "unmarked":
         assert max(ENTERED.values()) == 1, "no unmarked handler is entered twice"
+    lost = {name for name, how in found.items() if how not in ("same", "delay")}
+    if not dies:
+        # The frame writes all else again. By these it is fenced, and an unmarked one is not entered again.
+        assert {
+            name for name in lost if not name.startswith(("key: ", *(FENCES if tool == "unmarked" else ())))
+        } == set()
+    elif tool == "marked":
+        # Who may claim is known by the leases, and the claim writes these anew.
+        readable = (": a word", ": seven", ": flipped", ": another's")
+        assert {name for name in lost if name.startswith(CLAIMED) and name.endswith(readable)} == set()
     as_ever = "lost" if dies and tool == "unmarked" else "same"
     beside = {how for name, how in found.items() if name.startswith(("beside", *LOOKED_AT))}
     assert beside - {"delay"} == {as_ever}
