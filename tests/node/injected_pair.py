@@ -309,7 +309,7 @@ async def born(pair: Pair) -> AsyncIterator[Stage]:
     """A third node. If its start fails, another one is started."""
     for _ in range(2):
         before = len(pair.raised)
-        async with asyncio.timeout(8), pair.node("c", failures=pair.raised) as node:
+        async with pair.node("c", failures=pair.raised) as node:
             if len(pair.raised) == before:
                 yield node
                 return

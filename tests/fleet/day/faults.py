@@ -11,7 +11,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.fleet.day.stage import GROUP, NODES, Day, in_group
+from tests.fleet.day.stage import GROUP, NODES, Day, eventually, in_group
+from tests.store.server import running
+from tests.store.topologies import SentinelTrio
 from tests.wire import Caller
 
 FIRST, SECOND, THIRD = NODES
@@ -45,6 +47,28 @@ async def come_back_empty(day: Day) -> None:
     """SIGKILL the store, and start it again at once: it kept nothing."""
     day.redis.kill()
     await asyncio.to_thread(day.redis.start)
+
+
+async def come_back_empty_twice(day: Day) -> None:
+    """The store comes back empty, and once more when its nodes have written again what they knew."""
+    for _ in range(2):
+        await come_back_empty(day)
+        await eventually(day.whole, "routers that know all nodes")
+
+
+async def two_servers(day: Day) -> None:
+    """Keep the fleet's store on a master and a replica, under sentinels."""
+    trio = day.stack.enter_context(running(SentinelTrio()))
+    day.trio = trio
+    day.fleet.common["FRAMEHOLD_STORE_URL"] = trio.url
+
+
+async def fail_over(day: Day) -> None:
+    """One clock is 90 s ahead and another one 90 s behind, and the master of the store is killed."""
+    await day.start_as(FIRST, *_faked(), FAKETIME="+90s")
+    await day.start_as(SECOND, *_faked(), FAKETIME="-90s")
+    await eventually(day.whole, "routers that know all nodes")
+    day.trio.kill_master()
 
 
 async def small_disk(day: Day) -> None:
@@ -108,10 +132,31 @@ async def another_server(day: Day) -> None:
     await day.start_as(STRAY, target="tests/node/three_rounds.py")
 
 
+async def other_servers(day: Day) -> None:
+    """Start nodes of two more servers with the settings of this fleet."""
+    await another_server(day)
+    await day.start_as("stray-2", target="framehold.examples.booking")
+
+
 async def fast_clock(day: Day) -> None:
     """Start a node again whose wall clock is 90 s ahead."""
+    await day.start_as(SECOND, *_faked(), FAKETIME="+90s")
+
+
+async def jumping_clock(day: Day) -> None:
+    """The wall clock of a running node jumps 90 s ahead, then 90 s behind, back, and ahead again."""
+    clock = day.fleet.folder / "clock"
+    clock.write_text("+0s")
+    await day.start_as(SECOND, *_faked(), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1")
+    await eventually(day.whole, "routers that know all nodes")
+    for offset in ("+90s", "-90s", "+0s", "+90s"):
+        clock.write_text(offset)
+        await asyncio.sleep(4)
+
+
+def _faked() -> tuple[str, ...]:
     library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    await day.start_as(SECOND, "env", f"LD_PRELOAD={library}", "FAKETIME=+90s", "DONT_FAKE_MONOTONIC=1")
+    return ("env", f"LD_PRELOAD={library}", "DONT_FAKE_MONOTONIC=1")
 
 
 async def few_descriptors(day: Day) -> None:

@@ -23,6 +23,7 @@ from tests.node.nodes import NodeProcess
 from tests.node.operating import TOKEN
 from tests.processes import RUN
 from tests.store.server import RedisServer
+from tests.store.topologies import SentinelTrio
 from tests.wire import Reply
 
 NODES = ("harbour", "lagoon", "meadow")
@@ -82,6 +83,8 @@ class Day:
         """Whether the nodes are parts of another app (`mounted`)."""
         self.disk: Path
         """The folder of the store's journal, where a scene fills its disk."""
+        self.trio: SentinelTrio
+        """The store, where a scene kills its master."""
 
     @property
     def root(self) -> str:

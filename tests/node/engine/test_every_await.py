@@ -14,6 +14,7 @@ import functools
 import gc
 import itertools
 import logging
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -88,11 +89,14 @@ class Theatre:
         except (Exception, asyncio.CancelledError) as failure:
             self._injector.disarm()
             heard = [*self._pair.words, *map(repr, self._pair.raised)]
+            # A play that stood somewhere was cancelled there.
+            stood = traceback.extract_tb((failure.__cause__ or failure).__traceback__)
+            where = " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in stood)
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(2 * SOON):
                     await self.close()
             await self.open()
-            return f"FAILED: {failure!r}; heard: {heard}"
+            return f"FAILED: {failure!r} at {where}; heard: {heard}"
 
     async def _troubled(self, scene: Scene, site: Site, error: Exception, late: bool) -> str:
         pair, injector = self._pair, self._injector
