@@ -97,6 +97,40 @@ async def test_a_node_without_a_lease_is_gone_if_another_can_write(
         assert names(await membership.refresh()) == ["b", "c"]
 
 
+@pytest.mark.parametrize("back", ["", "b"])
+async def test_a_store_that_lost_leases_costs_no_node_its_place(
+    back: str, shelf: Shelf, nodes: Nodes, membership: Membership
+) -> None:
+    """Their last heartbeats were written, and the next ones register them: all of them, or all but the first."""
+    nodes.says = dict.fromkeys("abc", answer(WRITES))
+    await without_leases(shelf, "a", "b", "c")
+    for name in back:
+        await shelf.put(lease(name))
+    assert names(await membership.refresh()) == ["a", "b", "c"]
+    await shelf.put(*(lease(name) for name in "abc" if name != back))
+    assert names(await membership.refresh()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "says", [answer(WRITES, draining=True), answer(WRITES, boot="next"), Unanswered.LATE, Unanswered.GONE]
+)
+async def test_a_node_that_gave_its_lease_back_or_is_another_one_has_no_place_without_one(
+    says: Answer | Unanswered, shelf: Shelf, nodes: Nodes, membership: Membership
+) -> None:
+    nodes.says = {"a": says, "b": answer(WRITES), "c": answer(WRITES)}
+    await without_leases(shelf, "a")
+    assert names(await membership.refresh()) == ["b", "c"]
+
+
+async def test_nobody_waits_long_for_a_dead_machine_when_another_node_can_write(
+    shelf: Shelf, nodes: Nodes, membership: Membership
+) -> None:
+    nodes.says, nodes.hangs = {"b": answer(WRITES)}, {"a", "c"}
+    await without_leases(shelf, "a")
+    async with asyncio.timeout(10):
+        assert names(await membership.refresh()) == ["b", "c"]
+
+
 async def test_a_node_may_be_late_once_and_is_back_when_it_answers(nodes: Nodes) -> None:
     nodes.says = dict.fromkeys("ab", answer(FAILS))
     nodes.says["c"] = Unanswered.LATE

@@ -55,7 +55,7 @@ register again. Also the seconds for which a node stays in the view whose lease 
 Members = Mapping["NodeId", "Member"]
 Kept = Callable[[Members, Members], Awaitable[Members | None]]
 """Takes the members of the last view whose leases are not known, and those that have a lease. Returns the members
-without a lease that stay in the view, or None if a node can write to the store."""
+without a lease that stay in the view, or None if a node can write to the store and has a lease."""
 
 
 class Member(NamedTuple):

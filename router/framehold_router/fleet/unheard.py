@@ -10,6 +10,8 @@ store takes writes, and a node without a lease is dead or cut off: others take i
     4. a node that accepts no connection is forgotten. One that gives no answer MAX_MISSED times in a row leaves the
        view until it answers
     5. a node answers that its last heartbeat was written: the outage is over, and leases decide again
+    6. if a node without a lease answers so, the store has lost its lease: no node is gone for want of one until they
+       have had time to register again
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 MAX_MISSED = 2
 """How often in a row a node may give no answer before it leaves the view. A busy node may be late once."""
+_GRACE = 0.25
+"""Seconds that a node without a lease has for its answer when another one has answered that it can write."""
 
 
 class Answer(NamedTuple):
@@ -69,41 +73,52 @@ class UnheardNodes:
     async def kept(
         self, absent: Mapping[NodeId, Member], leased: Mapping[NodeId, Member]
     ) -> Mapping[NodeId, Member] | None:
-        """The nodes without a lease that stay in the view; None if a node can write to the store. `absent` are the
-        nodes of the last view whose leases are not known, `leased` those that have a lease."""
+        """The nodes without a lease that stay in the view; None if a node can write to the store, or all of `absent` if
+        one of these can: then the store has lost leases. `absent` are the nodes of the last view whose leases are not
+        known, `leased` those that have a lease."""
         for node, member in absent.items():
             self._candidates.setdefault(node, _Candidate(member)).member = member
         for node in leased:
             self._candidates.pop(node, None)
         if not self._candidates:
             return {}
-        answers = await self._ask_all([*(found.member for found in self._candidates.values()), *leased.values()])
-        if answers is None:
+        answers = await self._ask_all(leased.values())
+        if any(map(_writes, answers.values())):
+            has_lost = any(self._lost_lease(node, answer) for node, answer in answers.items())
             self._candidates.clear()
             self._log({})
-            return None
+            return absent if has_lost else None
         for node in tuple(self._candidates):
             self._take(node, answers[node])
         kept = {node: found.member for node, found in self._candidates.items() if found.missed < MAX_MISSED}
         self._log(kept)
         return kept
 
-    async def _ask_all(self, members: Iterable[Member]) -> dict[NodeId, Answer | Unanswered] | None:
-        """The answers of all nodes; None as soon as one answers that it can write."""
-        tasks = {asyncio.ensure_future(self._ask(member)): member.node for member in members}
-        answers: dict[NodeId, Answer | Unanswered] = {}
-        waiting = set(tasks)
+    async def _ask_all(self, leased: Iterable[Member]) -> dict[NodeId, Answer | Unanswered]:
+        """The answers of all nodes. As soon as one answers that it can write, nobody waits for those that have a lease,
+        and for the others `_GRACE` seconds."""
+        asked = {
+            found.member.node: asyncio.ensure_future(self._ask(found.member)) for found in self._candidates.values()
+        }
+        others = {member.node: asyncio.ensure_future(self._ask(member)) for member in leased}
+        tasks = [*asked.values(), *others.values()]
         try:
-            while waiting:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    answer = answers[tasks[task]] = task.result()
-                    if isinstance(answer, Answer) and answer.writes:
-                        return None
+            for answer in asyncio.as_completed(tasks):
+                if _writes(await answer):
+                    await asyncio.wait(asked.values(), timeout=_GRACE)
+                    break
         finally:
-            for task in waiting:
+            for task in tasks:
                 task.cancel()
-        return answers
+        return {node: task.result() for node, task in {**asked, **others}.items() if task.done()}
+
+    def _lost_lease(self, node: NodeId, answer: Answer | Unanswered) -> bool:
+        """Whether a node has no lease, and the store took its last heartbeat. One that drains may have given its lease
+        back."""
+        found = self._candidates.get(node)
+        if found is None or not isinstance(answer, Answer):
+            return False
+        return answer.writes and not answer.draining and answer.boot == found.member.boot
 
     def _take(self, node: NodeId, answer: Answer | Unanswered) -> None:
         """Take in the answer of a node without a lease."""
@@ -129,3 +144,7 @@ class UnheardNodes:
         elif not kept and self._logged:
             _log.info("requests are sent to the nodes that have a lease again")
         self._logged = bool(kept)
+
+
+def _writes(answer: Answer | Unanswered) -> bool:
+    return isinstance(answer, Answer) and answer.writes
