@@ -48,7 +48,7 @@ def register(redis: RedisServer, lease: str, address: Address) -> None:
     made = SEALS.seal(written._replace(address=f"http://{address[0]}:{address[1]}", expires=end_of(time.time(), 60)))
     with admin(redis) as client:
         client.set(f"fh:{NAMESPACE}:node:{node}", lease_codec.dump(made), ex=60)
-        client.zadd(f"fh:{NAMESPACE}:nodes", {node: 2**42})
+        client.zadd(f"fh:{NAMESPACE}:nodes", {node: int(made.expires * 1000)})
 
 
 @asynccontextmanager
