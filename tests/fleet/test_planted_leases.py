@@ -64,7 +64,7 @@ class Writer:
         """Write in the place of a lease for good, and have all readers read it at once."""
         with self._redis.client() as client:
             client.set(f"{self._at}node:{node}", value)
-            client.zadd(f"{self._at}nodes", {node: 9e15})
+            client.zadd(f"{self._at}nodes", {node: time.time() * 1000 + 15_000})
             client.publish(f"{self._at}changes", f"{self._at}node:{node}")
 
 

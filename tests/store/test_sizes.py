@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from importlib.resources import files
@@ -201,7 +202,7 @@ async def read_nodes(store: Store, planter: Planter) -> None:
     """A name is cut, a lease is passed over; both are named once."""
     planter.client.set(f"{planter.at}node:big", b'[2,1,"i","b",' + BIG)
     planter.client.set(f"{planter.at}node:over", b"x" * (MAX_LEASE + 1))
-    planter.client.zadd(f"{planter.at}nodes", {"big": 9e15, "over": 9e15, BIG: 9e15})
+    planter.client.zadd(f"{planter.at}nodes", dict.fromkeys(("big", "over", BIG), time.time() * 1000 + 60_000))
     small = lease("n")
     await store.register(small, 60.0)
     for _ in range(2):

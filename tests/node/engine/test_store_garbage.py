@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -126,7 +127,8 @@ async def test_garbage_in_the_registry(redis: RedisServer, caplog: pytest.LogCap
     """Entries that are no leases are passed over, each named once in the log; whoever is looked up is found."""
     async with node_at(redis, 30) as one:
         with redis.client() as client:
-            client.zadd("fh:trouble:nodes", {"no name!": 4e12, "liar": 4e12, "list": 4e12, "late": 4e12})
+            ends = time.time() * 1000 + 15_000
+            client.zadd("fh:trouble:nodes", dict.fromkeys(("no name!", "liar", "list", "late"), ends))
             client.set("fh:trouble:node:late", json.dumps([2, 2, "i", "b", 10**400, "late", "", "live", "", "", ""]))
             client.set("fh:trouble:node:liar", "[1, 2, what]")
             client.rpush("fh:trouble:node:list", "x")
