@@ -167,7 +167,7 @@ class Metrics(Observer):
         elif kind is Elsewhere:
             tool.ends["moved"] += 1
         elif not isinstance(answer, MalformedAnswer):  # `call_refused` counts that.
-            end = _end(slot, event, answer)
+            end = _end(slot, answer)
             tool.ends[end] += 1
             if end == "ended" or end == "failed":
                 tool.recent.add(end == "failed")
@@ -313,10 +313,9 @@ def _waited(slot: Slot) -> float:
     return max(0.0, now - min((arrival.carrier.came for arrival in slot.arrivals.values()), default=now))
 
 
-def _end(slot: Slot, event: ev.Start | ev.Retry, answer: Answer) -> str:
+def _end(slot: Slot, answer: Answer) -> str:
     if isinstance(answer, Parked):
         return "asked"
     if isinstance(answer, Ended):
         return "ended" if slot.handler.ending(answer.outcome) == COMPLETED else "failed"
-    # A first round that was entered and not kept: the call is over.
-    return "failed" if type(event) is ev.Start else "refused"
+    return "refused"

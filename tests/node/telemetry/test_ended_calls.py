@@ -222,8 +222,8 @@ async def test_an_unmarked_call_whose_frame_is_gone_is_lost_and_listed_once() ->
         assert await listed(written) == before
 
 
-async def test_a_call_whose_first_round_could_not_be_kept_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store refuses its questions, so it is over: it is lost, and its round counts as one that failed."""
+async def test_a_call_whose_first_round_could_not_be_kept_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store refuses its questions, so it is over. It says nothing of its tool: its round was refused."""
 
     def refuse(store: MemoryStore, request: Request, done: Done) -> None:
         asyncio.get_running_loop().call_soon(done, StoreUnavailable("OOM secret"))
@@ -234,7 +234,7 @@ async def test_a_call_whose_first_round_could_not_be_kept_has_failed(monkeypatch
             patch.setattr(MemoryStore, "submit", refuse)
             assert (await at.call("refund")).status == 503
         assert [how(item) for item in await listed(written)] == [("lost", "StoreUnavailable", "")]
-        assert (await scraped(at)).since(begin)['rounds_total{outcome="failed",tool="refund"}'] == 1
+        assert (await scraped(at)).since(begin)['rounds_total{outcome="refused",tool="refund"}'] == 1
 
 
 async def test_a_call_that_diverged_is_listed_until_it_goes_on() -> None:

@@ -483,7 +483,7 @@ async def test_a_store_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
             down = StoreUnavailable("the store is away")
             away.setattr(client.runtime.store, "submit", lambda request, done: done(down))
             assert (await client.call("one")).status == 503
-        found = {**rounds("one", failed=1), **asked("commit", "error"), 'store_errors_total{op="commit"}': 1}
+        found = {**rounds("one", refused=1), **asked("commit", "error"), 'store_errors_total{op="commit"}': 1}
         assert (await scraped(client)).since(begin) == found
 
 
