@@ -67,8 +67,8 @@ _UNKNOWN_KEY = (
 _UNSENT = "call %s: its %s was not sent; it is sent again with the next renewal of the node lease"
 _UNREAD = "call %s: its record could not be read; its client is told to try again"
 _UNANSWERED = (
-    "call %s: the store did not take a %s: its frame, if it has one, stays and is written when the store is back; "
-    "its client is told to try again (%s)"
+    "call %s: the store did not take a %s: its client is told to try again; if it has a token, the frame stays and is "
+    "written when the store is back (%s)"
 )
 _REFUSED = "call %s: the store refused a %s: %s"
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
