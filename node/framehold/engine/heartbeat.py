@@ -92,6 +92,8 @@ class Heartbeat(Tenure):
         self._bursts = LogBursts(logger)
         self._hurry = asyncio.Event()
         self._silence_logged = 0
+        self._taken_since: float | None = None
+        """When this process, which had not registered yet, first found its name taken."""
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -100,19 +102,14 @@ class Heartbeat(Tenure):
         Raises:
             NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
         """
-        started, taken = self.clock.now(), False
         while await self._beat() is Finding.TAKEN:
-            taken = True
-            if self.clock.now() > started + self.ttl * (1.0 + MARGIN) + 1.0:
+            if self._is_kept_by_another():
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other (all workers of one server have one "
                     "id: run one worker a process)"
                 )
             await asyncio.sleep(self.ttl / 5)
-        if taken:
-            waited = self.clock.now() - started
-            logger.info("node %r waited %.1f s for the lease of its former life to run out", self.lease.node, waited)
         # If its task ended, the node would refuse all calls for good.
         running = keep("the heartbeat", self._turn, self.lost.is_set)
         self._task = asyncio.create_task(running, name="framehold-heartbeat")
@@ -121,7 +118,7 @@ class Heartbeat(Tenure):
         """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out. A later `open`
         registers a new incarnation."""
         await each(self._stop, self._leave)
-        self._silence_logged, self.since = 0, None
+        self._silence_logged, self.since, self._taken_since = 0, None, None
         self.begin_anew()
         self.lost, self._hurry = asyncio.Event(), asyncio.Event()
 
@@ -151,9 +148,20 @@ class Heartbeat(Tenure):
             async with asyncio.timeout(self.pause):
                 await self._hurry.wait()
         self._hurry.clear()
-        if await self._beat() is Finding.TAKEN:
+        if await self._beat() is Finding.TAKEN and self._is_kept_by_another():
             self.lost.set()
             logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
+
+    def _is_kept_by_another(self) -> bool:
+        """Whether another live process has the name that was found taken. Until this process has registered, that may
+        be the lease of its former life: no such lease lasts for longer than this waits."""
+        if self.since is not None:
+            return True
+        now = self.clock.now()
+        if self._taken_since is None:
+            self._taken_since = now
+            logger.info("node %r waits for the lease of its former life to run out", self.lease.node)
+        return now > self._taken_since + self.ttl * (1.0 + MARGIN) + 1.0
 
     async def _beat(self, over: bytes = b"") -> Finding | None:
         """One registration or renewal, and what it has found; None if the store did not answer. `over` is what may be

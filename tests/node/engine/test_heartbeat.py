@@ -398,6 +398,23 @@ async def test_a_store_that_is_down_at_the_start_is_waited_for(hands: Hands, she
     await heart.close()
 
 
+async def test_the_lease_of_a_former_life_is_waited_out_after_a_store_that_was_down_too(
+    hands: Hands, shelf: Shelf
+) -> None:
+    """A process that has never registered is not `lost` by it; by one that lasts for longer than a lease it is."""
+    dead = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
+    await shelf.register(dead._record(shelf.at), TTL)
+    shelf.away = True
+    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
+    await heart.open()
+    asked, shelf.away = shelf.asked, False
+    await until(lambda: shelf.asked > asked + 2, "some heartbeats")
+    assert not heart.lost.is_set()
+    hands.time += TTL + 1.1
+    await asyncio.wait_for(heart.lost.wait(), 5)
+    await heart.close()
+
+
 async def test_leaving_gives_the_lease_back(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
     """Nobody has to wait for it to run out; and this node runs nothing any more."""
     assert [node.node for node in await shelf.nodes()] == ["n1"]
