@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, NodeId
 from framehold_router.collect import fleet_log
+from framehold_router.fleet import membership
 from framehold_router.fleet.membership import Membership
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.session_ids import wrap
@@ -254,8 +255,10 @@ async def test_nodes_are_told_by_their_state_and_when_they_were_seen(it: Stand) 
     assert found[series("node_last_seen_seconds", node="n2")] == pytest.approx(3.5)
 
 
-async def test_a_death_is_told_by_how_long_it_was_not_noticed(it: Stand) -> None:
+async def test_a_death_is_told_by_how_long_it_was_not_noticed(it: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that drained was none."""
+    # These nodes answer on: they count for so long.
+    monkeypatch.setattr(membership, "BACK", 0.0)
     first, second = await it.node("n1"), await it.node("n2")
     await it.until(series("nodes", state="live"), 2)
     await it.renew(second, "draining")
@@ -275,6 +278,7 @@ async def test_a_death_is_told_by_how_long_it_was_not_noticed(it: Stand) -> None
 async def test_calls_that_were_lost_with_their_node_are_counted(it: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """From its last lease, without any client that comes back; the other causes are told from the start."""
     monkeypatch.setattr(fleet_log, "SURE", 0.0)
+    monkeypatch.setattr(membership, "BACK", 0.0)
     first = await it.node()
     first.stats = Stats(parked=7, kept=3, bound=4)
     await it.renew(first)

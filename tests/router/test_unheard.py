@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_router.fleet import membership as fleet_membership
 from framehold_router.fleet.membership import DRAINING, LIVE, Member, Membership
 from framehold_router.fleet.unheard import Answer, Unanswered, UnheardNodes
 from tests.router.cast import member
@@ -108,6 +109,22 @@ async def test_a_store_that_lost_leases_costs_no_node_its_place(
         await shelf.put(lease(name))
     assert names(await membership.refresh()) == ["a", "b", "c"]
     await shelf.put(*(lease(name) for name in "abc" if name != back))
+    assert names(await membership.refresh()) == ["a", "b", "c"]
+
+
+async def test_a_node_that_does_not_register_again_is_gone_in_the_end(
+    shelf: Shelf, nodes: Nodes, membership: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its heartbeat stands still: what it says of the last one is no news."""
+    nodes.says = dict.fromkeys("abc", answer(WRITES))
+    await without_leases(shelf, "a")
+    assert names(await membership.refresh()) == ["a", "b", "c"]
+    assert names(await membership.refresh()) == ["a", "b", "c"]
+    monkeypatch.setattr(fleet_membership, "BACK", 0.0)
+    assert names(await membership.refresh()) == ["b", "c"]
+    await shelf.put(lease("a"))
+    await membership.refresh()
+    await without_leases(shelf, "a")
     assert names(await membership.refresh()) == ["a", "b", "c"]
 
 

@@ -11,7 +11,7 @@ store takes writes, and a node without a lease is dead or cut off: others take i
        view until it answers
     5. a node answers that its last heartbeat was written: the outage is over, and leases decide again
     6. if a node without a lease answers so, the store has lost its lease: no node is gone for want of one until they
-       have had time to register again
+       have had time to register again. A node is believed so once, until it has a lease: its heartbeat may stand still
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class UnheardNodes:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._candidates: dict[NodeId, _Candidate] = {}
+        self._believed: set[NodeId] = set()
+        """Nodes that were absent when the store had lost leases, and have had none since."""
         self._logged = False
 
     async def kept(
@@ -80,11 +82,14 @@ class UnheardNodes:
             self._candidates.setdefault(node, _Candidate(member)).member = member
         for node in leased:
             self._candidates.pop(node, None)
+        self._believed &= self._candidates.keys() | absent.keys()
         if not self._candidates:
             return {}
         answers = await self._ask_all(leased.values())
         if any(map(_writes, answers.values())):
             has_lost = any(self._lost_lease(node, answer) for node, answer in answers.items())
+            if has_lost:
+                self._believed |= absent.keys()
             self._candidates.clear()
             self._log({})
             return absent if has_lost else None
@@ -116,7 +121,7 @@ class UnheardNodes:
         """Whether a node has no lease, and the store took its last heartbeat. One that drains may have given its lease
         back."""
         found = self._candidates.get(node)
-        if found is None or not isinstance(answer, Answer):
+        if found is None or node in self._believed or not isinstance(answer, Answer):
             return False
         return answer.writes and not answer.draining and answer.boot == found.member.boot
 

@@ -411,7 +411,7 @@ async def test_each_change_of_what_calls_share_ends_as_it_should(redis: RedisSer
         known = {key for keys in made.places().values() for key in keys} | {
             *map(made.keys.node, (*made.nodes, "killed"))
         }
-        others = {key.decode() for key in made.at.scan_iter("fh:*")} - known
+        others = {key.decode() for key in made.at.scan_iter(f"fh:{tmp_path.name}:*")} - known
         assert [key for key in others if "{" not in key and ":code:" not in key] == [], "a key that nobody sweeps"
         wrong = {
             f"{case.where}: {case.key} {case.name}": found
