@@ -280,6 +280,7 @@ def test_clients_that_leave() -> None:
     assert "clients left 25% of the rounds of the last five minutes" in leave.text and "10 of 40" in leave.text
     assert seen(node(recent_rounds=40, recent_left=8, leaving="slow")) == []
     assert seen(node(recent_rounds=19, recent_left=19, leaving="slow")) == []
+    assert [problem.kind for problem in seen(many, few, store=StoreLook(FULL))] == ["store_full"]
 
 
 def test_a_tool_that_is_paused_or_fails() -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from framehold_core.pauses import FRAMEHOLD
 
+from ..fleet.store_health import OUT
 from ..models.events import Kind
 from ..models.problems import ProblemView
 from .seen import RUNBOOK, Seen, harm, risk
@@ -64,7 +65,9 @@ def failing(seen: Seen) -> Iterator[ProblemView]:
 
 
 def leaving(seen: Seen) -> Iterator[ProblemView]:
-    """Clients that don't wait for their replies."""
+    """Clients that don't wait for their replies. While the store is out, that is why."""
+    if seen.store_state in OUT:
+        return
     rounds, left = (sum(getattr(node, name) or 0 for node in seen.nodes) for name in ("recent_rounds", "recent_left"))
     if rounds >= LEFT_ROUNDS and left > LEFT_SHARE * rounds:
         tool = max(seen.nodes, key=lambda node: node.recent_left or 0).leaving or ""

@@ -17,6 +17,7 @@ from framehold.engine.replies import Ended, Parked
 from framehold.frame.frame import Frame
 from framehold.sdk import present_call
 from framehold.sdk.present_call import Present
+from framehold_core import effects as fx
 from framehold_core.effects import Reason, Refusal
 from framehold_core.errors import InDoubt
 from framehold_core.ids import Incarnation
@@ -334,7 +335,7 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
         await until(lambda: effects.ran, "the effect")
         await turns(10)
         (slot,) = at.runtime.table
-        at.runtime._performer.forget(slot, None)  # type: ignore[arg-type]  # as if the process had died here
+        at.runtime._performer.forget(slot, fx.Forget())  # as if the process had died here
         retry.cancel()
         await turns(10)
         at.store.submit = slow._submit
@@ -361,7 +362,7 @@ async def test_a_handler_that_ends_at_once_when_it_is_entered_again() -> None:
         parked = await at.runtime.start(talk, Card())
         assert isinstance(parked, Parked) and effects.ran == ["it"]
         (slot,) = at.runtime.table
-        at.runtime._performer.forget(slot, None)  # type: ignore[arg-type]  # as if the process had died here
+        at.runtime._performer.forget(slot, fx.Forget())  # as if the process had died here
         effects.go.set()
         told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
         assert isinstance(told_, Ended) and told_.outcome == "in doubt", told_
