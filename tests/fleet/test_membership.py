@@ -72,7 +72,7 @@ async def test_a_new_node_gets_its_part_of_new_calls(made: Fleet) -> None:
     async with Caller(made.routers[0].url) as caller:
         placed = Counter(homes(await begun(caller, named("placed"), at_once=1)).values())
     assert placed.keys() == made.nodes.keys()
-    assert 0.15 < placed["node-4"] / CALLS < 0.35, placed
+    assert 0.15 < placed["node-4"] / CALLS < 0.35, f"{placed}\n{made.routers[0].tail()}"
 
 
 async def test_a_killed_node(made: Fleet) -> None:
