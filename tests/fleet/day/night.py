@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from tests.fleet.day import faults, scenes
@@ -18,6 +19,35 @@ STARVED = frozenset({"no_live_node", "store_silent", "store_slow", "node_lapsed"
 """What is said of a fleet without its store."""
 LATE = frozenset({"StoreSlow", "LoopLagHigh", "CallsRefused", "RequestsFail", "StoreErrors", "NodeHeartbeatStale"})
 """Alerts of rates, which fire on a machine with other work too."""
+_EMPTIED = Scene(
+    "the store comes back empty",
+    faults.come_back_empty,
+    nothing,
+    problem(RISK, "store_emptied"),
+    passing=STARVED | {"loop_stood"},
+    besides=LATE | {"StoreEmptied"},
+    logged="written again|lost the store",
+)
+_WRONG_CLOCK = Scene(
+    "the clock of a node is 90 s ahead",
+    faults.fast_clock,
+    nothing,
+    problem(RISK, "clock_wrong", SECOND),
+    passing=SUSPECT,
+    besides=LATE,
+    false="store clock +ok.{0,60}same",
+    logged="(?i)clock",
+    needs=("faketime",),
+)
+_OTHER_SERVER = Scene(
+    "a server of another team has this fleet's settings",
+    faults.another_server,
+    nothing,
+    problem(HARM, "servers_differ"),
+    passing=frozenset({"tools_differ"}),
+    besides=LATE,
+    because="its log is its own; no rule knows the names of servers",
+)
 NIGHT = (
     Scene(
         "a node stands still for 20 s",
@@ -41,24 +71,8 @@ NIGHT = (
         logged="until the store is back|lost the store",
         prepare=faults.keep_on_disk,
     ),
-    Scene(
-        "the store comes back empty",
-        faults.come_back_empty,
-        nothing,
-        problem(RISK, "store_emptied"),
-        passing=STARVED | {"loop_stood"},
-        besides=LATE | {"StoreEmptied"},
-        logged="written again|lost the store",
-    ),
-    Scene(
-        "the store comes back empty, twice",
-        faults.come_back_empty_twice,
-        nothing,
-        problem(RISK, "store_emptied"),
-        passing=STARVED | {"loop_stood"},
-        besides=LATE | {"StoreEmptied"},
-        logged="written again|lost the store",
-    ),
+    _EMPTIED,
+    replace(_EMPTIED, name="the store comes back empty, twice", strike=faults.come_back_empty_twice),
     Scene(
         "the store fails over while two clocks are wrong",
         faults.fail_over,
@@ -137,27 +151,11 @@ NIGHT = (
         besides=LATE,
         logged="(?i)keys",
     ),
-    Scene(
-        "the clock of a node is 90 s ahead",
-        faults.fast_clock,
-        nothing,
-        problem(RISK, "clock_wrong", SECOND),
-        passing=SUSPECT,
-        besides=LATE,
-        false="store clock +ok.{0,60}same",
-        logged="(?i)clock",
-        needs=("faketime",),
-    ),
-    Scene(
-        "the clock of a node jumps while it runs",
-        faults.jumping_clock,
-        nothing,
-        problem(RISK, "clock_wrong", SECOND),
-        passing=SUSPECT,
-        besides=LATE,
-        false="store clock +ok.{0,60}same",
-        logged="(?i)clock",
-        needs=("faketime",),
+    _WRONG_CLOCK,
+    replace(
+        _WRONG_CLOCK,
+        name="the clock of a node jumps while it runs",
+        strike=faults.jumping_clock,
         because="no rule knows the clocks of machines",
     ),
     Scene(
@@ -192,22 +190,11 @@ NIGHT = (
         needs=("root", "cgroup"),
         because="the alert is for a node above 95 %, which stays below by dropping frames",
     ),
-    Scene(
-        "a server of another team has this fleet's settings",
-        faults.another_server,
-        nothing,
-        problem(HARM, "servers_differ"),
-        passing=frozenset({"tools_differ"}),
-        besides=LATE,
-        because="its log is its own; no rule knows the names of servers",
-    ),
-    Scene(
-        "servers of two other teams have this fleet's settings",
-        faults.other_servers,
-        nothing,
-        problem(HARM, "servers_differ"),
-        passing=frozenset({"tools_differ"}),
-        besides=LATE,
+    _OTHER_SERVER,
+    replace(
+        _OTHER_SERVER,
+        name="servers of two other teams have this fleet's settings",
+        strike=faults.other_servers,
         because="their logs are their own; no rule knows the names of servers",
     ),
     Scene(
