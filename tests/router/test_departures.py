@@ -29,7 +29,7 @@ WHERE = "http://10.0.0.1:80"
 class Stage:
     """A store, a router's look at it, and two clocks that a test turns: the store's is `apart` from the router's."""
 
-    def __init__(self, apart: float = -900.0) -> None:
+    def __init__(self, apart: float = 0.0) -> None:
         self.now, self.apart = 1_000_000.0, apart
         self.away = False
         self.store = MemoryStore(lambda: self.now + self.apart)
@@ -189,7 +189,7 @@ async def test_a_node_that_drained_has_left_however_long_it_was_silent(stage: St
 
 async def test_a_node_that_is_killed_while_it_drains_loses_what_it_was_to_keep() -> None:
     """Its lease ran out: it has not said itself what its drain left over. One that gives its lease back has."""
-    stage = Stage(apart=0.0)
+    stage = Stage()
     await stage.look()
     stage.bound = 3
     for name in ("killed", "done"):
@@ -209,7 +209,7 @@ async def test_a_node_that_is_killed_while_it_drains_loses_what_it_was_to_keep()
 
 async def test_where_looks_are_rare_a_node_that_drained_has_lost_nothing_for_certain() -> None:
     """It may have renewed its lease after the last look, and given it back before this one."""
-    stage = Stage(apart=0.0)
+    stage = Stage()
     await stage.look()
     stage.bound = 3
     await stage.comes("a")
@@ -220,13 +220,27 @@ async def test_where_looks_are_rare_a_node_that_drained_has_lost_nothing_for_cer
     assert [event.lost for event in stage.events if event.kind == "node_left"] == [0]
 
 
-async def test_a_node_of_which_only_one_heartbeat_was_seen_is_lost(stage: Stage) -> None:
-    """Nothing shows that its lease was given back, so it counts as lost."""
+async def test_a_node_leaves_after_its_first_heartbeat(stage: Stage) -> None:
+    """A process that is started and ended at once."""
     await stage.comes("a")
     await stage.look()
     await stage.leaves("a")
     await stage.look(0.5)
+    assert stage.of("a").left
+
+
+async def test_a_node_that_dies_after_an_outage_is_lost(stage: Stage) -> None:
+    """Its last two heartbeats were an outage apart: that does not show that it gave its lease back."""
+    await stage.comes("a")
+    await stage.look()
+    await stage.lives("a")
+    stage.now += TTL * 5
+    stage.beats["a"] += 1
+    await stage.store.register(stage.lease("a", "b", LIVE), TTL)
+    await stage.look(0.3)
+    await stage.look(TTL)
     assert not stage.of("a").left
+    assert stage.told() == [("node_joined", "a"), ("node_lost", "a")]
 
 
 async def test_each_life_of_a_node_ends_by_itself(stage: Stage) -> None:

@@ -6,14 +6,13 @@ Times are in seconds since 1970 on the store's clock. A "look" is one read of th
 `detected` is the time of the look that found the lease gone. The change feed reports a lease that is given back at
 once. A lease that runs out is found by the next look, up to one poll later.
 
-The time of a heartbeat is stored nowhere; a look sees only that the beat is higher than at the look before. The time is
-computed from the expiry of the lease, which is one TTL after the renewal on the clock of the store. The offset between
-`expires` and the time of the heartbeat on our clock is the least difference `now - expires` of all looks, because a
-look can be late but never early.
+The time of a heartbeat is stored nowhere; a look sees only that the lease runs out later than at the look before. The
+time is computed from the expiry of the lease, which is one TTL after the renewal. The offset between `expires` and the
+time of the heartbeat is the least difference `now - expires` of all looks, because a look can be late but never early.
 
     1. a node registers or begins to drain: the change feed wakes the router within milliseconds, so the offset is exact
     2. a node renews, which causes no notice: a look 1.5 s later computes the time of the renewal from `expires`
-    3. a clock was set forward or back: the computed time lies outside the two looks between which the beat went up, and
+    3. a clock was set forward or back: the computed time lies outside the two looks between which it was renewed, and
        is moved to the nearer of them
 
 So the time of a heartbeat is exact to some milliseconds if the node joined while this router ran, and to one poll
@@ -36,35 +35,30 @@ from .node_stats import Stats
 
 MAX_REMEMBERED = 200
 """Lives that have ended which are remembered at most: a process whose lease comes back has not joined."""
-GIVEN_BACK = 2.0
-"""A lease lasts for three pauses between heartbeats. If it is gone within this many pauses after the last heartbeat,
-the node gave it back."""
+GIVEN_BACK = 0.2
+"""A lease that is gone at least so many seconds before it runs out was given back. It runs out two pauses between
+heartbeats after a node could give it back, so this has only to exceed the error of the measured clock."""
 
 
 @dataclass(slots=True)
 class _Life:
-    """One life of a node. `heartbeat`: when it last renewed its lease. `pause`: seconds between its last two renewals.
-    `apart`: the least difference between the time of a look and `expires`, in seconds."""
+    """One life of a node. `heartbeat`: when it last renewed its lease. `apart`: the least difference between the time
+    of a look and `expires`, in seconds."""
 
     boot: Boot
     inc: Incarnation
     state: str
-    beat: int
     expires: float
     apart: float
     heartbeat: float
-    pause: float = 0.0
     stats: Stats = field(default_factory=Stats)
 
     def look(self, lease: NodeRecord, before: float, now: float) -> None:
         """Take in the lease that a look found. The look ended at `now`, the look before it at `before`."""
-        beats, longer = lease.beat - self.beat, lease.expires - self.expires
         self.apart = min(self.apart, now - lease.expires)
-        if longer:
+        if lease.expires != self.expires:
             self.heartbeat = min(now, max(before, lease.expires + self.apart))
-        if beats > 0:
-            self.pause = max(0.0, longer / beats)
-        self.inc, self.beat, self.expires = lease.inc, lease.beat, lease.expires
+        self.inc, self.expires = lease.inc, lease.expires
 
 
 class Departures:
@@ -108,7 +102,7 @@ class Departures:
         node, life = lease.node, self._lives.get(lease.node)
         if life is None:
             apart = now - lease.expires
-            life = _Life(member.boot, member.inc, member.state, lease.beat, lease.expires, apart, now)
+            life = _Life(member.boot, member.inc, member.state, lease.expires, apart, now)
             life.stats = member.stats
             self._lives[node] = life
             # The nodes of the first look were there before this router.
@@ -124,7 +118,7 @@ class Departures:
 
     def _went(self, node: NodeId, life: _Life, before: float, now: float) -> None:
         silent = max(0.0, now - life.heartbeat)
-        left = life.state == DRAINING or silent < GIVEN_BACK * life.pause
+        left = life.state == DRAINING or now < life.expires - GIVEN_BACK
         self._ended[node, life.boot] = None
         if len(self._ended) > MAX_REMEMBERED:
             self._ended.popitem(last=False)

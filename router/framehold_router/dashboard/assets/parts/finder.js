@@ -7,12 +7,15 @@
 import { go } from "../lib/address.js";
 import { lookup, read } from "../lib/api.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { wait } from "../lib/limit.js";
 import { useNames } from "../lib/live.js";
 import { prefix } from "../lib/words.js";
 import { Dialog } from "./dialog.js";
 import { Name } from "./name.js";
 
+/** Milliseconds: without a key before calls are asked for, and until they are asked for again. */
 const PAUSE = 120;
+const AGAIN = 1_000;
 /** How many of a kind are offered. */
 const MOST = 6;
 const CALL = /^[A-Za-z0-9-]{2,36}$/;
@@ -28,11 +31,16 @@ function useCalls(text) {
       const lists = await Promise.all(["leases", "calls"].map((path) => read(path, { call: text, limit: MOST }, end.signal)));
       setFound({ text, items: [...new Map(lists.flatMap(({ items }) => items).map((item) => [item.call_id, item])).values()].slice(0, MOST) });
     };
-    const timer = setTimeout(() => ask().catch(() => {}), PAUSE);
-    return () => {
-      clearTimeout(timer);
-      end.abort();
+    // A call that has just ended is in neither list until its node has written its end, up to half a second later.
+    const follow = async () => {
+      for (let pause = PAUSE; ; pause = AGAIN) {
+        await wait(pause, end.signal);
+        if (end.signal.aborted) return;
+        if (!document.hidden) await ask().catch(() => {});
+      }
     };
+    follow();
+    return () => end.abort();
   }, [text]);
   return found.text === text && CALL.test(text) ? found.items : [];
 }
