@@ -196,20 +196,21 @@ def renew(
     return wanted, Renewal.RENEWED
 
 
-def ends_this_process(stored: NodeRecord, registered: float | None, ttl: float, now: float) -> bool:
+def ends_this_process(stored: NodeRecord, since: float, ttl: float, now: float) -> bool:
     """Whether a lease of another boot under this node's name says that this process must not go on (rule 4). Its seal
     has been verified: somebody who writes the store may still have written an old lease again.
 
-    A lease was written a TTL and its margin before its end, or later. So one that ends sooner than that after this
-    process has registered was written before: the name was free since.
+    A lease was written a TTL and its margin before its end, or later. So one that ends sooner than that after `since`
+    was written before, by a process that may have ended then.
 
     Args:
         stored: the lease, written by a process with a key of the fleet.
-        registered: when this process registered for the first time, in seconds on the store's clock; None before.
+        since: when this process registered for the first time, or when it first asked for the name, in seconds on the
+            store's clock.
         ttl: for how many seconds a renewal counts.
         now: seconds on the store's clock.
     """
-    return stored.expires > now and (registered is None or stored.expires > registered + ttl * (1.0 + MARGIN))
+    return stored.expires > now and stored.expires > since + ttl * (1.0 + MARGIN)
 
 
 class Finding(Enum):
@@ -217,6 +218,7 @@ class Finding(Enum):
 
     RENEWED = "it was written"
     TAKEN = "another process has the name: this one must not go on"
+    HELD = "a lease stands there whose process may have ended: this one waits before it registers"
     FOREIGN = "somebody else has written in its place, without a key of the fleet, or an old lease again"
     WENT_BACK = "the store went back to an older state"
     LAPSED = "it is not as it was written"
@@ -225,22 +227,35 @@ class Finding(Enum):
 class Case(NamedTuple):
     """A reply to a registration or renewal, with what the rows ask about it. `held` is the lease as acknowledged until
     then, `is_sealed` says whether the seal of what stands there holds, `in_time` whether the lease can't have run out,
-    and `since` and `ttl` are those of `ends_this_process`."""
+    `found` is the lease that a process which has not registered yet found first; None once it has registered. `since`
+    and `ttl` are those of `ends_this_process`."""
 
     reply: LeaseReply
     held: Lease
     is_sealed: bool
     in_time: bool
-    since: float | None
+    found: bytes | None
+    since: float
     ttl: float
 
     @property
     def is_taken(self) -> bool:
-        """Whether the lease that stands there is of another process, and says that this one must not go on."""
-        stored = self.reply.stored
-        if self.reply.result is not Renewal.TAKEN or stored is None or not self.is_sealed:
+        """Whether the lease that stands there is of another process, and says that this one must not go on. One that
+        has stood there since this process began does not, whatever the store's clock has done meanwhile."""
+        stored = self._of_another
+        if stored is None or self.reply.raw == self.found:
             return False
         return ends_this_process(stored, self.since, self.ttl, self.reply.at)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lease that stands there may be that of a former life of this process, and has not ended."""
+        return self.found is not None and self._of_another is not None and self._of_another.expires > self.reply.at
+
+    @property
+    def _of_another(self) -> NodeRecord | None:
+        """The lease that stands there, if a process with a key of the fleet has written it under another boot."""
+        return self.reply.stored if self.reply.result is Renewal.TAKEN and self.is_sealed else None
 
     @property
     def is_foreign(self) -> bool:
@@ -267,6 +282,7 @@ class Row(NamedTuple):
 ROWS: tuple[Row, ...] = (
     Row(6, lambda case: case.reply.result is Renewal.RENEWED, Finding.RENEWED),
     Row(4, lambda case: case.is_taken, Finding.TAKEN),
+    Row(4, lambda case: case.is_held, Finding.HELD),
     Row(4, lambda case: case.is_foreign, Finding.FOREIGN),
     Row(7, lambda case: case.went_back, Finding.WENT_BACK),
     Row(4, lambda _: True, Finding.LAPSED),
@@ -282,6 +298,8 @@ class Heard(NamedTuple):
     over: bytes | None = None
 
 
+_LATE = 1.0
+"""Seconds within which the last renewal of a process that has ended reaches the store, if it ever does."""
 SILENT_PAUSE = 1.0
 """Most seconds between two heartbeats while the store doesn't answer: a node registers soon after it is back."""
 
@@ -309,7 +327,10 @@ class Tenure:
         self.renewed_at: float | None = now
         """When the last successful heartbeat was sent; before the first one, when this object was made."""
         self.since: float | None = None
-        """When this process registered first, on the store's clock."""
+        """When this process registered first, on the store's clock; before that, when it first found its name held,
+        and `_LATE`. What was written under its name before does not end it."""
+        self.found: bytes | None = b""
+        """The lease that was found when the name was first found held; None once this process has registered."""
         self.ttl = ttl
         self._fresh = fresh
         self._beats = 0
@@ -342,13 +363,16 @@ class Tenure:
         if self.missing_from == math.inf:
             self._doubt(now)
         in_time = self.renewed_at is not None and now < self.renewed_at + self.ttl
-        case = Case(reply, self.lease, is_sealed, in_time, self.since, self.ttl)
+        since, found = (reply.at + _LATE, reply.raw) if self.since is None else (self.since, self.found)
+        case = Case(reply, self.lease, is_sealed, in_time, found, since, self.ttl)
         finding = next(row.then for row in ROWS if row.holds(case))
         if finding is Finding.RENEWED:
             self._renew(wanted, reply.at, started)
             return Heard(finding)
         self.lease = self.lease._replace(until=-math.inf)
-        if finding is Finding.TAKEN:
+        if finding is Finding.HELD:
+            self.since, self.found = since, found
+        if finding in (Finding.HELD, Finding.TAKEN):
             return Heard(finding)
         if finding is Finding.WENT_BACK:
             self.claims_from = now + self.ttl
@@ -360,7 +384,9 @@ class Tenure:
     def _renew(self, wanted: NodeRecord, at: float, started: float) -> None:
         until = window_until(started, self.ttl, wanted.expires - at)
         self.lease = self.lease._replace(beat=wanted.beat, until=until)
-        self.is_registered, self.renewed_at, self.since = True, started, self.since or at
+        self.is_registered, self.renewed_at = True, started
+        if self.found is not None:
+            self.found, self.since = None, at
 
     def _doubt(self, now: float) -> None:
         """The store may be another server now, or an older state, and the other leases may be gone."""

@@ -27,7 +27,7 @@ class Node(Tenure):
     ) -> Heard:
         """One heartbeat, sent at `now` and answered at once. A lease without a seal has a bad one."""
         wanted = self.wanted(AT + now, "", "live", "", "")
-        reply = LeaseReply(result, AT + now, stored, b"" if stored is None else b"what stands there")
+        reply = LeaseReply(result, AT + now, stored, b"" if stored is None else b"what stands there %d" % stored.beat)
         return self.heard(wanted, reply, stored is not None and stored.seal != "bad", over, now, now)
 
     def own(self, beat: int, boot: str = "b1", seal: str = "", ends: float = 90.0) -> NodeRecord:
@@ -67,7 +67,7 @@ def test_what_a_reply_says_of_the_lease(
     assert heard.finding is finding
     assert is_open(node.lease, at) is (finding is Finding.RENEWED)
     has_lapsed = finding not in (Finding.RENEWED, Finding.TAKEN)
-    assert heard.over == ((b"" if stored is None else b"what stands there") if has_lapsed else None)
+    assert heard.over == (None if not has_lapsed else b"" if there is None else b"what stands there %d" % there[1])
     assert (node.lease.incarnation != before.incarnation) is has_lapsed and node.doubts == has_lapsed
 
 
@@ -76,6 +76,20 @@ def test_a_former_life_of_the_name_ends_nobody(node: Node) -> None:
     late = TTL * (1 + MARGIN)
     assert node.beat(4.0, Renewal.TAKEN, node.own(1, "b0", ends=late)).finding is Finding.FOREIGN
     assert node.beat(4.0, Renewal.TAKEN, node.own(1, "b2", ends=late + 0.1)).finding is Finding.TAKEN
+
+
+def test_a_process_that_has_not_registered_waits_for_its_former_life() -> None:
+    """However long that lasts: the store's clock may have been set back. A lease that is written meanwhile is another
+    process's, unless it was under way already."""
+    new, late = Node(), 1.0 + TTL * (1 + MARGIN)
+    for now in (0.5, 9.0):
+        assert new.beat(now, Renewal.TAKEN, new.own(1, "b0", ends=99.0)) == Heard(Finding.HELD)
+        assert not is_open(new.lease, now) and new.doubts == 0
+    assert new.beat(4.0, Renewal.TAKEN, new.own(2, "b0", ends=0.5 + late)).finding is Finding.HELD
+    assert new.beat(4.0, Renewal.TAKEN, new.own(2, "b0", ends=0.6 + late)).finding is Finding.TAKEN
+    assert new.beat(5.0).finding is Finding.RENEWED
+    assert new.beat(6.0, Renewal.TAKEN, new.own(2, "b0", ends=0.6 + late)).finding is Finding.FOREIGN
+    assert new.beat(6.0, Renewal.TAKEN, new.own(1, "b2", ends=5.1 + TTL * (1 + MARGIN))).finding is Finding.TAKEN
 
 
 def test_what_was_replaced_once_is_left_to_the_next_heartbeat(node: Node) -> None:

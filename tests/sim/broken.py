@@ -184,6 +184,11 @@ def revives(stored: Any, wanted: Any, acknowledged: int, ttl: float, now: float)
     return wanted, lease.Renewal.RENEWED
 
 
+def taken_by_what_was_found(case: lease.Case) -> bool:
+    """The lease that a new process finds first ends it, if the store's clock is set back."""
+    return bool(_RIGHT_IS_TAKEN.fget(case._replace(found=None)))
+
+
 def gives_its_name_up(member: Membership, over: bytes) -> None:
     """A node that has lapsed deletes what is left of its lease, and registers with its next heartbeat."""
     if over:
@@ -367,5 +372,6 @@ _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._ac
 _RIGHT_NEXT, _RIGHT_WRITE, _RIGHT_BEAT = Frame.next_event, Scripts.write, Membership._beat
 _RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))
 _RIGHT_RESULT = record._SCRIPTS[Result]
+_RIGHT_IS_TAKEN = vars(lease.Case)["is_taken"]
 _RIGHT_READY = replay.Cursor.ready
 _RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect

@@ -25,11 +25,13 @@ from .handlers import ended, is_fragile
 from .heal_checks import HealWatch
 from .plan import LONG
 from .replay_checks import ReplayWatch
+from .weather import TTL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from framehold_core.call import Call
+    from framehold_core.lease import NodeRecord
 
     from .clients import Client
     from .handlers import Frame
@@ -134,9 +136,18 @@ class Watch:
         self.i1_single_owner(call, epoch, frame)
 
     def replaced(self, process: Process) -> None:
-        """A process ends, since it finds another one under its name: then another one has registered after it."""
-        if self._world.store.last[process.name] == process.boot:
+        """A process ends, since it finds another one under its name: then another one has written its lease since this
+        one began."""
+        boot, at = self._world.store.last[process.name]
+        if boot == process.boot or at <= process.began:
             self.fail("lease", f"{process.boot} ends, and no other process has its name")
+
+    def registers_over(self, wanted: NodeRecord) -> None:
+        """A process writes its lease over one that stands there. It is not that of a process that came later: two would
+        take turns under one name."""
+        boot, at = self._world.store.last[wanted.node]
+        if boot != wanted.boot and at > self._world.store.first.get(wanted.boot, at) + TTL:
+            self.fail("lease", f"{wanted.boot} registers over {boot}, which came later")
 
     def not_taken(self, call: str) -> None:
         """A node says that it did not take a first request: its router sends it elsewhere."""

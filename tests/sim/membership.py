@@ -73,11 +73,11 @@ class Membership(Tenure):
         finding, over_these = self.heard(stored or wanted, reply, is_sealed, over, started, process.now())
         if finding is Finding.RENEWED:
             self._renewed(is_new)
-        elif finding is Finding.TAKEN and self.since is not None:
+        elif finding is Finding.TAKEN:
             process.world.say(process.boot, "finds another process under its name and exits")
             process.world.watch.replaced(process)
             process.leave()
-        elif not is_new:
+        elif finding is not Finding.HELD and not is_new:
             process.world.counts["lapses"] += 1
             process.world.say(process.boot, "finds its lease lapsed")
         if over_these is None:

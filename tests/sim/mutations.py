@@ -252,6 +252,8 @@ RED: dict[str, Mutation] = {
     ),
     "window-counts-from-the-reply": Mutation("6", _tenure("heard", "reply.at, started)", "reply.at, now)")),
     "goes-on-under-a-taken-name": Mutation("4", _not_found(lease.Finding.TAKEN)),
+    "former-life-not-waited-for": Mutation("4", _not_found(lease.Finding.HELD)),
+    "former-life-ends-the-next": Mutation("4", ((lease.Case, "is_taken", property(broken.taken_by_what_was_found)),)),
     "own-lease-is-enough": Mutation("25", ((lease, "proves_absences", lambda own, *_: own is not None),)),
     "both-fences-off": Mutation(
         "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)

@@ -1,6 +1,6 @@
 """The node's own lease: registered once, renewed every third of its TTL, replaced when it lapsed.
 
-    1. register the name if it is free; if another process has it, wait for one TTL, then refuse to start
+    1. register the name if it is free. If a lease stands there, wait until it ends; refuse to start if it is renewed
     2. renew; the lease window is open until the start of that renewal + TTL - margin
     3. a renewal gets LAPSED: the window closes at once, and a new incarnation registers in the place of the old one;
        frames of the old incarnation are verified before they run again (docs/protocol.md, rule 4)
@@ -25,7 +25,6 @@ from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot
 from framehold_core.lease import (
-    MARGIN,
     Finding,
     LeaseReply,
     NodeRecord,
@@ -92,18 +91,16 @@ class Heartbeat(Tenure):
         self._bursts = LogBursts(logger)
         self._hurry = asyncio.Event()
         self._silence_logged = 0
-        self._taken_since: float | None = None
-        """When this process, which had not registered yet, first found its name taken."""
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Register if the store answers, and renew the lease from then on in a task.
 
         Raises:
-            NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
+            NodeNameTaken: another live process has this node's name: it renewed its lease while this one waited.
         """
-        while await self._beat() is Finding.TAKEN:
-            if self._is_kept_by_another():
+        while (finding := await self._beat()) in (Finding.HELD, Finding.TAKEN):
+            if finding is Finding.TAKEN:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other (all workers of one server have one "
@@ -118,7 +115,7 @@ class Heartbeat(Tenure):
         """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out. A later `open`
         registers a new incarnation."""
         await each(self._stop, self._leave)
-        self._silence_logged, self.since, self._taken_since = 0, None, None
+        self._silence_logged, self.since, self.found = 0, None, b""
         self.begin_anew()
         self.lost, self._hurry = asyncio.Event(), asyncio.Event()
 
@@ -148,20 +145,9 @@ class Heartbeat(Tenure):
             async with asyncio.timeout(self.pause):
                 await self._hurry.wait()
         self._hurry.clear()
-        if await self._beat() is Finding.TAKEN and self._is_kept_by_another():
+        if await self._beat() is Finding.TAKEN:
             self.lost.set()
             logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
-
-    def _is_kept_by_another(self) -> bool:
-        """Whether another live process has the name that was found taken. Until this process has registered, that may
-        be the lease of its former life: no such lease lasts for longer than this waits."""
-        if self.since is not None:
-            return True
-        now = self.clock.now()
-        if self._taken_since is None:
-            self._taken_since = now
-            logger.info("node %r waits for the lease of its former life to run out", self.lease.node)
-        return now > self._taken_since + self.ttl * (1.0 + MARGIN) + 1.0
 
     async def _beat(self, over: bytes = b"") -> Finding | None:
         """One registration or renewal, and what it has found; None if the store did not answer. `over` is what may be
@@ -177,12 +163,14 @@ class Heartbeat(Tenure):
             return None
         self._silence_logged, self.trouble = 0, None
         self._report(started, reply.result)
-        was_registered, stored = self.is_registered, reply.stored
+        was_registered, since, stored = self.is_registered, self.since, reply.stored
         is_sealed = stored is not None and self._seals.holds(stored)
         finding, over_these = self.heard(wanted, reply, is_sealed, over, started, self.clock.now())
         if finding is Finding.RENEWED:
             self._hooks.on_renewed()
-        elif finding is not Finding.TAKEN:
+        elif finding is Finding.HELD and since is None:
+            logger.info("node %r waits for the lease of its former life to run out", self.lease.node)
+        elif finding not in (Finding.HELD, Finding.TAKEN):
             self._log_lapse(finding, was_registered)
         return finding if over_these is None else await self._beat(over_these)
 

@@ -371,7 +371,16 @@ async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf) ->
     await heart.close()
 
 
-async def test_a_name_that_stays_taken_for_longer_than_a_lease_is_refused(hands: Hands, shelf: Shelf) -> None:
+async def lives_on(other: Heartbeat, shelf: Shelf, renewals: int = 10) -> None:
+    """The store's clock goes on for longer than a lease lasts, and a node renews its lease meanwhile."""
+    if renewals:
+        shelf.at += TTL / 3
+        beat = other.lease.beat
+        await until(lambda: other.lease.beat > beat, "a renewal")
+        await lives_on(other, shelf, renewals - 1)
+
+
+async def test_a_name_that_another_process_goes_on_to_have_is_refused(hands: Hands, shelf: Shelf) -> None:
     """A live process has it: the error says so, and what to do."""
     other = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     await other.open()
@@ -379,7 +388,7 @@ async def test_a_name_that_stays_taken_for_longer_than_a_lease_is_refused(hands:
     opening = asyncio.create_task(heart.open())
     asked = shelf.asked
     await until(lambda: shelf.asked > asked + 2, "some attempts")
-    hands.time += TTL + 1.1
+    await lives_on(other, shelf)
     with pytest.raises(NodeNameTaken, match=r"registered as node 'n1'; nothing was started; .*FRAMEHOLD_NODE_ID"):
         await asyncio.wait_for(opening, 5)
     await heart.close()
@@ -401,18 +410,19 @@ async def test_a_store_that_is_down_at_the_start_is_waited_for(hands: Hands, she
 async def test_the_lease_of_a_former_life_is_waited_out_after_a_store_that_was_down_too(
     hands: Hands, shelf: Shelf
 ) -> None:
-    """A process that has never registered is not `lost` by it; by one that lasts for longer than a lease it is."""
-    dead = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
-    await shelf.register(dead._record(shelf.at), TTL)
+    """A process that has never registered is not `lost` by it; by one that is renewed it is."""
+    other = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
+    await other.open()
     shelf.away = True
     heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     await heart.open()
     asked, shelf.away = shelf.asked, False
-    await until(lambda: shelf.asked > asked + 2, "some heartbeats")
+    await until(lambda: shelf.asked > asked + 6, "some heartbeats of both")
     assert not heart.lost.is_set()
-    hands.time += TTL + 1.1
+    await lives_on(other, shelf)
     await asyncio.wait_for(heart.lost.wait(), 5)
     await heart.close()
+    await other.close()
 
 
 async def test_leaving_gives_the_lease_back(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
