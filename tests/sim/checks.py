@@ -138,16 +138,16 @@ class Watch:
     def replaced(self, process: Process) -> None:
         """A process ends, since it finds another one under its name: then another one has written its lease since this
         one began."""
-        boot, at = self._world.store.last[process.name]
-        if boot == process.boot or at <= process.began:
+        last, at = self._world.store.last[process.name]
+        if last.boot == process.boot or at <= process.began:
             self.fail("lease", f"{process.boot} ends, and no other process has its name")
 
-    def registers_over(self, wanted: NodeRecord) -> None:
-        """A process writes its lease over one that stands there. It is not that of a process that came later: two would
-        take turns under one name."""
-        boot, at = self._world.store.last[wanted.node]
-        if boot != wanted.boot and at > self._world.store.first.get(wanted.boot, at) + TTL:
-            self.fail("lease", f"{wanted.boot} registers over {boot}, which came later")
+    def registers_over(self, wanted: NodeRecord, stands: NodeRecord) -> None:
+        """A process writes its lease over one that stands there. It is not that of a process that came later, as that
+        one has written it: two would take turns under one name."""
+        last, at = self._world.store.last[wanted.node]
+        if stands == last and last.boot != wanted.boot and at > self._world.store.first.get(wanted.boot, at) + TTL:
+            self.fail("lease", f"{wanted.boot} registers over {last.boot}, which came later")
 
     def not_taken(self, call: str) -> None:
         """A node says that it did not take a first request: its router sends it elsewhere."""

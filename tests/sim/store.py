@@ -59,8 +59,8 @@ class Store:
         self._paused: set[str] = set()
         self._deaths: dict[str, dict[str, float]] = {}
         self._astray: dict[str, Primary] = {}
-        self.last: dict[str, tuple[str, float]] = {}
-        """The process that wrote the lease of each node last, and when."""
+        self.last: dict[str, tuple[NodeRecord, float]] = {}
+        """The lease that each node wrote last, and when."""
         self.first: dict[str, float] = {}
         """When each process wrote its lease first."""
         self.lives: dict[str, float] = {}
@@ -149,8 +149,8 @@ class Store:
         held = self._lease(wanted.node, over)
         wanted = wanted._replace(expires=self.now() + ttl)
         _, result = lease.register(_kept(held), wanted, ttl, self.now())
-        if result is lease.Renewal.RENEWED and self._lease(wanted.node) is not None:
-            self._world.watch.registers_over(wanted)
+        if result is lease.Renewal.RENEWED and (stands := self._lease(wanted.node)) is not None:
+            self._world.watch.registers_over(wanted, stands)
         return self._renewed(wanted, held, result)
 
     def renew(self, wanted: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
@@ -171,7 +171,7 @@ class Store:
     def _put_lease(self, item: NodeRecord) -> None:
         """A node has written its lease. In the simulation the store sets its end, and the node has sealed it."""
         self._world.seals.renewed(item)
-        self.last[item.node] = item.boot, self._world.now
+        self.last[item.node] = item, self._world.now
         self.first.setdefault(item.boot, self._world.now)
         self.lives.pop(item.node, None)
         self._put(self.nodes, item.node, item)

@@ -198,15 +198,18 @@ class CallRecords:
             slot.load_record(event.stored.record)
             slot.add_entries(event.stored.journal)
         elif isinstance(event, ev.WriteRefused):
-            if event.verdict is Verdict.BEHIND and write.op not in (Op.VERIFY, Op.HEAL):
-                # A verification is a check itself: the lapse, or the write, that led to it was noticed.
-                self._went_back()
-            if event.verdict is Verdict.LOST:
-                self.bursts.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
-            else:
-                logger.info(_REFUSED, prefix(slot.call.id), write.op.value, event.verdict.value, extra=slot.log_fields)
+            self._refused(slot, write.op, event.verdict)
         self._count(slot, write.op, event)
         self._feed(slot, event)
+
+    def _refused(self, slot: Slot, op: Op, verdict: Verdict) -> None:
+        if verdict is Verdict.BEHIND and op not in (Op.VERIFY, Op.HEAL):
+            # A verification is a check itself: the lapse, or the write, that led to it was noticed.
+            self._went_back()
+        if verdict is Verdict.LOST:
+            self.bursts.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
+        else:
+            logger.info(_REFUSED, prefix(slot.call.id), op.value, verdict.value, extra=slot.log_fields)
 
     def _event(self, slot: Slot, write: fx.Write, packed: writes.Packed, reply: Reply) -> ev.Event:
         """The event that a reply to a write is. A call that was claimed and can't be read is not entered."""

@@ -340,8 +340,8 @@ class Runtime:
             for effect in effects:
                 self._performer.perform[type(effect)](slot, effect)
             self.observers.stepped(slot, was, event, effects)
-            if (stopping := slot.stopping) is not None and slot.call.phase in _LEFT and not stopping.done():
-                stopping.set_result(event)
+            if slot.stopping is not None:
+                self._tell_stopping(slot, slot.stopping, event)
         except Exception:
             # A bug costs only the call that met it, never the node. Its waiting requests are refused.
             logger.exception(
@@ -362,7 +362,17 @@ class Runtime:
             self.feed(slot, ev.Evict("rehearsed"))
         elif self.draining.on:
             self.draining.stepped(slot, was, event)
-        if was in _HELD_UP and slot.call.phase is Phase.RUNNING and slot.frame is not None:
+        if was in _HELD_UP:
+            self._run_on(slot)
+
+    def _tell_stopping(self, slot: Slot, stopping: asyncio.Future[ev.Event], event: ev.Event) -> None:
+        """Tell whoever stops this call's handler what has ended it."""
+        if slot.call.phase in _LEFT and not stopping.done():
+            stopping.set_result(event)
+
+    def _run_on(self, slot: Slot) -> None:
+        """Let a handler go on that waited for the store."""
+        if slot.call.phase is Phase.RUNNING and slot.frame is not None:
             slot.frame.settle()
 
     def _drop(self, slot: Slot, answer: Answer) -> None:
