@@ -46,7 +46,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 class Guard(NamedTuple):
     """What lets requests in: their access, the names that pages answer to (FRAMEHOLD_ALLOWED_HOSTS), what slows down
-    wrong tokens, and the clock by which signatures are judged, in seconds since 1970."""
+    wrong tokens, and the store's clock, by which signatures are judged beside that of this machine, in seconds since
+    1970."""
 
     access: Access
     hosts: Collection[str]

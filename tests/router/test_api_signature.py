@@ -86,32 +86,53 @@ async def test_a_signature_is_for_one_request(client: Client) -> None:
     assert again.status == 401 and "was taken before; nothing was returned or done" in again.error
 
 
-@pytest.mark.parametrize("ahead", [WINDOW + 1, -WINDOW - 1])
-async def test_clocks_that_differ_are_told_to_who_has_the_token(ahead: float) -> None:
-    signed = sign(TOKEN, "GET", "/", b"")
+def judged_at(store: float, own: float, signed: Signed, signatures: Signatures | None = None) -> str:
+    """The fault of a signature, `store` and `own` seconds after it was made on the two clocks."""
     at = float(signed.authorization.partition(" ")[2].partition(".")[0])
-    verified = Signatures([TOKEN], lambda: at + ahead).read("GET", "/", signed.authorization)
-    assert verified is not None and "clocks of client and router differ" in verified.fault
-    assert Signatures([OTHER], lambda: at + ahead).read("GET", "/", signed.authorization) is None
+    judge = signatures or Signatures([OTHER, TOKEN])
+    judge._store, judge._own = (lambda: at + store), (lambda: at + own)
+    verified = judge.read("GET", "/", signed.authorization)
+    assert verified is not None
+    return verified.fault
 
 
-def test_a_signature_is_known_for_as_long_as_it_is_good() -> None:
-    """Then it is forgotten, so that they don't pile up."""
-    now = float(sign(TOKEN, "GET", "/", b"").authorization.partition(" ")[2].partition(".")[0])
-    clock = [now - WINDOW]
-    signatures = Signatures([OTHER, TOKEN], lambda: clock[0])
-    signed = [sign(TOKEN, "GET", f"/{number}", b"") for number in range(20)]
-    faults = []
-    for moment in (now - WINDOW + 1, now, now + WINDOW):
-        clock[0] = moment
-        for number, one in enumerate(signed):
-            verified = signatures.read("GET", f"/{number}", one.authorization)
-            assert verified is not None
-            faults.append(verified.fault)
-    assert not any(faults[:20]) and all("before" in fault for fault in faults[20:])
-    clock[0] = now + 3 * WINDOW
-    signatures.read("GET", "/", sign(TOKEN, "GET", "/", b"").authorization)
-    assert len(signatures._taken) <= len(signed), "none of this test is taken any more"
+@pytest.mark.parametrize("ahead", [WINDOW + 1, -WINDOW - 1, 1200, -1200])
+def test_one_clock_that_agrees_is_enough(ahead: float) -> None:
+    """That of the router's machine, while the store's is wrong; or the store's, while this machine's is wrong."""
+    assert judged_at(ahead, WINDOW - 1, sign(TOKEN, "GET", "/", b"")) == ""
+    assert judged_at(WINDOW - 1, ahead, sign(TOKEN, "GET", "/", b"")) == ""
+
+
+@pytest.mark.parametrize(("ahead", "off"), [(WINDOW + 1, "61 s behind"), (-WINDOW - 1, "61 s ahead of")])
+def test_clocks_that_differ_are_told_to_who_has_the_token(ahead: float, off: str) -> None:
+    signed = sign(TOKEN, "GET", "/", b"")
+    fault = judged_at(20 * ahead, ahead, signed)
+    assert f"client's machine is {off} that of the router's, and 1220 s {off[5:]} the store's" in fault
+    assert Signatures([OTHER]).read("GET", "/", signed.authorization) is None
+
+
+@pytest.mark.parametrize("wrong", [1200, -1200])
+def test_a_signature_is_good_once_whatever_the_clocks_do(wrong: float) -> None:
+    """Not again by the other clock, nor when a clock is set back."""
+    signatures, signed = Signatures([TOKEN]), sign(TOKEN, "GET", "/", b"")
+    assert judged_at(wrong, 0, signed, signatures) == ""
+    for store, own in ((wrong, 30), (0, 1200), (0, -wrong), (1200, 1200), (30, 1230), (0, 0)):
+        assert judged_at(store, own, signed, signatures) != ""
+
+
+def test_a_signature_that_is_forgotten_is_not_good_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They don't pile up: the oldest are forgotten, and none that is not newer is taken."""
+    monkeypatch.setattr("framehold_router.api.signature.KEPT", 3)
+    made = [NOW]
+    monkeypatch.setattr("framehold_router.api.signature.time.time", lambda: made[0])
+    signatures, signed = Signatures([TOKEN]), []
+    for made[0] in (NOW, NOW + 1, NOW + 2, NOW + 3, NOW + 4):
+        signed.append(sign(TOKEN, "GET", "/", b""))
+        assert judged_at(0, 0, signed[-1], signatures) == ""
+    assert len(signatures._taken) == 3
+    faults = [judged_at(0, 0, one, signatures) for one in signed]
+    assert ["not known any more" in fault for fault in faults] == [True, True, False, False, False]
+    assert all("taken before" in fault for fault in faults[2:])
 
 
 @pytest.mark.parametrize("text", ["", ".", "...", "x.y.z.s", "1.2.3", "1.2.3.4.5", "\u0661.n.d.s", "1.\udcff.d.s"])

@@ -7,8 +7,10 @@ The client makes the nonce. `DIGEST` is that of the body. `SIGNATURE` is an HMAC
 time, nonce and digest. `PROOF` is an HMAC with the token over the signature, so nobody else can make it, and it is good
 for this request alone.
 
-The law: a signature opens what the token opens as Bearer, once, and within `WINDOW` seconds of its time. The router
-proves nothing to a client that has not signed with its token. So nobody gets from it what a token could be guessed by.
+The law: a signature opens what the token opens as Bearer, once, and within `WINDOW` seconds of its time, on the clock of
+the router's machine or on the store's: either may be wrong, and commands must work then. Once holds whatever the clocks
+do, since the router remembers what it took by number, not by time. The router proves nothing to a client that has not
+signed with its token. So nobody gets from it what a token could be guessed by.
 Whoever listens in the place of a router, or relays to one, gets a signature for what the client asked, and no token.
 """
 
@@ -26,7 +28,9 @@ SCHEME = "Framehold"
 PROOF = "Authentication-Info"
 """The header of a response that has the proof (RFC 7615)."""
 WINDOW = 60
-"""Seconds by which the clocks of client and router may differ."""
+"""Seconds by which the client's clock may differ from the router's or the store's."""
+KEPT = 16_384
+"""Signatures that a router remembers. One that is not newer than a forgotten one is refused."""
 
 
 class Signed(NamedTuple):
@@ -54,12 +58,17 @@ def sign(token: str, method: str, target: str, body: bytes) -> Signed:
 
 
 class Signatures:
-    """The check of signatures by one router. `tokens`: those that may sign. `now`: the clock, in seconds since 1970."""
+    """The check of signatures by one router. `tokens`: those that may sign. `store`, `own`: the clock of the store and
+    that of this machine, in seconds since 1970."""
 
-    def __init__(self, tokens: Iterable[str], now: Callable[[], float] = time.time) -> None:
-        self._tokens, self._now = tuple(tokens), now
-        self._taken: dict[str, float] = {}
-        """The signatures that were taken, the oldest first, each with the time after which it is too old anyway."""
+    def __init__(
+        self, tokens: Iterable[str], store: Callable[[], float] = time.time, own: Callable[[], float] = time.time
+    ) -> None:
+        self._tokens, self._store, self._own = tuple(tokens), store, own
+        self._taken: dict[str, int] = {}
+        """The signatures that were taken, in that order, each with its time."""
+        self._forgotten = 0
+        """The newest time of a signature that was taken and is forgotten."""
 
     def read(self, method: str, target: str, authorization: str) -> Verified | None:
         """The signature of a request; None if it has none, or none that was made with a token of this router."""
@@ -69,19 +78,31 @@ class Signatures:
             return None
         for token in self._tokens:
             if hmac.compare_digest(signature, _mac(token, "request", method, target, *said)):
-                return Verified(token, said[2], _mac(token, "response", signature), self._fault(said[0], signature))
+                return Verified(
+                    token, said[2], _mac(token, "response", signature), self._fault(int(said[0]), signature)
+                )
         return None
 
-    def _fault(self, at: str, signature: str) -> str:
-        now = self._now()
-        if abs(now - int(at)) > WINDOW:
-            return f"the clocks of client and router differ by more than {WINDOW} s, and one must be set"
-        while self._taken and (oldest := next(iter(self._taken.items())))[1] < now:
-            del self._taken[oldest[0]]
+    def _fault(self, at: int, signature: str) -> str:
+        to_own, to_store = at - self._own(), at - self._store()
+        if min(abs(to_own), abs(to_store)) > WINDOW:
+            return (
+                f"the clock of the client's machine is {_off(to_own)} that of the router's, and {_off(to_store)} the "
+                f"store's; it must agree within {WINDOW} s with one of them: run a time service (NTP) on that which is "
+                "wrong"
+            )
         if signature in self._taken:
             return "this request was taken before"
-        self._taken[signature] = now + 2 * WINDOW
+        if at <= self._forgotten:
+            return "whether this request was taken before is not known any more"
+        self._taken[signature] = at
+        if len(self._taken) > KEPT:
+            self._forgotten = max(self._forgotten, self._taken.pop(next(iter(self._taken))))
         return ""
+
+
+def _off(ahead: float) -> str:
+    return f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
 
 
 def _mac(token: str, *parts: str) -> str:

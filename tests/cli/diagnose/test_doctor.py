@@ -287,6 +287,9 @@ def test_a_router_that_wants_a_token(operator: Operator, router: FakeRouter) -> 
     code, found = checked(operator, "--token", "f" * 16)
     assert code == 1 and "does not prove that it has this one" in found["admin token"]["says"]
     assert "f" * 16 not in json.dumps(found)
+    code, found = checked(operator, "--token", TOKEN)
+    assert code == 1 and "admin token" not in found, "it has proved that it has the token: its own words say the rest"
+    assert refusal["error"] in found["fleet"]["says"]
     router.says["GET nodes"] = [(401, refusal), (200, {"nodes": [NODE]})]
     router.say("overview", OVERVIEW)
     code, found = checked(operator, "--token", TOKEN)

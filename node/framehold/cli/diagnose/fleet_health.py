@@ -13,7 +13,7 @@ from framehold_router.models.nodes import NodesView, NodeView, OverviewView
 from framehold_router.models.problems import ProblemView, Severity
 
 from ..checks.findings import Finding, fail, ok, warn
-from ..client.api import Api, Refused
+from ..client.api import Api, Refused, Unproved
 from ..operate.problems import problems_of
 from ..show import figures
 
@@ -28,7 +28,7 @@ def check(url: str, token: str | None, access: Access) -> list[Finding]:
             answer = api.get("overview", OverviewView)
             nodes = api.get("nodes", NodesView).view.nodes
         except Refused as refused:
-            if refused.status == 401:
+            if isinstance(refused, Unproved) or (refused.status == 401 and not api.has_token):
                 wants = "the router wants one, and none was given"
                 says = "who answers does not prove that it has this one" if api.has_token else wants
                 return [fail("admin token", says, "give --token or FRAMEHOLD_ADMIN_TOKEN; checks of its nodes need it")]
