@@ -7,10 +7,10 @@ The client makes the nonce. `DIGEST` is that of the body. `SIGNATURE` is an HMAC
 time, nonce and digest. `PROOF` is an HMAC with the token over the signature, so nobody else can make it, and it is good
 for this request alone.
 
-The law: a signature opens what the token opens as Bearer, once, and within `WINDOW` seconds of its time, on the clock of
-the router's machine or on the store's: either may be wrong, and commands must work then. Once holds whatever the clocks
-do, since the router remembers what it took by number, not by time. The router proves nothing to a client that has not
-signed with its token. So nobody gets from it what a token could be guessed by.
+The law: a signature opens what the token opens as Bearer, once, and within `WINDOW` seconds of its time, on the clock
+of the router's machine or on the store's: either may be wrong, and commands must work then. Once holds whatever the
+clocks do, since the router remembers what it took by number, not by time. The router proves nothing to a client that
+has not signed with its token. So nobody gets from it what a token could be guessed by.
 Whoever listens in the place of a router, or relays to one, gets a signature for what the client asked, and no token.
 """
 
