@@ -6,10 +6,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount
 
 import framehold as public
+from framehold.cli.call.connection import Server, connected
 from framehold.cli.client.addresses import endpoints
 from framehold.cli.client.credentials import Credentials
+from framehold.cli.client.patient import PatientClient
 from framehold.config import Settings
 from framehold_core.errors import ConfigError
 from tests.cli.desk import call
@@ -72,6 +77,30 @@ async def test_a_server_that_forbids_and_one_that_is_elsewhere() -> None:
         assert result.returncode == 2 and result.stderr.endswith(
             f"; nothing was called; try --url {base}/weather/mcp or --url {base}/mcp\n"
         )
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "says"),
+    [
+        (421, {}, "a node at {url} refuses the Host '{host}' (421); name it in FRAMEHOLD_ALLOWED_HOSTS of each node"),
+        (421, {"host": "hunter2"}, "a node at {url} refuses the Host of --header (421); name it in FRAMEHOLD_ALLOWED_"),
+        (403, {"origin": "hunter2"}, "maybe for the Origin of --header; if it is one of yours, name it in FRAMEHOLD_A"),
+        (503, {}, "{url} answered with HTTP 503; nothing was called; look at its log, or name another --port"),
+    ],
+)
+async def test_a_status_is_told_as_what_it_is(status: int, headers: dict[str, str], says: str) -> None:
+    """Somebody answers there: "nobody speaks MCP" and "start a fleet" would be false."""
+
+    async def answers(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse("no", status)(scope, receive, send)
+
+    async with served(Starlette(routes=[Mount("/", answers)])) as url:
+        server = Server(url, Credentials(headers))
+        with pytest.raises(ConfigError, match="nothing was called") as told:
+            async with connected(server, PatientClient(lambda _: None, **server.http_options)):
+                pass
+    assert says.format(url=url, host=url.split("/")[2]) in str(told.value)
+    assert "hunter2" not in str(told.value) and "framehold up" not in str(told.value)
 
 
 def test_where_mcp_may_be_served() -> None:

@@ -89,6 +89,9 @@ async def connected(server: Server, http: PatientClient, answer: Any = None) -> 
             raise
         if refused := server.refused(http):
             raise ConfigError(f"{refused}; nothing was called") from None
+        if http.status and http.status not in (httpx2.codes.OK, httpx2.codes.NOT_FOUND):
+            why = f"{server.url} answered with HTTP {http.status}; nothing was called"
+            raise ConfigError(f"{why}; look at its log, or {addresses.OTHER}") from None
         way = f"start a fleet with framehold up, or {addresses.OTHER}"
         if http.status == httpx2.codes.NOT_FOUND:
             way = f"try {addresses.endpoints(server.url)}"

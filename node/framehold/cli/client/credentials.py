@@ -9,10 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import httpx2
+
 from framehold_core.errors import ConfigError
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_AUTHORIZATION = "authorization"
+_AUTHORIZATION, _HOST, _ORIGIN = "authorization", "host", "origin"
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,16 @@ class Credentials:
         return cls(found)
 
     def refused(self, url: str, status: int) -> str:
-        """Why the server at `url` answered with 401 or 403, in words for the user; empty for any other status."""
+        """Why the server at `url` answered with 401, 403 or 421, in words for the user; empty for any other status."""
         sent = _AUTHORIZATION in self.headers
+        if status == httpx2.codes.MISDIRECTED_REQUEST:
+            host = "of --header" if _HOST in self.headers else repr(httpx2.URL(url).netloc.decode())
+            return f"a node at {url} refuses the Host {host} (421); name it in FRAMEHOLD_ALLOWED_HOSTS of each node"
         if status == 401 and not sent:
             return f"{url} wants a token (401); give one with --token, or another header with --header NAME=VALUE"
+        if status == 403 and _ORIGIN in self.headers:
+            do = "if it is one of yours, name it in FRAMEHOLD_ALLOWED_ORIGINS of each node"
+            return f"{url} refuses this client (403), maybe for the Origin of --header; {do}"
         if status in (401, 403) and sent:
             return f"{url} refuses this token ({status}); give another one with --token"
         if status == 403:
