@@ -89,6 +89,19 @@ def test_a_node_that_needs_an_operator(fields: dict[str, Any], severity: str, ki
     assert "b c" in problem.text and problem.link == "/dashboard/nodes/b%20c" and problem.next
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"), [(1200.0, "20m ahead of all nodes'.* end 20m early"), (-1200.0, "20m behind all .*up to 20m")]
+)
+def test_a_clock_of_the_store_that_is_wrong(wrong: float, says: str) -> None:
+    """All differ from it, and agree with each other: no node is blamed. With one node who is wrong is not known."""
+    nodes = [node(clock_offset=wrong), node("b", clock_offset=wrong - 2)]
+    [problem] = seen(*nodes, node("c"), own_offset=wrong)
+    assert kinds([problem]) == [("risk", "clock_wrong", "")] and re.search(says, problem.text)
+    assert problem.next.endswith("on the store's machine")
+    for own, some in ((0.0, nodes), (wrong + 9, nodes), (wrong, nodes[:1])):
+        assert [found.node for found in seen(*some, own_offset=own)] == [one.node_id for one in some]
+
+
 def test_a_router_that_vanished_is_a_risk() -> None:
     """The text says what was seen, and no more."""
     live = RouterView(name="r1:8080", boot="b", version="0.1", state="live", heard=NOW)

@@ -7,6 +7,7 @@ first count adds nothing. Without two reads there is no rate.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
@@ -109,6 +110,7 @@ class Overview:
             loss=sources.loss(),
             tools_steady=sources.identities.are_steady,
             routers=sources.routers(),
+            own_offset=sources.clock() - time.time(),
         )
         return self._view(seen, logged)
 

@@ -110,7 +110,7 @@ def _memory(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
 
 def _clock(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
     offset = node.clock_offset
-    if offset is not None and abs(offset) >= LIMIT:
+    if offset is not None and abs(offset) >= LIMIT and seen.store_offset is None:
         off = f"{span(abs(offset))} {'behind' if offset > 0 else 'ahead of'}"
         text = (
             f"{node.node_id}: the wall clock of its machine is {off} the store's; its calls go on by the store's clock"

@@ -98,6 +98,18 @@ def emptied(seen: Seen) -> Iterator[ProblemView]:
     yield risk("store_emptied", text, do, f"{RUNBOOK}a-store-that-was-emptied-or-restored")
 
 
+def clock(seen: Seen) -> Iterator[ProblemView]:
+    """A store whose clock is wrong. A node or two whose clocks are wrong have a problem each."""
+    if (ahead := seen.store_offset) is not None:
+        off = span(abs(ahead))
+        does = f"end {off} early" if ahead > 0 else f"are refused for up to {off}"
+        text = (
+            f"the store's clock is {off} {'ahead of' if ahead > 0 else 'behind'} all nodes' and this router's: tokens "
+            f"are judged by it, and those from before it was set {does}"
+        )
+        yield risk("clock_wrong", text, "run a time service (NTP) on the store's machine", "/dashboard/nodes")
+
+
 def unsaved(seen: Seen) -> Iterator[ProblemView]:
     """A store that answers and does not save. One that refuses writes for it, or is silent, has its own problem."""
     if (field := seen.store.unsaved) and seen.store_state not in (REFUSES, SILENT):

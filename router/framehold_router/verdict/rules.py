@@ -13,7 +13,7 @@ from ..models.problems import ProblemView, Severity
 from .of_fleet import dying, identity, lost, no_live_node, routers_lost
 from .of_limits import descriptors, node_full, router_descriptors
 from .of_nodes import nodes
-from .of_store import emptied, slow, store, unsaved
+from .of_store import clock, emptied, slow, store, unsaved
 from .of_tools import diverged, failing, leaving, paused, stuck
 from .seen import Seen
 
@@ -22,6 +22,7 @@ _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
     slow,
     emptied,
     unsaved,
+    clock,
     no_live_node,
     stuck,
     diverged,

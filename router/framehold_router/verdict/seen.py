@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from ..fleet.membership import LIVE
 from ..fleet.store_health import OUT, StoreLook
+from ..fleet.wrong_clock import LIMIT
 from ..models.events import EndView, EventView
 from ..models.nodes import DepartedView, FailingView, LossView, NodeView, PauseView, RefusedView
 from ..models.problems import ProblemView, Severity
@@ -24,6 +25,8 @@ LOSS_SHOWN = 3600.0
 NEARLY_SLOW = 0.6
 """The part of the longest round trip to the store from which on it is reported."""
 
+_ALIKE = 5.0
+"""Seconds by which clocks that agree may seem to differ: each is compared with the store's at another moment."""
 _REFUSALS_SHOWN = 60.0
 """Seconds for which a refusal is reported."""
 
@@ -66,11 +69,22 @@ class Seen(NamedTuple):
         return [met for met in node.refused if self.at - met.at <= _REFUSALS_SHOWN]
 
     routers: Sequence[RouterView] = ()
+    own_offset: float = 0.0
+    """Seconds that the wall clock of this router's machine lacks to the store's."""
 
     @property
     def live(self) -> bool:
         """Whether a node takes new calls."""
         return any(node.state == LIVE for node in self.nodes)
+
+    @property
+    def store_offset(self) -> float | None:
+        """Seconds that the store's clock is ahead, where it is the wrong one: all nodes, two or more, and this router
+        are off by the same."""
+        offsets = [node.clock_offset for node in self.nodes if node.clock_offset is not None]
+        every = [self.own_offset, *offsets]
+        alike = len(offsets) >= 2 and max(every) - min(every) <= _ALIKE
+        return self.own_offset if alike and min(map(abs, every)) >= LIMIT else None
 
     @property
     def lost(self) -> list[DepartedView]:
