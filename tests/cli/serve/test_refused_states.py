@@ -1,10 +1,11 @@
-"""Anybody can send a state that nobody has sealed: the log gets few lines about them."""
+"""Anybody can send a state that nobody has sealed, or a wrong Host: the log gets few lines about them."""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from framehold.cli.serve.log import Few
@@ -25,6 +26,17 @@ async def test_two_hundred_forged_states_are_a_few_lines(tmp_path: Path) -> None
         text = child.log()
     lines = [line for line in text.splitlines() if LOST in line]
     assert 1 <= len(lines) <= 4, lines
+
+
+async def test_two_hundred_wrong_hosts_are_a_few_lines(tmp_path: Path) -> None:
+    """And the line that names the setting."""
+    wrong = {"host": "127.0.41.1:7480", "content-type": "application/json"}
+    async with node("tests/node/three_rounds.py", tmp_path) as child, httpx2.AsyncClient() as http:
+        for _ in range(200):
+            assert (await http.post(child.url, headers=wrong)).status_code == 421
+        text = child.log()
+    assert 1 <= text.count("Invalid Host header") <= 4, text
+    assert text.count("name it in FRAMEHOLD_ALLOWED_HOSTS") == 1, text
 
 
 async def test_a_burst_of_warnings_is_its_first_line_and_a_count(caplog: pytest.LogCaptureFixture) -> None:

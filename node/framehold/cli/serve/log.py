@@ -30,8 +30,8 @@ _OWN_HANDLERS = ("fastmcp", "uvicorn", "uvicorn.access", "uvicorn.error")
 """Loggers to which their packages add handlers for the terminal."""
 _MAX_DEPTH, _MAX_ITEMS = 6, 100
 """Limits of a field's value in JSON: nested levels, and items of each list or object."""
-_REFUSALS = "mcp.server.request_state"
-"""The SDK's logger of refused states: one line for each, and anybody can send one."""
+_REFUSALS = ("mcp.server.request_state", "mcp.server.transport_security")
+"""The SDK's loggers of refused states, and of refused hosts and origins: a line for each, and anybody can send one."""
 _MAX_INT_BITS = 63
 """Longer integers are written as text, because some JSON readers refuse them."""
 
@@ -73,7 +73,8 @@ def log(settings: FleetSettings, **who: str) -> None:
         found = logging.getLogger(name)
         found.handlers = [own for own in found.handlers if isinstance(own, logging.FileHandler)]
         found.propagate = True
-    logging.getLogger(_REFUSALS).addFilter(_few)
+    for name in _REFUSALS:
+        logging.getLogger(name).addFilter(_few)
     for line in environment.lines():
         logger.warning(line)
 
