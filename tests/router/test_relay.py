@@ -431,6 +431,17 @@ async def test_refusals_that_come_in_thousands_are_counted(caplog: pytest.LogCap
     assert {vars(record)["call"] for record in caplog.records} == {CALL[:8]}
 
 
+async def test_a_host_that_a_node_refuses_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """With its setting, cut short, in one line for a burst."""
+    refusal = b"HTTP/1.1 421 Misdirected Request\r\ncontent-length: 0\r\n\r\n"
+    async with node(refusal) as upstream, router(upstream.address) as it:
+        request = f"POST /mcp HTTP/1.1\r\nHost: {'h' * 200}\r\nContent-Length: 0\r\n\r\n".encode()
+        assert {(await it.ask(request)).status for _ in range(5)} == {421}
+    [line] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert line.startswith("node n0 refused the Host 'hhh") and "FRAMEHOLD_ALLOWED_HOSTS of that node" in line
+    assert line.count("h" * 60) == 0
+
+
 async def _settled(it: Router) -> None:
     while +it.placer.counts:
         await asyncio.sleep(0)

@@ -283,8 +283,13 @@ class ToNode(Exchange):
     def began(self, head: ResponseHead, length: bytes | None) -> None:
         if head.status == 503 and proves_not_taken(head, self.placement, self.relay.trust.statements):
             self.kept = Declined(head.lines(self.relay.shows_route), self.declined)
-        else:
-            super().began(head, length)
+            return
+        if head.status == 421:
+            text = "node %s refused the Host %.60r (421); if it is one of yours, name it in %s of that node"
+            host = self.request.head.fields.get(b"host", b"").decode("latin-1")
+            setting, extra = "FRAMEHOLD_ALLOWED_HOSTS", self.log_fields()
+            self.relay.bursts.warning(text, self.placement.node, host, setting, extra=extra)
+        super().began(head, length)
 
     def data(self, piece: bytes) -> None:
         if self.kept is not None:
