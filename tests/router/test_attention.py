@@ -102,6 +102,13 @@ def test_a_clock_of_the_store_that_is_wrong(wrong: float, says: str) -> None:
         assert [found.node for found in seen(*some, own_offset=own)] == [one.node_id for one in some]
 
 
+def test_a_node_that_refuses_this_router() -> None:
+    """It answered: the network is no suspect."""
+    [problem] = seen(node("b", state="unreachable", unanswered="it answered HTTP 403", lives=True), node())
+    assert "does not believe that this router asks" in problem.text and "FRAMEHOLD_KEYS" in problem.next
+    assert "network" not in problem.next
+
+
 def test_a_router_that_vanished_is_a_risk() -> None:
     """The text says what was seen, and no more."""
     live = RouterView(name="r1:8080", boot="b", version="0.1", state="live", heard=NOW)

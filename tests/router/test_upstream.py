@@ -229,6 +229,17 @@ async def test_a_statement_is_made_once_for_each_connection_and_renewed(monkeypa
         assert {proof(request).split(b".")[2] for request in it.requests[-2:]} == {b"1700000031"}
 
 
+async def test_a_sender_states_anew_after_a_403() -> None:
+    """Each time, also where the answer repeats: the node may have seen that the store's clock was set before it did."""
+    now = 1_700_000_000.0
+    async with node(ok(status="403 Forbidden")) as it, upstream() as side:
+        side._clock = Clock(lambda: now, lambda: now, os.urandom)
+        for _ in range(4):
+            await ask(side, it.address)
+            now += 1
+        assert [proof(request).split(b".")[2] for request in it.requests] == [b"%d" % (now - 4 + n) for n in range(4)]
+
+
 class Stranger:
     """Listens at an address that a lease names, without a key. `answers`: what it says to each request, the last one
     again and again."""

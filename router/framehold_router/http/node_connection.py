@@ -297,6 +297,7 @@ class Connection(asyncio.Protocol):
         head = ResponseHead(self._status, self._headers)
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._conversation = None
+        self._doubt(head.status)
         if reusable:
             if read is not None and self._is_plain():
                 self._repeated.keep(read, b"HTTP/1.1 %d" % head.status, len(body), head)
@@ -310,10 +311,16 @@ class Connection(asyncio.Protocol):
     def _finish_repeated(self, head: ResponseHead, body: bytes) -> None:
         """Deliver a response whose head was read before, and whose connection stays open therefore."""
         conversation, self._conversation = self._conversation, None
+        self._doubt(head.status)
         self._free(True)
         if conversation is not None:
             conversation.began(head, b"%d" % len(body))
             conversation.done(body)
+
+    def _doubt(self, status: int) -> None:
+        """State anew after a 403: the node may have judged the statement as old, since the store's clock was set."""
+        if status == 403:
+            self._renewed = -math.inf
 
     def _free(self, reusable: bool) -> None:
         """Make the connection idle after a complete response, or close it."""

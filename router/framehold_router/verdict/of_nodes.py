@@ -56,6 +56,10 @@ def _unreachable(node: NodeView, seen: Seen) -> ProblemView:
     name, beat = node.node_id, node.heartbeat_age
     seen_there = f": {node.unanswered}" if node.unanswered else ""
     text = f"{name} doesn't answer this router at {node.address or 'no address'}{seen_there}"
+    if "HTTP 403" in seen_there:
+        text += ": its process runs, and does not believe that this router asks, by its keys or by the store's clock"
+        do = "look whether both have the same FRAMEHOLD_KEYS, and whether the store's clock was set"
+        return harm("node_unreachable", text, do, node=name)
     if node.lives:
         at = "" if beat is None else f"; its last heartbeat, {beat:.1f} s ago, came after the first request that failed"
         text = f"{text}{at}: its process runs, and this router is cut off from it; its counts are that heartbeat's"
