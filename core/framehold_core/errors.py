@@ -16,7 +16,7 @@ FrameholdError
 +-- StoreError
 |   +-- StoreUnavailable       the store did not answer in time
 |   |   +-- StoreFull              the store has no room: it answers, and refuses what would take more
-|   |   +-- StoreRefused           the store refuses everybody's requests
+|   |   +-- StoreRefused           the store answers with an error
 |   +-- NodeNameTaken          another process runs under this node's name
 +-- AskError
 |   +-- DuplicateAsk           two identical unkeyed questions are pending together
@@ -107,7 +107,7 @@ class StoreFull(StoreUnavailable):
 
 
 class StoreRefused(StoreUnavailable):
-    """The store answers with an error that concerns all requests, such as MISCONF or NOAUTH; `says` is its text."""
+    """The store answers with an error, such as MISCONF or NOAUTH; `says` is its text."""
 
     def __init__(self, message: str, says: str) -> None:
         super().__init__(message)

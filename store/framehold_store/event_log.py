@@ -12,14 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError
 
 from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
 
 from .base import MAX_EVENT_AGE, MAX_EVENTS, MemoryUse, StoredEvent, StreamName
 from .batch import Item, pack
 from .keys import MAX_EVENT, REPLACED, Keys
-from .link import words_of
+from .link import answer_of
 from .servers import Servers
 
 _log = logging.getLogger(__name__)
@@ -114,10 +114,9 @@ async def _info(servers: Servers, name: str, section: str) -> dict[str, str]:
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
 
-def refused(what: str, error: ResponseError) -> StoreUnavailable:
+def refused(what: str, error: RedisError) -> StoreUnavailable:
     """The error for a caller whose request the server refused. `what` says what was refused and what follows."""
     # An error inside a script has its code in the middle of the text in Redis 6.2.
     if "OOM command not allowed" in str(error) or "used memory >" in str(error):
         return StoreFull(what)
-    says = words_of(error)
-    return StoreRefused(what, says) if says else StoreUnavailable(what)
+    return StoreRefused(what, answer_of(error))

@@ -18,6 +18,7 @@ from redis.asyncio import Connection, ConnectionPool
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
     MasterDownError,
     NoPermissionError,
     ReadOnlyError,
@@ -40,7 +41,7 @@ _BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
 
 
 _REFUSAL = re.compile(
-    r"\b(MISCONF|READONLY|NOREPLICAS|LOADING|NOAUTH|WRONGPASS|NOPERM|MASTERDOWN|CLUSTERDOWN)\b.{,150}"
+    r"\b(BUSY|MISCONF|READONLY|NOREPLICAS|LOADING|NOAUTH|WRONGPASS|NOPERM|MASTERDOWN|CLUSTERDOWN)\b.{,150}"
     "|max number of clients reached"
 )
 """An error that concerns a whole server, not one request."""
@@ -50,6 +51,7 @@ _CODES: tuple[tuple[type[Exception], str], ...] = (
     (BusyLoadingError, "LOADING"),
     (AuthenticationError, "NOAUTH"),
     (MasterDownError, "MASTERDOWN"),
+    (ClusterDownError, "CLUSTERDOWN"),
 )
 """The errors that the client has a class for: it leaves their codes out of their texts."""
 
@@ -61,6 +63,13 @@ def words_of(error: object) -> str:
     code = next((code for kind, code in _CODES if isinstance(error, kind)), "")
     found = _REFUSAL.search(text) or _REFUSAL.search(f"{code} {text}")
     return found[0] if found is not None and isinstance(error, RedisError) else ""
+
+
+def answer_of(error: object) -> str:
+    """The error with which a server answers: that which refuses everybody's requests, else any other, without what was
+    asked. Empty if `error` is no answer."""
+    text = str(error).partition(" script: ")[0].partition(", with args")[0]
+    return words_of(error) or (text[:150] if isinstance(error, ResponseError) else "")
 
 
 def exhausted(error: BaseException) -> str:
@@ -157,7 +166,7 @@ class Link:
                 return pipe
 
     def _failed(self, error: Exception) -> None:
-        self.limit, self.refusal = exhausted(error), words_of(error)
+        self.limit, self.refusal = exhausted(error), answer_of(error)
         self._reason = self.limit or f"{type(error).__name__}: {error}".rstrip(": ")
         if not self._failures:
             _log.warning(

@@ -10,12 +10,14 @@ import pytest
 import redis
 from redis.exceptions import ConnectionError, NoPermissionError, ResponseError
 
-from framehold_core.errors import StoreRefused, StoreUnavailable
+from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
 from framehold_router.verdict.wording import remedy
 from framehold_store import StoreConfig
-from framehold_store.link import words_of
+from framehold_store.event_log import refused as refusal
+from framehold_store.link import answer_of, words_of
 from framehold_store.redis import RedisStore
 from tests.leases import lease
+from tests.store.answers import ANSWERS, error_of
 from tests.store.server import RedisServer, running, wait_for
 
 pytestmark = pytest.mark.anyio
@@ -58,9 +60,26 @@ def loses_its_master(_: RedisServer, client: redis.Redis) -> None:
     client.replicaof("127.0.0.1", 1)
 
 
+def busy(_: RedisServer, client: redis.Redis) -> None:
+    client.config_set("lua-time-limit", 1)
+    client.connection_pool.get_connection().send_command(  # type: ignore[no-untyped-call]
+        "EVAL", "while true do end", 0
+    )
+    wait_for(lambda: says_busy(client), "a script that does not end")
+
+
+def says_busy(client: redis.Redis) -> bool:
+    try:
+        client.ping()
+    except ResponseError as error:
+        return "BUSY" in str(error)
+    return False
+
+
 @pytest.mark.parametrize(
     ("harm", "word"),
     [
+        (busy, "BUSY"),
         (no_disk, "MISCONF"),
         (no_right, "NOPERM"),
         (no_replica, "NOREPLICAS"),
@@ -136,3 +155,13 @@ async def test_a_store_that_wants_a_password_refuses(own: RedisServer, store: Re
 )
 def test_what_concerns_one_request_is_no_refusal_of_all(error: Exception, says: str) -> None:
     assert words_of(error) == says
+
+
+@pytest.mark.parametrize(("reply", "do"), ANSWERS.items())
+def test_an_error_is_an_answer(reply: str, do: str) -> None:
+    """Whatever the error: who is told that the store is silent looks at the network, or starts it again."""
+    error = error_of(reply)
+    found = refusal("it was not written", error)
+    assert isinstance(found, StoreRefused | StoreFull)
+    assert do in remedy(answer_of(error)) and "swordfish" not in answer_of(error)
+    assert getattr(found, "says", answer_of(error)) == answer_of(error) != ""

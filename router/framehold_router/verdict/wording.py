@@ -35,6 +35,7 @@ def remedy(says: str) -> str:
 
 
 _REMEDIES = {
+    "BUSY": "end the script that holds it: redis-cli SCRIPT KILL; if it says UNKILLABLE, wait or restart it",
     "MISCONF": "make room on the store's disk, or mend it: see the store's own log",
     "READONLY": "name the master in FRAMEHOLD_STORE_URL, or wait for the end of the fail-over",
     "NOREPLICAS": "start the store's replicas again (min-replicas-to-write)",
@@ -45,7 +46,7 @@ _REMEDIES = {
     "NOAUTH": "correct user and password in FRAMEHOLD_STORE_URL",
     "NOPERM": "give its user the rights that docs/fleet.md lists",
     "max number of clients": "end what holds its connections (CLIENT LIST), or raise its maxclients",
-    "OOM": "give the store more memory",
+    "used memory >": "give the store more memory",
 }
 
 

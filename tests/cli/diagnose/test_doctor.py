@@ -15,6 +15,7 @@ from framehold import config
 from framehold.cli.checks import environment, store_health
 from framehold.cli.checks.findings import Finding
 from framehold.cli.checks.store_health import ServerFacts
+from framehold.cli.checks.store_trouble import trouble
 from framehold.cli.diagnose import doctor, fleet_health
 from framehold.cli.local.ports import free as free_port
 from framehold_router.fleet.lease_seal import LeaseSeal
@@ -25,6 +26,7 @@ from tests.cli.fake_router import NODE, OPEN, OVERVIEW, FakeRouter, Operator, pr
 from tests.cli.local.test_up import framehold
 from tests.leases import lease
 from tests.node.nodes import KEY
+from tests.store.answers import ANSWERS, error_of
 from tests.store.server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
@@ -374,6 +376,13 @@ async def test_a_store_that_is_not_there(url: str, says: str) -> None:
     [finding] = await store_health.check(StoreConfig(url), LeaseSeal(Trust(()), "default"))
     assert_is(finding, "fail")
     assert says in finding.says
+
+
+@pytest.mark.parametrize(("reply", "do"), ANSWERS.items())
+def test_a_store_that_answers_with_an_error(reply: str, do: str) -> None:
+    found = trouble(error_of(reply), StoreConfig("redis://127.0.0.1:1"))
+    assert found.says.startswith(("answers", "refuses the password")) and do in found.do
+    assert not found.do.startswith("start it") and "swordfish" not in found.says
 
 
 async def test_a_wrong_password(redis: RedisServer) -> None:

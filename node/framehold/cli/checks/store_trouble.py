@@ -22,7 +22,7 @@ def trouble(error: BaseException, config: StoreConfig) -> Trouble:
     from redis import exceptions
     from redis.asyncio.sentinel import MasterNotFoundError
 
-    from framehold_store.link import words_of
+    from framehold_store.link import answer_of, words_of
 
     every = _chain(error)
     if isinstance(error, MasterNotFoundError):
@@ -41,6 +41,8 @@ def trouble(error: BaseException, config: StoreConfig) -> Trouble:
         )
     if refusal := next(filter(None, map(words_of, every)), ""):
         return Trouble(f"answers, and refuses what is asked of it ({refusal})", remedy(refusal))
+    if answer := next(filter(None, map(answer_of, every)), ""):
+        return Trouble(f"answers with an error ({answer})", remedy(answer))
     if _any(every, socket.gaierror):
         return Trouble("has a host name that nobody knows", f"correct the host in {_NAMED}")
     if _any(every, ConnectionRefusedError):

@@ -76,9 +76,10 @@ async def _check(config: StoreConfig) -> None:
         finally:
             await client.aclose()
     except (RedisError, OSError, ValueError, TypeError) as error:
+        found = trouble(error, config)
         raise ConfigError(
-            f"the store {config.target} {trouble(error, config).says}; nothing was started; start it, "
-            "correct --store (FRAMEHOLD_STORE_URL), or leave it out for a private one"
+            f"the store {config.target} {found.says}; nothing was started; {found.do}; or leave --store "
+            "(FRAMEHOLD_STORE_URL) out for a private one"
         ) from None
 
 
