@@ -223,7 +223,8 @@ def test_a_node_that_was_lost_and_is_not_back() -> None:
     """By its newest end: a node may go twice."""
     [problem] = seen(node(), departed=[lost("z"), lost("y", "left", 10), lost("y", ago=20), lost("z", ago=500)])
     assert kinds([problem]) == [("risk", "node_lost", "z")]
-    assert problem.text.startswith("z was lost 3m ago and is not back: its calls go on elsewhere")
+    assert problem.text.startswith("the node lease of z ran out 3m ago, and it is not back: its calls go on elsewhere")
+    assert problem.next.startswith("see whether its process runs"), "it may stand, or be cut off"
     [problem] = seen(node(), departed=[lost("z").model_copy(update={"calls": 1200})])
     assert "its calls (1,200 were parked there) go on elsewhere" in problem.text
 
@@ -270,6 +271,20 @@ def test_a_loop_that_stood_is_reported_with_what_stood_there(ago: float, found: 
     assert [problem.severity.value for problem in problems] == found
     for problem in problems:
         assert "stood for 12.0 s in tool 'refund', at shop:charge:42" in problem.text and problem.tool == "refund"
+
+
+@pytest.mark.parametrize(
+    "inner", [("logging:StreamHandler.emit:1",), ("rich.console:Console.print:1", "logging:Handler.handle:2")]
+)
+def test_a_log_that_nobody_reads_is_no_fault_of_the_tool(inner: tuple[str, ...]) -> None:
+    at = "shop:charge:42"
+    stall = StallView(at=NOW - 13.0, seconds=12.0, tool="refund", where=at, stack=(*inner, at, "mcp:call:3"))
+    [problem] = seen(node(last_stall=stall))
+    assert "what reads its stderr" in problem.next and "await" not in problem.next and problem.tool == ""
+    assert "while it wrote its log" in problem.text and "refund" not in problem.text
+    inside = stall.model_copy(update={"stack": (at, *inner)})
+    [problem] = seen(node(last_stall=inside))
+    assert "await" in problem.next and problem.tool == "refund", "a filter or formatter of the tool's own"
 
 
 def test_a_process_that_was_stopped_blames_no_code() -> None:

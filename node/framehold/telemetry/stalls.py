@@ -31,6 +31,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from framehold_core.clock import Clock
+from framehold_router.models.nodes import writes_log
 
 from .stacks import Place, frames_above, judge, loop_frame
 
@@ -51,6 +52,7 @@ _MEANWHILE = (
     ": nothing else ran on this node meanwhile, not even its heartbeat; await there, or run it in a thread "
     "(anyio.to_thread.run_sync)"
 )
+_LOG_UNREAD = ": it wrote its log, which nobody read fast enough; look at what reads its stderr"
 _NO_CODE = "no code of this process: it was stopped, or got no processor"
 
 
@@ -137,7 +139,7 @@ class StallWatch:
                 seen[looks.look()] += 1
                 if late >= LONG and not warned:
                     warned = True
-                    logger.error(_STANDS + _MEANWHILE, late, _most(seen))
+                    logger.error(_STANDS + _advice(_most(seen)), late, _most(seen))
             elif stood := self._stood:
                 self._stood = 0.0
                 self._ended(stood, _most(seen))
@@ -147,8 +149,12 @@ class StallWatch:
     def _ended(self, seconds: float, culprit: Culprit) -> None:
         self.last = Stall(self._clock.time() - seconds, seconds, *culprit)
         about = {"tool": culprit.tool} if culprit.tool else {}
-        text = _STOOD + _MEANWHILE if culprit.where else _STOOD
+        text = _STOOD + _advice(culprit) if culprit.where else _STOOD
         logger.warning(text, seconds, culprit, extra={"seconds": round(seconds, 3), **about})
+
+
+def _advice(culprit: Culprit) -> str:
+    return _LOG_UNREAD if writes_log(culprit.where, culprit.stack) else _MEANWHILE
 
 
 _WATCH = StallWatch.watch.__code__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -49,6 +51,17 @@ class StallView(Lenient):
     """The code that stood there, as `module:function:line`; null if the process was stopped, or got no processor."""
     stack: tuple[Text, ...] = ()
     """The functions above the loop, the innermost first, each as `module:function:line`."""
+
+    @property
+    def in_log(self) -> bool:
+        """Whether the code that stood there was writing to a log."""
+        return writes_log(self.where or "", self.stack)
+
+
+def writes_log(where: str, stack: Iterable[str]) -> bool:
+    """Whether a stack, the innermost place first, stands in `logging`, called from `where`."""
+    inner = (where, *takewhile(lambda place: place != where, stack))
+    return any(place.startswith("logging:") for place in inner)
 
 
 class PauseView(Lenient):

@@ -31,10 +31,13 @@ def lost(seen: Seen) -> Iterator[ProblemView]:
     for gone in seen.lost:
         had = "" if gone.calls is None else f" ({gone.calls:,} were parked there)"
         text = (
-            f"{gone.node_id} was lost {span(seen.at - gone.detected)} ago and is not back: its calls{had} go on "
-            "elsewhere, those of tools that are not marked re-entrant are lost"
+            f"the node lease of {gone.node_id} ran out {span(seen.at - gone.detected)} ago, and it is not back: its "
+            f"calls{had} go on elsewhere, those of tools that are not marked re-entrant are lost"
         )
-        do = "start it again if nobody else does, and look in its log why it ended"
+        do = (
+            "see whether its process runs: if it does, it stands or is cut off (py-spy dump; look at what reads its "
+            "log); if not, start it again, and look in its log why it ended"
+        )
         yield risk("node_lost", text, do, "/dashboard/failovers", gone.node_id)
 
 

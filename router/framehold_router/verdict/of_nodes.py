@@ -20,6 +20,7 @@ _LATE_LOOP = 1.0
 """Seconds by which an event loop is late when it counts as standing."""
 _STALL_HARMS, _STALL_SHOWN = 60.0, 600.0
 """Seconds after a stall for which users count as harmed by it, and for which it is reported: it will come again."""
+_LOG_UNREAD = "nobody reads its log fast enough: look at what reads its stderr"
 LAPSED, TAKEN = "lapsed", "lost"
 """States that a node reports of itself: its lease is not valid; another process has its name."""
 
@@ -78,15 +79,18 @@ def _unreachable(node: NodeView, seen: Seen) -> ProblemView:
 def _loop(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
     stall, lag = node.last_stall, node.loop_lag_p99
     if stall is not None and (ago := seen.at - stall.at - stall.seconds) <= _STALL_SHOWN:
-        place = f"tool {stall.tool!r}, at {stall.where}" if stall.tool else stall.where
+        tool = "" if stall.in_log else stall.tool or ""
+        place = f"tool {tool!r}, at {stall.where}" if tool else stall.where
         cause = f"in {place}" if place else "while its process was stopped or got no processor"
+        do = "await there, or run it in a thread (asyncio.to_thread)" if place else "look at its machine"
+        if stall.in_log:
+            cause, do = f"while it wrote its log, at {stall.where}", _LOG_UNREAD
         text = (
             f"{node.node_id}: its event loop stood for {stall.seconds:.1f} s {cause}, {span(ago)} ago; "
             "all its calls waited, and its heartbeat"
         )
-        do = "await there, or run it in a thread (asyncio.to_thread)" if place else "look at its machine"
         say = harm if ago <= _STALL_HARMS else risk
-        yield say("loop_stood", text, do, node=node.node_id, tool=stall.tool or "")
+        yield say("loop_stood", text, do, node=node.node_id, tool=tool)
     elif lag is not None and lag >= _LATE_LOOP:
         text = f"{node.node_id}: its event loop was late by {lag:.1f} s in the last minute, and all its calls waited"
         yield harm("loop_stood", text, "a handler blocks it: see the node's page", node=node.node_id)
