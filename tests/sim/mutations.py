@@ -303,6 +303,7 @@ RED: dict[str, Mutation] = {
         (
             (Seals, "is_current", edited(Seals.is_current, " and item.expires > now", "")),
             (lease, "ends_this_process", edited(lease.ends_this_process, "stored.expires > now and ", "")),
+            (lease.Case, "is_held", property(lambda case: None not in (case.found, case._of_another))),
         ),
     ),
     "lease-of-another-name": Mutation("29", ((Seals, "holds", edited(Seals.holds, "item.node == name and ", "")),)),
