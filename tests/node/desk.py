@@ -168,15 +168,20 @@ class Desk:
         return await self.runtime.retry(self.claims(parked), answers, Talk(_never), card or Card())
 
     def claims(self, parked: Parked) -> Claims:
-        at, held = parked.at, self.runtime.heartbeat.lease
-        named = (parked.call, at.round, at.epoch, at.position, at.round_history, NodeId(held.node), held.boot)
-        return Claims(*named, parked.head)
+        return claims(parked, self.runtime)
 
     def frame(self, parked: Parked) -> Frame:
         """The live frame of a call."""
         slot = self.runtime.table.get(parked.call)
         assert slot is not None and slot.frame is not None, "there is no live frame"
         return slot.frame
+
+
+def claims(parked: Parked, runtime: Runtime) -> Claims:
+    """What the token of a reply claims that `runtime` gives now."""
+    at, held = parked.at, runtime.heartbeat.lease
+    named = (parked.call, at.round, at.epoch, at.position, at.round_history, NodeId(held.node), held.boot)
+    return Claims(*named, parked.head)
 
 
 async def _never(frame: Frame) -> object:

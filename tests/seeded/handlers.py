@@ -15,16 +15,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
-from typing import Any, ClassVar
 
-from framehold.code.codes import Kept, NotKept, NotLoaded
 from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
 from framehold_core import journal
-from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import InDoubt
+from tests.node.desk import Card, Talk
 
 from .loop import OWNER
 
@@ -58,61 +56,29 @@ class Ledger:
         return f"{key} of {call}"
 
 
-class Card:
-    """A request's carrier."""
-
-    def __init__(self, context: contextvars.Context, came: float) -> None:
-        self.variables = context.copy()
-        self.handler_context: contextvars.Context | None = None
-        self.ending: asyncio.Task[None] | None = None
-        self.came = came
-        self.may_be_passed_on = False
-
-    def taken_over(self) -> None:
-        """Nobody is told."""
-
-    def passed_on(self, address: str) -> None:
-        """Nothing is passed on."""
-
-    def runs_kept_code(self) -> None:
-        """No code is kept."""
-
-    def refusal(self, asked: Question) -> object | None:
-        """Each question can be asked."""
-        return None
+def card(context: contextvars.Context) -> Card:
+    """The carrier of a request that has come to the process of `context`."""
+    made = Card()
+    made.variables, made.came = context.copy(), 0.0
+    return made
 
 
-class Scripted:
+class Scripted(Talk):
     """A handler that carries out a program."""
 
-    principal: str | None = None
-    lifetime: float | None = None
-    code = definition = ""
     tool = "scripted"
-    weight = 0
-    enters_kept = False
-    known: ClassVar[dict[Any, Any]] = {}
-    prefilled: Mapping[str, Any]
-    strategy, given = "hold", b""
-    asks = None
 
     def __init__(self, name: str, program: str, reentrant: bool, ledger: Ledger) -> None:
+        super().__init__(self._carry_out, reentrant=reentrant)
         self._name, self._program, self._ledger = name, program, ledger
-        self.reentrant, self.prefilled = reentrant, {}
 
     async def enter(self, frame: Frame, given: bytes) -> None:
-        if frame.dead:
-            return
         self._ledger.entered[self._name] += 1
         self._ledger.say(OWNER.get(), f"{self._name} is entered")
-        outcome: object = None
-        with frame.scope() as scope:
-            try:
-                outcome = await self._carry_out(frame)
-            except Exception as error:
-                outcome = error
-        if not scope.cancelled_caught:
-            frame.end(outcome)
+        await super().enter(frame, given)
+
+    def describe(self) -> dict[str, str]:
+        return {**super().describe(), "tool": self.tool}
 
     async def _carry_out(self, frame: Frame) -> str:
         learned: list[str] = []
@@ -137,24 +103,6 @@ class Scripted:
             return str(found)
         except InDoubt:
             return DOUBT
-
-    def ending(self, outcome: object) -> Ending:
-        return Ending(How.TOOL_ERROR, type(outcome).__name__) if isinstance(outcome, Exception) else COMPLETED
-
-    def describe(self) -> dict[str, str]:
-        return {**dict.fromkeys(("code", "method", "target", "args", "principal"), ""), "tool": self.tool}
-
-    def written(self) -> bytes:
-        raise NotKept("a program has no code")
-
-    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
-        raise NotLoaded("a program has no code")
-
-    def dump(self, outcome: object) -> bytes:
-        return str(outcome).encode()
-
-    def load(self, data: bytes) -> object:
-        return data.decode()
 
 
 def expected(name: str, program: str) -> str:

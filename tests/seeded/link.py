@@ -8,7 +8,6 @@ than that.
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import Context
 from random import Random
@@ -25,6 +24,8 @@ from .loop import SeededLoop
 
 PATIENCE = 1.0
 """Seconds after which a request that got no reply is given up."""
+REPEATS = 0.02
+"""How probably a request is applied twice."""
 _ANNOUNCED = ("register", "renew", "unregister")
 
 
@@ -32,13 +33,9 @@ class CommonStore:
     """The store of a schedule. `links` are the connections to it."""
 
     def __init__(self, loop: SeededLoop, rate: float) -> None:
-        self.memory = MemoryStore(lambda: 1.7e9 + self.ahead + loop.time() * rate)
-        self.ahead = 0.0
+        self.memory = MemoryStore(lambda: 1.7e9 + loop.time() * rate)
         self.links: list[Link] = []
         self.down_until = 0.0
-
-    def __deepcopy__(self, memo: Any) -> CommonStore:
-        raise TypeError("there is one store")
 
 
 class Link:
@@ -51,8 +48,6 @@ class Link:
         self.cut_until = 0.0
         self.slow = 0.002
         """Seconds that a message takes at most, one way, where nothing is wrong."""
-        self.repeats = 0.02
-        """How probably a request is applied twice."""
         self._feed = Feed(POLL)
         self._receive: Callable[[bytes], None] = lambda message: None
         self.request_counts: Mapping[str, int] = store.memory.request_counts
@@ -128,14 +123,14 @@ class Link:
             if self._is_cut():
                 return
             found = act()
-            if self._random.random() < self.repeats:
+            if self._random.random() < REPEATS:
                 found = act()
             self._answered = max(self._answered, self._loop.time() + self._delay())
             self._loop.call_at(self._answered, leave, found, context=self._world)
 
         def leave(found: Any) -> None:
             if not self._is_cut():
-                self._loop.call_soon(hear, copy.copy(found), context=self._context)
+                self._loop.call_soon(hear, found, context=self._context)
 
         self._loop.call_later(
             PATIENCE, hear, StoreUnavailable("the store did not answer in time"), context=self._context

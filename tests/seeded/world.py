@@ -17,8 +17,9 @@ from framehold.engine.token_claims import Claims
 from framehold_core import effects as fx
 from framehold_core.clock import Clock
 from framehold_core.ids import CallId, NodeId
+from tests.node.desk import claims
 
-from .handlers import DOUBT, Card, Ledger, Scripted, answer_to, expected
+from .handlers import DOUBT, Ledger, Scripted, answer_to, card, expected
 from .link import CommonStore, Link
 from .loop import OWNER, SeededLoop, Stuck
 from .plan import CALM, Fault, Intent, Plan
@@ -111,12 +112,10 @@ class Process:
         if task.cancelled():
             self.world.later(0.001, _broke, reply)
             return
-        error, held = task.exception(), self.runtime.heartbeat.lease
+        error = task.exception()
         found: Any = error if error is not None else task.result()
         if isinstance(found, Parked):
-            at = found.at
-            named = (found.call, at.round, at.epoch, at.position, at.round_history, NodeId(held.node), held.boot)
-            found = Token(found, Claims(*named, found.head))
+            found = Token(found, claims(found, self.runtime))
         self.world.later(self.world.delay(), _tell, reply, found)
 
 
@@ -128,7 +127,6 @@ class Client:
         self.name, self.end = f"c{number}", ""
         self.attempts = 0
         self.waiting: asyncio.Future[Any] | None = None
-        self.leaves = False
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -153,9 +151,7 @@ class Client:
         """Start a call. Where it gets no answer it was lost for this client, and it makes another one."""
         handler, call = self.handler(), CallId(self.world.random.randbytes(16).hex())
         self.world.ids[self.call] = call
-        found = await self._ask(
-            self.world.any_node(), lambda at: at.runtime.start(handler, Card(at.context, 0.0), call)
-        )
+        found = await self._ask(self.world.any_node(), lambda at: at.runtime.start(handler, card(at.context), call))
         if isinstance(found, Token | Ended):
             return self._heard(found)
         self.world.say(self.call, f"did not begin: {_said(found)}")
@@ -179,7 +175,7 @@ class Client:
             if isinstance(found, Elsewhere):
                 node = int(found.node[1:])
             elif isinstance(found, fx.Refusal) and found.reason not in AGAIN:
-                self._refused(found)
+                self.world.refused(self, found)
                 return None
             elif isinstance(found, Exception) and not isinstance(found, Broken):
                 raise Violation(f"{self.call}: a request raised {found!r}")
@@ -188,7 +184,7 @@ class Client:
             await asyncio.sleep(self.world.random.uniform(0.05, 0.4))
 
     def _retry(self, token: Token, answers: dict[str, str], at: Process) -> Coroutine[Any, Any, Answer]:
-        return at.runtime.retry(token.claims, answers, self.handler(), Card(at.context, 0.0))
+        return at.runtime.retry(token.claims, answers, self.handler(), card(at.context))
 
     async def _ask(self, node: int, serve: Serve) -> Any:
         self.waiting = reply = self.world.request(node, serve)
@@ -206,9 +202,6 @@ class Client:
         self.end = str(found.outcome)
         self.world.ended(self, self.end)
         return None
-
-    def _refused(self, found: fx.Refusal) -> None:
-        self.world.refused(self, found)
 
 
 class World:
@@ -267,7 +260,6 @@ class World:
         """
         events: list[Any] = []
         self.loop.set_exception_handler(lambda _, context: events.append(context))
-        asyncio._set_running_loop(None)
         self.loop.run_until_complete(self.loop.create_task(self._play(), context=self._here))
         for error in self.ledger.wrong:
             raise error
@@ -298,7 +290,7 @@ class World:
         self.say(process.owner, f"!! {fault.kind} for {fault.lasts}")
         if fault.kind == "outage":
             self.store.down_until = self.loop.time() + fault.lasts
-        elif fault.kind in ("leave", "again"):
+        elif fault.kind == "leave":
             client = self.clients[fault.target % len(self.clients)]
             if client.waiting is not None and not client.waiting.done():
                 client.waiting.cancel()
@@ -320,11 +312,7 @@ class World:
         elif fault.kind == "drain" and process.ready:
             process.run(process.drain())
         elif fault.kind == "evict" and process.ready:
-            self.context_run(process, lambda: process.runtime.eviction._evict(1, "memory"))
-
-    def context_run(self, process: Process, act: Callable[[], object]) -> None:
-        """Have something done in a process."""
-        self.loop.call_soon(act, context=process.context)
+            self.loop.call_soon(process.runtime.eviction._evict, 1, "memory", context=process.context)
 
     # ---- what must hold
 
