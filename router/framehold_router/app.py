@@ -126,11 +126,10 @@ async def running(
             routers=_routers(stack, store, trust, settings, listening, clock),
             loss=_losses(stack, store, departures),
             descriptors=(spent := SpentDescriptors()),
-            place=placer.where,
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
             history=_history(stack, store, survey, tools, clock) if settings.history else None,
-            **_chosen(settings, trust, clock),
+            **_chosen(settings, trust, clock, placer),
         )
         scraped = page(metrics, sources.store_health, log)
         shown = pages(sources, _guard(settings, sources, admin or listening, counts), scraped)
@@ -145,9 +144,11 @@ async def running(
             await front.close(DRAIN)
 
 
-def _chosen(settings: RouterSettings, trust: Trust, clock: Clock) -> dict[str, Any]:
-    """The fields of `Sources` that are settings, and the clock."""
+def _chosen(settings: RouterSettings, trust: Trust, clock: Clock, placer: Placer) -> dict[str, Any]:
+    """The fields of `Sources` that are settings, the clock, and what the placer tells."""
     return {
+        "place": placer.where,
+        "refused_hosts": placer.refused_hosts.now,
         "clock": clock.time,
         "report": settings.tradeoff_report,
         "credential": trust.credential(settings.admin_token),

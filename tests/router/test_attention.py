@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from framehold_core.ids import NodeId
 from framehold_router.fleet.store_health import ANSWERS, FULL, REFUSES, SILENT, StoreLook
 from framehold_router.models.events import EndView, EventView
 from framehold_router.models.nodes import (
@@ -23,6 +24,7 @@ from framehold_router.models.nodes import (
 )
 from framehold_router.models.problems import ProblemView
 from framehold_router.models.routers import RouterView
+from framehold_router.routing.refused_hosts import SHOWN, RefusedHosts
 from framehold_router.telemetry.descriptors import Descriptors
 from framehold_router.verdict import rules
 from framehold_router.verdict.seen import RUNBOOK, Seen
@@ -90,7 +92,7 @@ def test_a_node_that_needs_an_operator(fields: dict[str, Any], severity: str, ki
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"), [(1200.0, "20m ahead of all nodes'.* end 20m early"), (-1200.0, "20m behind all .*up to 20m")]
+    ("wrong", "says"), [(1200.0, "20m ahead of all nodes'.* end 20m early"), (-1200.0, "20m behind all .*end 20m late")]
 )
 def test_a_clock_of_the_store_that_is_wrong(wrong: float, says: str) -> None:
     """All differ from it, and agree with each other: no node is blamed. With one node who is wrong is not known."""
@@ -100,6 +102,26 @@ def test_a_clock_of_the_store_that_is_wrong(wrong: float, says: str) -> None:
     assert problem.next.endswith("on the store's machine")
     for own, some in ((0.0, nodes), (wrong + 9, nodes), (wrong, nodes[:1])):
         assert [found.node for found in seen(*some, own_offset=own)] == [one.node_id for one in some]
+
+
+def test_a_node_that_refuses_the_name_of_the_fleet() -> None:
+    [problem] = seen(node("b"), node(), refused_hosts={NodeId("b"): 4})
+    assert kinds([problem]) == [("risk", "host_refused", "b")]
+    assert "refused the last 4 requests" in problem.text and "FRAMEHOLD_ALLOWED_HOSTS" in problem.next
+
+
+def test_no_stranger_makes_a_node_refuse_hosts() -> None:
+    """One Host among others is one client's, and a row that has ended says nothing of now."""
+    at = 0.0
+    rows, b = RefusedHosts(lambda: at), NodeId("b")
+    for status in (421, 421, 200, 421, 421, 404, 421, 421):
+        rows.answered(b, status)
+        rows.answered(NodeId("c"), 200)
+        assert not rows.now()
+    rows.answered(b, 421)
+    assert rows.now() == {b: 3}
+    at = SHOWN + 1
+    assert not rows.now()
 
 
 def test_a_node_that_refuses_this_router() -> None:
@@ -227,6 +249,12 @@ def test_a_node_that_was_lost_and_is_not_back() -> None:
     assert problem.next.startswith("see whether its process runs"), "it may stand, or be cut off"
     [problem] = seen(node(), departed=[lost("z").model_copy(update={"calls": 1200})])
     assert "its calls (1,200 were parked there) go on elsewhere" in problem.text
+
+
+def test_a_node_that_no_router_saw_go_is_told_as_missed() -> None:
+    """When its lease ran out is not known, and not said."""
+    (problem,) = seen(node(), departed=[lost("z").model_copy(update={"last_heartbeat": None})])
+    assert "node lease of z was missed 3m ago, and no router saw it run out, and it is not back" in problem.text
 
 
 def ended(name: str, ago: float, *, left: bool = False) -> EndView:

@@ -437,6 +437,7 @@ async def test_a_host_that_a_node_refuses_is_told(caplog: pytest.LogCaptureFixtu
     async with node(refusal) as upstream, router(upstream.address) as it:
         request = f"POST /mcp HTTP/1.1\r\nHost: {'h' * 200}\r\nContent-Length: 0\r\n\r\n".encode()
         assert {(await it.ask(request)).status for _ in range(5)} == {421}
+        assert it.placer.refused_hosts.now() == {"n0": 5}
     [line] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert line.startswith("node n0 refused the Host 'hhh") and "FRAMEHOLD_ALLOWED_HOSTS of that node" in line
     assert line.count("h" * 60) == 0

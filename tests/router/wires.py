@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,6 +22,7 @@ from framehold_router.fleet.trust import Trust
 from framehold_router.http.server import Front, serve
 from framehold_router.http.upstream import Upstream
 from framehold_router.routing.placement import Placement
+from framehold_router.routing.refused_hosts import RefusedHosts
 from framehold_router.routing.relay import Relay
 from framehold_router.routing.request_facts import Facts, read
 from framehold_store.system_clock import system_clock
@@ -238,6 +240,7 @@ class Nodes:
     told: list[tuple[Placement, str]] = field(default_factory=list)
     fallen: set[NodeId] = field(default_factory=set)
     """Nodes without a lease."""
+    refused_hosts: RefusedHosts = field(default_factory=lambda: RefusedHosts(time.monotonic))
 
     def place(self, facts: Facts, tried: Collection[NodeId]) -> Placement | None:
         for number, address in enumerate(self.addresses):

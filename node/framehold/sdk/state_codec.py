@@ -4,10 +4,14 @@ is not changed.
 The SDK writes and judges the times of a token by the wall clock of its machine, which may be wrong. A token that leaves
 this process has them on the store's clock: `seal` adds the difference of both clocks, and `unseal` takes off the
 difference here. So the SDK refuses exactly what has expired on the store's clock.
+
+A token whose making lies in the future was made before the store's clock was set back, as its seal proves. It is shown
+to the SDK as made now.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mcp.server.request_state import InvalidRequestState, RequestStateCodec
@@ -63,17 +67,18 @@ class PrefixCodec:
             raise InvalidRequestState("prefix")
         if tracing.SPANS in envelope:
             tracing.link_rounds(envelope)
-        return _moved(envelope, -self.clock.offset)
+        return _moved(envelope, -self.clock.offset, self.clock.time())
 
 
-def _moved(envelope: dict[str, Any], seconds: float) -> bytes:
-    """The claims as JSON, with their times moved by so many seconds.
+def _moved(envelope: dict[str, Any], seconds: float, latest: float = math.inf) -> bytes:
+    """The claims as JSON, with their times moved by so many seconds, and as made at `latest` at the latest.
 
     Raises:
         InvalidRequestState: they have no times, or JSON can't carry them.
     """
     try:
-        return json_text.write({**envelope, "iat": envelope["iat"] + seconds, "exp": envelope["exp"] + seconds})
+        made = min(envelope["iat"], latest) + seconds
+        return json_text.write({**envelope, "iat": made, "exp": envelope["exp"] + seconds})
     except (LookupError, TypeError, ValueError, RecursionError):
         raise InvalidRequestState("times") from None
 

@@ -110,6 +110,7 @@ class Overview:
             loss=sources.loss(),
             tools_steady=sources.identities.are_steady,
             routers=sources.routers(),
+            refused_hosts=sources.refused_hosts(),
             own_offset=sources.clock() - time.time(),
         )
         return self._view(seen, logged)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from framehold_core.ids import NodeId
 from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.base import Store
 
@@ -37,7 +38,8 @@ VERSION = metadata.version("framehold")
 @dataclass(frozen=True)
 class Sources:
     """The parts of a router that its API reads. `place` gives the placement that a request would get now, and changes
-    nothing. `loss` gives the last loss of the store that this router knows of. `retries` is the meter that counts
+    nothing. `loss` gives the last loss of the store that this router knows of. `refused_hosts` gives
+    the nodes that refuse the Host of requests. `retries` is the meter that counts
     retries, None without metrics. `change` gives the last change of the ring. `history` is None if none is kept.
     `report` is the path of the trade-off report, empty if there is none. `max_attempts` is how many processes may end
     in one round of a call before it is stuck. `credential` names the admin token in events. `trace_url` is where a
@@ -56,6 +58,7 @@ class Sources:
     descriptors: SpentDescriptors = field(default_factory=lambda: SpentDescriptors(Descriptors))
     routers: Callable[[], Sequence[RouterView]] = lambda: ()
     loss: Callable[[], LossView | None] = lambda: None
+    refused_hosts: Callable[[], Mapping[NodeId, int]] = dict
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None

@@ -5,7 +5,8 @@
        node gave its lease back knows more than one that found the lease gone
     3. a takeover is written again when it has changed: the later entry counts
     4. the process that carried a call on is gone: its takeovers that were under way count as failed
-    5. calls were lost with their process: they are counted `SURE` seconds later, since a lease that ran out may come
+    5. a node went while no router saw it: what the log has of it tells so (`unseen_ends`)
+    6. calls were lost with their process: they are counted `SURE` seconds later, since a lease that ran out may come
        back, and with it all calls of its process
 
 The law: memory is bounded, whatever is in the store: an entry that can't be read is skipped. While the store does not
@@ -24,8 +25,9 @@ from framehold_store.base import Store
 
 from ..fleet.event_reader import EventReader
 from ..fleet.membership import Fleet
-from ..models.events import EndView, EventView, Kind, LogEntry, TakeoverView
+from ..models.events import ENDED, EndView, EventView, Kind, LogEntry, TakeoverView
 from .shared_look import Shared
+from .unseen_ends import UnseenEnds
 
 MAX_EVENTS, MAX_TAKEOVERS, MAX_ENDS = 500, 5_000, 500
 """Events, takeovers and ends of nodes that are kept at most."""
@@ -76,6 +78,7 @@ class FleetLog:
         self.lost = Counter({DIED: 0, DRAIN_DEADLINE: 0})
         """Calls that were lost with their process since this log was made, by why."""
         self._here: frozenset[tuple[str, str]] = frozenset()
+        self._finder, self._unseen = UnseenEnds(), tuple[EndView, ...]()
         self._changed = False
         self._logged = Logged()
 
@@ -103,11 +106,13 @@ class FleetLog:
                 self.add(entry)
         except StoreUnavailable:
             # What was read stays.
-            pass
+            self._finder.store_is_away()
         here = frozenset((str(member.node), str(member.boot)) for member in self._fleet().members.values())
         self._count({boot for _, boot in here})
-        if self._changed or here != self._here:
-            self._changed, self._here = False, here
+        ended = {(node, boot) for node, boot, _ in self._ends}
+        unseen = self._finder.look(self._events.values(), ended, here, self._wall())
+        if self._changed or (here, unseen) != (self._here, self._unseen):
+            self._changed, self._here, self._unseen = False, here, unseen
             self._logged = self._view(here)
         return self._logged
 
@@ -119,9 +124,7 @@ class FleetLog:
             self._add_loss(event)
 
     def _add_loss(self, event: EventView) -> None:
-        # A router that saw a life end names it so: end, boot, incarnation. A node's events begin with its boot.
-        first, *rest = event.id.split("-")
-        boot, why = (rest[0], DIED) if first == "end" and rest else (first, DRAIN_DEADLINE)
+        boot, why = event.boot, DIED if event.id.startswith(f"{ENDED}-") else DRAIN_DEADLINE
         known = self._losses.get(boot)
         if event.kind == Kind.NODE_LEFT and not event.lost and known is not None and known.why == DIED:
             # Nothing was lost when its lease ran out: it came back, or gave its lease back.
@@ -150,7 +153,7 @@ class FleetLog:
     def _view(self, here: frozenset[tuple[str, str]]) -> Logged:
         events = sorted(self._events.values(), key=lambda event: (event.at, event.node_id, event.id), reverse=True)
         ends: dict[tuple[str, str], EndView] = {}
-        for end in sorted(self._ends.values(), key=lambda end: end.detected):
+        for end in sorted((*self._ends.values(), *self._unseen), key=lambda end: end.detected):
             ends[end.node_id, end.boot] = end
         losses = tuple(self._losses.values())
         takeovers = tuple(_ended(item, here) for item in self._takeovers.values())

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 
-from ..models.events import EndView, EventView, Kind, LogEntry
+from ..models.events import ENDED, EndView, EventView, Kind, LogEntry
 from .membership import DRAINING, STRANGE, Member
 from .node_stats import Stats
 
@@ -154,7 +154,7 @@ class Departures:
     def _report(
         self, kind: Kind, node: NodeId, life: _Life, at: float, text: str, end: EndView | None = None, lost: int = 0
     ) -> None:
-        about = "end" if end is not None else kind.value
+        about = ENDED if end is not None else kind.value
         event_id = f"{about}-{life.boot}-{life.inc}"
         event = EventView(id=event_id, at=at, node_id=node, kind=kind, lost=lost, text=f"Node {node} {text}")
         self.on_entry(LogEntry(event=event, end=end))

@@ -35,6 +35,11 @@ class Kind(StrEnum):
     LEASE_LAPSED = "lease_lapsed"
 
 
+ENDED = "end"
+_OF_ROUTERS = frozenset((ENDED, Kind.NODE_JOINED, Kind.NODE_DRAINING))
+"""With these words the ids of the events begin that routers write about nodes."""
+
+
 class EventView(Lenient):
     """One event. `node_id` and `id` name it; `at` is in seconds since 1970; `call` is the prefix of a call id; `text`
     says what happened, and what follows."""
@@ -52,6 +57,12 @@ class EventView(Lenient):
     text: Text
     count: Count = 1
     """How many events of this kind it stands for."""
+
+    @property
+    def boot(self) -> str:
+        """The life of the node that it is about: a router's id is "kind-boot-incarnation", a node's "boot-number"."""
+        first, *rest = self.id.split("-")
+        return rest[0] if rest and first in _OF_ROUTERS else first
 
 
 class EventsView(Lenient):
@@ -94,7 +105,8 @@ class EndView(Lenient):
     """Its state, as its last lease says."""
     left: bool
     """Whether it gave its lease back, or drained; otherwise its lease ran out."""
-    last_heartbeat: Seconds
+    last_heartbeat: Seconds | None = None
+    """Null if no router saw it go (`unseen_ends`)."""
     detected: Seconds
     """When its lease was found gone."""
     calls: Count | None = None

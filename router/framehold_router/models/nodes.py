@@ -286,13 +286,14 @@ class NodeView(NodeStatus):
 
 
 class DepartedView(BaseModel):
-    """One life of a node that this router saw end. Times are in seconds since 1970."""
+    """One life of a node that ended. Times are in seconds since 1970."""
 
     node_id: Text
     boot: Text
     how: Literal["lost", "left"]
     """`lost`: its lease ran out; `left`: it gave its lease back, or drained."""
-    last_heartbeat: Seconds
+    last_heartbeat: Seconds | None
+    """Null if no router saw it go: then `detected` is when this router missed it."""
     detected: Seconds
     """When its lease was found gone."""
     calls: Count | None = None

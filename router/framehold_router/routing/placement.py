@@ -40,6 +40,7 @@ from framehold_core.ids import Boot, CallId, NodeId
 from ..fleet.address import Address
 from ..fleet.membership import Fleet
 from .learned_owners import Owners
+from .refused_hosts import RefusedHosts
 from .request_facts import Facts, Kind
 
 DRAWS = 64
@@ -99,6 +100,7 @@ class Placer:
     ) -> None:
         self._fleet, self._clock, self._mint, self._below = fleet, clock, mint, below
         self._owners = Owners()
+        self.refused_hosts = RefusedHosts(clock)
         self._in_flight = Counter[NodeId]()
         self._rounds = Counter[NodeId]()
         self._passed: dict[NodeId, float] = {}

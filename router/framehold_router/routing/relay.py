@@ -39,6 +39,7 @@ from ..http.upstream import Upstream
 from ..telemetry.log_bursts import LogBursts
 from .declined import FURTHER, Declined, proves_not_taken
 from .placement import Placement, Placer
+from .refused_hosts import REFUSAL
 from .request_facts import Facts, Kind
 
 _log = logging.getLogger(__name__)
@@ -284,7 +285,8 @@ class ToNode(Exchange):
         if head.status == 503 and proves_not_taken(head, self.placement, self.relay.trust.statements):
             self.kept = Declined(head.lines(self.relay.shows_route), self.declined)
             return
-        if head.status == 421:
+        self.relay.placer.refused_hosts.answered(self.placement.node, head.status)
+        if head.status == REFUSAL:
             text = "node %s refused the Host %.60r (421); if it is one of yours, name it in %s of that node"
             host = self.request.head.fields.get(b"host", b"").decode("latin-1")
             setting, extra = "FRAMEHOLD_ALLOWED_HOSTS", self.log_fields()

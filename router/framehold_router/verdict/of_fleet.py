@@ -30,9 +30,11 @@ def lost(seen: Seen) -> Iterator[ProblemView]:
         return
     for gone in seen.lost:
         had = "" if gone.calls is None else f" ({gone.calls:,} were parked there)"
+        ago = f"{span(seen.at - gone.detected)} ago"
+        how = f"ran out {ago}" if gone.last_heartbeat is not None else f"was missed {ago}, and no router saw it run out"
         text = (
-            f"the node lease of {gone.node_id} ran out {span(seen.at - gone.detected)} ago, and it is not back: its "
-            f"calls{had} go on elsewhere, those of tools that are not marked re-entrant are lost"
+            f"the node lease of {gone.node_id} {how}, and it is not back: its calls{had} go on elsewhere, those of "
+            "tools that are not marked re-entrant are lost"
         )
         do = (
             "see whether its process runs: if it does, it stands or is cut off (py-spy dump; look at what reads its "

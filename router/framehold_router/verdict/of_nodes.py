@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from framehold_core.ids import NodeId
+
 from ..collect.survey import UNREACHABLE
 from ..fleet.membership import DRAINING, LIVE, STRANGE
 from ..fleet.store_health import OUT
@@ -11,7 +13,7 @@ from ..fleet.wrong_clock import LIMIT
 from ..models.nodes import NodeView
 from ..models.problems import ProblemView
 from .seen import NEARLY_FULL, Seen, harm, risk
-from .wording import span
+from .wording import many, span
 
 _LATE_HEARTBEAT = 15.0
 """Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. A node of this release says by itself that
@@ -126,5 +128,15 @@ def _clock(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
         yield risk("clock_wrong", text, "run a time service (NTP) there, or on the store's machine", node=node.node_id)
 
 
-_RULES = (_state, _loop, _frames, _memory, _clock)
+def _hosts(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+    if times := seen.refused_hosts.get(NodeId(node.node_id)):
+        text = (
+            f"{node.node_id} refuses the Host of what this router sends it (HTTP 421): it refused the last "
+            f"{many(times, 'request')}"
+        )
+        do = "name the host that clients use in its FRAMEHOLD_ALLOWED_HOSTS; the router's log has it"
+        yield risk("host_refused", text, do, node=node.node_id)
+
+
+_RULES = (_state, _loop, _hosts, _frames, _memory, _clock)
 """Each rule finds the problems of one kind of one node."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote
+
+from framehold_core.ids import NodeId
 
 from ..fleet.membership import LIVE
 from ..fleet.store_health import OUT, StoreLook
@@ -69,6 +72,8 @@ class Seen(NamedTuple):
         return [met for met in node.refused if self.at - met.at <= _REFUSALS_SHOWN]
 
     routers: Sequence[RouterView] = ()
+    refused_hosts: Mapping[NodeId, int] = MappingProxyType({})
+    """Nodes that refuse the Host of all that this router sends them, with how many requests in a row."""
     own_offset: float = 0.0
     """Seconds that the wall clock of this router's machine lacks to the store's."""
 

@@ -212,6 +212,19 @@ def test_a_token_has_the_times_of_the_store(here: float, there: float) -> None:
     assert json.loads(opening.unseal(token)) == {"v": 1, "iat": elsewhere, "exp": elsewhere + 600.0, "s": "Amine"}
 
 
+@pytest.mark.parametrize("back", [61.0, 1200.0, 1e8])
+async def test_no_token_is_refused_because_the_stores_clock_was_set_back(back: float) -> None:
+    """It was made while that clock ran ahead, or by another server of the store: it is good until its end by the clock
+    that counts now."""
+    async with stage(rounds) as client:
+        talk, clock = Talk(client, 1), client.runtime.clock
+        here = clock.time()
+        clock.measured(here + back, clock.now(), clock.now())
+        asked = await talk.start()
+        clock.measured(here, clock.now(), clock.now())
+        assert (await talk.send(asked)).text == "x"
+
+
 async def test_a_stale_token() -> None:
     """The retry table of docs/protocol.md, over HTTP: by which round it names, and by what it answers."""
     async with stage(rounds) as client:

@@ -33,7 +33,7 @@ export function story(view, { events = [], departed = [], now }) {
 /** When nodes lost frames: what was dropped by hand, and what went with a node; the first that tells of it counts. */
 function losses(events, departed) {
   const known = events.filter(({ kind }) => kind === "evicted" || kind === "node_lost").map(({ at, node_id: node }) => ({ node, at }));
-  const left = departed.filter(({ how }) => how === "lost").map(({ node_id: node, last_heartbeat: at }) => ({ node, at }));
+  const left = departed.filter(({ how }) => how === "lost").map(({ node_id: node, last_heartbeat, detected }) => ({ node, at: last_heartbeat ?? detected }));
   return [...known, ...left].sort((one, other) => one.at - other.at);
 }
 

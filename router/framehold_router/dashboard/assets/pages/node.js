@@ -129,7 +129,7 @@ function Gone({ id, gone }) {
   return html`<${Page} title=${id} name=${html`<bdi>${id}</bdi> <${State} name=${how} />`} back=${html`<${Back} />`} lead=${html`boot <span class="mono">${boot}</span>`}>
     <${Callout} tone=${lost ? "bad" : "warn"} title=${html`${lost ? "It was lost" : "It has left"} <${Ago} at=${detected} />`}>
       ${lost
-        ? html`<p>Its node lease ran out: this router found so at <${At} at=${detected} />, ${seconds(Math.max(0, detected - last))} after its last heartbeat. It had ${calls === null ? "an unknown number of calls" : plural(calls, "parked call")}.</p>
+        ? html`<p>Its node lease ran out: this router found so at <${At} at=${detected} />, ${last === null ? "and no router saw it run out" : `${seconds(Math.max(0, detected - last))} after its last heartbeat`}. It had ${calls === null ? "an unknown number of calls" : plural(calls, "parked call")}.</p>
           <p>Each goes on at another node when its client comes back: <${Link} to=${["leases"]} query=${{ node: id, state: "orphaned" }}>those that still wait</${Link}>, <${Link} to=${["failovers"]}>those that were carried on</${Link}>. Calls of tools that are not re-entrant are lost, and their clients are told so.</p>`
         : html`<p>It drained, or gave its node lease back, at <${At} at=${detected} />. What it held was handed off: retries go on at other nodes. See <${Link} to=${["failovers"]}>Failovers</${Link}>.</p>`}
     </${Callout}>

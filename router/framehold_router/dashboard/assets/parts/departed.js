@@ -1,7 +1,7 @@
 /** Nodes that have gone: lost without a word, or left as they should; and where their calls are. */
 import { Link } from "../lib/address.js";
 import { html } from "../lib/html.js";
-import { number, seconds } from "../lib/words.js";
+import { NONE, number, seconds } from "../lib/words.js";
 import { NodeLink } from "./name.js";
 import { State } from "./state.js";
 import { Table } from "./table.js";
@@ -22,8 +22,8 @@ const COLUMNS = [
   { name: "Node", head: true, cell: ({ node_id, boot }) => html`<${NodeLink} id=${node_id} /> <span class="boot mono" title=${`boot ${boot}`}>${boot.slice(0, 8)}</span>` },
   { name: "How", cell: ({ how }) => html`<${State} name=${how} />` },
   { name: "When", cell: ({ detected }) => html`<span class="when"><${At} at=${detected} /><span class="why"><${Ago} at=${detected} /></span></span>` },
-  { name: "Last heartbeat", cell: ({ last_heartbeat }) => html`<${At} at=${last_heartbeat} />` },
-  { name: "Found gone after", number: true, hint: "From its last heartbeat until this router found that its node lease was gone.", cell: ({ detected, last_heartbeat }) => seconds(Math.max(0, detected - last_heartbeat)) },
+  { name: "Last heartbeat", cell: ({ last_heartbeat }) => (last_heartbeat === null ? "not seen" : html`<${At} at=${last_heartbeat} />`) },
+  { name: "Found gone after", number: true, hint: "From its last heartbeat until this router found that its node lease was gone.", cell: ({ detected, last_heartbeat }) => (last_heartbeat === null ? NONE : seconds(Math.max(0, detected - last_heartbeat))) },
   { name: "Calls then", number: true, hint: "Parked calls, as its last heartbeat reported.", cell: ({ calls }) => number(calls) },
   { name: "Where they are", cell: (one) => html`<${Where} ...${one} />` },
 ];
