@@ -100,11 +100,13 @@ def _trusted() -> ssl.SSLContext:
 class Caller:
     """A client that sends one request at a time as it is told to, and hides nothing of the response."""
 
-    def __init__(self, url: str, has: Mapping[str, Any] = EVERYTHING) -> None:
+    def __init__(self, url: str, has: Mapping[str, Any] = EVERYTHING, verify: ssl.SSLContext | None = None) -> None:
         self.url, self.has = url, has
         self._ids = itertools.count(1)
         several = httpx2.Limits(max_connections=300)
-        self._http = httpx2.AsyncClient(transport=Insider(verify=_trusted(), limits=several), timeout=DEADLINE)
+        self._http = httpx2.AsyncClient(
+            transport=Insider(verify=verify or _trusted(), limits=several), timeout=DEADLINE
+        )
 
     async def __aenter__(self) -> Self:
         return self
