@@ -17,7 +17,7 @@ from framehold_core.ids import CallId
 from tests.compat.dumps import KEY
 from tests.compat.forms import BOOT, CALL, Form, Meaning
 
-_codec = PrefixCodec(AESGCMRequestStateCodec([KEY]), Clock(lambda: 0.0, lambda: 0.0, bytes))
+_codec = PrefixCodec(AESGCMRequestStateCodec([KEY]), Clock(lambda: 1.0, lambda: 1.0, bytes))
 
 
 def _write_token(means: Meaning) -> str:

@@ -91,7 +91,7 @@ def test_claims_of_the_next_version_are_none_of_this_release(tag: str) -> None:
         newer = f"{tag}[2{_states(tag)[0][3:]}"
         sealed = _inner.seal(json.dumps({"v": 1, "iat": 1, "exp": 2, "s": newer}).encode())
         with pytest.raises(InvalidRequestState, match="claims"):
-            PrefixCodec(_inner, Clock(lambda: 0.0, lambda: 0.0, bytes)).unseal(f"h1.{CALL}.{sealed}")
+            PrefixCodec(_inner, Clock(lambda: 1.0, lambda: 1.0, bytes)).unseal(f"h1.{CALL}.{sealed}")
 
 
 def test_claims_of_a_held_call_may_say_more_and_others_may_not() -> None:
@@ -108,7 +108,7 @@ def test_claims_of_a_held_call_may_say_more_and_others_may_not() -> None:
 
 def test_the_envelope_of_any_state_may_say_more() -> None:
     """So a round that is traced tells the next one of its span, under every kind of token."""
-    codec = PrefixCodec(_inner, Clock(lambda: 0.0, lambda: 0.0, bytes))
+    codec = PrefixCodec(_inner, Clock(lambda: 1.0, lambda: 1.0, bytes))
     for pair in _pairs("tokens"):
         visible, _, sealed = pair["is"].rpartition("v1.")
         envelope = json.loads(_inner.unseal(f"v1.{sealed}"))
@@ -119,7 +119,7 @@ def test_the_envelope_of_any_state_may_say_more() -> None:
 def test_a_prefix_that_is_not_known_is_no_token() -> None:
     for prefix in ("h2.", "s2.", "l2."):
         with pytest.raises(InvalidRequestState, match="malformed prefix"):
-            PrefixCodec(_inner, Clock(lambda: 0.0, lambda: 0.0, bytes)).unseal(
+            PrefixCodec(_inner, Clock(lambda: 1.0, lambda: 1.0, bytes)).unseal(
                 f"{prefix}{_pairs('tokens')[0]['is'][3:]}"
             )
 

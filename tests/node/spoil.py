@@ -315,4 +315,26 @@ CODECS: dict[str, Spoil] = {
 
 RESULTS = {**_seals("result", "plain"), **_seals("result", "odd"), **_seals("value", "uuid4:drawn")}
 ANSWERS = _seals("answer", "")
+SHOWN = {**_seals("ask", ""), **_seals("intent", "plain")}
+"""Questions and intents: nobody reads their values, and they count all the same."""
+
+
+def _made_up(kind: str, key: str, later: int) -> Spoil:
+    """An entry at the end that nobody has sealed; an intent there may stand in the place of an effect in doubt."""
+
+    def spoil(at: Place) -> list[bytes]:
+        row = at.rows()[at.index(kind)]
+        row[N], row[KEY], row[VALUE], row[CODEC] = len(at.entries), key or row[KEY], "", "none"
+        row[ROUND] = at.rows()[-1][ROUND] + later
+        return [*at.entries, dumped(row)]
+
+    return spoil
+
+
+MADE_UP: dict[str, Spoil] = {
+    "a question that was asked, made up": _made_up("ask", "", 0),
+    "a question of the next round, made up": _made_up("ask", "", 1),
+    "another question, made up": _made_up("ask", "another", 0),
+    "the intent of the next effect, made up": _made_up("intent", "after", 0),
+}
 EVERYTHING: dict[str, Spoil] = {**SHAPES, **ORDERS, **RESULTS, **VALUES, **CODECS}

@@ -128,7 +128,7 @@ TAKES: dict[str, frozenset[str]] = {
     "attempts": frozenset({"I7", "I9"}),
     "epoch": frozenset({"I1", "I2", "I7"}),
     "state": frozenset({"I1", "I7"}),
-    "position": frozenset({"I1", "I2", "I7", "I9"}),
+    "position": frozenset({"I1", "I2", "I5", "I7", "I9"}),
     "history": frozenset({"I7", "rule 20"}),
     "round": frozenset({"I7", "rule 20"}),
     "answers": frozenset({"I2", "I7"}),
@@ -137,7 +137,7 @@ TAKES: dict[str, frozenset[str]] = {
     "times": frozenset({"I1", "I5", "I7", "I9"}),
     "head": frozenset({"I7", "rule 28"}),
     "outcome": frozenset({"I7"}),
-    "entries": frozenset({"I2", "I4", "I5", "I7", "I9", "rule 20"}),
+    "entries": frozenset({"I1", "I2", "I4", "I5", "I7", "I9", "rule 20"}),
     "replay": frozenset({"I1", "I2", "I4", "I5", "I7", "I9", "rule 20"}),
     "exchange": frozenset({"I1", "I2", "I4", "I5", "I7", "I9", "rule 20", "rule 28"}),
     "delete": frozenset({"I1", "I5", "I7", "I9"}),
@@ -160,7 +160,12 @@ class Adversary:
 
     def leaves(self, call: str, name: str) -> bool:
         """Whether an invariant is promised of a call, whatever was changed of it."""
-        return call not in self.touched or not any(name in TAKES[what] for what in self.touched[call])
+        if call not in self.touched:
+            return True
+        stored, what = self._world.store.calls.get(call), self.touched[call]
+        if "answers" in what and stored is not None and stored.record.is_over:
+            what = {*what, "answers of a call that is over"}
+        return not any(name in TAKES[one] for one in what)
 
     def act(self, act: Act) -> None:
         """Do it, if there is something to do it to."""
@@ -198,9 +203,7 @@ class Adversary:
         record = stored.record
         for name in names:
             record = HINTS[name](rng, self._world, record)
-        over = stored.record.state in (RecordState.DONE, RecordState.LOST)
-        what = [f"{name} of a call that is over" if over and name == "answers" else name for name in names]
-        done = self._put(call, stored._replace(record=record), *what)
+        done = self._put(call, stored._replace(record=record), *names)
         return done and f"{' and '.join(names)} of {call}"
 
     def head(self, rng: random.Random) -> str:

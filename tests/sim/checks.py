@@ -25,6 +25,7 @@ from .handlers import ended, is_fragile
 from .heal_checks import HealWatch
 from .plan import LONG
 from .replay_checks import ReplayWatch
+from .scripts import MAX_ROUND, SKEW
 from .weather import TTL
 
 if TYPE_CHECKING:
@@ -138,7 +139,11 @@ class Watch:
     def replaced(self, process: Process) -> None:
         """A process ends, since it finds another one under its name: then another one has written its lease since this
         one began."""
-        last, at = self._world.store.last[process.name]
+        store = self._world.store
+        last, at = store.last[process.name]
+        if store.was_set_back and store.nodes.get(process.name) not in (None, last):
+            # Somebody has written a lease of a former life again: by the store's clock it may end later than any since.
+            return
         if last.boot == process.boot or at <= process.began:
             self.fail("lease", f"{process.boot} ends, and no other process has its name")
 
@@ -196,7 +201,7 @@ class Watch:
             self.fail("I10 allowed", f"{call.id} of [{tool}] began with [{code}] and enters [{slot.program}]")
         if not marked:
             self.fail("I10 allowed", f"{call.id} is not marked and is entered again")
-        forged = [item for item in entries if item.value and not self._world.seals.wrote_entry(call.id, item)]
+        forged = [item for item in entries if not self._world.seals.wrote_entry(call.id, item)]
         if forged:
             self.fail("I10 allowed", f"{call.id} is entered with entry {forged[0].n}, which no node has written")
 
@@ -362,10 +367,12 @@ class Watch:
 
     def finally_(self, clients: list[Client]) -> None:
         """I7 no-loss: with all faults healed, whoever retries learns how the call ended."""
+        # Changed code kills its node in round 1: nobody was asked anything, and each call is another.
+        killers = [one for one in clients if not one.ended and not one.tokens and "x" in one.intent.program]
         for client in clients:
             self._world.counts[f"ended {client.ended or 'never'}"] += 1
-            if not client.ended and not client.tokens and "x" in client.intent.program:
-                # Changed code kills its node in round 1: nobody was asked anything, and each call is another.
+            if not client.ended and killers:
+                # Its nodes die before they have answered anybody.
                 continue
             if not client.ended:
                 self.fail("I7 no-loss", f"the client of {client.call} never learns how it ended")
@@ -375,7 +382,11 @@ class Watch:
                 {"diverged"} if self._may_diverge(client) else set()
             )
             # Only what kills its nodes is stuck, and what met changed code again and again (rule 15).
-            fine |= {"stuck"} if "x" in client.intent.program or client.call in self.replays.gave_up else set()
+            # A token may outlive its record if it was made by a process that stood still for too long.
+            fine |= {"forgotten"} if "expired" in fine and self._world.plan.stalls > MAX_ROUND + SKEW else set()
+            fine |= (
+                {"stuck"} if killers or "x" in client.intent.program or client.call in self.replays.gave_up else set()
+            )
             promised = self.holds(client.call, "I7") and client.intent.reentrant
             if (promised or self.heals.promised(client.call, client.intent.reentrant)) and client.ended not in fine:
                 self.fail("I7 no-loss", f"{client.call} may go on and ends {client.ended}")

@@ -130,6 +130,11 @@ class Plan:
         return bool(kinds & {"rollback", "failover", "forget", "empty"}) or (self.token_ttl < LONG and "jump" in kinds)
 
     @property
+    def stalls(self) -> float:
+        """The longest time for which a process stands still, in seconds."""
+        return max((fault.span for fault in self.faults if fault.kind in ("pause", "replace")), default=0.0)
+
+    @property
     def rushes(self) -> bool:
         """Whether node leases may expire in the store before their time: a window that is open then proves nothing, so
         an effect may run again that a successor has recorded. What it writes is refused all the same."""

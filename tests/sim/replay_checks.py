@@ -13,7 +13,7 @@ from framehold_core import lease
 from framehold_core.events import MayClaim
 from framehold_core.ids import NodeId
 from framehold_core.journal import Entry, Kind
-from framehold_core.requests import Evidence, Record, RecordState
+from framehold_core.requests import Evidence, Record
 
 from .changes import digest
 from .handlers import opened
@@ -90,7 +90,7 @@ class ReplayWatch:
         process, code = slot.process, record.head.code
         if not judged.died and judged.evidence is not Evidence.RELEASED:
             return
-        if not record.head.reentrant or code == digest(slot.program) or record.state is RecordState.DONE:
+        if not record.head.reentrant or code == digest(slot.program) or record.is_over:
             return
         live = (name for name, item in leases.items() if name != process.name and item.state == lease.LIVE)
         other = next((name for name in live if leases[name].serves(code)), None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from framehold_core import journal
 from framehold_core.errors import JournalError
 from framehold_core.ids import Boot, NodeId
-from framehold_core.journal import Entry, Kind
+from framehold_core.journal import Entry
 from framehold_core.requests import Commit, Finish, Head, Intent, Request, Result, Stored
 
 if TYPE_CHECKING:
@@ -32,11 +32,6 @@ def covered(call: str, head: Head) -> tuple[object, ...]:
 def sealed(call: str, head: Head) -> Head:
     """A head under the seal that only a node can put on it."""
     return replace(head, seal=journal.digest(journal.canonical(covered(call, head))))
-
-
-def _needs_no_seal(item: Entry) -> bool:
-    """Whether an entry may have no value: somebody without a key can make it up."""
-    return not item.value and item.kind in (Kind.ASK, Kind.INTENT)
 
 
 class Seals:
@@ -85,8 +80,8 @@ class Seals:
         Raises:
             JournalError: an entry was not sealed for this call.
         """
-        for n, raw in enumerate(stored.journal):
-            if not self.is_entry(call, raw) and not _needs_no_seal(journal.decode(raw, n)):
+        for raw in stored.journal:
+            if not self.is_entry(call, raw):
                 raise JournalError(_NOT_OURS.format("journal"))
 
     def is_head(self, call: str, head: Head) -> bool:

@@ -55,6 +55,8 @@ class Store:
         self._world = world
         self._rate, self._ahead = rate, 0.0
         self._down_until = 0.0
+        self.was_set_back = False
+        """Whether its clock was set back."""
         self._undo: list[tuple[float, dict[str, Any], str, Any]] = []
         self._paused: set[str] = set()
         self._deaths: dict[str, dict[str, float]] = {}
@@ -203,6 +205,7 @@ class Store:
     def jump(self, seconds: float) -> None:
         """The clock is another from now on."""
         self._ahead += seconds
+        self.was_set_back |= seconds < 0
 
     def fail_over(self, seconds: float, node: str, span: float) -> None:
         """Another server is the primary now. It lacks the last `seconds`; `node` has not heard of it for a while, and

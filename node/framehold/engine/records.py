@@ -215,8 +215,10 @@ class CallRecords:
         """The event that a reply to a write is. A call that was claimed and can't be read is not entered."""
         try:
             event = writes.event(slot.call, write, packed, reply, slot.backing.beat.lease, self._clock.now())
-            if isinstance(event, ev.Claimed) and not self._is_whole(slot, event.stored):
-                raise JournalError("the head of its record was altered when it was claimed")
+            if isinstance(event, ev.Claimed):
+                if not self._is_whole(slot, event.stored):
+                    raise JournalError("the head of its record was altered when it was claimed")
+                self.payloads.verify(slot.call.id, event.entries)
         except JournalError as error:
             logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
             return ev.Unreadable(str(error))
@@ -387,6 +389,7 @@ class CallRecords:
         if not isinstance(slot.backing.records, TokenRecord):
             await self.gate.weigh(slot, sum(map(len, stored.journal)))
         entries = writes.read(stored)
+        self.payloads.verify(slot.call.id, entries)
         kept = bool(judged.code) and await self.keeper.load(slot.handler, judged.code)
         slot.head = replace(stored.record.head, boot=slot.backing.beat.lease.boot)
         return ev.Found(stored, entries, judged, elsewhere, kept)

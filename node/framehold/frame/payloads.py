@@ -6,10 +6,12 @@ key, and for the other fields of its entry.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import CallId
-from framehold_core.journal import Draft, Entry, Kind
+from framehold_core.journal import Draft, Entry
 from framehold_store.named import Known
 from framehold_store.seal import Sealer
 from framehold_store.values import Packed, Values
@@ -26,10 +28,21 @@ class Payloads:
         return Payloads(self.sealer, replace(self.values, known=known))
 
     def sealed(self, call: CallId, n: int, draft: Draft) -> bytes:
-        """A draft's value, sealed for position `n` of `call`; empty if the draft has no value."""
-        if _has_no_value(draft):
-            return b""
+        """A draft's value, sealed for position `n` of `call`. An empty one is sealed too: nobody without a key can make
+        an entry up."""
         return self.sealer.seal("journal", draft.value, call=call, n=n, kind=draft.kind, key=_bound_key(draft))
+
+    def verify(self, call: CallId, entries: Iterable[Entry]) -> None:
+        """Verify the seal of each entry of a journal.
+
+        Raises:
+            JournalError: an entry was not sealed by this fleet for this place.
+        """
+        for item in entries:
+            try:
+                self.opened(call, item)
+            except SealError as error:
+                raise JournalError(str(error)) from None
 
     def packed(self, call: CallId, item: Entry) -> Packed:
         """The encoded outcome of an effect, from its entry. It is decoded once here to check that it can be.
@@ -44,15 +57,7 @@ class Payloads:
 
     def opened(self, call: CallId, item: Entry) -> bytes:
         """An entry's value, opened. Raises SealError: the value was not sealed by this fleet for this place."""
-        if _has_no_value(item):
-            return b""
         return self.sealer.open("journal", item.value, call=call, n=item.n, kind=item.kind, key=_bound_key(item))
-
-
-def _has_no_value(item: Draft | Entry) -> bool:
-    """Whether an entry has no value to seal. Only a question or an intent may have none: an answer, a result or a value
-    without one was altered."""
-    return not item.value and item.kind in (Kind.ASK, Kind.INTENT)
 
 
 def _bound_key(item: Draft | Entry) -> str:

@@ -34,10 +34,12 @@ from tests.node.spoil import (
     CODECS,
     EFFECTS,
     EVERYTHING,
+    MADE_UP,
     MARK,
     ORDERS,
     RESULTS,
     SHAPES,
+    SHOWN,
     VALUES,
     Bomb,
     Log,
@@ -168,6 +170,7 @@ async def spoiled(node: Shared, tmp_path: Path, spoil: Spoil, *, cover: bool) ->
     journal.write(bad, cover=cover)
     result = await one.answer(reply)
     assert log.after == [] and log.ran == [], (result.message, log)
+    assert not log.entered or spoil in VALUES.values(), "entered with a journal that somebody else has written"
     assert not (tmp_path / "exploded").exists()
     assert journal.read() == bad, "what can't be read is left as it is"
     assert not len(one.runtime.table)
@@ -206,7 +209,7 @@ def _few(spoils: dict[str, Spoil]) -> dict[str, Spoil]:
     return dict(itertools.islice(spoils.items(), 2))
 
 
-JOURNALS = {**EVERYTHING, **ANSWERS, **TRUNCATED, **MOVED}
+JOURNALS = {**EVERYTHING, **ANSWERS, **SHOWN, **MADE_UP, **TRUNCATED, **MOVED}
 
 
 @pytest.mark.parametrize("spoil", JOURNALS.values(), ids=JOURNALS.keys())
