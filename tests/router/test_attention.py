@@ -126,7 +126,9 @@ def test_no_stranger_makes_a_node_refuse_hosts() -> None:
 
 def test_a_node_that_refuses_this_router() -> None:
     """It answered: the network is no suspect."""
-    [problem] = seen(node("b", state="unreachable", unanswered="it answered HTTP 403", lives=True), node())
+    [problem] = seen(
+        node("b", state="unreachable", unanswered="it answered HTTP 403", answer_status=403, lives=True), node()
+    )
     assert "does not believe that this router asks" in problem.text and "FRAMEHOLD_KEYS" in problem.next
     assert "network" not in problem.next
 

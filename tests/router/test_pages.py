@@ -100,6 +100,9 @@ async def test_a_node_that_does_not_answer_well_is_unreachable(cast: Cast, answe
     body = await get(await cast.client(), "/api/v1/nodes")
     result = {name: value for name, value in body["nodes"][0].items() if value not in (None, [])}
     assert result.pop("unanswered")
+    [name] = [name for name in BAD if BAD[name] is answer]
+    unread = {"an error": 500, "a refusal": 403, "a cut connection": 0, "another node's name": 0}
+    assert result.pop("answer_status", 0) == unread.get(name, 200)
     # An answer that is wrong was given by the process all the same: it had proved who it is.
     assert result.pop("lives") is (answer not in (BAD["a cut connection"], BAD["another node's name"]))
     assert result == {

@@ -101,6 +101,7 @@ class Survey:
             address=member.url,
             share=share,
             unanswered=f"{error}{port}",
+            answer_status=error.status,
             lives=error.status is not None or (age is not None and now - age > first + _EXACT),
             heartbeat_age=age,
             **member.stats._asdict(),

@@ -276,6 +276,8 @@ class NodeView(NodeStatus):
     address: Text
     unanswered: Text | None = None
     """What this router saw when the node did not answer it; null if it did."""
+    answer_status: Count | None = None
+    """The HTTP status of an answer that this router can't use."""
     lives: bool = False
     """Whether a node that gave no answer is known to run: it answered with an error, or it renewed its node lease after
     the first request that failed."""

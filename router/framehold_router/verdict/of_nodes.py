@@ -59,7 +59,7 @@ def _unreachable(node: NodeView, seen: Seen) -> ProblemView:
     name, beat = node.node_id, node.heartbeat_age
     seen_there = f": {node.unanswered}" if node.unanswered else ""
     text = f"{name} doesn't answer this router at {node.address or 'no address'}{seen_there}"
-    if "HTTP 403" in seen_there:
+    if node.answer_status == 403:
         text += ": its process runs, and does not believe that this router asks, by its keys or by the store's clock"
         do = "look whether both have the same FRAMEHOLD_KEYS, and whether the store's clock was set"
         return harm("node_unreachable", text, do, node=name)
