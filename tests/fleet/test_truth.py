@@ -38,5 +38,8 @@ def test_a_fault_that_lasts_must_be_named_in_time() -> None:
         Fault("node killed", "n3", fresh, fresh),
         Fault("router killed", "", old, old),
         Fault("node stopped", "n4", old, math.inf),
+        Fault("node killed", "n5", old, old),
     )
-    assert judged(*faults, problems=(("node_lost", "n1"),)).silent() == ["node killed n2", "router killed"]
+    truth = judged(*faults, problems=(("node_lost", "n1"),))
+    truth.belonged = {"n1", "n2", "n3", "n4"}
+    assert truth.silent() == ["node killed n2", "router killed"], "n5 has never had a lease"

@@ -9,10 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import httpx2
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
+from framehold_store.keys import Keys
 from tests.fleet.faults import FaultyFleet
 from tests.fleet.weather import Weather
 
@@ -52,12 +56,19 @@ class Truth:
         self.false: dict[str, str] = {}
         self.seen: Counter[str] = Counter()
         self._named: set[tuple[str, str]] = set()
+        self.belonged: set[str] = set()
+        """The nodes that have had a lease: the store lists each for a minute after its end. A process that is killed
+        before it has one was never a part of the fleet."""
         self.looks = 0
 
     async def watch(self) -> None:
         """Ask every router once a second, until cancelled."""
-        async with httpx2.AsyncClient(timeout=5) as http:
+        store = Redis(port=self._made.redis.port, socket_timeout=1, decode_responses=True)
+        async with httpx2.AsyncClient(timeout=5) as http, store:
             while True:
+                with suppress(RedisError):
+                    listed = await store.zrange(Keys(self._made.folder.name).nodes, 0, -1)
+                    self.belonged.update(map(str, listed))
                 for router in tuple(self._made.routers):
                     await self._ask(http, router.root)
                 await asyncio.sleep(1)
@@ -92,5 +103,6 @@ class Truth:
             for one in self._weather.faults
             if (kind := NAMED.get(one.kind)) is not None
             and one.ended < until
+            and (not one.node or one.node in self.belonged)
             and ((kind, one.node) not in self._named if one.node else kind not in kinds)
         ]
