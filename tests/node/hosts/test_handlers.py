@@ -419,7 +419,7 @@ def envelope(state: str, **changed: Any) -> dict[str, Any]:
 
 def sealed(claims: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """A token of these claims, and the claims that it opens to."""
-    codec = PrefixCodec(AESGCMRequestStateCodec([b"k" * 32]), Clock(lambda: 0.0, lambda: 0.0, bytes))
+    codec = PrefixCodec(AESGCMRequestStateCodec([b"k" * 32]), Clock(lambda: 9e9, lambda: 9e9, bytes))
     token = codec.seal(json.dumps(claims, separators=(",", ":")).encode())
     opened: dict[str, Any] = json.loads(codec.unseal(token))
     return token, opened
