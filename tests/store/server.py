@@ -81,6 +81,21 @@ class RedisServer(Child):
         """A client of the test's own."""
         return redis.Redis(host="127.0.0.1", port=self.port, protocol=2, **tls_client(self._tls))
 
+    def keep(self) -> None:
+        """Keep from now on what it acknowledges, as with `appendonly`. Waits until the first copy is on the disk."""
+        with self.client() as client:
+            client.config_set("appendfsync", "always")
+            client.config_set("appendonly", "yes")
+
+            def has_begun() -> bool:
+                told = client.info("persistence")
+                return bool(
+                    told["aof_enabled"] and not (told["aof_rewrite_in_progress"] or told["aof_rewrite_scheduled"])
+                )
+
+            wait_for(has_begun, "the journal of redis-server", self)
+        self._command[self._command.index("--appendonly") + 1] = "yes"
+
     def stop(self, how: signal.Signals = signal.SIGKILL) -> int | None:
         """End it, paused or not; without `appendonly` what it held is gone."""
         return super().stop(how)

@@ -6,7 +6,8 @@ once a second; each only compares times. Nobody looks at a stack before the loop
     1. the task notes when it is due next; how late it woke is reported (`late`)
     2. the loop stands: the task is overdue by LIMIT. The thread looks at the stack of the loop's thread, then once a
        second; most of its looks decide which code it was
-    3. the loop goes on: the task notes how late it woke. The thread keeps the stall in `last`, and logs it in one line
+    3. the loop goes on: the task notes how late it woke, and keeps the stall in `last` at once, since who asked
+       meanwhile is answered next. The thread logs it in one line
 
 A call that keeps the interpreter (the GIL) stops the thread as well. The thread gets the interpreter when that call
 ends, before the loop goes on, and looks then. If the whole process was stopped, the thread finds the loop waiting, in
@@ -27,6 +28,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
 
@@ -100,7 +102,9 @@ class StallWatch:
         self._tool_of, self._clock, self._late, self._limit = tool_of, clock, late, limit
         self.last: Stall | None = None
         """The last stall."""
-        self._due = self._stood = 0.0
+        self._seen = Counter[Culprit]()
+        """How often the thread has seen which code in the present stall."""
+        self._due = self._stood = self._began = 0.0
 
     async def watch(self, handlers: frozenset[str] = frozenset()) -> None:
         """Watch the running loop until cancelled. It must run as a task of its own. `handlers` are the top-level
@@ -123,16 +127,20 @@ class StallWatch:
     def _woke(self, now: float) -> None:
         late = max(0.0, now - self._due)
         if late >= self._limit:
-            self._stood = late
+            self._stood, self._began = late, self._clock.time() - late
+            if self._seen:
+                self.last = self._stall()
         self._due = now + PAUSE
         if self._late is not None:
             self._late(late)
 
     def _run(self, closed: threading.Event, looks: _Looks) -> None:
-        seen, warned = Counter[Culprit](), False
+        seen, warned = self._seen, False
         while looks.lives:
             left = self._due + self._limit - time.monotonic()
             if closed.wait(left if left > 0 else self._limit):
+                if self._stood:
+                    self._ended()
                 return
             late = time.monotonic() - self._due
             if late >= self._limit:
@@ -140,14 +148,17 @@ class StallWatch:
                 if late >= LONG and not warned:
                     warned = True
                     logger.error(_STANDS + _advice(_most(seen)), late, _most(seen))
-            elif stood := self._stood:
-                self._stood = 0.0
-                self._ended(stood, _most(seen))
+            elif self._stood:
+                self._ended()
                 seen.clear()
                 warned = False
 
-    def _ended(self, seconds: float, culprit: Culprit) -> None:
-        self.last = Stall(self._clock.time() - seconds, seconds, *culprit)
+    def _stall(self) -> Stall:
+        return Stall(self._began, self._stood, *_most(self._seen))
+
+    def _ended(self) -> None:
+        self.last, seconds, culprit = self._stall(), self._stood, _most(self._seen)
+        self._stood = 0.0
         about = {"tool": culprit.tool} if culprit.tool else {}
         text = _STOOD + _advice(culprit) if culprit.where else _STOOD
         logger.warning(text, seconds, culprit, extra={"seconds": round(seconds, 3), **about})
@@ -161,8 +172,8 @@ _WATCH = StallWatch.watch.__code__
 
 
 def _most(seen: Counter[Culprit]) -> Culprit:
-    """The code that was seen most often; the first of several."""
-    return max(seen, key=seen.__getitem__, default=Culprit())
+    """The code that was seen most often; the first of several. Another thread may count meanwhile."""
+    return max(tuple(seen.items()), key=itemgetter(1), default=(Culprit(), 0))[0]
 
 
 class _Looks:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fleet.day.stage import GROUP, NODES, Day, eventually, in_group
-from tests.processes import until
 from tests.store.server import running
 from tests.store.topologies import SentinelTrio
 from tests.wire import Caller
@@ -32,15 +31,8 @@ async def stand_still(day: Day) -> None:
 
 
 async def keep_on_disk(day: Day) -> None:
-    """The store keeps a journal on its disk, and has begun it: it has none until its first copy is written."""
-    with day.redis.client() as client:
-        client.config_set("appendonly", "yes")
-
-        def has_begun() -> bool:
-            told = client.info("persistence")
-            return told["aof_enabled"] and not (told["aof_rewrite_in_progress"] or told["aof_rewrite_scheduled"])
-
-        await until(has_begun, "the journal of the store")
+    """The store keeps a journal on its disk."""
+    await asyncio.to_thread(day.redis.keep)
 
 
 async def come_back(day: Day) -> None:

@@ -82,6 +82,20 @@ def test_the_code_that_the_loop_stood_in_is_named(
     assert line.levelno == logging.WARNING and line.__dict__["tool"] == "book" and line.__dict__["seconds"] > 0
 
 
+def test_a_stall_is_known_before_its_line_is_written(
+    run: Callable[[Awaitable[None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked while the loop stood is answered next, and is not told that some handler blocks it."""
+    monkeypatch.setattr(StallWatch, "_ended", lambda watch: None)
+
+    async def stands() -> None:
+        async with watching() as watch:
+            block(3 * SHORT)
+            assert (await ended(watch)).where == f"{__name__}:block:{LINE}"
+
+    run(stands())
+
+
 def test_a_call_that_keeps_the_interpreter_is_named(run: Callable[[Awaitable[None]], None]) -> None:
     """Nobody can look while it runs; whoever waits for the interpreter gets it before the loop goes on. On a busy
     machine the thread may wait for a processor instead: then it is kept again."""
