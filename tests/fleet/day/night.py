@@ -64,7 +64,8 @@ NIGHT = (
         faults.come_back,
         nothing,
         problem(HARM, "store_silent"),
-        passing=STARVED | {"loop_stood"},
+        # It answers LOADING while it reads its journal.
+        passing=STARVED | {"loop_stood", "store_refuses"},
         alerts=scenes.UNSERVED,
         besides=LATE,
         false="store_emptied|came back empty",
