@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import httpx2
 import pytest
@@ -37,6 +36,11 @@ class Recorder:
         self.behind, self.port, self.seen = port, 0, bytearray()
         self.sent: list[bytes] = []
         """What came from the other side, a piece for each read."""
+
+    @property
+    def root(self) -> str:
+        """Where HAProxy reaches the node behind it."""
+        return f"http://127.0.0.1:{self.port}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError):
@@ -144,12 +148,6 @@ def _read_nothing(recorders: Iterable[Recorder]) -> None:
             assert text not in each.seen
 
 
-class At(NamedTuple):
-    """A node that HAProxy reaches at the address `root`."""
-
-    root: str
-
-
 async def test_what_is_recorded_before_and_behind_a_haproxy_with_tls_is_worth_nothing(
     scene: Scene, tmp_path: Path
 ) -> None:
@@ -163,7 +161,7 @@ async def test_what_is_recorded_before_and_behind_a_haproxy_with_tls_is_worth_no
         .replace("bind 127.0.0.1:8080", f"bind 127.0.0.1:8080 ssl crt {both} ca-file {ours.path} verify required")
         .replace("default-server check", f"default-server ssl verify required ca-file {scene.authority} check")
     )
-    nodes = {f"node-{number}": At(f"http://127.0.0.1:{scene.recorders[number].port}") for number in range(2)}
+    nodes = {f"node-{number}": scene.recorders[number] for number in range(2)}
     checking = ssl.create_default_context(cafile=str(ours.path))
     async with recorder() as before, haproxy(tmp_path, template, nodes) as url:
         before.behind = int(url.split(":")[2].partition("/")[0])

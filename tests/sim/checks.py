@@ -381,9 +381,9 @@ class Watch:
             fine = {"outcome", *(["expired"] if self._world.plan.token_ttl < LONG else [])} | (
                 {"diverged"} if self._may_diverge(client) else set()
             )
-            # Only what kills its nodes is stuck, and what met changed code again and again (rule 15).
             # A token may outlive its record if it was made by a process that stood still for too long.
             fine |= {"forgotten"} if "expired" in fine and self._world.plan.stalls > MAX_ROUND + SKEW else set()
+            # Only what kills its nodes is stuck, and what met changed code again and again (rule 15).
             fine |= (
                 {"stuck"} if killers or "x" in client.intent.program or client.call in self.replays.gave_up else set()
             )

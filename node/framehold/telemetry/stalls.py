@@ -157,11 +157,12 @@ class StallWatch:
         return Stall(self._began, self._stood, *_most(self._seen))
 
     def _ended(self) -> None:
-        self.last, seconds, culprit = self._stall(), self._stood, _most(self._seen)
+        self.last = stall = self._stall()
         self._stood = 0.0
+        culprit = Culprit(*stall[2:])
         about = {"tool": culprit.tool} if culprit.tool else {}
         text = _STOOD + _advice(culprit) if culprit.where else _STOOD
-        logger.warning(text, seconds, culprit, extra={"seconds": round(seconds, 3), **about})
+        logger.warning(text, stall.seconds, culprit, extra={"seconds": round(stall.seconds, 3), **about})
 
 
 def _advice(culprit: Culprit) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from framehold_core.ids import NodeId
 
-REFUSAL = 421
+MISDIRECTED = 421
 IN_A_ROW = 3
 """Requests that a node must have refused in a row."""
 SHOWN = 60.0
@@ -28,7 +28,7 @@ class RefusedHosts:
 
     def answered(self, node: NodeId, status: int) -> None:
         """Take in the status of a node's response."""
-        if status == REFUSAL:
+        if status == MISDIRECTED:
             self._rows[node] = self._rows.get(node, (0, 0.0))[0] + 1, self._clock()
         elif self._rows:
             self._rows.pop(node, None)

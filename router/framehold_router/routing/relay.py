@@ -39,7 +39,7 @@ from ..http.upstream import Upstream
 from ..telemetry.log_bursts import LogBursts
 from .declined import FURTHER, Declined, proves_not_taken
 from .placement import Placement, Placer
-from .refused_hosts import REFUSAL
+from .refused_hosts import MISDIRECTED
 from .request_facts import Facts, Kind
 
 _log = logging.getLogger(__name__)
@@ -286,7 +286,7 @@ class ToNode(Exchange):
             self.kept = Declined(head.lines(self.relay.shows_route), self.declined)
             return
         self.relay.placer.refused_hosts.answered(self.placement.node, head.status)
-        if head.status == REFUSAL:
+        if head.status == MISDIRECTED:
             text = "node %s refused the Host %.60r (421); if it is one of yours, name it in %s of that node"
             host = self.request.head.fields.get(b"host", b"").decode("latin-1")
             setting, extra = "FRAMEHOLD_ALLOWED_HOSTS", self.log_fields()

@@ -102,10 +102,9 @@ def clock(seen: Seen) -> Iterator[ProblemView]:
     """A store whose clock is wrong. A node or two whose clocks are wrong have a problem each."""
     if (ahead := seen.store_offset) is not None:
         off = span(abs(ahead))
-        does = f"end {off} early" if ahead > 0 else f"end {off} late"
         text = (
             f"the store's clock is {off} {'ahead of' if ahead > 0 else 'behind'} all nodes' and this router's: tokens "
-            f"are judged by it, and those from before it was set {does}"
+            f"are judged by it, and those from before it was set end {off} {'early' if ahead > 0 else 'late'}"
         )
         yield risk("clock_wrong", text, "run a time service (NTP) on the store's machine", "/dashboard/nodes")
 
