@@ -127,7 +127,7 @@ TAKES: dict[str, frozenset[str]] = {
     "owner": frozenset({"I1"}),
     "attempts": frozenset({"I7", "I9"}),
     "epoch": frozenset({"I1", "I2", "I7"}),
-    "state": frozenset({"I1", "I7"}),
+    "state": frozenset({"I1", "I2", "I5", "I7", "I9"}),
     "position": frozenset({"I1", "I2", "I5", "I7", "I9"}),
     "history": frozenset({"I7", "rule 20"}),
     "round": frozenset({"I7", "rule 20"}),
