@@ -11,7 +11,7 @@ import pytest
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Record, Reply, Verdict
-from framehold_store import StoreConfig
+from framehold_store import StoreConfig, codec
 from framehold_store.redis import RedisStore
 from tests.store.calls import E0, E1, E2, E3, Story, fence
 from tests.store.server import RedisServer
@@ -179,3 +179,12 @@ async def test_a_record_of_a_newer_release_is_left_to_it(spoiled: Spoiled, versi
         else:
             # It is granted where the few fields that it looks at are as they were.
             assert request in WRITES and reply.verdict is Verdict.OK and field in ("cause", "attempts", "a:1"), reply
+
+
+@pytest.mark.parametrize("raw", [1, 0, None, b"ok", [], [b"ok"], [1], {}], ids=str)
+async def test_what_is_no_reply_to_a_reader_is_named_so(raw: object) -> None:
+    """Whoever waits for a reply would wait for ever if another error were raised."""
+    story = Story()
+    for request in (story.read, story.claim):
+        with pytest.raises(ValueError, match=r"\w"):
+            codec.decode(request, raw)
