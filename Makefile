@@ -32,7 +32,7 @@ MB_day := 10
 NAMED := $(if $(STAGE),--stage $(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim soak fuzz day kube kube-down kube-test version release
+.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim runtimes soak fuzz day kube kube-down kube-test version release
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -115,6 +115,9 @@ load: $(VENV)/.load  ## a fleet under users and faults; ARGS="kill --seconds 30"
 
 sim: $(VENV)/.test  ## N seeded schedules of the simulation, from SEED on
 	$(BIN)/python -m tests.sim --runs $(N) --seed $(SEED)
+
+runtimes: $(VENV)/.test  ## N seeded schedules of real runtimes, from SEED on
+	$(BIN)/python -m tests.seeded --runs $(N) --seed $(SEED)
 
 soak: $(VENV)/.test  ## every real fault TIMES times, then MINUTES of all kinds at random under load
 	$(BIN)/python -m tests.fleet.soak --times $(TIMES) --minutes $(MINUTES) --seed $(SEED)

@@ -5,9 +5,12 @@ A program is a list of statements, as `k1; o1; i1; k2+k3`:
     k1       ask a question, and learn its answer
     k2+k3    ask two questions at once
     o1       an effect under `once`
+    t1       an effect under `once` that is no coroutine function: it runs in a thread
     i1       an effect that was declared idempotent
     v        a recorded value
     s        wait a little
+    p        a message to the client: what was heard before is stored first
+    x1       the process ends here, the first times
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import Callable
-from random import Random
+from typing import TYPE_CHECKING
 
+from framehold.code.codes import Kept
 from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
 from framehold_core import journal
@@ -25,35 +28,62 @@ from framehold_core.errors import InDoubt
 from tests.node.desk import Card, Talk
 
 from .loop import OWNER
+from .places import never
+from .plan import Intent
+from .releases import TOOL, Release
+
+if TYPE_CHECKING:
+    from .world import World
 
 DOUBT = "in doubt"
 
 
-def answer_to(key: str) -> str:
-    """What each client answers."""
-    return f"{key}!"
+def answers_to(key: str) -> tuple[str, str]:
+    """What clients answer: mostly the first; a request that is sent twice may have the second."""
+    return f"{key}!", f"{key}?"
 
 
 class Ledger:
     """What handlers did, as the world sees it: it outlives each process."""
 
-    def __init__(self, say: Callable[[str, str], None], random: Random, begins: Callable[[str, str], None]) -> None:
-        self.say, self._random, self._begins = say, random, begins
-        self.wrong: list[Exception] = []
+    def __init__(self, world: World) -> None:
+        self._world = world
         self.entered: Counter[str] = Counter()
         self.began: Counter[tuple[str, str]] = Counter()
+        self._died: Counter[tuple[str, str]] = Counter()
+
+    def enters(self, call: str, again: bool, release: str) -> None:
+        """A handler is entered by a release. `again`: it may be entered more than once."""
+        self.entered[call] += 1
+        self._world.say(OWNER.get(), f"{call} is entered by the {release} release")
+        self._world.watch.entered(call, again, self.entered[call])
+        self._world.released(call, release)
 
     async def effect(self, call: str, key: str) -> str:
         """An effect outside of the fleet."""
-        self.began[call, key] += 1
-        self.say(OWNER.get(), f"{call} effect {key} begins")
-        try:
-            self._begins(call, key)
-        except Exception as error:
-            self.wrong.append(error)
-        await asyncio.sleep(self._random.choice((0.0, 0.01, 0.3, 1.2)))
-        self.say(OWNER.get(), f"{call} effect {key} ends")
+        if self._world.loop.is_killed(OWNER.get()):
+            await never()
+        self._begin(call, key)
+        await asyncio.sleep(self._world.random.choice((0.0, 0.01, 0.3, 1.2)))
+        self._world.say(OWNER.get(), f"{call} effect {key} ends")
         return f"{key} of {call}"
+
+    def effect_in_thread(self, call: str, key: str) -> str:
+        """An effect outside of the fleet, by a function that is no coroutine function."""
+        self._begin(call, key)
+        return f"{key} of {call}"
+
+    def _begin(self, call: str, key: str) -> None:
+        self.began[call, key] += 1
+        self._world.say(OWNER.get(), f"{call} effect {key} begins")
+        self._world.begins(call, key)
+
+    async def die(self, call: str, key: str, times: int) -> None:
+        """The process ends, unless it did so `times` times."""
+        self._died[call, key] += 1
+        if self._died[call, key] <= times:
+            self._world.kill(OWNER.get(), 0.3)
+            await never()
 
 
 def card(context: contextvars.Context) -> Card:
@@ -66,50 +96,69 @@ def card(context: contextvars.Context) -> Card:
 class Scripted(Talk):
     """A handler that carries out a program."""
 
-    tool = "scripted"
+    tool = TOOL
 
-    def __init__(self, name: str, program: str, reentrant: bool, ledger: Ledger) -> None:
-        super().__init__(self._carry_out, reentrant=reentrant)
-        self._name, self._program, self._ledger = name, program, ledger
+    def __init__(self, name: str, intent: Intent, release: Release, ledger: Ledger) -> None:
+        strategy = "replay" if intent.carried else "hold"
+        super().__init__(self._carry_out, reentrant=intent.marked, strategy=strategy)
+        self._name, self._intent, self._ledger = name, intent, ledger
+        self._release, self.release, self.code = release, release.name, release.digest
 
     async def enter(self, frame: Frame, given: bytes) -> None:
-        self._ledger.entered[self._name] += 1
-        self._ledger.say(OWNER.get(), f"{self._name} is entered")
+        self._ledger.enters(self._name, self.reentrant or self._intent.carried, self.release)
         await super().enter(frame, given)
 
     def describe(self) -> dict[str, str]:
-        return {**super().describe(), "tool": self.tool}
+        return {**super().describe(), "tool": self.tool, "code": self.code if self.reentrant else ""}
+
+    def written(self) -> bytes:
+        return self._release.written
+
+    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+        self.release, self.enters_kept = kept.handler.function(), True
 
     async def _carry_out(self, frame: Frame) -> str:
         learned: list[str] = []
-        for statement in self._program.split("; "):
-            learned += await asyncio.gather(
-                *(self._do(frame, atom, "|".join(learned)) for atom in statement.split("+"))
-            )
+        for statement in self._intent.program.split("; "):
+            known, atoms = "|".join(learned), statement.split("+")
+            if len(atoms) == 1:
+                learned.append(await self._do(frame, statement, known))
+            else:
+                learned += await asyncio.gather(*(self._do(frame, atom, known) for atom in atoms))
         return "|".join(learned)
 
     async def _do(self, frame: Frame, atom: str, learned: str) -> str:
         if atom[0] == "k":
-            text = f"{atom} after {learned}"
-            asked = Question("elicit", {"asks": atom}, journal.digest(text.encode()), str)
+            text = f"{atom} after {learned}, by the {self.release} release"
+            asked = Question("elicit", {"asks": atom, "after": learned}, journal.digest(text.encode()), str)
             return str(await frame.ask(asked))
         if atom[0] == "s":
             await asyncio.sleep(0.03)
             return atom
         if atom[0] == "v":
             return "v" if frame.recorded.value("random", None, lambda entropy, name: 0.5) == 0.5 else "?"
+        if atom[0] == "p":
+            await frame.results_stored()
+            return atom
+        if atom[0] == "x":
+            await self._ledger.die(self._name, atom, self._intent.deaths)
+            return atom
+        effect = self._ledger.effect_in_thread if atom[0] == "t" else self._ledger.effect
         try:
-            found = await frame.recorded.once(atom, self._ledger.effect, (self._name, atom), {}, atom[0] == "i")
+            found = await frame.recorded.once(atom, effect, (self._name, atom), {}, atom[0] == "i")
             return str(found)
         except InDoubt:
             return DOUBT
 
 
-def expected(name: str, program: str) -> str:
-    """What a call comes to, if no effect of it is in doubt."""
-    learned = []
-    for statement in program.split("; "):
-        for atom in statement.split("+"):
-            known = {"k": answer_to(atom), "o": f"{atom} of {name}", "i": f"{atom} of {name}"}
-            learned.append(known.get(atom[0], atom))
-    return "|".join(learned)
+def expected(name: str, program: str) -> list[tuple[str, ...]]:
+    """What a call comes to, statement by statement: one of these."""
+    atoms = [atom for statement in program.split("; ") for atom in statement.split("+")]
+    return [
+        answers_to(atom)
+        if atom[0] == "k"
+        else (f"{atom} of {name}", DOUBT)[: 1 + (atom[0] in "ot")]
+        if atom[0] in "oti"
+        else (atom,)
+        for atom in atoms
+    ]

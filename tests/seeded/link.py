@@ -1,4 +1,5 @@
-"""One process's connection to the common store: it delays, loses and repeats, and it can be cut.
+"""The store that the processes of a schedule share, and the line from each of them to it: it delays, loses and repeats,
+and it can be cut.
 
 The law: what a process sends arrives in the order in which it was sent, and so do the replies, as on one connection of
 Redis. Whoever gets no reply within PATIENCE gets `StoreUnavailable`; what was sent may be applied all the same, later
@@ -8,110 +9,226 @@ than that.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import Context
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import NodeId
-from framehold_core.requests import Reply, Request
-from framehold_store.base import POLL, Done
+from framehold_core.ids import CallId, NodeId
+from framehold_core.requests import Record, Reply, Request
+from framehold_store.base import POLL, Done, Store
 from framehold_store.feed import Feed
 from framehold_store.memory import MemoryStore
 
-from .loop import SeededLoop
+from .loop import OWNER, SeededLoop
+from .places import APPLIED, SENT, Places
 
 PATIENCE = 1.0
 """Seconds after which a request that got no reply is given up."""
+ORDER = 1e-9
+"""Seconds between two messages at least: timers of one time have no order."""
 REPEATS = 0.02
 """How probably a request is applied twice."""
+Watch = Callable[[CallId, str, Record | None, Record], None]
+"""Sees a call, the name of a request, and the record before and after it."""
 _ANNOUNCED = ("register", "renew", "unregister")
 
 
-class CommonStore:
-    """The store of a schedule. `links` are the connections to it."""
+class Line:
+    """The line from one process to the store. It delays what is sent, and loses it while it is cut. `context` is the
+    process's own."""
 
-    def __init__(self, loop: SeededLoop, rate: float) -> None:
-        self.memory = MemoryStore(lambda: 1.7e9 + loop.time() * rate)
-        self.links: list[Link] = []
-        self.down_until = 0.0
-
-
-class Link:
-    """A `Store` for one process. `context` is the process's own."""
-
-    def __init__(self, loop: SeededLoop, random: Random, context: Context, store: CommonStore) -> None:
-        self._loop, self._random, self._context, self._store = loop, random, context, store
-        self._world = loop.context("store")
+    def __init__(self, loop: SeededLoop, random: Random, context: Context, store: Common, places: Places) -> None:
+        self.loop, self.context = loop, context
+        self._random, self._store = random, store
+        self._places, self._owner = places, context[OWNER]
+        self._far = loop.context("store")
         self._sent = self._answered = 0.0
         self.cut_until = 0.0
         self.slow = 0.002
         """Seconds that a message takes at most, one way, where nothing is wrong."""
-        self._feed = Feed(POLL)
-        self._receive: Callable[[bytes], None] = lambda message: None
-        self.request_counts: Mapping[str, int] = store.memory.request_counts
+        self.feed = Feed(POLL)
+        self.receive: Callable[[bytes], None] = lambda message: None
+        """What the process does with a message that another one has published."""
+        store.lines.append(self)
+
+    def is_cut(self) -> bool:
+        """Whether nothing passes."""
+        return max(self.cut_until, self._store.down_until) > self.loop.time()
+
+    def delay(self) -> float:
+        """Seconds that a message takes, one way."""
+        return self._random.uniform(0.0002, self.slow)
+
+    def chance(self, share: float) -> bool:
+        """Whether something happens that happens so often."""
+        return self._random.random() < share
+
+    def strike(self, name: str, kind: str) -> None:
+        """A message is at a place."""
+        self._places.message(name, kind, self._owner)
+
+    def send(self, arrive: Callable[[], None], lost: Callable[[], None] = lambda: None) -> None:
+        """Have `arrive` called at the store, after all that was sent before; `lost` if the line is cut meanwhile."""
+        if self.is_cut() or self.loop.is_killed(self._owner):
+            lost()
+            return
+        self._sent = max(self._sent + ORDER, self.loop.time() + self.delay())
+        self.loop.call_at(self._sent, lambda: lost() if self.is_cut() else arrive(), context=self._far)
+
+    def answer(self, hear: Callable[[], None], lost: Callable[[], None] = lambda: None) -> None:
+        """Have `hear` called in the process, after all that was answered before; `lost` if the line is cut."""
+
+        def leave() -> None:
+            if self.is_cut():
+                lost()
+            else:
+                self.loop.call_soon(hear, context=self.context)
+
+        self._answered = max(self._answered + ORDER, self.loop.time() + self.delay())
+        self.loop.call_at(self._answered, leave, context=self._far)
+
+    def hear(self, message: bytes) -> None:
+        """Another process has published a message."""
+        if not self.is_cut():
+            self.loop.call_later(self.delay(), self.receive, message, context=self.context)
+
+
+class Common(Protocol):
+    """The store of a schedule, as the world and the lines see it. `lines` lead to it."""
+
+    lines: list[Line]
+    down_until: float
+
+    def record(self, call: CallId) -> Record | None:
+        """The record of a call."""
+
+    def keeps(self, code: str) -> bool:
+        """Whether the store has this code."""
+
+    def lapse(self, node: NodeId) -> None:
+        """The lease of a node is gone."""
+
+    def snapshot(self) -> Any:
+        """All that is stored."""
+
+    def go_back(self, then: Any) -> None:
+        """The store is as it was at a snapshot: what was acknowledged since is lost."""
+
+    def store(self, line: Line) -> Store:
+        """The store as a process has it, at the end of a line."""
+
+
+class CommonMemory(MemoryStore):
+    """`Common` in memory. `watch` sees each record before and after each request."""
+
+    def __init__(self, loop: SeededLoop, rate: float, watch: Watch) -> None:
+        super().__init__(lambda: 1.7e9 + loop.time() * rate)
+        self.lines: list[Line] = []
+        self.down_until = 0.0
+        self._watch = watch
+
+    def apply(self, request: Request) -> Reply:
+        """Apply a request."""
+        before = self._calls.get(request.call)
+        reply = self._apply(request)
+        after = self._calls.get(request.call)
+        if after is not None and after is not before:
+            self._watch(request.call, type(request).__name__, before and before.record, after.record)
+        return reply
+
+    def store(self, line: Line) -> Store:
+        """The store as a process has it, at the end of a line."""
+        return _FarMemory(self, line)
+
+    def record(self, call: CallId) -> Record | None:
+        """The record of a call."""
+        stored = self._calls.get(call)
+        return None if stored is None else stored.record
+
+    def keeps(self, code: str) -> bool:
+        """Whether the store has this code."""
+        return code in self._codes
+
+    def lapse(self, node: NodeId) -> None:
+        """The lease of a node is gone."""
+        self._nodes.pop(node, None)
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that is stored."""
+        return {name: copy.copy(getattr(self, name)) for name in _DATA}
+
+    def go_back(self, then: dict[str, Any]) -> None:
+        """The store is as it was at a snapshot: what was acknowledged since is lost."""
+        vars(self).update({name: copy.copy(data) for name, data in then.items()})
+
+
+_DATA = ("_calls", "_due", "_tombstones", "_outcome_bytes", "_nodes", "_pauses", "_deaths", "_codes")
+
+
+class _FarMemory:
+    """A `Store` in memory at the end of a line. Messages are repeated at times."""
+
+    def __init__(self, store: CommonMemory, line: Line) -> None:
+        self._store, self._line = store, line
+        self.request_counts: Mapping[str, int] = store.request_counts
         self.unreadable_leases = 0
-        store.links.append(self)
 
     def submit(self, request: Request, done: Done) -> None:
-        self._send(lambda: self._store.memory._apply(request), done)
+        self._send(type(request).__name__, lambda: self._store.apply(request), done)
 
     async def run(self, request: Request) -> Reply:
-        return await self._far(lambda: self._store.memory._apply(request))  # type: ignore[no-any-return]
+        return await self._far(type(request).__name__, lambda: self._store.apply(request))  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._store.memory, name)
+        method = getattr(self._store, name)
 
         async def far(*args: Any, **named: Any) -> Any:
-            found = await self._far(lambda: _finished(method(*args, **named)))
+            found = await self._far(name, lambda: _finished(method(*args, **named)))
             if name in _ANNOUNCED:
-                for link in self._store.links:
-                    link._feed.notify(args[0].node)
+                announce(self._store, args[0].node)
             return found
 
         return far
 
     def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
-        return self._feed.changes()
+        return self._line.feed.changes()
 
     def subscribe(self, receive: Callable[[bytes], None]) -> None:
-        self._receive = receive
+        self._line.receive = receive
 
     async def publish(self, message: bytes) -> None:
         def spread() -> None:
-            for link in self._store.links:
-                link._hear(message)
+            for line in self._store.lines:
+                line.hear(message)
 
-        await self._far(spread)
-
-    def _hear(self, message: bytes) -> None:
-        if not self._is_cut():
-            self._loop.call_later(self._delay(), self._receive, message, context=self._context)
+        await self._far("publish", spread)
 
     async def open(self) -> None:
         """Make ready."""
-        self._feed = Feed(POLL)
+        self._line.feed = Feed(POLL)
 
     async def close(self) -> None:
         """End the feed."""
-        self._feed.close()
+        self._line.feed.close()
 
-    async def _far(self, act: Callable[[], Any]) -> Any:
-        reply: asyncio.Future[Any] = self._loop.create_future()
+    async def _far(self, name: str, act: Callable[[], Any]) -> Any:
+        reply: asyncio.Future[Any] = self._line.loop.create_future()
 
         def done(found: Any) -> None:
             if not reply.done():
                 reply.set_result(found)
 
-        self._send(act, done)
+        self._send(name, act, done)
         found = await reply
         if isinstance(found, StoreUnavailable):
             raise found
         return found
 
-    def _send(self, act: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Have `act` done at the store; `done` gets what it returns, or the error, once."""
+    def _send(self, name: str, act: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Have `act` done at the store; `done` gets what it returns, or the error, once. `name` names the message."""
         answered: list[Any] = []
 
         def hear(found: Any) -> None:
@@ -120,30 +237,22 @@ class Link:
                 done(found)
 
         def arrive() -> None:
-            if self._is_cut():
-                return
             found = act()
-            if self._random.random() < REPEATS:
+            if self._line.chance(REPEATS):
                 found = act()
-            self._answered = max(self._answered, self._loop.time() + self._delay())
-            self._loop.call_at(self._answered, leave, found, context=self._world)
+            self._line.strike(name, APPLIED)
+            self._line.answer(lambda: hear(found))
 
-        def leave(found: Any) -> None:
-            if not self._is_cut():
-                self._loop.call_soon(hear, found, context=self._context)
+        late = StoreUnavailable("the store did not answer in time")
+        self._line.loop.call_later(PATIENCE, hear, late, context=self._line.context)
+        self._line.strike(name, SENT)
+        self._line.send(arrive)
 
-        self._loop.call_later(
-            PATIENCE, hear, StoreUnavailable("the store did not answer in time"), context=self._context
-        )
-        if not self._is_cut():
-            self._sent = max(self._sent, self._loop.time() + self._delay())
-            self._loop.call_at(self._sent, arrive, context=self._world)
 
-    def _is_cut(self) -> bool:
-        return max(self.cut_until, self._store.down_until) > self._loop.time()
-
-    def _delay(self) -> float:
-        return self._random.uniform(0.0002, self.slow)
+def announce(store: Common, node: NodeId) -> None:
+    """All processes hear that the lease of a node has changed."""
+    for line in store.lines:
+        line.feed.notify(node)
 
 
 def _finished(coroutine: Any) -> Any:

@@ -42,7 +42,17 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._queues: dict[str, deque[events.Handle]] = defaultdict(deque)
         self._stands: dict[str, float] = {}
         self._killed: set[str] = set()
+        self._kept_back: list[Any] = []
+        """What processes that were killed would have done."""
         self._scheduled: list[asyncio.TimerHandle] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        """All tasks. One that nobody keeps is closed, and runs its `finally`: no process that was killed does."""
+        self.set_task_factory(self._keep_task)
+
+    def _keep_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **named: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(coroutine, loop=loop, **named)
+        self._tasks.append(task)
+        return task
 
     def time(self) -> float:
         return self._passed
@@ -60,14 +70,42 @@ class SeededLoop(asyncio.BaseEventLoop):
     def kill(self, owner: str) -> None:
         """The process takes no step any more."""
         self._killed.add(owner)
+        self._kept_back.append(self._queues.pop(owner, None))
+
+    def is_killed(self, owner: str) -> bool:
+        """Whether this process was killed."""
+        return owner in self._killed
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run a function as a thread of the present process would: at some time, and its result comes some time after
+        that. A thread of a process that was killed meanwhile gives none."""
+        result: asyncio.Future[Any] = self.create_future()
+        self.call_later(self._random.uniform(0.0, 0.01), self._in_thread, result, func, args)
+        return result
+
+    def _in_thread(self, result: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
+        tell: Callable[[Any], None] = result.set_result
+        try:
+            found = func(*args)
+        except Exception as error:
+            found, tell = error, result.set_exception
+        self.call_later(self._random.choice((0.0, 0.01, 0.3, 1.2)), lambda: None if result.done() else tell(found))
 
     def _call_soon(self, callback: Callable[..., object], args: Any, context: Context | None) -> events.Handle:
-        handle = events.Handle(callback, args, self, context)
+        handle = events.Handle(callback, args, self, _owned(context))
         self._queue(handle)
         return handle
 
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return super().call_at(when, callback, *args, context=_owned(context))
+
     def _queue(self, handle: events.Handle) -> None:
-        self._queues[handle._context.get(OWNER, "")].append(handle)  # type: ignore[attr-defined]
+        owner = handle._context.get(OWNER, "")  # type: ignore[attr-defined]
+        (self._kept_back if owner in self._killed else self._queues[owner]).append(handle)
 
     def _write_to_self(self) -> None:
         """Nobody waits for bytes."""
@@ -75,7 +113,8 @@ class SeededLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         while True:
             self._take_due()
-            able = [owner for owner, queue in self._queues.items() if queue and self._may_step(owner)]
+            stands, now = self._stands, self._passed
+            able = [owner for owner, queue in self._queues.items() if queue and stands.get(owner, now) <= now]
             if able:
                 break
             self._pass()
@@ -89,9 +128,6 @@ class SeededLoop(asyncio.BaseEventLoop):
         if not handle.cancelled():
             handle._run()
 
-    def _may_step(self, owner: str) -> bool:
-        return owner not in self._killed and self._stands.get(owner, 0.0) <= self._passed
-
     def _take_due(self) -> None:
         while self._scheduled and self._scheduled[0].when() <= self._passed:
             timer = heapq.heappop(self._scheduled)
@@ -101,9 +137,16 @@ class SeededLoop(asyncio.BaseEventLoop):
 
     def _pass(self) -> None:
         """Let time pass until somebody can take a step."""
-        ends = [end for owner, end in self._stands.items() if end > self._passed and self._queues[owner]]
+        ends = [end for owner, end in self._stands.items() if end > self._passed and self._queues.get(owner)]
         if self._scheduled:
             ends.append(self._scheduled[0].when())
         if not ends:
             raise Stuck("nobody waits for anything that will come")
         self._passed = max(self._passed, min(ends))
+
+
+def _owned(context: Context | None) -> Context | None:
+    """A context of the process whose code runs, if it is nobody's yet: code that makes one does not know of `OWNER`."""
+    if context is not None and OWNER not in context:
+        context.run(OWNER.set, OWNER.get())
+    return context

@@ -1,9 +1,9 @@
-"""One schedule: which calls clients make, and what is done to the fleet meanwhile."""
+"""One schedule: which calls clients make, what is done to the fleet meanwhile, and where a process is struck."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PROGRAMS = (
     "k1; k2",
@@ -17,18 +17,51 @@ PROGRAMS = (
     "k1; s; k2",
     "k1+k2",
     "o1+k1; k2",
+    "k1; t1; k2",
+    "t1+o1; k1; t2",
+    "k1; o1; k2; o2; k3",
+    "v; k1; v; k2",
+    "k1; o1+o1; k2",
+    "k1; o1; v; p; k2",
+    "k1; x1; k2",
+    "o1; k1; x1; o2",
 )
-KINDS = ("kill", "kill", "stand", "stand", "stand", "cut", "cut", "lapse", "outage", "drain", "evict", "slow", "leave")
+KINDS = (
+    *("kill", "stand", "cut", "slow", "lapse", "outage", "drain", "evict", "leave", "pause", "rewind"),
+    # Once more: what makes others take over.
+    *("kill", "stand", "cut"),
+)
+"""What may be done to a node, to its line, or to the store."""
+MOODS = (
+    ("stand",),
+    ("stand", "cut"),
+    ("stand", "lapse"),
+    ("stand", "kill"),
+    ("cut", "lapse"),
+    ("kill",),
+    ("rewind", "lapse", "stand"),
+    ("outage", "stand"),
+    ("drain", "stand", "outage"),
+)
+"""Kinds that go well together: what two processes do to one call at once."""
+KILL, LATE, STAND, LEAVE = "kill", "kill late", "stand", "leave"
+STRIKES = (KILL, LATE, STAND, LEAVE)
+"""What may be done at a place. LATE kills after what is awaited there has ended."""
+WRITES = ("Claim", "Commit", "Intent", "Result", "Finish", "Release", "Verify", "Heal")
+"""The writes of calls."""
 CALM = 3.0
 """Seconds after which nothing is done to the fleet any more."""
 
 
 class Intent(NamedTuple):
-    """A client makes a call at `at`."""
+    """A client makes a call at `at`. `deaths` is how often a process dies at each `x` of its program. `carried`: its
+    token carries the whole call."""
 
     at: float
     program: str
     marked: bool
+    deaths: int
+    carried: bool
 
 
 class Fault(NamedTuple):
@@ -40,32 +73,89 @@ class Fault(NamedTuple):
     lasts: float
 
 
+class Aim(NamedTuple):
+    """What is done to a node's process when one comes to a place for the `nth` time. `place` is any number: it counts
+    the places again and again. The last places, which numbers below 0 name, are those of writes to the store."""
+
+    place: int
+    nth: int
+    kind: str
+    lasts: float
+
+
 class Plan(NamedTuple):
-    """One schedule. `rates` are the speeds of the nodes' clocks and of the store's, last."""
+    """One schedule. `rates` are the speeds of the nodes' clocks and of the store's, last. `rehearses`: nodes drop the
+    frames of marked calls after each round. `deploys`: a process may have another release than the one before. A node
+    looks up `takeovers` calls at once. `redis`: the store is the scripts of Redis, in an interpreter of Lua."""
 
     seed: int
     nodes: int
     rates: tuple[float, ...]
+    rehearses: bool
+    deploys: bool
+    takeovers: int
+    redis: bool
     intents: tuple[Intent, ...]
     faults: tuple[Fault, ...]
+    aims: tuple[Aim, ...]
+
+    @property
+    def loses(self) -> bool:
+        """Whether the store loses acknowledged writes."""
+        return any(fault.kind == "rewind" for fault in self.faults)
+
+    @property
+    def early(self) -> bool:
+        """Whether leases end before their time."""
+        return any(fault.kind == "lapse" for fault in self.faults)
+
+    def without(self, group: str, at: int, size: int) -> Plan:
+        """This schedule without some decisions of a group."""
+        decisions = getattr(self, group)
+        left: dict[str, Any] = {group: (*decisions[:at], *decisions[at + size :])}
+        return self._replace(**left)
+
+    def lines(self) -> list[str]:
+        """The schedule in words, a decision on a line."""
+        head = f"seed {self.seed}: {self.nodes} nodes, clocks {', '.join(f'{rate:.3f}' for rate in self.rates)}"
+        modes = f"rehearses {self.rehearses}, deploys {self.deploys}, redis {self.redis}"
+        decisions = map(str, (*self.intents, *self.faults, *self.aims))
+        return [head, modes, f"takeovers at once: {self.takeovers}", *decisions]
 
 
 def draw(seed: int) -> Plan:
-    """The schedule of a seed."""
+    """The schedule of a seed. Each has some kinds of faults only, so that one kind does not hide what another does."""
     random = Random(seed)
     nodes = random.choice((2, 2, 3))
     rates = tuple(random.uniform(0.98, 1.02) for _ in range(nodes + 1))
     intents = tuple(
-        Intent(random.uniform(0.1, 1.0), random.choice(PROGRAMS), random.random() < 0.75)
-        for _ in range(random.choice((2, 6, 6)))
+        Intent(
+            random.uniform(0.1, 1.0),
+            random.choice(PROGRAMS),
+            random.random() < 0.75,
+            random.choice((1, 1, 2, 9)),
+            random.random() < 0.08,
+        )
+        for _ in range(random.choice((2, 5, 8)))
     )
+    kinds = random.choice((random.choice(MOODS), random.sample(KINDS, random.choice((1, 3, 5, len(KINDS))))))
     faults = tuple(
         Fault(
             random.uniform(0.1, CALM),
-            random.choice(KINDS),
+            random.choice(kinds),
             random.randrange(nodes),
-            random.choice((0.05, 0.5, 1.7, 2.5)),
+            random.choice((0.05, 0.5, 1.7, 2.5, 4.0)),
         )
-        for _ in range(random.choice((2, 4, 6, 10)))
+        for _ in range(random.choice((0, 2, 4, 8, 12)))
     )
-    return Plan(seed, nodes, rates, intents, tuple(sorted(faults)))
+    aims = tuple(
+        Aim(
+            random.choice((random.randrange(2**30), -random.randint(1, 2 * len(WRITES)))),
+            random.choice((1, 1, 1, 2, 3, 5, 8)),
+            random.choice(STRIKES),
+            random.choice((0.05, 2.5, 4.0)),
+        )
+        for _ in range(random.choice((0, 4, 12)))
+    )
+    modes = random.random() < 0.15, random.random() < 0.3, random.choice((1, 2, 16)), random.random() < 0.1
+    return Plan(seed, nodes, rates, *modes, intents, tuple(sorted(faults)), aims)

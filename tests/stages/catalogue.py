@@ -150,6 +150,12 @@ NIGHTLY = (
         reads=("core", "store", "tests/sim"),
     ),
     Stage(
+        "runtimes",
+        (_module("tests.seeded", "--minutes", "{minutes}", "--seed", _DAY),),
+        minutes=15,
+        reads=(*SHIPPED, "tests/seeded", "tests/sim", "tests/node"),
+    ),
+    Stage(
         "day",
         (_module("tests.fleet.day"),),
         ("chart", "browser", "day"),

@@ -1,0 +1,129 @@
+"""What must hold in each schedule: the invariants of docs/protocol.md, as far as they can be seen here.
+
+A schedule whose store loses acknowledged writes is held to I3 and I6, and to an end in words for each client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from framehold.engine.replies import Ended, Parked
+from framehold_core import effects as fx
+from framehold_core.ids import CallId
+from framehold_core.requests import Record, RecordState
+
+from .handlers import expected
+
+_LOST = (fx.Reason.LOST, fx.Reason.STUCK)
+_FINAL = (*_LOST, fx.Reason.FORGOTTEN, fx.Reason.DIVERGED, fx.Reason.ALREADY_ANSWERED)
+
+
+class Violation(Exception):
+    """Something does not hold."""
+
+
+class Watch:
+    """What was seen of a schedule so far. `loses` says whether its store loses acknowledged writes, `early` whether
+    leases end early: then two owners may overlap (rule 5)."""
+
+    def __init__(self, loses: bool, early: bool) -> None:
+        self._strict, self._alone = not loses, not (loses or early)
+        self.wrong: list[Violation] = []
+        """What did not hold, as it was seen within a process."""
+        self.ungated = False
+        """Whether a result has left while the store did not take it."""
+        self.deaths = 0
+        """How many processes have ended."""
+        self._owners: dict[tuple[CallId, int], tuple[str, str]] = {}
+        self._asked: dict[tuple[CallId, int], tuple[str, ...]] = {}
+        self._given: dict[tuple[CallId, str], Any] = {}
+        self._told: set[tuple[CallId, int, int]] = set()
+        self._outcomes: dict[CallId, str] = {}
+        self._releases: dict[str, str] = {}
+        self._diverge: set[str] = set()
+        """Calls whose code was lost: the present code was tried."""
+
+    def _hold(self, holds: bool, text: str) -> None:
+        if not holds:
+            self.wrong.append(Violation(text))
+
+    def applied(self, call: CallId, request: str, old: Record | None, new: Record) -> None:
+        """The store has applied a request, named `request`, and has `new` in place of `old`: I1 and I2."""
+        if not self._strict:
+            return
+        if new.owner:
+            who = new.owner, new.incarnation
+            same = self._owners.setdefault((call, new.epoch), who) == who
+            self._hold(same, f"I1: epoch {new.epoch} of {call[:4]} has two owners")
+        if old is not None:
+            forward = new.epoch >= old.epoch and new.round >= old.round and new.position >= old.position
+            self._hold(forward and not old.is_over, f"I2: {call[:4]} went back by {request}")
+
+    def replied(self, call: CallId, found: Any, record: Record | None) -> None:
+        """A request of a call gets its reply, while the store has `record`: I3 and I4."""
+        if isinstance(found, Parked):
+            asked = tuple(sorted(f"{wire['asks']} after {wire['after']}" for wire in found.questions.values()))
+            if self._strict:
+                same = self._asked.setdefault((call, found.at.round), asked) == asked
+                self._hold(same, f"I4: round {found.at.round} of {call[:4]} asks {asked}, and asked something else")
+                kept = record is not None and record.round >= found.at.round and record.position >= found.at.position
+                self._hold(kept, f"I3: round {found.at.round} of {call[:4]} asks {asked} before it is stored")
+        elif isinstance(found, Ended) and self._strict and not self.ungated:
+            outcome = str(found.outcome)
+            self._hold(self._outcomes.setdefault(call, outcome) == outcome, f"I4: {call[:4]} has two outcomes")
+            done = record is not None and record.state is RecordState.DONE
+            self._hold(done, f"I3: {outcome} of {call[:4]} leaves before it is stored")
+
+    def released(self, name: str, release: str, kept: bool) -> None:
+        """A handler is entered by a release; the store has what it began with if `kept`: I10."""
+        if self._releases.setdefault(name, release) != release:
+            self._diverge.add(name)
+            self._hold(not kept or not self._strict, f"I10: {name} goes on by the {release} release")
+
+    def answers(self, owner: str, call: CallId, given: Mapping[str, Any], found: Any, record: Record | None) -> None:
+        """A node decides on the reply to a request: it asks again only what is its own, and requests that go on have
+        the same answers."""
+        if self._strict and isinstance(found, Parked | Ended):
+            asked = found.questions if isinstance(found, Parked) else {}
+            same = all(self._given.setdefault((call, key), given[key]) == given[key] for key in given.keys() - asked)
+            self._hold(same, f"I4: {call[:4]} goes on with other answers than it had: {given}")
+        if isinstance(found, Parked) and self._alone and record is not None:
+            round_ = call, found.at.round, found.at.epoch
+            again = round_ in self._told
+            self._told.add(round_)
+            own = record.owner in ("", owner) or not again
+            self._hold(own, f"I3: {owner} asks round {found.at.round} of {call[:4]} again, which is {record.owner}'s")
+
+    def entered(self, name: str, again: bool, times: int) -> None:
+        """A handler is entered for the `times`th time; `again`: it may be more than once: I6."""
+        self._hold(again or times == 1, f"I6: {name} is not marked, and is entered {times} times")
+
+    def begins(self, name: str, atom: str, owner: str, record: Record | None) -> None:
+        """An effect begins at a node, while the store has `record`: the call is that node's."""
+        if self._alone:
+            own = record is None or record.owner in ("", owner)
+            self._hold(
+                own, f"I1: effect {atom} of {name} begins at {owner}, and the call is {record and record.owner}'s"
+            )
+
+    def effects(self, began: dict[tuple[str, str], int]) -> None:
+        """How often each effect of a held call has begun: I5."""
+        for (name, atom), times in began.items():
+            if self._strict and atom[0] in "ot" and times > 1:
+                raise Violation(f"I5: effect {atom} of {name} ran {times} times")
+
+    def ended(self, name: str, program: str, outcome: str) -> None:
+        """A client hears the outcome of its call: the one that its program comes to."""
+        wanted, heard = expected(name, program), outcome.split("|")
+        if len(wanted) != len(heard) or any(told not in fits for fits, told in zip(wanted, heard, strict=True)):
+            raise Violation(f"I7: {name} ended with {outcome}, and comes to {wanted}")
+
+    def refused(self, name: str, marked: bool, most: int, found: fx.Refusal) -> None:
+        """A client hears that its call is over. Only one that is not marked may be lost, or one that is stuck: at least
+        `most` processes have ended."""
+        stuck = found.reason is fx.Reason.STUCK and self.deaths >= most
+        lost = not marked and found.reason in _LOST
+        diverged = name in self._diverge and found.reason is fx.Reason.DIVERGED
+        if not (stuck or lost or diverged or (not self._strict and found.reason in _FINAL)):
+            raise Violation(f"I7: {name} is refused: {found.reason.value} {found.detail}")

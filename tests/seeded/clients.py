@@ -1,0 +1,135 @@
+"""A client: it makes a call, and answers until that has ended. It asks again where it gets no answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from framehold.engine.replies import Answer, Elsewhere, Ended
+from framehold_core import effects as fx
+from framehold_core.errors import NodeFull
+from framehold_core.ids import CallId
+
+from .checks import Violation
+from .handlers import Scripted, answers_to, card
+from .plan import Intent
+from .process import SETTINGS, Broken, Process, Serve, Token
+
+if TYPE_CHECKING:
+    from .world import World
+
+MANY, LONG = 8, 18.0
+"""After MANY tries a client waits for LONG seconds at least: longer than a round may take."""
+_AGAIN = (fx.Reason.UNAVAILABLE, fx.Reason.NOT_TAKEN, fx.Reason.WAITS)
+
+
+class Client:
+    """Makes one call; another one where it got no token of it."""
+
+    def __init__(self, world: World, number: int, intent: Intent) -> None:
+        self.world, self.number, self.intent = world, number, intent
+        self.name, self.end = f"c{number}", ""
+        self.attempts = 0
+        self.waiting: asyncio.Future[Any] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def call(self) -> str:
+        """The name of the call of the present attempt."""
+        return f"{self.name}.{self.attempts}"
+
+    def _handler(self, at: Process) -> Scripted:
+        return Scripted(self.call, self.intent, at.release, self.world.ledger)
+
+    async def run(self) -> None:
+        """Make calls until one has ended, or was lost."""
+        await asyncio.sleep(self.intent.at)
+        while not self.end:
+            self.attempts += 1
+            token = await self._began()
+            while isinstance(token, Token):
+                token = await self._answered(token)
+        self.world.say(self.name, f"hears the end: {self.end}")
+
+    async def _began(self) -> Token | None:
+        """Start a call. Where it gets no answer it was lost for this client, and it makes another one."""
+        self.world.ids[self.call] = CallId(self.world.random.randbytes(16).hex())
+        found = await self._ask(self.world.any_node(), self._start)
+        if isinstance(found, Token | Ended):
+            return self._heard(found)
+        self.world.say(self.call, f"did not begin: {_said(found)}")
+        await asyncio.sleep(0.1)
+        return None
+
+    async def _answered(self, token: Token) -> Token | None:
+        """Answer the questions of a token until something comes of it."""
+        first, second = (
+            {key: answers_to(wire["asks"])[which] for key, wire in token.parked.questions.items()} for which in (0, 1)
+        )
+        node = int(token.claims.node[1:])
+        await asyncio.sleep(self.world.random.choice((0.0, 0.3, 1.5)) * self.world.random.random())
+        retry, tries, chance = partial(self._retry, token, first), 0, self.world.random.random
+        while True:
+            if chance() < 0.2:
+                node = self.world.any_node()
+            if chance() < 0.3:
+                twice = partial(self._retry, token, second if chance() < 0.2 else first)
+                self._send(self.world.any_node(), twice)
+            tries += 1
+            found = await self._ask(node, retry, LONG if tries > MANY else 0.0)
+            if isinstance(found, Token | Ended):
+                return self._heard(found)
+            self.world.say(self.call, f"answers at n{node}: {_said(found)}")
+            if isinstance(found, fx.Refusal) and found.reason is fx.Reason.CONFLICT:
+                retry = partial(self._retry, token, second)
+            elif isinstance(found, Elsewhere):
+                node = int(found.node[1:])
+            elif isinstance(found, fx.Refusal) and found.reason not in _AGAIN:
+                self._over(found)
+                return None
+            elif isinstance(found, Exception) and not isinstance(found, Broken | NodeFull):
+                raise Violation(f"{self.call}: a request raised {found!r}")
+            else:
+                node = self.world.any_node()
+            await asyncio.sleep(self.world.random.uniform(0.05, 0.4))
+
+    def _start(self, at: Process) -> Coroutine[Any, Any, Answer]:
+        return at.runtime.start(self._handler(at), card(at.context), self.world.ids[self.call])
+
+    def _retry(self, token: Token, answers: dict[str, str], at: Process) -> Coroutine[Any, Any, Answer]:
+        handler, carrier = self._handler(at), card(at.context)
+        if token.carried is not None:
+            return at.runtime.replay(token.carried, answers, handler, carrier)
+        return at.runtime.retry(token.claims, answers, handler, carrier)
+
+    def _send(self, node: int, serve: Serve) -> asyncio.Future[Any]:
+        return self.world.request(node, None if self.intent.carried else self.world.ids[self.call], serve)
+
+    async def _ask(self, node: int, serve: Serve, least: float = 0.0) -> Any:
+        self.waiting = reply = self._send(node, serve)
+        try:
+            return await asyncio.wait_for(reply, max(least, self.world.random.choice((0.4, 1.0, 5.0))))
+        except (TimeoutError, asyncio.CancelledError):
+            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+            return Broken("the client left")
+
+    def _heard(self, found: Token | Ended) -> Token | None:
+        if isinstance(found, Token):
+            self.world.say(self.call, f"is asked {[wire['asks'] for wire in found.parked.questions.values()]}")
+            return found
+        self.end = str(found.outcome)
+        self.world.watch.ended(self.call, self.intent.program, self.end)
+        self.world.counts["ended"] += 1
+        return None
+
+    def _over(self, found: fx.Refusal) -> None:
+        self.world.watch.refused(self.call, self.intent.marked, SETTINGS.max_attempts, found)
+        self.world.counts[f"told {found.reason.value}"] += 1
+        self.end = found.reason.value
+
+
+def _said(found: Any) -> str:
+    return f"{found.reason.value} {found.detail}"[:90] if isinstance(found, fx.Refusal) else repr(found)[:90]
