@@ -32,7 +32,7 @@ MB_day := 10
 NAMED := $(if $(STAGE),--stage $(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim runtimes soak fuzz day kube kube-down kube-test version release
+.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim runtimes mutants soak fuzz day kube kube-down kube-test version release
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -115,6 +115,9 @@ load: $(VENV)/.load  ## a fleet under users and faults; ARGS="kill --seconds 30"
 
 sim: $(VENV)/.test  ## N seeded schedules of the simulation, from SEED on
 	$(BIN)/python -m tests.sim --runs $(N) --seed $(SEED)
+
+mutants: $(VENV)/.test  ## what notices when a decision of the code is taken out, one at a time; ARGS="--minutes 30" for a while
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 runtimes: $(VENV)/.test  ## N seeded schedules of real runtimes, from SEED on
 	$(BIN)/python -m tests.seeded --runs $(N) --seed $(SEED)

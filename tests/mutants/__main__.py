@@ -1,0 +1,78 @@
+"""`python -m tests.mutants`: takes decisions out, one at a time, and keeps what noticed each.
+
+What is known of a mutant is kept in `results.json` while its function stays as it is. Exit code 1: a mutant is green
+that was not known to be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+from tests.processes import ROOT
+from tests.seeded import report
+
+from .places import MODULES, Mutant, mutants
+from .worlds import in_child
+
+RESULTS = ROOT / "tests" / "mutants" / "results.json"
+GREEN = "green"
+
+
+def _read() -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
+
+
+def _write(results: dict[str, dict[str, str]]) -> None:
+    RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+
+
+def _played(mutant: Mutant) -> tuple[Mutant, str]:
+    return mutant, in_child(mutant)
+
+
+def _play(chosen: Iterable[Mutant], results: dict[str, dict[str, str]]) -> list[str]:
+    """Play mutants on all cores, and keep what noticed each. Returns the new green ones."""
+    report.places()
+    fresh = []
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+        for mutant, by in pool.imap_unordered(_played, chosen):
+            results[mutant.name] = {"digest": mutant.digest, "place": f"{mutant.kind} {mutant.text}", "by": by or GREEN}
+            print(f"{mutant.name:75} {mutant.kind:10} {by or GREEN}", flush=True)
+            if not by:
+                fresh.append(mutant.name)
+            _write(results)
+    return fresh
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--file", action="append", choices=MODULES, help="only mutants of this file")
+    parser.add_argument("--again", action="store_true", help="play those, too, of which a result is kept")
+    parser.add_argument("--minutes", type=float, default=0, help="begin none after so many minutes")
+    chosen = parser.parse_args()
+    known = [mutant for file in MODULES for mutant in mutants(file)]
+    results = {mutant.name: found for mutant in known if (found := _kept(_read(), mutant)) is not None}
+    asked = [item for item in known if item.file in (chosen.file or MODULES)]
+    left = [item for item in asked if chosen.again or item.name not in results]
+    end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
+    fresh = _play((item for item in left if time.monotonic() < end), results)
+    by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())
+    print(f"{len(results)} of {len(known)} mutants played: {dict(by.most_common())}")
+    return int(bool(fresh))
+
+
+def _kept(results: dict[str, dict[str, str]], mutant: Mutant) -> dict[str, str] | None:
+    found = results.get(mutant.name)
+    return found if found is not None and found["digest"] == mutant.digest else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Plays one mutant in a process of its own: 300 schedules of the pure simulation, then 100 of real runtimes.
+
+The process is forked from one that has imported all that is played; only the code of one function is exchanged in it.
+A decision that stands in no function is exchanged by `hook`, in a process that imports its module anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import resource
+from collections.abc import Coroutine
+from types import CodeType
+from typing import Any
+
+from tests.node import injecting
+from tests.seeded import report
+from tests.seeded.places import ROOMS
+from tests.seeded.plan import draw
+from tests.seeded.world import play
+from tests.sim import report as sim
+
+from .places import STARTED, Mutant, module_of, mutated
+
+SIM, SEEDED = 300, 100
+"""Schedules of the pure simulation, and of real runtimes."""
+LIMIT = 120
+"""Seconds of CPU after which a mutant counts as found: it hangs."""
+_REDIS = ("store/framehold_store/batch", "lua")
+"""What only the store of Redis runs: all schedules have that."""
+
+
+_kept: list[asyncio.Future[Any]] = []
+
+
+def started(awaitable: Coroutine[Any, Any, Any]) -> None:
+    """Start what would be awaited."""
+    _kept.append(asyncio.ensure_future(awaitable))
+
+
+def exchange(name: str) -> None:
+    """Have this process run the mutant of this name."""
+    file, function, _ = name.split(":")
+    tree = mutated(name)
+    module = importlib.import_module(module_of(file))
+    vars(module)[STARTED] = started
+    marker = injecting._Marker("/".join((file.split("/")[-2], f"{file.split('/')[-1]}.py")))
+    if file.split("/")[-2] in ROOMS:
+        marker.visit(tree)
+    code = compile(tree, f"{file}.py", "exec", dont_inherit=True)
+    for found in injecting._functions(code):
+        if found.co_qualname == function:
+            _function(module, function, found)
+
+
+def _function(module: Any, qualname: str, code: CodeType) -> None:
+    injecting._function(module, qualname).__code__ = code
+
+
+def verdict(mutant: Mutant) -> str:
+    """What turned red by the mutant, and at which schedule; empty if nothing did."""
+    if mutant.file.startswith("core/"):
+        _, failed = sim.run_part(1, SIM, None)
+        if failed is not None:
+            return f"simulation, schedule {failed}"
+    for seed in range(1, SEEDED + 1):
+        plan = draw(seed)
+        _, error = play(plan._replace(redis=True) if mutant.file in _REDIS else plan, report.places())
+        if error is not None:
+            return f"runtimes, schedule {seed}: {str(error).partition(':')[0][:60]}"
+    return ""
+
+
+def in_child(mutant: Mutant) -> str:
+    """`verdict` in a forked process."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        os.close(reading)
+        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+        try:
+            exchange(mutant.name)
+            told = verdict(mutant)
+        except BaseException as error:
+            told = f"raises {type(error).__name__}: {str(error)[:60]}"
+        os.write(writing, told.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told_by:
+        text = told_by.read()
+    _, status = os.waitpid(child, 0)
+    return text if status == 0 else f"hangs, or ends its process ({status})"
