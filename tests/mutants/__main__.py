@@ -13,12 +13,13 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tests.processes import ROOT
 from tests.seeded import report
 
 from .places import MODULES, Mutant, mutants
+from .rooms import noticed
 from .worlds import in_child
 
 RESULTS = ROOT / "tests" / "mutants" / "results.json"
@@ -35,15 +36,21 @@ def _write(results: dict[str, dict[str, str]]) -> None:
 
 
 def _played(mutant: Mutant) -> tuple[Mutant, str]:
-    return mutant, in_child(mutant)
+    return mutant, in_child(mutant) or noticed(mutant)
 
 
-def _play(chosen: Iterable[Mutant], results: dict[str, dict[str, str]]) -> list[str]:
-    """Play mutants on all cores, and keep what noticed each. Returns the new green ones."""
+def _tested(mutant: Mutant) -> tuple[Mutant, str]:
+    return mutant, noticed(mutant)
+
+
+def _play(
+    chosen: Iterable[Mutant], results: dict[str, dict[str, str]], play: Callable[[Mutant], tuple[Mutant, str]]
+) -> list[str]:
+    """Play mutants on all cores, and keep what noticed each. Returns the green ones."""
     report.places()
     fresh = []
     with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
-        for mutant, by in pool.imap_unordered(_played, chosen):
+        for mutant, by in pool.imap_unordered(play, chosen):
             results[mutant.name] = {"digest": mutant.digest, "place": f"{mutant.kind} {mutant.text}", "by": by or GREEN}
             print(f"{mutant.name:75} {mutant.kind:10} {by or GREEN}", flush=True)
             if not by:
@@ -56,14 +63,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--file", action="append", choices=MODULES, help="only mutants of this file")
     parser.add_argument("--again", action="store_true", help="play those, too, of which a result is kept")
+    parser.add_argument("--green", action="store_true", help="have tests look at those that no schedule noticed")
     parser.add_argument("--minutes", type=float, default=0, help="begin none after so many minutes")
     chosen = parser.parse_args()
     known = [mutant for file in MODULES for mutant in mutants(file)]
     results = {mutant.name: found for mutant in known if (found := _kept(_read(), mutant)) is not None}
     asked = [item for item in known if item.file in (chosen.file or MODULES)]
+    green = {name for name, found in results.items() if found["by"] == GREEN}
     left = [item for item in asked if chosen.again or item.name not in results]
+    if chosen.green:
+        left = [item for item in asked if item.name in green]
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    fresh = _play((item for item in left if time.monotonic() < end), results)
+    fresh = _play((item for item in left if time.monotonic() < end), results, _tested if chosen.green else _played)
     by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())
     print(f"{len(results)} of {len(known)} mutants played: {dict(by.most_common())}")
     return int(bool(fresh))

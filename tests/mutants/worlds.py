@@ -7,11 +7,12 @@ A decision that stands in no function is exchanged by `hook`, in a process that 
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import os
 import resource
 from collections.abc import Coroutine
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from tests.node import injecting
@@ -39,6 +40,10 @@ def started(awaitable: Coroutine[Any, Any, Any]) -> None:
     _kept.append(asyncio.ensure_future(awaitable))
 
 
+class NotExchanged(Exception):
+    """The mutant can't be played in this process."""
+
+
 def exchange(name: str) -> None:
     """Have this process run the mutant of this name."""
     file, function, _ = name.split(":")
@@ -49,13 +54,29 @@ def exchange(name: str) -> None:
     if file.split("/")[-2] in ROOMS:
         marker.visit(tree)
     code = compile(tree, f"{file}.py", "exec", dont_inherit=True)
+    exchanged = 0
     for found in injecting._functions(code):
-        if found.co_qualname == function:
-            _function(module, function, found)
+        if function and found.co_qualname == function:
+            injecting._function(module, function).__code__ = found
+            exchanged += 1
+        elif not function and found.co_qualname == "<lambda>":
+            exchanged += _lambda(module.__name__, found)
+    if not exchanged:
+        raise NotExchanged(f"no function of this process has the place {name}")
 
 
-def _function(module: Any, qualname: str, code: CodeType) -> None:
-    injecting._function(module, qualname).__code__ = code
+def _lambda(module: str, code: CodeType) -> int:
+    """Exchange the code of the functions without a name that stand where `code` does. How many there are."""
+    functions = [item for item in gc.get_objects() if isinstance(item, FunctionType) and item.__module__ == module]
+    found = [item for item in functions if _stands(item.__code__) == _stands(code)]
+    for item in found:
+        item.__code__ = code
+    return len(found)
+
+
+def _stands(code: CodeType) -> tuple[Any, ...]:
+    """The name and the place of a function."""
+    return code.co_qualname, *min(where for where in code.co_positions() if None not in where[:3:2])
 
 
 def verdict(mutant: Mutant) -> str:
@@ -81,6 +102,8 @@ def in_child(mutant: Mutant) -> str:
         try:
             exchange(mutant.name)
             told = verdict(mutant)
+        except NotExchanged as error:
+            told = f"not played: {error}"
         except BaseException as error:
             told = f"raises {type(error).__name__}: {str(error)[:60]}"
         os.write(writing, told.encode())
