@@ -1,7 +1,7 @@
 """`python -m tests.mutants`: takes decisions out, one at a time, and keeps what noticed each.
 
-What is known of a mutant is kept in `results.json` while its function stays as it is. Exit code 1: a mutant is green
-that was not known to be.
+What is known of a mutant is kept in `results.json` while its function stays as it is. Exit code 1: nothing noticed one
+of those that were played.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def main() -> int:
     parser.add_argument("--green", action="store_true", help="have tests look at those that no schedule noticed")
     parser.add_argument("--minutes", type=float, default=0, help="begin none after so many minutes")
     chosen = parser.parse_args()
-    known = [mutant for file in MODULES for mutant in mutants(file)]
-    results = {mutant.name: found for mutant in known if (found := _kept(_read(), mutant)) is not None}
+    known, before = [mutant for file in MODULES for mutant in mutants(file)], _read()
+    results = {mutant.name: found for mutant in known if (found := _kept(before, mutant)) is not None}
     asked = [item for item in known if item.file in (chosen.file or MODULES)]
     green = {name for name, found in results.items() if found["by"] == GREEN}
     left = [item for item in asked if chosen.again or item.name not in results]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import CodeType, ModuleType
 from typing import Any
 
-from .places import STARTED, module_of, mutated
+from .places import STARTED, module_of, mutated, started
 
 NAME = os.environ.get("MUTANT", "")
 
@@ -24,9 +24,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         return compile(mutated(NAME), self.path, "exec", dont_inherit=True)
 
     def exec_module(self, module: ModuleType) -> None:
-        import asyncio
-
-        vars(module)[STARTED] = lambda awaitable: (asyncio.ensure_future(awaitable), None)[1]
+        vars(module)[STARTED] = started
         super().exec_module(module)
 
 

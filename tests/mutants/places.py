@@ -13,11 +13,12 @@ A mutant is known by the digest of its function: when the function changes, what
 from __future__ import annotations
 
 import ast
+import asyncio
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.processes import ROOT
 
@@ -49,7 +50,13 @@ _OTHER: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.NotIn: ast.In,
 }
 STARTED = "_mutant_started"
-"""The name of the function that starts what is awaited."""
+"""The name under which a mutant's module has `started`."""
+_kept: list[asyncio.Future[Any]] = []
+
+
+def started(awaitable: Awaitable[Any]) -> None:
+    """Start what would be awaited."""
+    _kept.append(asyncio.ensure_future(awaitable))
 
 
 class Mutant(NamedTuple):
@@ -85,9 +92,14 @@ class _Changes(ast.NodeVisitor):
     def _enter(self, node: ast.AST, name: str) -> None:
         self._within.append(name)
         qualified = ".".join(self._within)
-        self.functions[qualified] = hashlib.blake2b(ast.dump(node).encode(), digest_size=8).hexdigest()
+        self.functions[qualified] = _digest(node)
         self.generic_visit(node)
         self._within.pop()
+
+    def visit_Module(self, node: ast.Module) -> None:
+        # What stands in no function is forgotten when anything in its file changes.
+        self.functions[""] = _digest(node)
+        self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._enter(node, node.name)
@@ -142,6 +154,10 @@ class _Replace(ast.NodeTransformer):
         return found
 
 
+def _digest(node: ast.AST) -> str:
+    return hashlib.blake2b(ast.dump(node).encode(), digest_size=8).hexdigest()
+
+
 def _path(file: str) -> Path:
     return ROOT / f"{file}.py"
 
@@ -161,7 +177,7 @@ def mutants(file: str) -> Iterator[Mutant]:
         assert isinstance(node, ast.stmt | ast.expr)
         place = node.test if isinstance(node, ast.If) else node
         text = f"{ast.unparse(place)[:90]}{f' without part {which + 1}' if kind in ('and', 'or') else ''}"
-        digest = changes.functions.get(function, "")
+        digest = changes.functions[function]
         yield Mutant(file, function, number, node.lineno, kind, text, digest)
 
 

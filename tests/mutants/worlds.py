@@ -1,17 +1,15 @@
 """Plays one mutant in a process of its own: 300 schedules of the pure simulation, then 100 of real runtimes.
 
 The process is forked from one that has imported all that is played; only the code of one function is exchanged in it.
-A decision that stands in no function is exchanged by `hook`, in a process that imports its module anew.
+What stands in no function is left to the tests of the room, which import its module anew (`hook`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import importlib
 import os
 import resource
-from collections.abc import Coroutine
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -22,22 +20,14 @@ from tests.seeded.plan import draw
 from tests.seeded.world import play
 from tests.sim import report as sim
 
-from .places import STARTED, Mutant, module_of, mutated
+from .places import STARTED, Mutant, module_of, mutated, started
 
 SIM, SEEDED = 300, 100
 """Schedules of the pure simulation, and of real runtimes."""
 LIMIT = 120
 """Seconds of CPU after which a mutant counts as found: it hangs."""
-_REDIS = ("store/framehold_store/batch", "lua")
-"""What only the store of Redis runs: all schedules have that."""
-
-
-_kept: list[asyncio.Future[Any]] = []
-
-
-def started(awaitable: Coroutine[Any, Any, Any]) -> None:
-    """Start what would be awaited."""
-    _kept.append(asyncio.ensure_future(awaitable))
+_REDIS = "store/framehold_store/batch"
+"""What only the store of Redis runs: all its schedules have that."""
 
 
 class NotExchanged(Exception):
@@ -50,9 +40,9 @@ def exchange(name: str) -> None:
     tree = mutated(name)
     module = importlib.import_module(module_of(file))
     vars(module)[STARTED] = started
-    marker = injecting._Marker("/".join((file.split("/")[-2], f"{file.split('/')[-1]}.py")))
-    if file.split("/")[-2] in ROOMS:
-        marker.visit(tree)
+    *_, room, stem = file.split("/")
+    if room in ROOMS:
+        injecting._Marker(f"{room}/{stem}.py").visit(tree)
     code = compile(tree, f"{file}.py", "exec", dont_inherit=True)
     exchanged = 0
     for found in injecting._functions(code):
@@ -87,7 +77,7 @@ def verdict(mutant: Mutant) -> str:
             return f"simulation, schedule {failed}"
     for seed in range(1, SEEDED + 1):
         plan = draw(seed)
-        _, error = play(plan._replace(redis=True) if mutant.file in _REDIS else plan, report.places())
+        _, error = play(plan._replace(redis=True) if mutant.file == _REDIS else plan, report.places())
         if error is not None:
             return f"runtimes, schedule {seed}: {str(error).partition(':')[0][:60]}"
     return ""
@@ -102,8 +92,8 @@ def in_child(mutant: Mutant) -> str:
         try:
             exchange(mutant.name)
             told = verdict(mutant)
-        except NotExchanged as error:
-            told = f"not played: {error}"
+        except NotExchanged:
+            told = ""
         except BaseException as error:
             told = f"raises {type(error).__name__}: {str(error)[:60]}"
         os.write(writing, told.encode())

@@ -25,7 +25,7 @@ class Violation(Exception):
 
 class Watch:
     """What was seen of a schedule so far. `loses` says whether its store loses acknowledged writes, `early` whether
-    leases end early: then two owners may overlap (rule 5)."""
+    leases end early: then two owners may overlap (docs/protocol.md, rule 5)."""
 
     def __init__(self, loses: bool, early: bool) -> None:
         self._strict, self._alone = not loses, not (loses or early)

@@ -83,7 +83,9 @@ class Client:
                 return self._heard(found)
             self.world.say(self.call, f"answers at n{node}: {_said(found)}")
             if isinstance(found, fx.Refusal) and found.reason is fx.Reason.CONFLICT:
-                retry = partial(self._retry, token, second)
+                # The answers that are recorded are the other ones.
+                first, second = second, first
+                retry = partial(self._retry, token, first)
             elif isinstance(found, Elsewhere):
                 node = int(found.node[1:])
             elif isinstance(found, fx.Refusal) and found.reason not in _AGAIN:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from framehold.code.codes import Kept
@@ -152,13 +153,12 @@ class Scripted(Talk):
 
 
 def expected(name: str, program: str) -> list[tuple[str, ...]]:
-    """What a call comes to, statement by statement: one of these."""
+    """What a call comes to, atom by atom: one of these."""
+    known: dict[str, Callable[[str], tuple[str, ...]]] = {
+        "k": answers_to,
+        "i": lambda atom: (f"{atom} of {name}",),
+        "o": lambda atom: (f"{atom} of {name}", DOUBT),
+        "t": lambda atom: (f"{atom} of {name}", DOUBT),
+    }
     atoms = [atom for statement in program.split("; ") for atom in statement.split("+")]
-    return [
-        answers_to(atom)
-        if atom[0] == "k"
-        else (f"{atom} of {name}", DOUBT)[: 1 + (atom[0] in "ot")]
-        if atom[0] in "oti"
-        else (atom,)
-        for atom in atoms
-    ]
+    return [known[atom[0]](atom) if atom[0] in known else (atom,) for atom in atoms]

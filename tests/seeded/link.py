@@ -200,11 +200,7 @@ class _FarMemory:
         self._line.receive = receive
 
     async def publish(self, message: bytes) -> None:
-        def spread() -> None:
-            for line in self._store.lines:
-                line.hear(message)
-
-        await self._far("publish", spread)
+        await self._far("publish", lambda: spread(self._store, message))
 
     async def open(self) -> None:
         """Make ready."""
@@ -253,6 +249,12 @@ def announce(store: Common, node: NodeId) -> None:
     """All processes hear that the lease of a node has changed."""
     for line in store.lines:
         line.feed.notify(node)
+
+
+def spread(store: Common, message: bytes) -> None:
+    """All processes hear a message."""
+    for line in store.lines:
+        line.hear(message)
 
 
 def _finished(coroutine: Any) -> Any:

@@ -47,6 +47,8 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._scheduled: list[asyncio.TimerHandle] = []
         self._tasks: list[asyncio.Task[Any]] = []
         """All tasks. One that nobody keeps is closed, and runs its `finally`: no process that was killed does."""
+        self.thread_starts: Callable[..., None] = lambda *args: None
+        """Is told what a thread will be given, when it is asked for."""
         self.set_task_factory(self._keep_task)
 
     def _keep_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **named: Any) -> asyncio.Task[Any]:
@@ -81,6 +83,7 @@ class SeededLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[Any]:
         """Run a function as a thread of the present process would: at some time, and its result comes some time after
         that. A thread of a process that was killed meanwhile gives none."""
+        self.thread_starts(*args)
         result: asyncio.Future[Any] = self.create_future()
         self.call_later(self._random.uniform(0.0, 0.01), self._in_thread, result, func, args)
         return result

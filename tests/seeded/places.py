@@ -46,6 +46,8 @@ class Places(Injector):
         self.struck: Counter[int] = Counter()
         self._numbers: dict[tuple[str, int], int] = {}
         self._messages: dict[tuple[str, str], int] = {}
+        self.went_on: set[asyncio.Task[Any] | None] = set()
+        """Tasks that do what they were about to do when their process stood still: nothing is looked at in between."""
         self._kept: list[Any] = []
 
     def install_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,11 +89,20 @@ class Places(Injector):
             await never()
         if strike == STAND:
             await asyncio.sleep(0)
+            return await self._went_on(awaitable)
         found = await awaitable
         if strike == LATE:
             self.kill(OWNER.get())
             await never()
         return found
+
+    async def _went_on(self, awaitable: Awaitable[Any]) -> Any:
+        task = asyncio.current_task()
+        self.went_on.add(task)
+        try:
+            return await awaitable
+        finally:
+            self.went_on.discard(task)
 
 
 async def never() -> None:

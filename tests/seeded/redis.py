@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Never
 
@@ -33,13 +32,13 @@ from framehold_store.pipe import Lost, Pipe, Receive
 from framehold_store.redis import RedisStore
 from framehold_store.scripts import SCRIPTS
 
-from .link import Line, Watch, announce
+from .link import Line, Watch, announce, spread
 from .loop import SeededLoop
 from .places import APPLIED, MESSAGES, SENT
 
 CONFIG = StoreConfig("embedded://")
 KEYS = Keys(CONFIG.namespace)
-_OTHER = {"leave": "unregister", "keep": "keep_code", "members": "nodes", "pause": "pause"}
+_OTHER = {"leave": "unregister", "keep": "keep_code", "members": "nodes"}
 _NAMES = {
     script.sha.encode(): next((name for name in MESSAGES if name.lower() == script.name), _OTHER.get(script.name, ""))
     for script in SCRIPTS.values()
@@ -172,8 +171,7 @@ class _FarRedis(RedisStore):
 
     async def publish(self, message: bytes) -> None:
         await super().publish(message)
-        for line in self._common.lines:
-            line.hear(message)
+        spread(self._common, message)
 
     async def open(self) -> None:
         await super().open()
@@ -229,8 +227,7 @@ class _Pipe:
     def __init__(self, common: CommonRedis, line: Line, receive: Receive, lost: Lost) -> None:
         self._line, self._receive, self._lost = line, receive, lost
         self._socket = common.socket()
-        self._common, self._is_lost, self._closed = common, False, False
-        self._ran: deque[tuple[bytes, bytes]] = deque()
+        self._is_lost = self._closed = False
         process = self._socket._process_command
 
         def watched(fields: list[bytes]) -> None:

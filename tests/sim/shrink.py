@@ -32,7 +32,7 @@ def shrink(
     while smaller and budget > 0:
         smaller = False
         for group in groups:
-            size = max(1, len(getattr(plan, group)) // 2)
+            size = max(1, len(_decisions(plan, group)) // 2)
             while size:
                 plan, played, found = _pass(plan, group, size, fails, group == groups[-1])
                 budget -= played
@@ -46,17 +46,17 @@ def _pass(
 ) -> tuple[ScheduleT, int, bool]:
     """Try to leave out each run of `size` decisions of a group: the plan, how many were played, whether it shrank."""
     at, played, found = 0, 0, False
-    while at < len(decisions(plan, group)):
+    while at < len(_decisions(plan, group)):
         candidate = plan.without(group, at, size)
         played += 1
-        if (decisions(candidate, group) or not needed) and fails(candidate):
+        if (_decisions(candidate, group) or not needed) and fails(candidate):
             plan, found = candidate, True
         else:
             at += size
     return plan, played, found
 
 
-def decisions(plan: Schedule, group: str) -> Sequence[Any]:
+def _decisions(plan: Schedule, group: str) -> Sequence[Any]:
     """The decisions of a group."""
     found: Sequence[Any] = getattr(plan, group)
     return found
