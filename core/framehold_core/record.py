@@ -19,7 +19,6 @@ The fence, in the order in which it is asked (docs/protocol.md, "The fence"):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from . import journal
@@ -216,7 +215,7 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         return stored, Reply(Verdict.STUCK, record.epoch, Stored(record, ()))
     taken = record._replace(
         state=RecordState.OPEN,
-        head=replace(record.head, boot=request.boot),
+        head=record.head._replace(boot=request.boot),
         owner=request.owner,
         incarnation=request.incarnation,
         epoch=record.epoch + 1,

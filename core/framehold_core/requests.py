@@ -67,8 +67,7 @@ class Batch(NamedTuple):
     history: str
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """What a record says of its call from its first write on.
 
     `seal` is over the call and all other fields but `boot`, which changes with the owner. A shell makes it, and checks

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import base64
 import json
-from dataclasses import asdict, astuple, replace
 from typing import Any
 
 from framehold.frame.payloads import Payloads
@@ -127,17 +126,17 @@ def _write_head(means: Meaning) -> str:
     """The fields of a record's head, with digests in the place of texts, and its seal."""
     named = {name: sealer.digest(means[name].encode()) for name in ("args", "principal")}
     head = Head(**{**means, **named, "boot": Boot("")})
-    return json.dumps([*astuple(head), sealer.head_seal(CALL, head)])
+    return json.dumps([*head, sealer.head_seal(CALL, head)])
 
 
 def _read_head(text: str) -> Meaning:
     *fields, _, seal = json.loads(text)
-    head = replace(Head(*fields), seal=seal)
+    head = Head(*fields)._replace(seal=seal)
     assert sealer.is_sealed(CALL, head)
     texts = next(item for item in _HEADS if item["tool"] == head.tool)
     for name in ("args", "principal"):
         assert sealer.digest(texts[name].encode()) == getattr(head, name)
-    told = asdict(head)
+    told = head._asdict()
     return {**{name: told[name] for name in texts}, "args": texts["args"], "principal": texts["principal"]}
 
 

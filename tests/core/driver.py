@@ -10,7 +10,6 @@ receiver. What a shell may never do is asserted after each step:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from framehold_core import journal, record, writes
@@ -71,7 +70,7 @@ class Shelf:
         """Somebody puts a record with another head in its place."""
         assert self.stored is not None, "nothing is stored"
         record = self.stored.record
-        self.stored = self.stored._replace(record=record._replace(head=replace(record.head, seal=seal)))
+        self.stored = self.stored._replace(record=record._replace(head=record.head._replace(seal=seal)))
 
     def cut(self) -> None:
         """Somebody cuts the journal to nothing, and makes the record fit."""

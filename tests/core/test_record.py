@@ -4,7 +4,6 @@ A refused request leaves the record equal; that is asserted for every case of th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,7 +55,7 @@ DONE = Stored(RECORD._replace(state=RecordState.DONE, outcome=b"42", out_round=1
 GIVEN = Stored(RECORD._replace(state=RecordState.RELEASED, owner="", incarnation=""), OLD)
 LOST = Stored(RECORD._replace(state=RecordState.LOST, cause="gone after round 1"), ())
 TAKEN = Stored(
-    RECORD._replace(head=replace(HEAD, boot=Boot("b2")), owner="n2", incarnation="i9", epoch=4, attempts=2), OLD
+    RECORD._replace(head=HEAD._replace(boot=Boot("b2")), owner="n2", incarnation="i9", epoch=4, attempts=2), OLD
 )
 BATCH = Batch(NEW, NEXT)
 
@@ -310,7 +309,7 @@ def test_attempts_count_only_claims_from_a_process_that_is_gone() -> None:
 @pytest.mark.parametrize("promise", ["record", "code"])
 def test_re_entry_needs_both_promises_and_its_loss_is_written_first(promise: str) -> None:
     """Rule 16, and I6."""
-    unmarked = open_with(head=replace(HEAD, reentrant=False), attempts=5)
+    unmarked = open_with(head=HEAD._replace(reentrant=False), attempts=5)
     stored, request = (unmarked, claim()) if promise == "record" else (OPEN, claim(reentrant=False))
     after, reply = record.apply(stored, request, NOW)
     assert reply.verdict is Verdict.LOST and after is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framehold_core import journal
@@ -50,7 +50,7 @@ def _owner(rng: random.Random, world: World, record: Record) -> Record:
     """The owner, its incarnation and its process, each or all: those of another node, or of none."""
     node = world.nodes[rng.choice(world.plan.nodes)]
     who = rng.choice((node.name, "", "z")), rng.choice((node.lease.incarnation, "", "z.1"))
-    head = replace(record.head, boot=Boot(rng.choice((node.boot, "", "z1"))))
+    head = record.head._replace(boot=Boot(rng.choice((node.boot, "", "z1"))))
     made: dict[str, Any] = {"owner": who[0], "incarnation": who[1], "head": head}
     fields = rng.choice((("owner",), ("incarnation",), ("head",), ("owner", "incarnation"), tuple(made)))
     return record._replace(**{field: made[field] for field in fields})
@@ -223,7 +223,7 @@ class Adversary:
             "principal": "z",
         }
         names = rng.sample(tuple(made), rng.choice((1, 1, 2))) if rng.random() < 0.6 else ["reentrant", "code"]
-        head = replace(head, **{name: made[name] for name in names})
+        head = head._replace(**{name: made[name] for name in names})
         return self._put(call, stored._replace(record=stored.record._replace(head=head)), "head")
 
     def outcome(self, rng: random.Random) -> str:
@@ -306,7 +306,7 @@ class Adversary:
                 (one._replace(record=other.record), other._replace(record=one.record)),
                 (one._replace(journal=other.journal), other._replace(journal=one.journal)),
                 tuple(
-                    item._replace(record=item.record._replace(head=replace(head, boot=item.record.head.boot)))
+                    item._replace(record=item.record._replace(head=head._replace(boot=item.record.head.boot)))
                     for item, head in ((one, other.record.head), (other, one.record.head))
                 ),
             )

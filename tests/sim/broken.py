@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from framehold_core import lease, ownership, record, recovery, replay, retry, rounds, takeover, writes
@@ -120,7 +119,7 @@ def another_text(cursor: replay.Cursor, place: replay.Place, fp: str, *args: Any
 
 def loads_unnamed(slot: Slot, head: Head) -> None:
     """Kept code may be entered, but what the slot writes names the present code."""
-    present = replace(head, boot=slot.process.boot, code=slot.process.code_of(slot.tool))
+    present = head._replace(boot=slot.process.boot, code=slot.process.code_of(slot.tool))
     slot.terms = terms(slot.call, present)
 
 
@@ -171,12 +170,12 @@ def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is None:
         return _RIGHT_CLAIM(stored, request, now)
     head = stored.record.head
-    marked = stored._replace(record=stored.record._replace(head=replace(head, reentrant=True)))
+    marked = stored._replace(record=stored.record._replace(head=head._replace(reentrant=True)))
     after, reply = _RIGHT_CLAIM(marked, request._replace(reentrant=True), now)
     if reply.verdict is not Verdict.OK or after is None:
         return stored, reply
     # What the head says is sealed: it stays.
-    taken = after._replace(record=after.record._replace(head=replace(head, boot=request.boot)))
+    taken = after._replace(record=after.record._replace(head=head._replace(boot=request.boot)))
     return taken, reply._replace(stored=taken)
 
 

@@ -8,7 +8,7 @@ and until it was given up: a late reply to a write that was reported as unanswer
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -82,7 +82,7 @@ class Slot:
 
     def load(self, head: Head) -> None:
         """Go on with the record of a claimed call: each write of this slot names its head from now on."""
-        self.terms = terms(self.call, replace(head, boot=self.process.boot))
+        self.terms = terms(self.call, head._replace(boot=self.process.boot))
 
 
 def terms(call: Call, head: Head) -> Terms:

@@ -6,7 +6,6 @@ writes the store without the keys can move what was sealed, and bring back what 
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
 from typing import TYPE_CHECKING
 
 from framehold_core import journal
@@ -26,12 +25,12 @@ _NOT_OURS = "its {} was not sealed for this call; it was not continued"
 
 def covered(call: str, head: Head) -> tuple[object, ...]:
     """What the seal of a record's head is over: all of it but the process, which changes with each claim."""
-    return (call, *astuple(replace(head, boot=_NOBODY, seal="")))
+    return (call, *head._replace(boot=_NOBODY, seal=""))
 
 
 def sealed(call: str, head: Head) -> Head:
     """A head under the seal that only a node can put on it."""
-    return replace(head, seal=journal.digest(journal.canonical(covered(call, head))))
+    return head._replace(seal=journal.digest(journal.canonical(covered(call, head))))
 
 
 class Seals:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -435,7 +434,7 @@ async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: Red
 
 async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
     """A lone surrogate in a name is the caller's bug; the reply reports it, and `submit` does not raise."""
-    story = Story(replace(HEAD, tool="\ud800"))
+    story = Story(HEAD._replace(tool="\ud800"))
     with pytest.raises(StoreUnavailable, match="can't be encoded"):
         await store.run(story.ask)
 

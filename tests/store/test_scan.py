@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
@@ -41,7 +40,7 @@ async def parked(store: Store, count: int) -> list[Story]:
 
 async def test_a_sweep_tells_what_an_orphan_hunter_needs(store: Store) -> None:
     """Who owns the call, how often it was claimed, whether it may be entered again; and when it began."""
-    story = Story(replace(HEAD, tool='weather é"\\'))
+    story = Story(HEAD._replace(tool='weather é"\\'))
     for request in (story.ask, story.claim):
         await store.run(request)
     (summary,) = (await found(store)).values()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import mmap
 import os
 import re
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ MIN_SAMPLE = 300
 """Frames that a measured weight needs. With fewer, most of what the process grew by is something else."""
 SESSION_BYTES = 40 << 10
 """About what an idle session of a client of an earlier revision takes, in bytes."""
+_PAGE = mmap.PAGESIZE
 _UNLIMITED = 1 << 60
 """A limit of this many bytes or more is none: cgroups of version 1 write the largest number of pages for no limit."""
 
@@ -87,7 +89,9 @@ class Footprint:
 def resident(proc: Path = Path("/proc")) -> int | None:
     """The resident set of this process in bytes; None if the system has no `/proc` as on Linux."""
     try:
-        return int((proc / "self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        # Calls come often to here: a path object would take three times as long as the rest.
+        with open(f"{proc}/self/statm", "rb", buffering=0) as file:
+            return int(file.read(256).split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return None
 

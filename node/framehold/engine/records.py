@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -167,7 +166,7 @@ class CallRecords:
         if slot.head is None:
             boot, seal = slot.backing.beat.lease.boot, self.payloads.sealer.head_seal
             head = Head(boot=boot, reentrant=slot.handler.reentrant, **slot.handler.describe())
-            slot.head = replace(head, seal=seal(slot.call.id, head))
+            slot.head = head._replace(seal=seal(slot.call.id, head))
         tombstone_ttl = slot.call.ttl + SKEW
         record_ttl = tombstone_ttl + self._settings.max_round
         return writes.Terms(slot.head, record_ttl, tombstone_ttl, self._settings.max_attempts)
@@ -391,7 +390,7 @@ class CallRecords:
         entries = writes.read(stored)
         self.payloads.verify(slot.call.id, entries)
         kept = bool(judged.code) and await self.keeper.load(slot.handler, judged.code)
-        slot.head = replace(stored.record.head, boot=slot.backing.beat.lease.boot)
+        slot.head = stored.record.head._replace(boot=slot.backing.beat.lease.boot)
         return ev.Found(stored, entries, judged, elsewhere, kept)
 
     def open_outcome(self, slot: Slot, outcome: fx.Outcome) -> Answer:

@@ -47,10 +47,11 @@ class PrefixCodec:
         call, lifetime = token_claims.named(state), token_claims.lifetime(state)
         if call is None and state.startswith(token_claims.OURS):
             raise InvalidRequestState("claims")
+        own = tracing.token_claims()
         if lifetime is not None:
-            envelope["exp"] = envelope["iat"] + lifetime
-        envelope.update(tracing.token_claims())
-        sealed = self.inner.seal(_moved(envelope, self.clock.offset))
+            own["exp"] = envelope["iat"] + lifetime
+        changed = {**envelope, **own}
+        sealed = self.inner.seal(_moved(changed, self.clock.offset, b"" if own else payload))
         return token.stateless(sealed) if call is None else token.hold(call, sealed)
 
     def unseal(self, wire: str) -> bytes:
@@ -62,22 +63,26 @@ class PrefixCodec:
         routed = token.parse(wire)
         if routed is None:
             raise InvalidRequestState("malformed prefix")
-        envelope = _envelope(self.inner.unseal(routed.sealed))
+        payload = self.inner.unseal(routed.sealed)
+        envelope = _envelope(payload)
         if not _names(envelope["s"], routed.call):
             raise InvalidRequestState("prefix")
         if tracing.SPANS in envelope:
             tracing.link_rounds(envelope)
-        return _moved(envelope, -self.clock.offset, self.clock.time())
+        return _moved(envelope, -self.clock.offset, payload, self.clock.time())
 
 
-def _moved(envelope: dict[str, Any], seconds: float, latest: float = math.inf) -> bytes:
-    """The claims as JSON, with their times moved by so many seconds, and as made at `latest` at the latest.
+def _moved(envelope: dict[str, Any], seconds: float, payload: bytes, latest: float = math.inf) -> bytes:
+    """The claims as JSON, with their times moved by so many seconds, and as made at `latest` at the latest. `payload`
+    is their JSON as they are, if it is there.
 
     Raises:
         InvalidRequestState: they have no times, or JSON can't carry them.
     """
     try:
         made = min(envelope["iat"], latest) + seconds
+        if payload and made == envelope["iat"] and not seconds:
+            return payload
         return json_text.write({**envelope, "iat": made, "exp": envelope["exp"] + seconds})
     except (LookupError, TypeError, ValueError, RecursionError):
         raise InvalidRequestState("times") from None
