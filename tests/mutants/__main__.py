@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from tests.processes import ROOT
 from tests.seeded import report
 
-from .places import MODULES, Mutant, mutants
+from .places import FILES, Mutant, mutants
 from .rooms import noticed
 from .worlds import in_child
 
@@ -61,14 +61,14 @@ def _play(
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("--file", action="append", choices=MODULES, help="only mutants of this file")
+    parser.add_argument("--file", action="append", choices=FILES, help="only mutants of this file")
     parser.add_argument("--again", action="store_true", help="play those, too, of which a result is kept")
     parser.add_argument("--green", action="store_true", help="have tests look at those that no schedule noticed")
     parser.add_argument("--minutes", type=float, default=0, help="begin none after so many minutes")
     chosen = parser.parse_args()
-    known, before = [mutant for file in MODULES for mutant in mutants(file)], _read()
+    known, before = [mutant for file in FILES for mutant in mutants(file)], _read()
     results = {mutant.name: found for mutant in known if (found := _kept(before, mutant)) is not None}
-    asked = [item for item in known if item.file in (chosen.file or MODULES)]
+    asked = [item for item in known if item.file in (chosen.file or FILES)]
     green = {name for name, found in results.items() if found["by"] == GREEN}
     left = [item for item in asked if chosen.again or item.name not in results]
     if chosen.green:

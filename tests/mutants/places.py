@@ -1,4 +1,4 @@
-"""The places of the shells and of core's takeover at which a decision is taken out, one at a time.
+"""The places of the shells, of core's takeover and of the scripts at which a decision is taken out, one at a time.
 
     if a:            -> if False:
     a and b          -> b, and a
@@ -7,7 +7,8 @@
     a is b, a in b   -> a is not b, a not in b
     await f()        -> f() is started, and nobody waits for it
 
-A mutant is known by the digest of its function: when the function changes, what was known of it is forgotten.
+In the scripts these are the guards (`guards`). A mutant is known by the digest of its function, or of its script: when
+that changes, what was known of it is forgotten.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.processes import ROOT
+
+from . import guards
 
 MODULES = (
     "core/framehold_core/ownership",
@@ -36,6 +39,8 @@ MODULES = (
     "store/framehold_store/batch",
     "store/framehold_store/memory",
 )
+"""The modules whose decisions are taken out."""
+FILES = (*MODULES, *guards.FILES)
 """The files whose decisions are taken out."""
 _OTHER: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -168,7 +173,18 @@ def module_of(file: str) -> str:
 
 
 def mutants(file: str) -> Iterator[Mutant]:
-    """All mutants of a file."""
+    """All mutants of a file: a module's name without its ending, or a script in Lua."""
+    return _of_script(file) if file.endswith(".lua") else _of_module(file)
+
+
+def _of_script(file: str) -> Iterator[Mutant]:
+    digest = hashlib.blake2b((ROOT / file).read_bytes(), digest_size=8).hexdigest()
+    for number, guard in enumerate(guards.guards(file)):
+        text = f"{guard.keeps_out}{f', without part {guard.left_out}' if guard.left_out else ''}"
+        yield Mutant(file, "", number, guard.line, "part of a guard" if guard.left_out else "guard", text, digest)
+
+
+def _of_module(file: str) -> Iterator[Mutant]:
     changes = _Changes()
     changes.visit(ast.parse(_path(file).read_text()))
     numbers: dict[str, int] = {}

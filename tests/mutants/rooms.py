@@ -16,6 +16,7 @@ LIMIT = 240
 _ROOMS = {
     "core": ("tests/core",),
     "store/framehold_store/batch": ("tests/store/test_batch.py",),
+    "store/framehold_store/scripts": ("tests/store",),
     "store/framehold_store/memory": ("tests/store/test_memory.py", "tests/store/test_contract.py"),
     "node/framehold/frame": ("tests/node/frame",),
     "node/framehold/engine": ("tests/node/engine",),

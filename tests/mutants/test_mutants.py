@@ -6,15 +6,29 @@ import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 
+import lupa
 import pytest
 
+from framehold_store.scripts import SCRIPTS
 from tests.processes import ROOT
 
+from . import guards
 from .places import MODULES, mutants, mutated
 
-_EASY = "core/framehold_core/takeover:_from_record:1"
-"""A mutant that the simulation finds within a few schedules."""
+FOUND = {
+    "core/framehold_core/takeover:_from_record:1": "simulation, schedule",
+    f"{guards.FOLDER}/verify.lua::6": "runtimes, schedule",
+}
+"""Mutants that are found within a few schedules, and by which."""
+NOTICED = {
+    "core/framehold_core/ownership:Case.record:0": "tests/core/test_ownership.py",
+    f"{guards.FOLDER}/restore.lua::0": "tests/store/test_pauses.py",
+}
+"""Mutants that a test notices, and its file."""
+CALLS = ("commit", "intent", "result", "finish", "verify", "heal", "release", "claim", "read")
+"""The scripts that read or write calls."""
 
 
 @pytest.mark.parametrize("file", MODULES)
@@ -29,23 +43,41 @@ def test_each_mutant_is_another_program(file: str) -> None:
         assert ast.dump(made) != as_it_is, mutant
 
 
-def test_a_mutant_is_found_by_the_simulation() -> None:
+def test_each_guard_of_a_script_is_taken_out() -> None:
+    """As a whole and in parts, and what is left is a program of Lua."""
+    lua, found = lupa.LuaRuntime(), Counter[str]()
+    for script in SCRIPTS.values():
+        assert lua.compile(script.text)
+    for file in guards.FILES:
+        text = (ROOT / file).read_text()
+        for guard in guards.guards(file):
+            found[file] += not guard.left_out
+            made = guards.without(text, guard)
+            assert made != text
+            # What a head needs of others is looked up when it runs.
+            lua.compile(made)
+        assert found[file] == text.count("-- guard:")
+    assert all(found[f"{guards.FOLDER}/{name}.lua"] for name in ("fence", *CALLS))
+
+
+@pytest.mark.parametrize(("name", "by"), FOUND.items())
+def test_a_mutant_is_found_by_schedules(name: str, by: str) -> None:
     """In another process: the places of real runtimes stay in the process that played them."""
     program = (
         "from tests.mutants.places import mutants\n"
         "from tests.mutants.worlds import in_child\n"
-        f"print(next(in_child(it) for it in mutants({_EASY.partition(':')[0]!r}) if it.name == {_EASY!r}))"
+        f"print(next(in_child(it) for it in mutants({name.partition(':')[0]!r}) if it.name == {name!r}))"
     )
     told = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert told.stdout.startswith("simulation, schedule"), told
+    assert told.stdout.startswith(by), told
 
 
-def test_tests_run_a_mutant() -> None:
+@pytest.mark.parametrize(("name", "tests"), NOTICED.items())
+def test_tests_run_a_mutant(name: str, tests: str) -> None:
     """With the plugin, the tests of its room turn red."""
     command = (*(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist"), *("-p", "tests.mutants.hook"))
-    name = "core/framehold_core/ownership:Case.record:0"
     told = subprocess.run(
-        (*command, "tests/core/test_ownership.py"),
+        (*command, tests),
         cwd=ROOT,
         env={**os.environ, "MUTANT": name},
         capture_output=True,

@@ -13,20 +13,23 @@ import resource
 from types import CodeType, FunctionType
 from typing import Any
 
+from framehold_store.scripts import SCRIPTS
 from tests.node import injecting
 from tests.seeded import report
 from tests.seeded.places import ROOMS
 from tests.seeded.plan import draw
+from tests.seeded.redis import NAMES
 from tests.seeded.world import play
 from tests.sim import report as sim
 
+from . import guards
 from .places import STARTED, Mutant, module_of, mutated, started
 
 SIM, SEEDED = 300, 100
 """Schedules of the pure simulation, and of real runtimes."""
 LIMIT = 120
 """Seconds of CPU after which a mutant counts as found: it hangs."""
-_REDIS = "store/framehold_store/batch"
+_REDIS = ("store/framehold_store/batch", guards.FOLDER)
 """What only the store of Redis runs: all its schedules have that."""
 
 
@@ -36,7 +39,11 @@ class NotExchanged(Exception):
 
 def exchange(name: str) -> None:
     """Have this process run the mutant of this name."""
-    file, function, _ = name.split(":")
+    file, function, number = name.split(":")
+    if file.endswith(".lua"):
+        for old, new in guards.exchange(file, int(number), SCRIPTS).items():
+            NAMES[new.encode()] = NAMES.pop(old.encode())
+        return
     tree = mutated(name)
     module = importlib.import_module(module_of(file))
     vars(module)[STARTED] = started
@@ -77,7 +84,7 @@ def verdict(mutant: Mutant) -> str:
             return f"simulation, schedule {failed}"
     for seed in range(1, SEEDED + 1):
         plan = draw(seed)
-        _, error = play(plan._replace(redis=True) if mutant.file == _REDIS else plan, report.places())
+        _, error = play(plan._replace(redis=True) if mutant.file.startswith(_REDIS) else plan, report.places())
         if error is not None:
             return f"runtimes, schedule {seed}: {str(error).partition(':')[0][:60]}"
     return ""

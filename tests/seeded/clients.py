@@ -112,7 +112,8 @@ class Client:
     async def _ask(self, node: int, serve: Serve, least: float = 0.0) -> Any:
         self.waiting = reply = self._send(node, serve)
         try:
-            return await asyncio.wait_for(reply, max(least, self.world.random.choice((0.4, 1.0, 5.0))))
+            patience = 0.4 if self.intent.hasty else self.world.random.choice((0.4, 1.0, 5.0))
+            return await asyncio.wait_for(reply, max(least, patience))
         except (TimeoutError, asyncio.CancelledError):
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 raise

@@ -24,6 +24,7 @@ from framehold_store.memory import MemoryStore
 
 from .loop import OWNER, SeededLoop
 from .places import APPLIED, SENT, Places
+from .plan import STAND
 
 PATIENCE = 1.0
 """Seconds after which a request that got no reply is given up."""
@@ -67,8 +68,10 @@ class Line:
         return self._random.random() < share
 
     def strike(self, name: str, kind: str) -> None:
-        """A message is at a place."""
-        self._places.message(name, kind, self._owner)
+        """A message is at a place. One of a process that stands still before it has sent it leaves when that goes on:
+        others have written by then."""
+        if self._places.message(name, kind, self._owner) == STAND and kind == SENT:
+            self._sent = max(self._sent, self.loop.stands_until(self._owner))
 
     def send(self, arrive: Callable[[], None], lost: Callable[[], None] = lambda: None) -> None:
         """Have `arrive` called at the store, after all that was sent before; `lost` if the line is cut meanwhile."""

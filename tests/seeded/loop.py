@@ -69,6 +69,10 @@ class SeededLoop(asyncio.BaseEventLoop):
         """The process takes no step for a while; its timers wait, too."""
         self._stands[owner] = max(self._stands.get(owner, 0.0), self._passed + seconds)
 
+    def stands_until(self, owner: str) -> float:
+        """When the process takes its next step at the earliest."""
+        return self._stands.get(owner, 0.0)
+
     def kill(self, owner: str) -> None:
         """The process takes no step any more."""
         self._killed.add(owner)

@@ -62,10 +62,13 @@ class Places(Injector):
                 self._messages[name, kind] = len(self.sites)
                 self.sites.append(Site("store", 0, kind, name))
 
-    def message(self, name: str, kind: str, owner: str) -> None:
-        """A message of a process is sent, or was applied."""
-        if (number := self._messages.get((name, kind))) is not None and self._reached(number, owner) == LATE:
+    def message(self, name: str, kind: str, owner: str) -> str:
+        """A message of a process is sent, or was applied. What is done there."""
+        number = self._messages.get((name, kind))
+        strike = "" if number is None else self._reached(number, owner)
+        if strike == LATE:
             self.kill(owner)
+        return strike
 
     def _reached(self, number: int, owner: str) -> str:
         self.visits[number] += 1

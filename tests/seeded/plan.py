@@ -26,6 +26,7 @@ PROGRAMS = (
     "k1; x1; k2",
     "o1; k1; x1; o2",
 )
+EFFECTS = tuple(program for program in PROGRAMS if set(program) & set("oit"))
 KINDS = (
     *("kill", "stand", "cut", "slow", "lapse", "outage", "drain", "evict", "leave", "pause", "rewind"),
     # Once more: what makes others take over.
@@ -47,21 +48,27 @@ MOODS = (
 KILL, LATE, STAND, LEAVE = "kill", "kill late", "stand", "leave"
 STRIKES = (KILL, LATE, STAND, LEAVE)
 """What may be done at a place. LATE kills after what is awaited there has ended."""
+FOCUSES = ((STRIKES, False), (STRIKES, False), ((STAND,), True), ((KILL, LATE), True), ((STAND, LEAVE), False))
+"""What a schedule does at places, and whether it does so at writes alone. A process that stands still behind a write
+for longer than its lease: that is what windows, epochs and lapses are there for."""
 WRITES = ("Claim", "Commit", "Intent", "Result", "Finish", "Release", "Verify", "Heal")
 """The writes of calls."""
+DUELS = 0.35
+"""How many schedules are duels (`_duel`)."""
 CALM = 3.0
 """Seconds after which nothing is done to the fleet any more."""
 
 
 class Intent(NamedTuple):
     """A client makes a call at `at`. `deaths` is how often a process dies at each `x` of its program. `carried`: its
-    token carries the whole call."""
+    token carries the whole call. `hasty`: it soon asks another node."""
 
     at: float
     program: str
     marked: bool
     deaths: int
     carried: bool
+    hasty: bool = False
 
 
 class Fault(NamedTuple):
@@ -126,6 +133,11 @@ class Plan(NamedTuple):
 def draw(seed: int) -> Plan:
     """The schedule of a seed. Each has some kinds of faults only, so that one kind does not hide what another does."""
     random = Random(seed)
+    plan = _drawn(seed, random)
+    return _duel(plan, random) if random.random() < DUELS else plan
+
+
+def _drawn(seed: int, random: Random) -> Plan:
     nodes = random.choice((2, 2, 3))
     rates = tuple(random.uniform(0.98, 1.02) for _ in range(nodes + 1))
     intents = tuple(
@@ -148,14 +160,26 @@ def draw(seed: int) -> Plan:
         )
         for _ in range(random.choice((0, 2, 4, 8, 12)))
     )
-    aims = tuple(
-        Aim(
-            random.choice((random.randrange(2**30), -random.randint(1, 2 * len(WRITES)))),
-            random.choice((1, 1, 1, 2, 3, 5, 8)),
-            random.choice(STRIKES),
-            random.choice((0.05, 2.5, 4.0)),
-        )
-        for _ in range(random.choice((0, 4, 12)))
-    )
+    strikes, writes = random.choice(FOCUSES)
+    aims = tuple(_aim(random, strikes, writes) for _ in range(random.choice((0, 4, 12))))
     modes = random.random() < 0.15, random.random() < 0.3, random.choice((1, 2, 16)), random.random() < 0.1
     return Plan(seed, nodes, rates, *modes, intents, tuple(sorted(faults)), aims)
+
+
+def _aim(random: Random, strikes: tuple[str, ...], writes: bool) -> Aim:
+    write = -random.randint(1, 2 * len(WRITES))
+    place = write if writes or random.random() < 0.5 else random.randrange(2**30)
+    return Aim(place, random.choice((1, 1, 1, 2, 3, 5, 8)), random.choice(strikes), random.choice((0.05, 2.5, 4.0)))
+
+
+def _duel(plan: Plan, random: Random) -> Plan:
+    """Two owners of one call: processes stand still at writes, and go on when others have taken their calls over."""
+    intents = tuple(
+        intent._replace(program=random.choice(EFFECTS), marked=True, carried=False, hasty=True)
+        for intent in plan.intents[: random.choice((1, 2, 4))]
+    )
+    aims = tuple(
+        Aim(-random.randint(1, 2 * len(WRITES)), random.choice((1, 1, 2, 3)), STAND, random.uniform(1.6, 4.5))
+        for _ in range(random.choice((3, 6, 12)))
+    )
+    return plan._replace(intents=intents, aims=aims, faults=plan.faults if random.random() < 0.3 else ())

@@ -39,7 +39,7 @@ from .places import APPLIED, MESSAGES, SENT
 CONFIG = StoreConfig("embedded://")
 KEYS = Keys(CONFIG.namespace)
 _OTHER = {"leave": "unregister", "keep": "keep_code", "members": "nodes"}
-_NAMES = {
+NAMES = {
     script.sha.encode(): next((name for name in MESSAGES if name.lower() == script.name), _OTHER.get(script.name, ""))
     for script in SCRIPTS.values()
 }
@@ -96,13 +96,13 @@ class CommonRedis:
 
     def ran(self, sha: bytes, key: bytes) -> None:
         """A script has run on a key."""
-        if not key.startswith(_CALLS) or _NAMES.get(sha) == Read.__name__:
+        if not key.startswith(_CALLS) or NAMES.get(sha) == Read.__name__:
             return
         call = KEYS.call_of(key.decode())
         old, new = self._records.get(call), self.record(call)
         self._records[call] = new
         if new is not None and new != old:
-            self._watch(call, _NAMES.get(sha, ""), old, new)
+            self._watch(call, NAMES.get(sha, ""), old, new)
 
     def record(self, call: CallId) -> Record | None:
         """The record of a call."""
@@ -146,7 +146,7 @@ class _FarRedis(RedisStore):
         super().submit(request, done)
 
     async def _script(self, name: str, key: str, *arguments: str | bytes | int) -> Any:
-        self._line.strike(_NAMES[SCRIPTS[name].sha.encode()], SENT)
+        self._line.strike(NAMES[SCRIPTS[name].sha.encode()], SENT)
         return await super()._script(name, key, *arguments)
 
     async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
@@ -234,7 +234,7 @@ class _Pipe:
             process(fields)
             if fields[0].upper() == b"EVALSHA":
                 common.ran(fields[1], fields[3])
-                line.strike(_NAMES.get(fields[1], ""), APPLIED)
+                line.strike(NAMES.get(fields[1], ""), APPLIED)
 
         self._socket._process_command = watched
 

@@ -1,6 +1,5 @@
 """What is sealed for one purpose and place opens there and nowhere else."""
 
-from dataclasses import fields
 from typing import Any
 
 import pytest

@@ -7,7 +7,6 @@ code, so that a field which is added without a row is noticed.
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 from framehold_core.journal import Entry
@@ -26,7 +25,7 @@ STORED = {
     "answers": ("a:<round>",),
     "intents": ("k:<digest>",),
     "trail": ("s:<slot>",),
-    "head": tuple(field.name for field in fields(Head)),
+    "head": Head._fields,
 }
 """The stored names of those fields of a record that have others than in the code."""
 _ROW = re.compile(r"^\| (?P<where>[^|]+) \| (?P<field>[^|]+) \| (?P<what>(?:sealed|hints?)\b[^|]*) \| [^|]+ \|$", re.M)

@@ -6,8 +6,11 @@
 -- Returns 1; already, behind, fenced, conflict with the record
 
 local verdict = fence(ARGV[12] ~= '0')
+-- guard: whom the fence refuses
 if verdict then return refuse(verdict) end
+-- guard: another round
 if h[5] and h[5] ~= ARGV[4] then return refuse('fenced') end
+-- guard: other answers, and effects that do not fit
 if clashes() or unfit() then return refuse('conflict') end
 
 local time = now()

@@ -12,14 +12,18 @@ local fresh = next_version(ARGV[7], p, d)
 local _, held = version(d)
 local deaths, kept, known = held and held[3], {}, false
 for _, death in ipairs(type(deaths) == 'table' and deaths or {}) do
+  -- guard: what can't be read, and what is over
   if type(death) == 'table' and tonumber(death[2]) and tonumber(death[2]) > now - tonumber(ARGV[3]) then
     kept[#kept + 1] = death
     known = known or death[1] == ARGV[2]
   end
 end
+-- guard: the same process twice
 if not known then kept[#kept + 1] = {ARGV[2], now} end
 redis.call('HSET', KEYS[1], 'd:' .. ARGV[1], '[2,' .. fresh .. ',' .. cjson.encode(kept) .. ']')
+-- guard: a tool that is paused
 if is_paused(p) then return {p, 0} end
+-- guard: too few ends
 if #kept + 1 < tonumber(ARGV[4]) then return {'', 0} end
 local words = string.sub(cjson.encode({ARGV[5], ARGV[6]}), 2, -2)
 p = '[2,' .. fresh .. ',' .. string.format('%.0f', math.floor(now / 1000)) .. ',' .. words .. ']'

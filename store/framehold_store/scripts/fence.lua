@@ -16,15 +16,25 @@ local h = values(R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'jh', ARGV[8
 
 -- A torn record (one key evicted or deleted without the other) counts as missing, as in read and claim. So does one
 -- that can't be read. A write that is granted looks only at what it needs, one that is refused at the whole record.
-local torn = not h
-if h and (h[1] or h[4]) then
-  local held = h[1] == 'open' or h[1] == 'released'
+local function is_torn()
+  -- guard: a key of another type
+  if not h then return true end
+  if not (h[1] or h[4]) then return false end
   -- The ordinary write stands where the record stands: its numbers are counts.
   local here = h[4] == ARGV[3] and h[5] == ARGV[4] and h[6] == ARGV[5]
   local counts = here or (is_count(h[4]) and is_count(h[5]) and is_count(h[6]))
-  torn = not (counts and (h[1] == 'done' or h[1] == 'lost' or (held and length(J) == tonumber(h[6]))))
+  -- guard: numbers that can't be read
+  if not counts then return true end
+  if h[1] == 'done' or h[1] == 'lost' then return false end
+  -- guard: a state that can't be read
+  if not (h[1] == 'open' or h[1] == 'released') then return true end
+  return length(J) ~= tonumber(h[6])
 end
+
+local torn = is_torn()
+-- guard: a record or a journal without the other
 if torn then
+  -- guard: a record of a newer release
   if h and is_newer(redis.call('HGET', R, 'v')) then
     local record, found = fields(R, MAX_RECORD)
     return record and {'fenced', 0, record} or large('record', found, MAX_RECORD)
@@ -35,6 +45,7 @@ end
 -- the whole record; nil and its size if it is too large. If it can't be read it counts as missing from now on
 local function look()
   local record, found = fields(R, MAX_RECORD)
+  -- guard: a record that can't be read
   if record and not legible(record) then h, torn = {}, true end
   return record, found
 end
@@ -50,12 +61,17 @@ end
 -- nil to go on, else the verdict
 local function fence(creates)
   if not h[1] then
+    -- guard: whoever may not begin a record
     if creates and ARGV[3] == '1' and ARGV[5] == '0' then return nil end
     return 'behind'
   end
+  -- guard: writes to a call that is over
   if h[1] == 'done' or h[1] == 'lost' then return 'fenced' end
+  -- guard: another owner, process or epoch
   if h[2] == ARGV[1] and h[3] == ARGV[2] and h[4] == ARGV[3] then
+    -- guard: another position
     if h[6] == ARGV[5] then return nil end
+    -- guard: a write that was applied, and comes once more
     if h[7] == ARGV[7] then return 'already' end
     return tonumber(h[6]) < tonumber(ARGV[5]) and 'behind' or 'fenced'
   end
@@ -72,6 +88,7 @@ end
 local function unfit()
   for plus, field in string.gmatch(ARGV[11], '(%+?)(%S+)') do
     local known = h[1] and redis.call('HGET', R, field)
+    -- guard: a second result, and one that has lost its intent
     if known == 'r' or (plus == '' and known ~= 'i') then return true end
   end
   return false
@@ -98,6 +115,7 @@ end
 -- a new record: ARGV[at] counts the values of the head (fields and values in turn) that follow it
 local function fresh(at, time)
   -- Only if an old key is left: a script that begins with DEL is never refused for memory, even if the store is full.
+  -- guard: what another record left
   if h[1] or torn or length(J) ~= 0 then redis.call('DEL', R, J) end
   redis.call('HSET', R, 'v', '1', 'state', 'open', 'owner', ARGV[1], 'inc', ARGV[2], 'epoch', '1', 'round', '0',
     'attempts', '0', 'created', string.format('%.0f', time), unpack(ARGV, at + 1, at + tonumber(ARGV[at])))

@@ -5,12 +5,17 @@
 --         14 the ms that the round ran; 15 the class of the exception that ended it, 16 the place that raised it
 -- Returns 1; {already, epoch} for the same outcome of the same writer; behind, fenced, conflict with the record
 
-if h[1] == 'done' and h[2] == ARGV[1] and h[3] == ARGV[2] and h[4] == ARGV[3]
-  and redis.call('HSTRLEN', R, 'outcome') == #ARGV[12] and redis.call('HGET', R, 'outcome') == ARGV[12] then
+local function ended_so()
+  return redis.call('HSTRLEN', R, 'outcome') == #ARGV[12] and redis.call('HGET', R, 'outcome') == ARGV[12]
+end
+-- guard: an end that was applied, and comes once more
+if h[1] == 'done' and h[2] == ARGV[1] and h[3] == ARGV[2] and h[4] == ARGV[3] and ended_so() then
   return {'already', tonumber(h[4])}
 end
 local verdict = fence(false)
+-- guard: whom the fence refuses
 if verdict then return refuse(verdict) end
+-- guard: other answers, and effects that do not fit
 if clashes() or unfit() then return refuse('conflict') end
 
 local time = now()

@@ -15,14 +15,19 @@ local answers = tonumber(ARGV[at + 5])
 local first = at + 6 + answers
 local count = #ARGV - first + 1
 
+-- guard: a heal that was applied, and comes once more
 if h[1] == 'open' and h[2] == ARGV[1] and h[3] == ARGV[2] and tonumber(h[6]) == count and h[7] == jh
   and tonumber(h[4]) > tonumber(ARGV[3]) then
   return {'already', tonumber(h[4])}
 end
+-- guard: a record that can't be read
 if ARGV[at] == '0' and h[1] then look() end
+-- guard: a record that has come or gone since it was read
 if (ARGV[at] == '1') ~= (h[1] and true or false) then return refuse('changed') end
+-- guard: a record that has changed since it was read
 if h[1] and (h[4] ~= ARGV[at + 1] or h[2] ~= ARGV[at + 2] or h[3] ~= ARGV[at + 3]) then return refuse('changed') end
 local verdict = fence(false)
+-- guard: whoever is not behind the record
 if verdict ~= 'behind' then return refuse(verdict or 'changed') end
 
 local time = now()
@@ -30,6 +35,7 @@ local epoch = tonumber(ARGV[3]) + 1
 local kept = {'attempts', '0', 'created', string.format('%.0f', time)}
 local flat, found = {}, nil
 if h[1] then flat, found = fields(R, MAX_RECORD) end
+-- guard: a record that is too large
 if not flat then return large('record', found, MAX_RECORD) end
 for place = 1, #flat, 2 do
   local name = flat[place]

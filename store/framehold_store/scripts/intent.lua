@@ -6,8 +6,10 @@
 -- Returns 1; already, behind, fenced, conflict with the record
 
 local verdict = fence(ARGV[12] ~= '0')
+-- guard: whom the fence refuses
 if verdict then return refuse(verdict) end
 local at = 13 + tonumber(ARGV[12])
+-- guard: other answers, effects that do not fit, and a second intent
 if clashes() or unfit() or (h[1] and redis.call('HEXISTS', R, ARGV[at]) == 1) then return refuse('conflict') end
 
 local time = now()

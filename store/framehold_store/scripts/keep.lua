@@ -11,6 +11,7 @@ local ends = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[2]
 -- What somebody else has written there may be of another type: it is replaced.
 local found = redis.pcall('GET', KEYS[1])
 local before = type(found) == 'string' and tonumber(string.match(found, '^%d%d%d%d%d%d%d%d%d%d%d%d%d'))
+-- guard: an end that is sooner
 if before and before > ends then ends = before end
 local text = string.format('%013d', ends)
 redis.call('SET', KEYS[1], text .. ARGV[1], 'PXAT', text)

@@ -14,6 +14,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local stored = redis.pcall('STRLEN', KEYS[1])
 if type(stored) == 'number' then stored = stored <= MAX_LEASE and redis.pcall('GET', KEYS[1]) end
+-- guard: an error that is none of the key's type
 if type(stored) == 'table' and stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
 local beat, inc, boot, ends, rest
 if type(stored) == 'string' then
@@ -22,6 +23,7 @@ else
   stored = ''
 end
 beat = tonumber(beat)
+-- guard: a lease that has ended
 if boot and tonumber(ends) <= now then boot = nil end
 
 local function astray()

@@ -8,6 +8,7 @@
 -- the values of some fields of a hash; nil if the key is of another type
 local function values(key, ...)
   local found = redis.pcall('HMGET', key, ...)
+  -- guard: a key of another type
   if not found.err then return found end
   return not string.find(found.err, 'WRONGTYPE', 1, true) and redis.call('HMGET', key, ...) or nil
 end
@@ -52,6 +53,7 @@ local function legible(flat)
 
   local record = {}
   for place = 1, #flat, 2 do record[flat[place]] = flat[place + 1] end
+  -- guard: a record of another release
   if record.v ~= '1' then return is_newer(record.v) end
   for _, name in ipairs({'owner', 'inc', 'boot', 'jh', 'reentrant', 'tool', 'code', 'method', 'target', 'args',
     'principal', 'strategy', 'seal'}) do

@@ -4,8 +4,10 @@
 -- ARGV    1-11 as fence.lua says (7 is '-', 8-11 empty)
 -- Returns {ok | already, epoch}; behind, fenced with the record
 
+-- guard: a release that was applied, and comes once more
 if h[1] == 'released' and h[4] == ARGV[3] and h[6] == ARGV[5] then return {'already', tonumber(h[4])} end
 local verdict = fence(false)
+-- guard: whom the fence refuses
 if verdict then return refuse(verdict) end
 
 local time = now()

@@ -9,6 +9,7 @@ local pauses = 0
 for place = 2, #ARGV, 2 do
   local name, text = ARGV[place], ARGV[place + 1]
   local stored = version(field(name, ARGV[1]))
+  -- guard: what is newer, and what can't be read
   if stored and stored < version(text) then
     redis.call('HSET', KEYS[1], name, text)
     if string.sub(name, 1, 2) == 'p:' and is_paused(text) then pauses = pauses + 1 end

@@ -5,7 +5,9 @@
 -- Returns 1; already, behind, fenced, conflict with the record
 
 local verdict = fence(ARGV[12] ~= '0')
+-- guard: whom the fence refuses
 if verdict then return refuse(verdict) end
+-- guard: other answers, and effects that do not fit
 if clashes() or unfit() then return refuse('conflict') end
 
 local time = now()

@@ -17,6 +17,7 @@ local text, first = field('m', 256), 0
 local id, at, lost, seen, how = string.match(text, '^(%x+) (%d+) (%d+) (%d+) (%a+)$')
 local known, last = ARGV[2], tonumber(ARGV[3])
 at = tonumber(at) or 0
+-- guard: a store that has lost nothing, and a loss that is known
 if known ~= '' and (id ~= known or at < last) and (tonumber(lost) or 0) <= last then
   lost, seen, how, first = string.format('%.0f', now), ARGV[3], id == known and 'older' or 'emptied', 1
 end

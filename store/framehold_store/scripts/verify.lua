@@ -5,10 +5,12 @@
 -- Returns {ok | already, epoch}; behind, fenced with the record
 
 local epoch = tonumber(ARGV[3]) + 1
+-- guard: a verify that was applied, and comes once more
 if h[1] == 'open' and h[2] == ARGV[1] and h[3] == ARGV[12] and tonumber(h[4]) == epoch and h[6] == ARGV[5] then
   return {'already', epoch}
 end
 local verdict = fence(false)
+-- guard: whom the fence refuses
 if verdict then return refuse(verdict) end
 
 local time = now()
