@@ -85,6 +85,11 @@ class Front:
         except OSError:
             # It was reset: what was refused was not read to its end.
             return b""
+        except RuntimeError:
+            # uvloop says so of what is written to a connection that was reset before.
+            if not writer.transport.is_closing():
+                raise
+            return b""
         finally:
             writer.close()
 
