@@ -78,7 +78,7 @@ class Client:
                 twice = partial(self._retry, token, second if chance() < 0.2 else first)
                 self._send(self.world.any_node(), twice)
             tries += 1
-            found = await self._ask(node, retry, LONG if tries > MANY else 0.0)
+            found = await self._ask(node, retry, LONG if tries > MANY else 0.0, self.intent.hasty)
             if isinstance(found, Token | Ended):
                 return self._heard(found)
             self.world.say(self.call, f"answers at n{node}: {_said(found)}")
@@ -109,10 +109,10 @@ class Client:
     def _send(self, node: int, serve: Serve) -> asyncio.Future[Any]:
         return self.world.request(node, None if self.intent.carried else self.world.ids[self.call], serve)
 
-    async def _ask(self, node: int, serve: Serve, least: float = 0.0) -> Any:
+    async def _ask(self, node: int, serve: Serve, least: float = 0.0, hasty: bool = False) -> Any:
         self.waiting = reply = self._send(node, serve)
         try:
-            patience = 0.4 if self.intent.hasty else self.world.random.choice((0.4, 1.0, 5.0))
+            patience = 0.4 if hasty else self.world.random.choice((0.4, 1.0, 5.0))
             return await asyncio.wait_for(reply, max(least, patience))
         except (TimeoutError, asyncio.CancelledError):
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]

@@ -63,6 +63,8 @@ defaults
 frontend mcp
     bind {{ $any }}:8080
     maxconn {{ $here.maxConnections | int64 }}
+    http-request deny deny_status 501 if METH_CONNECT
+    http-request deny deny_status 400 if { req.fhdr(transfer-encoding) -m found } !{ req.fhdr(transfer-encoding) -m str -i chunked }
     http-request del-header framehold- -m beg
     http-request del-header connection
     http-request set-header connection upgrade if { req.hdr(upgrade) -m found }
