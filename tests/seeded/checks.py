@@ -38,7 +38,7 @@ class Watch:
         self._owners: dict[tuple[CallId, int], tuple[str, str]] = {}
         self._asked: dict[tuple[CallId, int], tuple[str, ...]] = {}
         self._given: dict[tuple[CallId, str], Any] = {}
-        self._told: set[tuple[CallId, int, int]] = set()
+        self._told: dict[tuple[CallId, int, int], float] = {}
         self._outcomes: dict[CallId, str] = {}
         self._releases: dict[str, str] = {}
         self._diverge: set[str] = set()
@@ -81,17 +81,18 @@ class Watch:
             self._diverge.add(name)
             self._hold(not kept or not self._strict, f"I10: {name} goes on by the {release} release")
 
-    def answers(self, owner: str, call: CallId, given: Mapping[str, Any], found: Any, record: Record | None) -> None:
+    def answers(
+        self, owner: str, call: CallId, given: Mapping[str, Any], found: Any, record: Record | None, now: float
+    ) -> None:
         """A node decides on the reply to a request: it asks again only what is its own, and requests that go on have
-        the same answers."""
+        the same answers. All who wait for a round are asked in the step in which it is stored: that is not again."""
         if self._strict and isinstance(found, Parked | Ended):
             asked = found.questions if isinstance(found, Parked) else {}
             same = all(self._given.setdefault((call, key), given[key]) == given[key] for key in given.keys() - asked)
             self._hold(same, f"I4: {call[:4]} goes on with other answers than it had: {given}")
         if isinstance(found, Parked) and self._alone and record is not None:
             round_ = call, found.at.round, found.at.epoch
-            again = round_ in self._told
-            self._told.add(round_)
+            again = self._told.setdefault(round_, now) != now
             own = record.owner in ("", owner) or not again
             self._hold(own, f"I3: {owner} asks round {found.at.round} of {call[:4]} again, which is {record.owner}'s")
 

@@ -206,7 +206,7 @@ class World:
 
     def answers(self, node: str, call: CallId, given: Mapping[str, Any], found: Any) -> None:
         """A node decides on the reply to a request of a call, which brought the answers that were `given`."""
-        self.watch.answers(node, call, given, found, self.store.record(call))
+        self.watch.answers(node, call, given, found, self.store.record(call), self.loop.time())
 
     def applied(self, call: CallId, request: str, old: Record | None, new: Record) -> None:
         """The store has applied a request, named `request`, and has `new` in place of `old`."""
