@@ -108,6 +108,12 @@ class Watch:
                 own, f"I1: effect {atom} of {name} begins at {owner}, and the call is {record and record.owner}'s"
             )
 
+    def recorded(self, name: str, atom: str, heard: bool, record: Record | None) -> None:
+        """An effect begins, while the store has `record`: it has the answers that the handler has `heard` (rule 2)."""
+        if self._strict and heard and record is not None and not record.is_over:
+            known = any(answered.round >= record.round for answered in record.answers.values())
+            self._hold(known, f"I5: effect {atom} of {name} begins before the answers of round {record.round} are kept")
+
     def effects(self, began: dict[tuple[str, str], int]) -> None:
         """How often each effect of a held call has begun: I5."""
         for (name, atom), times in began.items():

@@ -52,6 +52,8 @@ class Ledger:
         self.entered: Counter[str] = Counter()
         self.began: Counter[tuple[str, str]] = Counter()
         self._died: Counter[tuple[str, str]] = Counter()
+        self.heard: dict[tuple[str, str], bool] = {}
+        """Whether a handler has heard an answer when it calls an effect."""
 
     def enters(self, call: str, again: bool, release: str) -> None:
         """A handler is entered by a release. `again`: it may be entered more than once."""
@@ -78,6 +80,7 @@ class Ledger:
         self.began[call, key] += 1
         self._world.say(OWNER.get(), f"{call} effect {key} begins")
         self._world.begins(call, key)
+        self._world.recorded(call, key, self.heard[call, key])
 
     async def die(self, call: str, key: str, times: int) -> None:
         """The process ends, unless it did so `times` times."""
@@ -145,6 +148,7 @@ class Scripted(Talk):
             await self._ledger.die(self._name, atom, self._intent.deaths)
             return atom
         effect = self._ledger.effect_in_thread if atom[0] == "t" else self._ledger.effect
+        self._ledger.heard[self._name, atom] = "!" in learned or "?" in learned
         try:
             found = await frame.recorded.once(atom, effect, (self._name, atom), {}, atom[0] == "i")
             return str(found)

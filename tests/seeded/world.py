@@ -235,6 +235,11 @@ class World:
             self.watch.begins(call, key, name, self.store.record(self.ids[call]))
 
 
+    def recorded(self, call: str, key: str, heard: bool) -> None:
+        """An effect begins, after its handler has `heard` an answer or not."""
+        self.watch.recorded(call, key, heard, self.store.record(self.ids[call]))
+
+
 _KEPT: list[World] = []
 """The worlds that were played. A coroutine that nobody keeps is closed, and runs its `finally`: one of a process that
 was killed would do what no killed process does."""

@@ -156,6 +156,12 @@ NIGHTLY = (
         reads=(*SHIPPED, "tests/seeded", "tests/sim", "tests/node"),
     ),
     Stage(
+        "mutants",
+        (_module("tests.mutants", "--minutes", "{minutes}"),),
+        minutes=10,
+        reads=(*SHIPPED, "tests/mutants", "tests/seeded", "tests/sim", "tests/core", "tests/node", "tests/store"),
+    ),
+    Stage(
         "day",
         (_module("tests.fleet.day"),),
         ("chart", "browser", "day"),
