@@ -70,6 +70,9 @@ class Client:
         )
         node = int(token.claims.node[1:])
         await asyncio.sleep(self.world.random.choice((0.0, 0.3, 1.5)) * self.world.random.random())
+        if len(first) > 1 and self.world.random.random() < 0.3:
+            # It answers one question alone, and is asked for the others (docs/protocol.md, rule 10).
+            first, second = ({key: said[key] for key in list(said)[:1]} for said in (first, second))
         retry, tries, chance = partial(self._retry, token, first), 0, self.world.random.random
         while True:
             if chance() < 0.2:
@@ -80,6 +83,7 @@ class Client:
             tries += 1
             found = await self._ask(node, retry, LONG if tries > MANY else 0.0, self.intent.hasty)
             if isinstance(found, Token | Ended):
+                self._not_again(token, first, found)
                 return self._heard(found)
             self.world.say(self.call, f"answers at n{node}: {_said(found)}")
             if isinstance(found, fx.Refusal) and found.reason is fx.Reason.CONFLICT:
@@ -96,6 +100,13 @@ class Client:
             else:
                 node = self.world.any_node()
             await asyncio.sleep(self.world.random.uniform(0.05, 0.4))
+
+    def _not_again(self, token: Token, answers: dict[str, str], found: Token | Ended) -> None:
+        """A client is not asked again what it has answered: rule 10."""
+        asked = found.parked.questions if isinstance(found, Token) and found.claims.round > token.claims.round else {}
+        again = asked.keys() & answers.keys()
+        if again and not self.world.plan.loses:
+            raise Violation(f"I4: {self.call} is asked {sorted(again)} again, and has answered that")
 
     def _start(self, at: Process) -> Coroutine[Any, Any, Answer]:
         return at.runtime.start(self._handler(at), card(at.context), self.world.ids[self.call])
