@@ -67,8 +67,9 @@ class Front:
         has_all = not (writer.transport.get_write_buffer_size() or _unread(connection) or connection._rest)
         return has_all and connection._response is None
 
-    async def _sent(self, pieces: Sequence[bytes]) -> bytes:
-        """All that a client of the router gets for a stream."""
+    async def _sent(self, pieces: Sequence[bytes]) -> bytes | None:
+        """All that a client of the router gets for a stream; None if its connection was reset, so that it can't tell:
+        what was refused was not read to its end."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._router.port, limit=1 << 22)
         try:
             while (connection := self._connection_of(writer)) is None:
@@ -83,13 +84,12 @@ class Front:
             writer.write_eof()
             return await reader.read()
         except OSError:
-            # It was reset: what was refused was not read to its end.
-            return b""
+            return None
         except RuntimeError:
             # uvloop says so of what is written to a connection that was reset before.
             if not writer.transport.is_closing():
                 raise
-            return b""
+            return None
         finally:
             writer.close()
 
@@ -105,7 +105,8 @@ class Front:
         read = {other.name: await other.read(pieces) for other in self._others}
         accepted = [meaning for meaning, _ in self._relay.accepted]
         passed = [meaning for meaning, goes_on in self._relay.accepted if goes_on]
-        statuses = tuple(line.split(b" ")[1] for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1 "))
+        lines = (got or b"").split(b"\r\n")
+        statuses = tuple(line.split(b" ")[1] for line in lines if line.startswith(b"HTTP/1.1 "))
         self.shapes.add((*statuses, len(passed), *map(len, read.values())))
         bad = [*self._behind.violations, *self._heard.said, *self._relay.misframed]
         if bad or self._router.placer.counts.total():
@@ -114,7 +115,7 @@ class Front:
             return f"a client was answered {statuses!r}"
         if self._behind.requests != passed:
             return f"the server behind got {self._behind.requests!r}, the router took {passed!r}"
-        if [int(number) for number in NUMBER.findall(got)] != [*range(len(passed))]:
+        if got is not None and [int(number) for number in NUMBER.findall(got)] != [*range(len(passed))]:
             return f"{len(passed)} requests were passed on, and the client got {got[:2000]!r}"
         if raised := [error for other in self._others if other.name == "node" for error in other.raised]:
             return f"the protocol of a node raised {raised}"

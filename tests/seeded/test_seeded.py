@@ -14,10 +14,10 @@ FOUND = {
     "gate-off": 1,
     "finish-gate-off": 1,
     "answers-not-carried": 2,
-    "digest-off": 2,
+    "digest-off": 53,
     "verify-keeps-epoch": 1,
     "claim-keeps-epoch": 2,
-    "owner-thought-gone": 251,
+    "owner-thought-gone": 3,
 }
 """Mutations of core, each with a schedule that shows it."""
 

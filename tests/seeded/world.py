@@ -234,7 +234,6 @@ class World:
         if task is not None and task not in self.places.went_on:
             self.watch.begins(call, key, name, self.store.record(self.ids[call]))
 
-
     def recorded(self, call: str, key: str, heard: bool) -> None:
         """An effect begins, after its handler has `heard` an answer or not."""
         self.watch.recorded(call, key, heard, self.store.record(self.ids[call]))
