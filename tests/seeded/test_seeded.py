@@ -14,10 +14,10 @@ FOUND = {
     "gate-off": 1,
     "finish-gate-off": 1,
     "answers-not-carried": 2,
-    "digest-off": 53,
+    "digest-off": 3,
     "verify-keeps-epoch": 1,
     "claim-keeps-epoch": 2,
-    "owner-thought-gone": 3,
+    "owner-thought-gone": 53,
 }
 """Mutations of core, each with a schedule that shows it."""
 
