@@ -50,8 +50,8 @@ class PrefixCodec:
         own = tracing.token_claims()
         if lifetime is not None:
             own["exp"] = envelope["iat"] + lifetime
-        changed = {**envelope, **own}
-        sealed = self.inner.seal(_moved(changed, self.clock.offset, b"" if own else payload))
+        envelope.update(own)
+        sealed = self.inner.seal(_moved(envelope, self.clock.offset, b"" if own else payload))
         return token.stateless(sealed) if call is None else token.hold(call, sealed)
 
     def unseal(self, wire: str) -> bytes:
