@@ -19,7 +19,8 @@ class Feed:
     def __init__(self, poll: float, disconnected: bool = False) -> None:
         self.disconnected = disconnected
         self._poll = poll
-        self._waiting: set[asyncio.Future[None]] = set()
+        # A dict, since it keeps the order.
+        self._waiting: dict[asyncio.Future[None], None] = {}
         self._readers: list[set[NodeId | None]] = []
         self.closed = False
 
@@ -67,8 +68,8 @@ class Feed:
 
     async def _wait_for_notice(self, seconds: float) -> None:
         waiter = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiter)
+        self._waiting[waiter] = None
         try:
             await asyncio.wait((waiter,), timeout=max(0.0, seconds))
         finally:
-            self._waiting.discard(waiter)
+            self._waiting.pop(waiter, None)

@@ -15,6 +15,9 @@ from framehold_core.requests import Record, RecordState
 
 from .handlers import expected
 
+SOON = 2.5
+"""Seconds in which a node must have done what it can: a message is given up after one, and half a second later at most
+a heartbeat tells that the store answers."""
 _LOST = (fx.Reason.LOST, fx.Reason.STUCK)
 _FINAL = (*_LOST, fx.Reason.FORGOTTEN, fx.Reason.DIVERGED, fx.Reason.ALREADY_ANSWERED)
 
@@ -113,6 +116,11 @@ class Watch:
         if self._strict and heard and record is not None and not record.is_over:
             known = any(answered.round >= record.round for answered in record.answers.values())
             self._hold(known, f"I5: effect {atom} of {name} begins before the answers of round {record.round} are kept")
+
+    def overdue(self, owner: str, undisturbed: float, left: list[str]) -> None:
+        """A process that was `undisturbed` for so many seconds, as was its store, has `left` this undone."""
+        if left and undisturbed > SOON:
+            self._hold(False, f"I7: {owner} leaves {', '.join(left)} undone, undisturbed for {undisturbed:.1f} s")
 
     def effects(self, began: dict[tuple[str, str], int]) -> None:
         """How often each effect of a held call has begun: I5."""

@@ -69,7 +69,7 @@ class Client:
             {key: answers_to(wire["asks"])[which] for key, wire in token.parked.questions.items()} for which in (0, 1)
         )
         node = int(token.claims.node[1:])
-        await asyncio.sleep(self.world.random.choice((0.0, 0.3, 1.5)) * self.world.random.random())
+        await asyncio.sleep(self.world.random.choice((0.0, 0.3, self.intent.thinks)) * self.world.random.random())
         if len(first) > 1 and self.world.random.random() < 0.3:
             # It answers one question alone, and is asked for the others (docs/protocol.md, rule 10).
             first, second = ({key: said[key] for key in list(said)[:1]} for said in (first, second))

@@ -2,7 +2,7 @@
 
     1. the awaits are found by the syntax trees of the modules; each passes through here
     2. a plan aims at some places. The n-th time that a process comes to one it is killed, before or after what is
-       awaited there, or it stands still, or a client that it serves leaves
+       awaited there, or it stands still, or a client that it serves leaves, or its line to the store is cut
     3. each visit is counted, so that one sees which places no schedule has come to
 
 A message has two places: where it is sent, and where it was applied and its reply did not leave yet.
@@ -27,10 +27,10 @@ from .plan import KILL, LATE, STAND, WRITES
 ROOMS = ("engine", "frame", "doors")
 """The rooms of the node whose awaits are places."""
 SENT, APPLIED = "sent", "applied"
-_METHODS = ("register", "renew", "unregister", "nodes", "scan", "tools", "cleared", "pause", "resume", "died")
+_METHODS = ("register", "unregister", "nodes", "scan", "tools", "cleared", "pause", "resume", "died")
 _CODE = ("keep_code", "code")
-MESSAGES = (*_METHODS, *_CODE, "Read", *WRITES)
-"""The messages to the store, by their requests or methods. The writes of calls come last."""
+MESSAGES = (*_METHODS, *_CODE, "Read", "renew", *WRITES)
+"""The messages to the store, by their requests or methods. Renewals and the writes of calls come last."""
 
 
 class Places(Injector):

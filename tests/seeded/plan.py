@@ -30,7 +30,7 @@ EFFECTS = tuple(program for program in PROGRAMS if set(program) & set("oit"))
 KINDS = (
     *("kill", "stand", "cut", "slow", "lapse", "outage", "drain", "evict", "leave", "pause", "rewind"),
     # Once more: what makes others take over.
-    *("kill", "stand", "cut"),
+    *("kill", "stand", "cut", "drain"),
 )
 """What may be done to a node, to its line, or to the store."""
 MOODS = (
@@ -43,25 +43,36 @@ MOODS = (
     ("rewind", "lapse", "stand"),
     ("outage", "stand"),
     ("drain", "stand", "outage"),
+    ("drain", "slow"),
 )
 """Kinds that go well together: what two processes do to one call at once."""
-KILL, LATE, STAND, LEAVE = "kill", "kill late", "stand", "leave"
-STRIKES = (KILL, LATE, STAND, LEAVE)
-"""What may be done at a place. LATE kills after what is awaited there has ended."""
-FOCUSES = ((STRIKES, False), (STRIKES, False), ((STAND,), True), ((KILL, LATE), True), ((STAND, LEAVE), False))
+KILL, LATE, STAND, LEAVE, CUT = "kill", "kill late", "stand", "leave", "cut"
+STRIKES = (KILL, LATE, STAND, LEAVE, CUT)
+"""What may be done at a place. LATE kills after what is awaited there has ended. CUT cuts the line to the store: a
+message that is sent there is lost, or its reply."""
+FOCUSES = (
+    (STRIKES, False),
+    (STRIKES, False),
+    ((STAND,), True),
+    ((KILL, LATE), True),
+    ((CUT,), True),
+    ((STAND, LEAVE), False),
+)
 """What a schedule does at places, and whether it does so at writes alone. A process that stands still behind a write
 for longer than its lease: that is what windows, epochs and lapses are there for."""
 WRITES = ("Claim", "Commit", "Intent", "Result", "Finish", "Release", "Verify", "Heal")
 """The writes of calls."""
-DUELS = 0.35
-"""How many schedules are duels (`_duel`)."""
+ENDED = -2 * (len(WRITES) + 1)
+"""The number of the first of the last places: those of the renewal of a lease, and of the writes."""
+DUELS, HANDOFFS = 0.35, 0.08
+"""How many schedules are duels (`_duel`), and how many are hand-offs (`_handoff`)."""
 CALM = 3.0
 """Seconds after which nothing is done to the fleet any more."""
 
 
 class Intent(NamedTuple):
     """A client makes a call at `at`. `deaths` is how often a process dies at each `x` of its program. `carried`: its
-    token carries the whole call. `hasty`: it soon asks another node."""
+    token carries the whole call. `hasty`: it soon asks another node. Its user `thinks` so many seconds at most."""
 
     at: float
     program: str
@@ -69,6 +80,7 @@ class Intent(NamedTuple):
     deaths: int
     carried: bool
     hasty: bool = False
+    thinks: float = 1.5
 
 
 class Fault(NamedTuple):
@@ -82,7 +94,7 @@ class Fault(NamedTuple):
 
 class Aim(NamedTuple):
     """What is done to a node's process when one comes to a place for the `nth` time. `place` is any number: it counts
-    the places again and again. The last places, which numbers below 0 name, are those of writes to the store."""
+    the places again and again. Numbers below 0 count from the last one: these are of writes to the store (`ENDED`)."""
 
     place: int
     nth: int
@@ -133,8 +145,10 @@ class Plan(NamedTuple):
 def draw(seed: int) -> Plan:
     """The schedule of a seed. Each has some kinds of faults only, so that one kind does not hide what another does."""
     random = Random(seed)
-    plan = _drawn(seed, random)
-    return _duel(plan, random) if random.random() < DUELS else plan
+    plan, kind = _drawn(seed, random), random.random()
+    if kind < DUELS:
+        return _duel(plan, random)
+    return _handoff(plan, random) if kind < DUELS + HANDOFFS else plan
 
 
 def _drawn(seed: int, random: Random) -> Plan:
@@ -179,7 +193,19 @@ def _duel(plan: Plan, random: Random) -> Plan:
         for intent in plan.intents[: random.choice((1, 2, 4))]
     )
     aims = tuple(
-        Aim(-random.randint(1, 2 * len(WRITES)), random.choice((1, 1, 2, 3)), STAND, random.uniform(1.6, 4.5))
+        Aim(random.randint(ENDED, -1), random.choice((1, 1, 2, 3)), STAND, random.uniform(1.6, 4.5))
         for _ in range(random.choice((3, 6, 12)))
     )
-    return plan._replace(intents=intents, aims=aims, faults=plan.faults if random.random() < 0.3 else ())
+    slow = tuple(Fault(0.1, "slow", node, 0.0) for node in range(plan.nodes))
+    return plan._replace(intents=intents, aims=aims, faults=random.choice((plan.faults, slow, ())))
+
+
+def _handoff(plan: Plan, random: Random) -> Plan:
+    """A node drains while the store does not answer for a while: often from when it has sent what hands a call off."""
+    intents = tuple(intent._replace(marked=True, carried=False, thinks=4.0) for intent in plan.intents)
+    at, node = random.uniform(0.6, 2.0), random.randrange(plan.nodes)
+    kind, lasts = random.choice(("outage", "cut", "slow", "stand")), random.choice((0.5, 1.0, 1.7))
+    faults = Fault(at, "drain", node, 4.0), Fault(at + random.uniform(-0.2, 0.1), kind, node, lasts)
+    # The last places are those of a release, a verification and a heal: sent, and applied.
+    aims = tuple(Aim(-random.randint(1, 6), 1, CUT, lasts) for _ in range(random.choice((0, 1, 3))))
+    return plan._replace(intents=intents, faults=tuple(sorted(faults[: 1 if aims else 2])), aims=aims)

@@ -67,6 +67,8 @@ class Process:
         self.runtime._gate._limit = LIGHT if world.plan.takeovers < LOOSE else MAX_JOURNAL_BYTES
         self.release: Release = random.choice(releases()) if world.plan.deploys else releases()[0]
         self.alive, self.ready = True, False
+        self.disturbed = loop.time()
+        """When something was last done to this process."""
         # A dict, since it keeps the order.
         self._open: dict[asyncio.Future[Any], None] = {}
         self.run(self._begin())
@@ -106,12 +108,23 @@ class Process:
         if waiting:
             self.world.random.choice(waiting).cancel()
 
-    async def drain(self) -> None:
+    async def drain(self, patience: float) -> None:
         """Leave the fleet, and end."""
-        await self.runtime.drain(2.0)
+        await self.runtime.drain(patience)
+        self.world.look(self)
         await self.runtime.close()
         if self.alive:
             self.world.kill(self.owner, 0.1)
+
+    def overdue(self) -> list[str]:
+        """The calls of which this process could have sent a write again, or handed them off, where the store answers
+        for long enough."""
+        draining = self.runtime.draining
+        return [
+            f"{slot.call.id[:4]} in {slot.call.phase.name}"
+            for slot in self.runtime.table
+            if slot.call.outbox.stalled or (draining.on and draining._may_go(slot))
+        ]
 
     async def pause(self, tool: str) -> None:
         """An operator pauses a tool here."""

@@ -14,10 +14,10 @@ FOUND = {
     "gate-off": 1,
     "finish-gate-off": 1,
     "answers-not-carried": 2,
-    "digest-off": 3,
-    "verify-keeps-epoch": 1,
-    "claim-keeps-epoch": 2,
-    "owner-thought-gone": 53,
+    "digest-off": 4,
+    "verify-keeps-epoch": 2,
+    "claim-keeps-epoch": 1,
+    "owner-thought-gone": 6,
 }
 """Mutations of core, each with a schedule that shows it."""
 

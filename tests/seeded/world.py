@@ -18,7 +18,7 @@ from .handlers import Ledger, Scripted
 from .link import Common, CommonMemory
 from .loop import OWNER, SeededLoop, Stuck
 from .places import Places
-from .plan import CALM, KILL, LATE, LEAVE, STAND, Aim, Fault, Plan
+from .plan import CALM, CUT, KILL, LATE, LEAVE, STAND, Aim, Fault, Plan
 from .process import Process, Serve
 from .redis import CommonRedis
 
@@ -26,7 +26,7 @@ GRACE = 60.0
 """Seconds after CALM within which each client must have heard the end of its call."""
 AFTER = 3.0
 """Seconds for which a schedule is played on after all clients have heard the end of their calls."""
-ROUNDS = 1.0
+ROUNDS = 0.5
 """Seconds between two rounds of the operator, who ends pauses when the faults are over."""
 
 
@@ -115,7 +115,7 @@ class World:
             self._boot(number)
         for fault in self.plan.faults:
             self.later(fault.at, self._strike, fault)
-        self.later(CALM, self._make_round)
+        self.later(ROUNDS, self._make_round)
         for client in self.clients:
             client.task = self.loop.create_task(client.run(), context=self.loop.context(client.name))
         tasks = [client.task for client in self.clients if client.task is not None]
@@ -134,11 +134,18 @@ class World:
     # ---- what is done to the fleet
 
     def _make_round(self) -> None:
-        """An operator ends all pauses."""
+        """An operator looks at all nodes, and ends all pauses when the faults are over."""
         for process in self.nodes.values():
             if process.alive and process.ready:
-                process.run(process.resume())
+                self.look(process)
+                if self.loop.time() > CALM:
+                    process.run(process.resume())
         self.later(ROUNDS, self._make_round)
+
+    def look(self, process: Process) -> None:
+        """See whether a node has left undone what it could have done."""
+        disturbed = max(process.disturbed, self.store.down_until, self.loop.stands_until(process.owner))
+        self.watch.overdue(process.owner, self.loop.time() - max(disturbed, process.line.cut_until), process.overdue())
 
     def _strike(self, fault: Fault) -> None:
         process = self.nodes[fault.target]
@@ -156,6 +163,7 @@ class World:
             self._strike_node(fault, process)
 
     def _strike_node(self, fault: Fault, process: Process) -> None:
+        process.disturbed = self.loop.time()
         if fault.kind == "kill":
             self.kill(process.owner, fault.lasts)
         elif fault.kind == "stand":
@@ -167,7 +175,7 @@ class World:
         elif fault.kind == "lapse":
             self.store.lapse(NodeId(process.name))
         elif fault.kind == "drain" and process.ready:
-            process.run(process.drain())
+            process.run(process.drain(fault.lasts))
         elif fault.kind == "evict" and process.ready:
             self.loop.call_soon(process.runtime.eviction._evict, 1, "memory", context=process.context)
         elif fault.kind == "pause" and process.ready:
@@ -189,12 +197,15 @@ class World:
     def _struck(self, aim: Aim, process: Process, place: int) -> str:
         self.say(process.owner, f"!! {aim.kind} at {self.places.sites[place]}")
         self.counts[f"at a place: {aim.kind}"] += 1
+        process.disturbed = self.loop.time()
         if aim.kind == KILL:
             self.kill(process.owner, aim.lasts)
         elif aim.kind == STAND:
             self.loop.stand_still(process.owner, aim.lasts)
         elif aim.kind == LEAVE:
             process.leave()
+        elif aim.kind == CUT:
+            process.line.cut_until = self.loop.time() + aim.lasts
         return aim.kind if aim.kind in (KILL, LATE, STAND) else ""
 
     # ---- what must hold

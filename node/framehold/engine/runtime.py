@@ -109,7 +109,8 @@ class Runtime:
         self.feed = shared.events.feed
         shared.events.attach(self._step)
         self._waiters = itertools.count(1)
-        self._stalled: set[CallId] = set()
+        # A dict, since it keeps the order.
+        self._stalled: dict[CallId, None] = {}
         self._unleased = Alone(self.settings.node_id, self.clock)
         self._store_backing = Backing(self.store, self.heartbeat, SystemEntropy(self.clock))
         self._rehearsal_backing = self._store_backing._replace(drops=True)
@@ -357,7 +358,7 @@ class Runtime:
             self.eviction.claimed()
         self.table.stepped(slot, was)
         if slot.call.outbox.stalled:
-            self._stalled.add(slot.call.id)
+            self._stalled[slot.call.id] = None
         if slot.backing.drops and slot.call.phase is _PARKED and was is _PARKING:
             self.feed(slot, ev.Evict("rehearsed"))
         elif self.draining.on:
@@ -395,7 +396,7 @@ class Runtime:
             call = busy.call
             if (call.phase is not Phase.PARKED or call.intents) and busy.backing.beat is self.heartbeat:
                 self.feed(busy, ev.Renewed(held))
-        stalled, self._stalled = self._stalled, set()
+        stalled, self._stalled = self._stalled, {}
         for call_id in stalled:
             if (slot := self.table.get(call_id)) is not None:
                 self.feed(slot, ev.StoreBack())
