@@ -7,6 +7,7 @@ from typing import Any
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, end_of
+from framehold_core.value import asdict
 
 
 def lease(
@@ -22,4 +23,4 @@ def changed(lease: NodeRecord, field: str, value: Any = None) -> NodeRecord:
     """The lease with another value in one field, as somebody without a key may write it."""
     held: Any = getattr(lease, field)
     other = held + (0.001 if field == "expires" else type(held)(1)) if value is None else value
-    return NodeRecord(**{**lease._asdict(), field: other})
+    return NodeRecord(**{**asdict(lease), field: other})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Recorded, Refusal, Respond, Write
 from .ending import LOST, Ending, How
@@ -13,6 +12,7 @@ from .journal import GENESIS, Draft
 from .outbox import EMPTY, Outbox
 from .requests import Answered, Done, Fence
 from .retry import Progress
+from .value import Value, replace
 
 
 class Phase(Enum):
@@ -35,7 +35,7 @@ class Phase(Enum):
     __hash__ = object.__hash__
 
 
-class Call(NamedTuple):
+class Call(Value, frozen=True):
     """One call as this node knows it. Immutable; a transition makes the next one."""
 
     # ---- what the call is
@@ -99,7 +99,7 @@ class Call(NamedTuple):
     """Whether the frame is to be dropped as soon as no effect of it runs: nobody waits for its round any more."""
 
 
-class Move(NamedTuple):
+class Move(Value, frozen=True):
     """What a transition makes of a call. `follow_ups` are events to be stepped right after, against the new state."""
 
     call: Call
@@ -171,7 +171,7 @@ def flush(call: Call) -> tuple[Call, tuple[Effect, ...]]:
     """Write what the handler has learned and no write carries, by a write of its own."""
     write = Write(Op.RESULT, call.notes, answered=unsent_answers(call), results=call.owed)
     outbox, effects = send(call, write)
-    return call._replace(notes=(), owed=(), answers_sent=True, outbox=outbox), effects
+    return replace(call, notes=(), owed=(), answers_sent=True, outbox=outbox), effects
 
 
 def recorded(call: Call, write: Write) -> tuple[Call, tuple[Effect, ...]]:
@@ -179,7 +179,7 @@ def recorded(call: Call, write: Write) -> tuple[Call, tuple[Effect, ...]]:
     if not write.results:
         return call, ()
     keys = tuple(done.key for done in write.results)
-    return call._replace(intents=call.intents.difference(keys)), (Recorded(keys),)
+    return replace(call, intents=call.intents.difference(keys)), (Recorded(keys),)
 
 
 def send_verify(call: Call, incarnation: Incarnation) -> tuple[Call, tuple[Effect, ...]]:
@@ -193,16 +193,16 @@ def send_verify(call: Call, incarnation: Incarnation) -> tuple[Call, tuple[Effec
         return call, ()
     write = Write(Op.VERIFY, incarnation=incarnation)
     if call.phase is Phase.REBUILDING:
-        return call._replace(outbox=outbox.line_up(write)), ()
+        return replace(call, outbox=outbox.line_up(write)), ()
     outbox, effects = send(call, write)
-    return call._replace(outbox=outbox), effects
+    return replace(call, outbox=outbox), effects
 
 
 def run_withheld(call: Call, is_open: bool) -> tuple[Call, tuple[Effect, ...]]:
     """Start the effects that waited for the node's window, if it is open now."""
     if not is_open or not call.withheld:
         return call, ()
-    return call._replace(withheld=()), tuple(Go(key) for key in call.withheld)
+    return replace(call, withheld=()), tuple(Go(key) for key in call.withheld)
 
 
 def unsent_answers(call: Call) -> Answered | None:
@@ -228,7 +228,7 @@ def without_frame(call: Call) -> Call:
 
 def drop_frame(call: Call, cause: str) -> tuple[Call, tuple[Effect, ...]]:
     """Cancel the frame. Of its state only the undecided requests are kept."""
-    return without_frame(call)._replace(undecided=call.undecided), (Cancel(cause),)
+    return replace(without_frame(call), undecided=call.undecided), (Cancel(cause),)
 
 
 def drop_and_forget(call: Call, cause: str, ending: Ending | None = None) -> Move:
@@ -257,5 +257,5 @@ def lose_ownership(call: Call, cause: str, found: tuple[Retry, ...] = ()) -> Mov
     replies = refuse_all(starts, Reason.UNAVAILABLE, call, TAKEN)
     if not retries:
         return Move(without_frame(call), (*replies, Cancel(cause), Forget(LOST if starts else None)))
-    looking = without_frame(call)._replace(phase=Phase.LOOKING, undecided=retries)
+    looking = replace(without_frame(call), phase=Phase.LOOKING, undecided=retries)
     return Move(looking, (*replies, Cancel(cause), Lookup()))

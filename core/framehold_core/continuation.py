@@ -18,7 +18,7 @@ phase, and changes nothing where no row says otherwise. To find where a retry is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import recovery, rounds, takeover
 from .call import Call, Move, Phase
@@ -52,13 +52,14 @@ from .events import (
     Unreadable,
     WriteRefused,
 )
+from .value import Value
 
 IDLE, LOOKING, CLAIMING, REBUILDING = Phase.IDLE, Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING
 RUNNING, PARKING, PARKED, FINISHING = Phase.RUNNING, Phase.PARKING, Phase.PARKED, Phase.FINISHING
 VERIFYING, HEALING, RELEASING, STRANDED = Phase.VERIFYING, Phase.HEALING, Phase.RELEASING, Phase.STRANDED
 
 
-class Row(NamedTuple):
+class Row(Value, frozen=True):
     """What follows from an event in a phase, and the phases that it may lead to."""
 
     move: Callable[[Call, Any, float], Move]

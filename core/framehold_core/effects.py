@@ -2,23 +2,19 @@
 
 The ordering contract: a `Respond` is given out only after the write that makes it true was acknowledged (I3), and a
 `Go` only after its intent was. The core sees to it by the order of its steps; a shell must not reorder.
-
-Values that every round makes (`Write`, `Questions`, `Outcome`, `Respond`) are NamedTuples, because those are made
-fastest. The rare ones are frozen dataclasses, which never equal a plain tuple or an effect of another kind.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
-from typing import NamedTuple
 
 from .ending import Ending
 from .events import Answer
 from .ids import Incarnation, NodeId, Waiter
 from .journal import Draft, Entry
 from .requests import Answered, Done, Evidence, Seen
+from .value import Value
 
 
 class Op(StrEnum):
@@ -34,7 +30,7 @@ class Op(StrEnum):
     RELEASE = "release"
 
 
-class Write(NamedTuple):
+class Write(Value, frozen=True):
     """Send one write; answered by `Acked`, `Claimed`, `WriteRefused` or `StoreDown`. The same value may be sent again:
     the shell must then send the same bytes. `drafts` are appended at the call's position; `asks` are the questions of
     the round that a PARK begins, `results` are the effects whose results are among the drafts (a FINISH has no drafts,
@@ -56,58 +52,50 @@ class Write(NamedTuple):
     kept: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Value, frozen=True):
     """Read the record; answered by `Found` or `StoreDown`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Value, frozen=True):
     """Enter the handler, feeding it the recorded `entries` first (none: a fresh call)."""
 
     epoch: int
     entries: tuple[Entry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Value, frozen=True):
     """Hand these answers to the asks that wait for them."""
 
     answers: tuple[Answer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Go:
+class Go(Value, frozen=True):
     """The effect of `once` may run: its intent is durable, or it needs none and all that the handler has learned is
     durable; and the window is open."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Value, frozen=True):
     """Hand the result of `once` to the handler. It may not be durable yet."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Value, frozen=True):
     """The results of these effects are durable: what the handler says of them may leave the node."""
 
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RaiseInDoubt:
+class RaiseInDoubt(Value, frozen=True):
     """Raise `errors.InDoubt` in the handler: the effect of `once` must not run. The record holds an intent of its key
     already, or other answers for its round."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(Value, frozen=True):
     """Cancel the frame: nothing that it does from now on is heard."""
 
     cause: str
@@ -135,7 +123,7 @@ class Reason(StrEnum):
     """The tool is paused: the call waits where it is."""
 
 
-class Questions(NamedTuple):
+class Questions(Value, frozen=True):
     """The questions of the current round, under a fresh token that names `round_history`.
 
     The token is valid for `lasts` seconds at most. A round that is asked again keeps its end, since its record was not
@@ -148,7 +136,7 @@ class Questions(NamedTuple):
     lasts: float = inf
 
 
-class Outcome(NamedTuple):
+class Outcome(Value, frozen=True):
     """What the handler returned or raised: `value`, or `sealed` where it was read from a tombstone, sealed for
     `position`. A record that only says that its call is done has an empty one, which nobody can open."""
 
@@ -157,8 +145,7 @@ class Outcome(NamedTuple):
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Value, frozen=True):
     """Neither questions nor an outcome. `round` is the last round that was asked, `detail` says what is known."""
 
     reason: Reason
@@ -166,34 +153,31 @@ class Refusal:
     detail: str = ""
 
 
-class Respond(NamedTuple):
+class Respond(Value, frozen=True):
     """Give one waiting request its response."""
 
     waiter: Waiter
     response: Questions | Outcome | Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Relay:
+class Relay(Value, frozen=True):
     """Another node holds the call: pass the request of this waiter on to it."""
 
     waiter: Waiter
     node: NodeId
 
 
-@dataclass(frozen=True, slots=True)
-class Ungated:
+class Ungated(Value, frozen=True):
     """An outcome leaves before its commit, by the exception of rule 1: count it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Value, frozen=True):
     """Nothing of this call is left here. `ending` is how the call ended; None where it may go on, here or elsewhere.
     `open_until` is until when the record stays open that this node owns and has no frame of any more, in seconds on the
     node's clock; 0 where it leaves none. It is for the account of open calls alone."""
 
     ending: Ending | None = None
-    open_until: float = field(default=0.0, compare=False)
+    open_until: float = 0.0
 
 
 Effect = (

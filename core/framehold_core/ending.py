@@ -7,7 +7,8 @@ and the place that raised it, and never the exception's text or a value.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+
+from .value import Value
 
 
 class How(StrEnum):
@@ -41,7 +42,7 @@ ANSWERS = frozenset({How.COMPLETED, How.TOOL_ERROR, How.PROTOCOL_ERROR})
 """The ends that are the answer to a round: a call had one round more then than sets of questions."""
 
 
-class Ending(NamedTuple):
+class Ending(Value, frozen=True):
     """How a call ended. Where an exception ended it, `error` is the name of its class, and `place` is where the
     author's code raised it, as `module:function:line`; both are empty where there was none."""
 

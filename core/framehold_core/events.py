@@ -2,23 +2,19 @@
 
 Events carry what the core may not fetch itself: the node's lease as it stands, what the store replied, what the
 handler did.
-
-Events of every round with several fields (`Answer`, `Retry`, `Acked`) are NamedTuples, because those are made fastest.
-The others are frozen dataclasses, which never equal a plain tuple or an event of another kind."""
+"""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from .ending import CANCELLED, COMPLETED, Ending
 from .ids import NodeId, Waiter
 from .journal import Draft, Entry
 from .lease import Lease
 from .requests import Evidence, Stored, Verdict
+from .value import Value
 
 
-class Answer(NamedTuple):
+class Answer(Value, frozen=True):
     """One well-formed answer: its digest (`journal.answer_digest`), and its canonical JSON as bytes."""
 
     key: str
@@ -26,14 +22,13 @@ class Answer(NamedTuple):
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Value, frozen=True):
     """Round 1 arrived: a request without a token of this fleet."""
 
     waiter: Waiter
 
 
-class Retry(NamedTuple):
+class Retry(Value, frozen=True):
     """A request with a verified token.
 
     `round`, `epoch`, `round_history`, `node` (the node that minted it) and `head` (the seal of the head of the call's
@@ -50,30 +45,26 @@ class Retry(NamedTuple):
     head: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Value, frozen=True):
     """The request behind a waiter is gone: its client, or the router, disconnected."""
 
     waiter: Waiter
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Value, frozen=True):
     """The handler got something that is recorded, but needs no write of its own: a prefilled answer, or a value that a
     replay must repeat (`now`, `uuid4`, `random`)."""
 
     drafts: tuple[Draft, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Value, frozen=True):
     """The handler waits for answers to `asks`; the round gets no other questions (docs/protocol.md, rule 11)."""
 
     asks: tuple[Draft, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Intended:
+class Intended(Value, frozen=True):
     """`once` wants to run an effect, and waits for `Go`. `key` is the digest of its key. `draft` is its intent; None
     for an effect that was declared idempotent and needs none: then `is_open` tells whether the node's window is open
     now."""
@@ -83,8 +74,7 @@ class Intended:
     is_open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Resulted:
+class Resulted(Value, frozen=True):
     """The effect of `once` has run. `key` is the digest of its key. The kind of `draft` is RESULT, or EFFECT if no
     intent was recorded."""
 
@@ -92,40 +82,35 @@ class Resulted:
     draft: Draft
 
 
-@dataclass(frozen=True, slots=True)
-class Flush:
+class Flush(Value, frozen=True):
     """The results that the call owes are to be written now: no other write has taken them along in time, or something
     that depends on them is to leave the node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Value, frozen=True):
     """The handler returned or raised. `outcome` is a value of the shell's: the core only hands it on."""
 
     outcome: object
     ending: Ending = COMPLETED
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(Value, frozen=True):
     """Replay has consumed every recorded entry and every outstanding ask was asked again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diverged:
+class Diverged(Value, frozen=True):
     """Replay asked for something other than what was recorded; `why` names both."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Value, frozen=True):
     """The journal, or a value in it, can't be read here; `why` says what. Nothing is guessed: no handler goes on."""
 
     why: str
 
 
-class Acked(NamedTuple):
+class Acked(Value, frozen=True):
     """The store applied the write in flight.
 
     `position` and `history` are the call's after the write. `is_open` tells whether the node's window is open now;
@@ -138,16 +123,14 @@ class Acked(NamedTuple):
     already: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRefused:
+class WriteRefused(Value, frozen=True):
     """The store refused the write in flight. `stored` is the record as it stands, without its journal."""
 
     verdict: Verdict
     stored: Stored | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreDown:
+class StoreDown(Value, frozen=True):
     """The store did not answer; whether the write was applied is unknown. `why` is for clients: which limit of the
     system kept this process from asking the store, or why a call that was looked up must not be claimed now, though
     the store answers. `paused` says by whom, if the reason is that its tool is paused."""
@@ -157,7 +140,7 @@ class StoreDown:
     paused: str = ""
 
 
-class MayClaim(NamedTuple):
+class MayClaim(Value, frozen=True):
     """This node may claim the call. `died` says whether the process that ran it is gone. `code` is the digest of the
     kept code that is entered in place of the present one, if it can be had; empty for the present one."""
 
@@ -166,7 +149,7 @@ class MayClaim(NamedTuple):
     code: str = ""
 
 
-class Pass(NamedTuple):
+class Pass(Value, frozen=True):
     """Another node answers requests that need a frame. `offered` says that it need not have the call: each request is
     passed on in this way once."""
 
@@ -174,8 +157,7 @@ class Pass(NamedTuple):
     offered: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Value, frozen=True):
     """The record as read, and what `ownership` has judged of it; None where there is no record. `elsewhere` names the
     other nodes that are alive. `kept` says whether this node will enter the kept code that the record names, in place
     of the present code (docs/protocol.md, rule 28)."""
@@ -187,8 +169,7 @@ class Found:
     kept: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Value, frozen=True):
     """The claim was granted to this node. `lease` is the node's lease as it stands now."""
 
     stored: Stored
@@ -196,51 +177,43 @@ class Claimed:
     lease: Lease
 
 
-@dataclass(frozen=True, slots=True)
-class StoreBack:
+class StoreBack(Value, frozen=True):
     """The store answers again: a stalled write can be sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(Value, frozen=True):
     """The node holds `lease` now: it was renewed, or is registered under another incarnation than before. Effects that
     waited for an open window may start; a frame of an earlier incarnation is verified first."""
 
     lease: Lease
 
 
-@dataclass(frozen=True, slots=True)
-class Recheck:
+class Recheck(Value, frozen=True):
     """The store may have gone back to an older state: compare the record with this frame now. `lease` is the node's
     lease as it stands."""
 
     lease: Lease
 
 
-@dataclass(frozen=True, slots=True)
-class Overran:
+class Overran(Value, frozen=True):
     """The round has run longer than its limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expired:
+class Expired(Value, frozen=True):
     """The last token of a parked call may have expired (`now` decides)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(Value, frozen=True):
     """Drop the frame if its handler may be entered again: memory is short, or nothing is to be kept between rounds."""
 
     cause: str = "evicted"
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Value, frozen=True):
     """The node leaves: hand the call off if its handler may be entered again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Value, frozen=True):
     """An operator ends the call with `outcome`, a value of the shell's like the outcome of a handler."""
 
     outcome: object

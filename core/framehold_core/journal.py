@@ -19,9 +19,10 @@ import operator
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from .errors import JournalError, JournalVersionError
+from .value import Value
 
 _quoted = json.encoder.encode_basestring_ascii
 _read = json.JSONDecoder().decode
@@ -55,7 +56,7 @@ class Lane(StrEnum):
     SIDE = "side"
 
 
-class Draft(NamedTuple):
+class Draft(Value, frozen=True):
     """An entry that has no position yet: the core gives it one, and the shell seals `value` for that position. `fp` is
     the fingerprint that a replay must repeat."""
 
@@ -71,7 +72,7 @@ class Draft(NamedTuple):
 _KINDS, _LANES = {kind.value: kind for kind in Kind}, {lane.value: lane for lane in Lane}
 
 
-class Entry(NamedTuple):
+class Entry(Value, frozen=True):
     """One line of a journal. `n` is its position, from 0; `value` is sealed for it (namespace, call, n, kind, key)."""
 
     n: int

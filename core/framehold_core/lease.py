@@ -19,9 +19,9 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import NamedTuple
 
 from .ids import Boot, Incarnation, NodeId
+from .value import Value, astuple, replace
 
 LIVE = "live"
 """The state of a node that takes new calls."""
@@ -29,7 +29,7 @@ MARGIN = 0.1
 """Share of the TTL that the window gives away to scheduling and clock rate differences."""
 
 
-class Lease(NamedTuple):
+class Lease(Value, frozen=True):
     """What a node knows of its own lease. Its window is open until `until`, in seconds on the node's clock."""
 
     node: NodeId
@@ -55,7 +55,7 @@ FORM = 2
 """The version of a lease's form, in the store and in its seal."""
 
 
-class NodeRecord(NamedTuple):
+class NodeRecord(Value, frozen=True):
     """A node lease as the store holds it. `inc`, the incarnation, has the name of the stored format. `code` has the
     `code_names` of what the node serves. `expires` is in seconds on the store's clock, in whole milliseconds. `seal`
     shows that a process with a key of the fleet wrote all the other fields; it is empty where there are no keys."""
@@ -78,7 +78,7 @@ class NodeRecord(NamedTuple):
     def statement(self, namespace: str) -> bytes:
         """What the seal of this lease is made over: the version of the form, the namespace, and all fields but the
         seal."""
-        return json.dumps([FORM, namespace, round(self.expires * 1000), *self[:8]]).encode()
+        return json.dumps([FORM, namespace, round(self.expires * 1000), *astuple(self)[:8]]).encode()
 
 
 def boot_of(now: float, fresh: bytes) -> Boot:
@@ -102,7 +102,7 @@ class Renewal(Enum):
     ASTRAY = "astray"
 
 
-class LeaseReply(NamedTuple):
+class LeaseReply(Value, frozen=True):
     """The store's reply to a registration or renewal. `at` is the time on the store's clock, in seconds. If the lease
     was refused, `stored` is what stands under its name: None if that can't be read, or if nothing does. `raw` has the
     bytes of it, empty if nothing stands there."""
@@ -224,7 +224,7 @@ class Finding(Enum):
     LAPSED = "it is not as it was written"
 
 
-class Case(NamedTuple):
+class Case(Value, frozen=True):
     """A reply to a registration or renewal, with what the rows ask about it. `held` is the lease as acknowledged until
     then, `is_sealed` says whether the seal of what stands there holds, `in_time` whether the lease can't have run out,
     `found` is the lease that a process which has not registered yet found first; None once it has registered. `since`
@@ -271,7 +271,7 @@ class Case(NamedTuple):
         return beat < self.held.beat and (beat > 0 or self.in_time)
 
 
-class Row(NamedTuple):
+class Row(Value, frozen=True):
     """One line of the table. `rule` is the rule of docs/protocol.md that it carries out."""
 
     rule: int
@@ -290,7 +290,7 @@ ROWS: tuple[Row, ...] = (
 """What a reply says of the lease; the first row that holds decides."""
 
 
-class Heard(NamedTuple):
+class Heard(Value, frozen=True):
     """What follows from a reply: `over` is what a new incarnation is to be registered over at once; None if nothing is
     to be sent before the next heartbeat."""
 
@@ -339,9 +339,8 @@ class Tenure:
     def wanted(self, at: float, address: str, state: str, code: str, stats: str) -> NodeRecord:
         """The lease to register or renew, without a seal. Each has a beat of its own."""
         self._beats += 1
-        node, incarnation, boot, *_ = self.lease
-        ends = end_of(at, self.ttl)
-        return NodeRecord(node, incarnation, boot, self._beats, address, state, code, stats, ends)
+        held, ends = self.lease, end_of(at, self.ttl)
+        return NodeRecord(held.node, held.incarnation, held.boot, self._beats, address, state, code, stats, ends)
 
     def silent(self) -> None:
         """The store did not answer. That closes no window: it runs out at its time."""
@@ -369,7 +368,7 @@ class Tenure:
         if finding is Finding.RENEWED:
             self._renew(wanted, reply.at, started)
             return Heard(finding)
-        self.lease = self.lease._replace(until=-math.inf)
+        self.lease = replace(self.lease, until=-math.inf)
         if finding is Finding.HELD:
             self.since, self.found = since, found
         if finding in (Finding.HELD, Finding.TAKEN):
@@ -383,7 +382,7 @@ class Tenure:
 
     def _renew(self, wanted: NodeRecord, at: float, started: float) -> None:
         until = window_until(started, self.ttl, wanted.expires - at)
-        self.lease = self.lease._replace(beat=wanted.beat, until=until)
+        self.lease = replace(self.lease, beat=wanted.beat, until=until)
         self.is_registered, self.renewed_at = True, started
         if self.found is not None:
             self.found, self.since = None, at
@@ -395,7 +394,7 @@ class Tenure:
 
     def begin_anew(self) -> None:
         """Take a new incarnation. It is not registered yet."""
-        self.lease = self.lease._replace(incarnation=Incarnation(self._fresh()), beat=0, until=-math.inf)
+        self.lease = replace(self.lease, incarnation=Incarnation(self._fresh()), beat=0, until=-math.inf)
         self.is_registered = False
 
     @property

@@ -7,12 +7,11 @@ it stays in flight, nothing overtakes it, and it is sent again as it was.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from .effects import Op, Write
+from .value import Value
 
 
-class Outbox(NamedTuple):
+class Outbox(Value, frozen=True):
     """Immutable. Each method that may send returns the next outbox and the writes to be sent now (none or one)."""
 
     in_flight: Write | None = None

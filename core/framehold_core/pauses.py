@@ -10,9 +10,9 @@ was entered again, and its process lived.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from .requests import Record
+from .value import Value
 
 WINDOW = 600.0
 """Seconds within which the ends of processes are added up."""
@@ -20,7 +20,7 @@ OPERATOR, FRAMEHOLD = "operator", "framehold"
 """Who paused a tool."""
 
 
-class Pause(NamedTuple):
+class Pause(Value, frozen=True):
     """A paused tool. `at` is in seconds since 1970, `by` is OPERATOR or FRAMEHOLD, `why` is for people."""
 
     tool: str
@@ -34,7 +34,7 @@ class Pause(NamedTuple):
         return "an operator" if self.by == OPERATOR else "the server itself, since its calls ended several processes"
 
 
-class Loss(NamedTuple):
+class Loss(Value, frozen=True):
     """A loss of what the store had acknowledged: when it was noticed, and when the store was last seen whole, in
     seconds since 1970. `emptied`: the store was emptied or replaced; else it went back to an older state."""
 
@@ -43,7 +43,7 @@ class Loss(NamedTuple):
     emptied: bool
 
 
-class Tools(NamedTuple):
+class Tools(Value, frozen=True):
     """The paused tools in order of their names, and the tools that the end of a process is held against. `loss` is the
     last loss of the store that anybody noticed, `is_first` whether this read noticed it first; `rewritten` is how many
     pauses this read has written again."""

@@ -46,6 +46,7 @@ from .requests import (
 )
 from .suspects import has_died
 from .trail import Moved
+from .value import replace
 
 Applied = tuple[Stored | None, Reply]
 
@@ -115,8 +116,8 @@ def _advance(stored: Stored | None, request: Commit | Intent | Result, now: floa
     entries = stored.journal + request.batch.entries
     history, expires = request.batch.history, now + request.ttl
     intents = _with_results(record.intents, request.results) if request.results else record.intents
-    learned = record._replace(answers=answers, intents=intents)
-    advanced = learned._replace(position=len(entries), history=history, expires=expires, **moved)
+    learned = replace(record, answers=answers, intents=intents)
+    advanced = replace(learned, position=len(entries), history=history, expires=expires, **moved)
     return Stored(advanced, entries)
 
 
@@ -151,7 +152,7 @@ def _intent(stored: Stored | None, request: Intent, now: float) -> Applied:
         return _refused(stored, Verdict.CONFLICT)
     moved = _advance(stored, request, now)
     intents = {**moved.record.intents, request.key: False}
-    return Stored(moved.record._replace(intents=intents), moved.journal), Reply(Verdict.OK, request.fence.epoch)
+    return Stored(replace(moved.record, intents=intents), moved.journal), Reply(Verdict.OK, request.fence.epoch)
 
 
 def _result(stored: Stored | None, request: Result, now: float) -> Applied:
@@ -180,7 +181,8 @@ def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:
     if request.answered is not None:
         answers[request.answered.round] = request.answered
     intents = stored.record.intents
-    done = stored.record._replace(
+    done = replace(
+        stored.record,
         state=RecordState.DONE,
         answers=answers,
         intents=_with_results(intents, request.results) if request.results else intents,
@@ -208,14 +210,15 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         return stored, Reply(Verdict.CHANGED, record.epoch, stored)
     if not (record.head.reentrant and request.reentrant):
         cause = f"{request.evidence.value} after round {record.round}"
-        lost = record._replace(state=RecordState.LOST, cause=cause, expires=now + request.ttl)
+        lost = replace(record, state=RecordState.LOST, cause=cause, expires=now + request.ttl)
         lost = lost.stepped(Moved.LOST, request.owner, now)
         return Stored(lost, ()), Reply(Verdict.LOST, record.epoch, Stored(lost, ()))
     if record.attempts >= request.max_attempts:
         return stored, Reply(Verdict.STUCK, record.epoch, Stored(record, ()))
-    taken = record._replace(
+    taken = replace(
+        record,
         state=RecordState.OPEN,
-        head=record.head._replace(boot=request.boot),
+        head=replace(record.head, boot=request.boot),
         owner=request.owner,
         incarnation=request.incarnation,
         epoch=record.epoch + 1,
@@ -249,7 +252,7 @@ def _verify(stored: Stored | None, request: Verify, now: float) -> Applied:
     verdict = check_fence(stored, fence, None, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
-    moved = stored.record._replace(incarnation=request.incarnation, epoch=fence.epoch + 1, expires=now + request.ttl)
+    moved = replace(stored.record, incarnation=request.incarnation, epoch=fence.epoch + 1, expires=now + request.ttl)
     return Stored(moved.stepped(Moved.VERIFIED, fence.owner, now), stored.journal), Reply(Verdict.OK, moved.epoch)
 
 
@@ -295,7 +298,7 @@ def _release(stored: Stored | None, request: Release, now: float) -> Applied:
     verdict = check_fence(stored, fence, None, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
-    given = stored.record._replace(state=RecordState.RELEASED, owner="", incarnation="", expires=now + request.ttl)
+    given = replace(stored.record, state=RecordState.RELEASED, owner="", incarnation="", expires=now + request.ttl)
     return Stored(given.stepped(Moved.RELEASED, fence.owner, now), stored.journal), Reply(Verdict.OK, given.epoch)
 
 

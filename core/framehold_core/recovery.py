@@ -33,6 +33,7 @@ from .outbox import Outbox
 from .requests import Verdict
 from .rounds import flushed
 from .takeover import MAX_TRIES
+from .value import replace
 
 _UNKEPT = (
     "{}, so the call's first round could not be kept; its handler was cancelled where it stood; start a new call if "
@@ -49,9 +50,9 @@ def write_refused(call: Call, event: WriteRefused, now: float) -> Move:
     if event.verdict is Verdict.BEHIND:
         return _heal(call, write, event)
     if write.op is Op.INTEND and event.verdict is Verdict.CONFLICT:
-        call = _pass_on_contents(call._replace(intents=call.intents - {write.key}), write)
+        call = _pass_on_contents(replace(call, intents=call.intents - {write.key}), write)
         outbox, sent = call.outbox.next()
-        move = Move(call._replace(outbox=outbox), (RaiseInDoubt(write.key), *sent))
+        move = Move(replace(call, outbox=outbox), (RaiseInDoubt(write.key), *sent))
         if not (call.owed or call.unready):
             return move
         call, flushing = flush(move.call)
@@ -67,10 +68,10 @@ def _pass_on_contents(call: Call, write: Write) -> Call:
         if later.op in (Op.PARK, Op.INTEND, Op.RESULT, Op.FINISH):
             drafts = later.drafts if later.op is Op.FINISH else notes + later.drafts
             answered, results = later.answered or write.answered, write.results + later.results
-            carrier = later._replace(drafts=drafts, answered=answered, results=results)
-            return call._replace(outbox=call.outbox._replace(queue=(*queue[:place], carrier, *queue[place + 1 :])))
+            carrier = replace(later, drafts=drafts, answered=answered, results=results)
+            return replace(call, outbox=replace(call.outbox, queue=(*queue[:place], carrier, *queue[place + 1 :])))
     owed, sent = write.results + call.owed, call.answers_sent and write.answered is None
-    return call._replace(notes=notes + call.notes, owed=owed, answers_sent=sent)
+    return replace(call, notes=notes + call.notes, owed=owed, answers_sent=sent)
 
 
 def _heal(call: Call, write: Write, event: WriteRefused) -> Move:
@@ -82,7 +83,7 @@ def _heal(call: Call, write: Write, event: WriteRefused) -> Move:
     seen = event.stored.record.seen if event.stored else None
     queue = (write, *call.outbox.queue) if write.op is not Op.HEAL else call.outbox.queue
     heal = Write(Op.HEAL, seen=seen, incarnation=write.incarnation)
-    healing = call._replace(phase=Phase.HEALING, outbox=Outbox(heal, queue=queue), tries=call.tries + 1)
+    healing = replace(call, phase=Phase.HEALING, outbox=Outbox(heal, queue=queue), tries=call.tries + 1)
     return Move(healing, (heal,))
 
 
@@ -95,8 +96,8 @@ def heal_refused(call: Call, event: WriteRefused, now: float) -> Move:
         return _heal(call, call.outbox.in_flight, event)
     if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES and call.outbox.queue:
         outbox, sent = call.outbox.next()
-        back = call._replace(outbox=outbox, tries=call.tries + 1, undecided=())
-        return Move(back._replace(phase=frame_phase(back)), sent, call.undecided)
+        back = replace(call, outbox=outbox, tries=call.tries + 1, undecided=())
+        return Move(replace(back, phase=frame_phase(back)), sent, call.undecided)
     return lose_ownership(call, "fenced")
 
 
@@ -107,8 +108,8 @@ def verify_acked(call: Call, event: Acked, now: float) -> Move:
         impossible("the store acknowledged a verification that names no incarnation")
     outbox, sent = call.outbox.next()
     call, effects = run_withheld(call, event.is_open)
-    verified = call._replace(
-        phase=Phase.PARKED, epoch=event.epoch, incarnation=write.incarnation, outbox=outbox, undecided=(), tries=0
+    verified = replace(
+        call, phase=Phase.PARKED, epoch=event.epoch, incarnation=write.incarnation, outbox=outbox, undecided=(), tries=0
     )
     return Move(verified, (*effects, *sent), call.undecided)
 
@@ -125,7 +126,7 @@ def renewed(call: Call, event: Renewed, now: float) -> Move:
         return Move(call, effects)
     if call.position == 0 and call.outbox.in_flight is None:
         # Nothing of it is stored: no other node can know of the call.
-        call = call._replace(incarnation=event.lease.incarnation)
+        call = replace(call, incarnation=event.lease.incarnation)
         return Move(*run_withheld(call, leases.is_open(event.lease, now)))
     if call.phase is Phase.PARKED and not call.intents:
         return Move(call)
@@ -143,14 +144,14 @@ def rechecked(call: Call, event: Recheck, now: float) -> Move:
     if call.position == 0 or outbox.has(Op.HEAL) or any(write.op is Op.VERIFY for write in outbox.queue):
         return Move(call)
     outbox, effects = send(call, Write(Op.VERIFY, incarnation=event.lease.incarnation))
-    return Move(call._replace(outbox=outbox), effects)
+    return Move(replace(call, outbox=outbox), effects)
 
 
 def refresh_leases(call: Call, event: Renewed, now: float) -> Move:
     """Undecided requests are decided later under the lease as it is now."""
     if not call.undecided:
         return Move(call)
-    return Move(call._replace(undecided=tuple(item._replace(lease=event.lease) for item in call.undecided)))
+    return Move(replace(call, undecided=tuple(replace(item, lease=event.lease) for item in call.undecided)))
 
 
 def heal_acked(call: Call, event: Acked, now: float) -> Move:
@@ -159,18 +160,18 @@ def heal_acked(call: Call, event: Acked, now: float) -> Move:
     if heal is None or not call.outbox.queue:
         impossible("the store acknowledged a heal that no write waits for")
     undecided, blocked = call.undecided, call.outbox.queue[0]
-    call = call._replace(epoch=event.epoch, incarnation=heal.incarnation or call.incarnation, undecided=(), tries=0)
+    call = replace(call, epoch=event.epoch, incarnation=heal.incarnation or call.incarnation, undecided=(), tries=0)
     if blocked.op is not Op.VERIFY:
         outbox, sent = call.outbox.next()
-        call = call._replace(outbox=outbox)
-        return Move(call._replace(phase=frame_phase(call)), sent, undecided)
+        call = replace(call, outbox=outbox)
+        return Move(replace(call, phase=frame_phase(call)), sent, undecided)
     # The heal was written under the present incarnation: nothing is left to verify.
     call, effects = run_withheld(call, event.is_open)
     rest = Outbox(queue=call.outbox.queue[1:])
-    call = call._replace(phase=handler_phase(call._replace(outbox=rest)))
+    call = replace(call, phase=handler_phase(replace(call, outbox=rest)))
     outbox, sent = rest.next()
     ended = (call.ended,) if call.phase is Phase.RUNNING and call.ended is not None else ()
-    return Move(call._replace(outbox=outbox), (*effects, *sent), (*undecided, *ended))
+    return Move(replace(call, outbox=outbox), (*effects, *sent), (*undecided, *ended))
 
 
 def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
@@ -184,13 +185,13 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
     stalled = call.outbox.stall()
     if write.op is Op.VERIFY and call.phase is Phase.RUNNING:
         # The round goes on without the store until its next write; until then only its effects wait.
-        return Move(call._replace(outbox=stalled))
+        return Move(replace(call, outbox=stalled))
     if call.round == 0 and not effect_under_way(call) and write.op is not Op.FINISH:
         # The first request runs: no question was asked, so no token exists, and nobody could come back for this frame.
         detail = _UNKEPT.format(event.why) if event.why else UNKEPT
         replies = refuse_all(call.waiting, Reason.UNAVAILABLE, call, detail)
         call, effects = drop_frame(call, "unavailable")
-        return Move(call._replace(undecided=()), (*replies, *effects, Forget(NOT_KEPT)))
+        return Move(replace(call, undecided=()), (*replies, *effects, Forget(NOT_KEPT)))
     # The write extended nothing: the tokens of the last round expire when they would have. While the first request
     # runs there is no token: the frame waits no longer than one would have lasted.
     expires = call.expires if call.round else now + call.ttl
@@ -198,11 +199,12 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
         outcome = Outcome(write.outcome)
         replies = tuple(Respond(item.waiter, outcome) for item in call.waiting)
         counted: tuple[Effect, ...] = (Ungated(),) if replies else ()
-        kept = call._replace(phase=Phase.STRANDED, outbox=stalled, waiting=(), expires=expires)
+        kept = replace(call, phase=Phase.STRANDED, outbox=stalled, waiting=(), expires=expires)
         return Move(kept, (*counted, *replies))
     detail = f"{event.why}; send the same request again" if event.why else ""
     replies = refuse_all((*call.waiting, *call.undecided), Reason.UNAVAILABLE, call, detail)
-    kept = call._replace(
+    kept = replace(
+        call,
         phase=Phase.PARKED if call.phase in (Phase.PARKED, Phase.VERIFYING) else Phase.STRANDED,
         outbox=stalled,
         waiting=(),
@@ -222,7 +224,7 @@ def store_back(call: Call, event: StoreBack, now: float) -> Move:
         return Move(call)
     phase = frame_phase(call) if call.phase is Phase.STRANDED or write.op is Op.VERIFY else call.phase
     outbox, effects = call.outbox.resend()
-    return Move(call._replace(phase=phase, outbox=outbox), effects)
+    return Move(replace(call, phase=phase, outbox=outbox), effects)
 
 
 def expired(call: Call, event: Expired, now: float) -> Move:
@@ -245,7 +247,7 @@ def drained(call: Call, event: Drain, now: float) -> Move:
     if not may_be_dropped(call):
         return flushed(call, Flush(), now)
     outbox, effects = call.outbox.send(Write(Op.RELEASE))
-    return Move(call._replace(phase=Phase.RELEASING, outbox=outbox), effects)
+    return Move(replace(call, phase=Phase.RELEASING, outbox=outbox), effects)
 
 
 def release_refused(call: Call, event: WriteRefused, now: float) -> Move:
@@ -258,14 +260,14 @@ def retried_while_released(call: Call, event: Retry, now: float) -> Move:
     """A retry came while the call is handed off: it is decided when the store has answered. A release that the store
     left unanswered is sent again."""
     outbox, effects = call.outbox.resend()
-    return Move(call._replace(outbox=outbox, undecided=(*call.undecided, event)), effects)
+    return Move(replace(call, outbox=outbox, undecided=(*call.undecided, event)), effects)
 
 
 def release_unanswered(call: Call, event: StoreDown, now: float) -> Move:
     """The store did not answer the release: nobody knows whether the call is given away. The frame stays, since it may
     be the only whole copy of the call, and takes no answers. The release is sent again when the store is back."""
     replies = refuse_all(call.undecided, Reason.UNAVAILABLE, call)
-    return Move(call._replace(outbox=call.outbox.stall(), undecided=()), replies)
+    return Move(replace(call, outbox=call.outbox.stall(), undecided=()), replies)
 
 
 def released(call: Call, event: Acked | WriteRefused, now: float) -> Move:
@@ -273,4 +275,4 @@ def released(call: Call, event: Acked | WriteRefused, now: float) -> Move:
     call, effects = drop_frame(call, "released")
     if not call.undecided:
         return Move(call, (*effects, Forget()))
-    return Move(call._replace(phase=Phase.LOOKING), (*effects, Lookup()))
+    return Move(replace(call, phase=Phase.LOOKING), (*effects, Lookup()))

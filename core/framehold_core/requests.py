@@ -6,14 +6,13 @@ Every request but `Read` and `Claim` carries a `Fence`: who the writer is and wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
 from .ending import LOST, Ending, How
 from .ids import Boot, CallId, Incarnation, NodeId
 from .trail import Moved, Step, followed
+from .value import Value, replace
 
 
 class RecordState(StrEnum):
@@ -25,7 +24,7 @@ class RecordState(StrEnum):
     LOST = "lost"
 
 
-class Answered(NamedTuple):
+class Answered(Value, frozen=True):
     """The digest of a round's answers, and the keys that had been asked. Written once per round."""
 
     round: int
@@ -33,7 +32,7 @@ class Answered(NamedTuple):
     keys: tuple[str, ...]
 
 
-class Fence(NamedTuple):
+class Fence(Value, frozen=True):
     """Who a writer is, and how far the store acknowledged the call to it. A write whose fence does not match the record
     is refused."""
 
@@ -44,7 +43,7 @@ class Fence(NamedTuple):
     position: int
 
 
-class Seen(NamedTuple):
+class Seen(Value, frozen=True):
     """The owner of a record as a reader saw it. A compare-and-set applies only while the record still says so."""
 
     epoch: int
@@ -52,7 +51,7 @@ class Seen(NamedTuple):
     incarnation: str
 
 
-class Done(NamedTuple):
+class Done(Value, frozen=True):
     """An effect of `once` whose result is recorded. `key` is the digest of its key; `intended` says whether its intent
     was recorded before it ran."""
 
@@ -60,14 +59,14 @@ class Done(NamedTuple):
     intended: bool = True
 
 
-class Batch(NamedTuple):
+class Batch(Value, frozen=True):
     """Encoded entries to append, and the history after them."""
 
     entries: tuple[bytes, ...]
     history: str
 
 
-class Head(NamedTuple):
+class Head(Value, frozen=True):
     """What a record says of its call from its first write on.
 
     `seal` is over the call and all other fields but `boot`, which changes with the owner. A shell makes it, and checks
@@ -86,7 +85,7 @@ class Head(NamedTuple):
     seal: str = ""
 
 
-class Record(NamedTuple):
+class Record(Value, frozen=True):
     """A call in the store.
 
     The store writes some fields under shorter names: `incarnation` is `inc`, `position` is `n`, `history` is `jh`.
@@ -140,10 +139,10 @@ class Record(NamedTuple):
 
     def stepped(self, step: Moved, node: str, at: float, ran: float = 0.0, kept: bool = False) -> Record:
         """This record after one more step."""
-        return self._replace(trail=followed(self.trail, Step(step, self.round, self.epoch, node, at, ran, kept)))
+        return replace(self, trail=followed(self.trail, Step(step, self.round, self.epoch, node, at, ran, kept)))
 
 
-class Stored(NamedTuple):
+class Stored(Value, frozen=True):
     """A record with its journal (encoded entries)."""
 
     record: Record
@@ -181,14 +180,13 @@ class Evidence(StrEnum):
     OWNER = "owner"
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Value, frozen=True):
     """Record and journal of a call."""
 
     call: CallId
 
 
-class Commit(NamedTuple):
+class Commit(Value, frozen=True):
     """Park: the round's answers and asks become durable and the round moves to `fence.round + 1`. `ran` is for the
     trail alone."""
 
@@ -202,7 +200,7 @@ class Commit(NamedTuple):
     results: tuple[Done, ...] = ()
 
 
-class Intent(NamedTuple):
+class Intent(Value, frozen=True):
     """`once` is about to run: pending answers first, then the intent. `key` is the digest of the `once` key."""
 
     call: CallId
@@ -215,7 +213,7 @@ class Intent(NamedTuple):
     results: tuple[Done, ...] = ()
 
 
-class Result(NamedTuple):
+class Result(Value, frozen=True):
     """What the handler has learned is recorded: pending answers first, then drawn values and the `results` of effects,
     in the order in which it learned them."""
 
@@ -228,7 +226,7 @@ class Result(NamedTuple):
     results: tuple[Done, ...] = ()
 
 
-class Finish(NamedTuple):
+class Finish(Value, frozen=True):
     """The call ended: its outcome becomes a tombstone that lives `ttl` seconds, its journal is dropped. `ran` is for
     the trail alone."""
 
@@ -242,7 +240,7 @@ class Finish(NamedTuple):
     results: tuple[Done, ...] = ()
 
 
-class Claim(NamedTuple):
+class Claim(Value, frozen=True):
     """Take over a call whose owner is gone. `reentrant` is the promise of the code that will be entered; the recorded
     one is needed too (docs/protocol.md, rule 16). `kept` says that this is kept code; it is for the trail alone."""
 
@@ -258,7 +256,7 @@ class Claim(NamedTuple):
     kept: bool = False
 
 
-class Verify(NamedTuple):
+class Verify(Value, frozen=True):
     """After a lapse: take the call again under incarnation `inc`, epoch + 1."""
 
     call: CallId
@@ -267,7 +265,7 @@ class Verify(NamedTuple):
     ttl: float
 
 
-class Heal(NamedTuple):
+class Heal(Value, frozen=True):
     """Write a live frame's whole journal over a store that went back; `seen` is None where the record was missing."""
 
     call: CallId
@@ -280,7 +278,7 @@ class Heal(NamedTuple):
     ttl: float
 
 
-class Release(NamedTuple):
+class Release(Value, frozen=True):
     """Give a call away: the next owner needs no wait."""
 
     call: CallId
@@ -291,7 +289,7 @@ class Release(NamedTuple):
 Request = Read | Commit | Intent | Result | Finish | Claim | Verify | Heal | Release
 
 
-class Reply(NamedTuple):
+class Reply(Value, frozen=True):
     """A verdict, with the call's epoch and history after it. `stored` comes with Read, with a claim that was granted
     or refused, and with BEHIND (the record as it stands, its journal left out)."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import NamedTuple
 
 from . import journal
 from .events import Answer, Retry
 from .requests import Answered
+from .value import Value
 
 
 class Decision(Enum):
@@ -29,7 +29,7 @@ class Decision(Enum):
     ALREADY = "say that the round was already answered"
 
 
-class Progress(NamedTuple):
+class Progress(Value, frozen=True):
     """How far a call has come. `round_history` is the history at which `round` was parked, `asks` are the keys of that
     round's questions, `answered` are the digests of the answers that it and earlier rounds got."""
 
@@ -42,7 +42,7 @@ class Progress(NamedTuple):
     lost: bool = False
 
 
-class Case(NamedTuple):
+class Case(Value, frozen=True):
     """One retry against the progress of its call, with what the rows ask about it: `recorded` is what is recorded of
     the retry's round, `usable` are its answers to questions of that round, `digest` is the digest of those."""
 
@@ -53,7 +53,7 @@ class Case(NamedTuple):
     digest: str
 
 
-class Row(NamedTuple):
+class Row(Value, frozen=True):
     """One line of the table."""
 
     when: str

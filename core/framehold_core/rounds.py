@@ -47,16 +47,17 @@ from .events import Acked, Asked, Finished, Flush, Intended, Left, Noted, Overra
 from .journal import Draft, Kind, Lane
 from .requests import Answered, Done
 from .retry import Case, Decision, decide
+from .value import replace
 
 
 def start(call: Call, event: Start, now: float) -> Move:
     """The first request: enter the handler. The store gets a record only when there is something to keep."""
-    return Move(call._replace(phase=Phase.RUNNING, waiting=(event,)), (Run(call.epoch),))
+    return Move(replace(call, phase=Phase.RUNNING, waiting=(event,)), (Run(call.epoch),))
 
 
 def noted(call: Call, event: Noted, now: float) -> Move:
     """Keep entries for the next write to take along."""
-    return Move(call._replace(notes=call.notes + event.drafts))
+    return Move(replace(call, notes=call.notes + event.drafts))
 
 
 def asked(call: Call, event: Asked, now: float) -> Move:
@@ -64,18 +65,18 @@ def asked(call: Call, event: Asked, now: float) -> Move:
     cancelled any more: its questions stand, and a retry that asks for them gets them."""
     write = Write(Op.PARK, call.notes + event.asks, event.asks, unsent_answers(call), results=call.owed)
     outbox, effects = call.outbox.send(write)
-    call = call._replace(phase=Phase.PARKING, outbox=outbox, abandoned=False, expires=now + call.ttl)
-    return Move(call._replace(notes=(), owed=(), answers_sent=True), effects)
+    call = replace(call, phase=Phase.PARKING, outbox=outbox, abandoned=False, expires=now + call.ttl)
+    return Move(replace(call, notes=(), owed=(), answers_sent=True), effects)
 
 
 def intended(call: Call, event: Intended, now: float) -> Move:
     """`once` is to run an effect: write this round's answers first, then the intent (rule 2)."""
-    call = call._replace(intents=call.intents | {event.key})
+    call = replace(call, intents=call.intents | {event.key})
     if event.draft is None:
         return _run_without_intent(call, event)
     drafts, answered = (*call.notes, event.draft), unsent_answers(call)
     outbox, effects = send(call, Write(Op.INTEND, drafts, answered=answered, key=event.key, results=call.owed))
-    return Move(call._replace(notes=(), owed=(), answers_sent=True, outbox=outbox), effects)
+    return Move(replace(call, notes=(), owed=(), answers_sent=True, outbox=outbox), effects)
 
 
 def _run_without_intent(call: Call, event: Intended) -> Move:
@@ -83,7 +84,7 @@ def _run_without_intent(call: Call, event: Intended) -> Move:
     whoever runs it again comes to the same arguments (rule 2)."""
     if call.outbox.has(Op.RELEASE) or call.outbox.has(Op.FINISH):
         # The frame goes: nothing of it begins any more (rule 8).
-        return Move(call._replace(unready=(*call.unready, event.key)))
+        return Move(replace(call, unready=(*call.unready, event.key)))
     if call.round == 0 and not call.outbox.has(Op.PARK):
         # The first request runs: nobody can come back for this call, so its key is used by this frame alone.
         return Move(*_let_run(call, event.key, event.is_open))
@@ -91,7 +92,7 @@ def _run_without_intent(call: Call, event: Intended) -> Move:
     if call.notes or unsent_answers(call) is not None:
         call, effects = flush(call)
     if call.outbox.carries:
-        return Move(call._replace(unready=(*call.unready, event.key)), effects)
+        return Move(replace(call, unready=(*call.unready, event.key)), effects)
     return Move(*_let_run(call, event.key, event.is_open))
 
 
@@ -105,7 +106,7 @@ def _let_run(call: Call, key: str, is_open: bool) -> tuple[Call, tuple[Effect, .
       4. so nobody else has run the effect, and this very frame may (decision 013)"""
     if is_open:
         return call, (Go(key),)
-    return call._replace(withheld=(*call.withheld, key)), ()
+    return replace(call, withheld=(*call.withheld, key)), ()
 
 
 def resulted(call: Call, event: Resulted, now: float) -> Move:
@@ -113,12 +114,12 @@ def resulted(call: Call, event: Resulted, now: float) -> Move:
     written (rule 8). In a round that is given up the handler hears nothing more before the write is acknowledged."""
     done = Done(event.key, event.draft.kind is Kind.RESULT)
     intents = call.intents | {event.key}
-    call = call._replace(notes=(*call.notes, event.draft), owed=(*call.owed, done), intents=intents)
+    call = replace(call, notes=(*call.notes, event.draft), owed=(*call.owed, done), intents=intents)
     if not call.abandoned:
         return Move(call, (Kept(event.key),))
     write = Write(Op.RESULT, call.notes, answered=unsent_answers(call), key=event.key, results=call.owed)
     outbox, effects = send(call, write)
-    return Move(call._replace(notes=(), owed=(), answers_sent=True, outbox=outbox), effects)
+    return Move(replace(call, notes=(), owed=(), answers_sent=True, outbox=outbox), effects)
 
 
 def flushed(call: Call, event: Flush, now: float) -> Move:
@@ -131,12 +132,12 @@ def finished(call: Call, event: Finished, now: float) -> Move:
     store."""
     if call.position == 0 and call.outbox.in_flight is None:
         replies = tuple(Respond(item.waiter, Outcome(event.outcome)) for item in call.waiting)
-        return Move(call._replace(phase=Phase.IDLE, waiting=()), (*replies, Forget(event.ending)))
+        return Move(replace(call, phase=Phase.IDLE, waiting=()), (*replies, Forget(event.ending)))
     answered, outcome = unsent_answers(call), event.outcome
     write = Write(Op.FINISH, answered=answered, results=call.owed, outcome=outcome, ending=event.ending)
     outbox, effects = call.outbox.send(write)
-    call = call._replace(phase=Phase.FINISHING, outbox=outbox, ended=event, abandoned=False)
-    return Move(call._replace(notes=(), owed=(), answers_sent=True), effects)
+    call = replace(call, phase=Phase.FINISHING, outbox=outbox, ended=event, abandoned=False)
+    return Move(replace(call, notes=(), owed=(), answers_sent=True), effects)
 
 
 def stopped(call: Call, event: Stop, now: float) -> Move:
@@ -151,7 +152,7 @@ def stopped(call: Call, event: Stop, now: float) -> Move:
 
 def finished_unheard(call: Call, event: Finished, now: float) -> Move:
     """The handler ended while no round runs: keep its outcome for the next retry (rule 11)."""
-    return Move(call._replace(ended=event))
+    return Move(replace(call, ended=event))
 
 
 def acked(call: Call, event: Acked, now: float) -> Move:
@@ -166,7 +167,7 @@ def acked(call: Call, event: Acked, now: float) -> Move:
     if write.op is Op.PARK:
         return _parked(call, write, event, now)
     outbox, sent = call.outbox.next()
-    call = call._replace(epoch=event.epoch, position=event.position, history=event.history, outbox=outbox)
+    call = replace(call, epoch=event.epoch, position=event.position, history=event.history, outbox=outbox)
     call, stored = recorded(call, write) if write.results else (call, ())
     call, effects = _tell_handler(call, write, event)
     call, ready = _run_ready(call, event) if call.unready else (call, ())
@@ -181,7 +182,7 @@ def _run_ready(call: Call, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
     """Let the effects run that waited until all was stored that the handler had learned."""
     if not call.unready or call.outbox.carries:
         return call, ()
-    keys, call = call.unready, call._replace(unready=())
+    keys, call = call.unready, replace(call, unready=())
     effects: tuple[Effect, ...] = ()
     for key in keys:
         call, go = _let_run(call, key, event.is_open)
@@ -194,7 +195,7 @@ def _tell_handler(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[E
     if write.op is Op.RESULT:
         return call, (Kept(write.key),) if write.key else ()
     if write.op is Op.VERIFY:
-        verified = call._replace(incarnation=write.incarnation or call.incarnation, tries=0)
+        verified = replace(call, incarnation=write.incarnation or call.incarnation, tries=0)
         return run_withheld(verified, event.is_open)
     return _let_run(call, write.key, event.is_open)
 
@@ -207,7 +208,8 @@ def _parked(call: Call, write: Write, event: Acked, now: float) -> Move:
     answered = call.answered_before if call.answered is None else (*call.answered_before, call.answered)
     asked, waiting, follow_ups = call, call.waiting, call.undecided
     outbox, sent = call.outbox.next()
-    call = call._replace(
+    call = replace(
+        call,
         phase=Phase.PARKED,
         round=call.round + 1,
         epoch=event.epoch,
@@ -245,7 +247,7 @@ def retried(call: Call, event: Retry, now: float) -> Move:
     if decision is Decision.ASK_AGAIN:
         if call.ended is not None and call.phase is Phase.PARKED and call.outbox.in_flight is None:
             # Nobody waits for an answer any more: this retry gets the outcome, whatever it brings (rule 11).
-            return finished(call._replace(waiting=(event,)), call.ended, now)
+            return finished(replace(call, waiting=(event,)), call.ended, now)
         return _ask_again(call, event, now)
     if decision is Decision.NEWER:
         # A later owner was acknowledged: this frame is stale, whatever it knows.
@@ -260,10 +262,10 @@ def retried(call: Call, event: Retry, now: float) -> Move:
 
 def _join(call: Call, event: Retry) -> Move:
     """The round already runs with these answers: wait for its reply, and send a stalled write again."""
-    call = call._replace(waiting=(*call.waiting, event), abandoned=False)
+    call = replace(call, waiting=(*call.waiting, event), abandoned=False)
     phase = frame_phase(call) if call.phase is Phase.STRANDED else call.phase
     outbox, effects = call.outbox.resend()
-    return Move(call._replace(phase=phase, outbox=outbox), effects)
+    return Move(replace(call, phase=phase, outbox=outbox), effects)
 
 
 def _ask_again(call: Call, event: Retry, now: float) -> Move:
@@ -288,14 +290,14 @@ def _ask_store_first(call: Call, event: Retry, now: float) -> Move | None:
     if write is not None and write.op in (Op.VERIFY, Op.HEAL):
         outbox, effects = call.outbox.resend()
         undecided = (*call.undecided, event)
-        return Move(call._replace(phase=frame_phase(call), outbox=outbox, undecided=undecided), effects)
+        return Move(replace(call, phase=frame_phase(call), outbox=outbox, undecided=undecided), effects)
     if event.lease.incarnation != call.incarnation:
         # Rule 4: the lease lapsed since; the epoch rises before the frame runs again.
         if write is not None:
             return Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
         outbox, effects = call.outbox.send(Write(Op.VERIFY, incarnation=event.lease.incarnation))
         undecided = (*call.undecided, event)
-        return Move(call._replace(phase=Phase.VERIFYING, outbox=outbox, undecided=undecided), effects)
+        return Move(replace(call, phase=Phase.VERIFYING, outbox=outbox, undecided=undecided), effects)
     return None if _is_sure(call, event, now) else Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
 
 
@@ -305,11 +307,12 @@ def _accept(call: Call, case: Case, now: float) -> Move:
     taken = tuple(Draft(Kind.ANSWER, a.key, call.round, Lane.MAIN, a.digest, "json", a.value) for a in case.usable)
     keys = tuple(ask.key for ask in call.asks)
     given = {answer.key for answer in case.usable}
-    missing = tuple(ask._replace(round=call.round + 1) for ask in call.asks if ask.key not in given)
+    missing = tuple(replace(ask, round=call.round + 1) for ask in call.asks if ask.key not in given)
     answers = call.undelivered + case.usable
     resumes = call.ended is None and not missing
     outbox, resent = call.outbox.resend()
-    call = call._replace(
+    call = replace(
+        call,
         phase=Phase.RUNNING if resumes else call.phase,
         answered=Answered(call.round, case.digest, keys),
         answers_sent=False,
@@ -325,7 +328,7 @@ def _accept(call: Call, case: Case, now: float) -> Move:
         move = asked(call, Asked(missing), now)
     else:
         move = Move(call, (Deliver(answers),))
-    return move._replace(effects=(*resent, *move.effects)) if resent else move
+    return replace(move, effects=(*resent, *move.effects)) if resent else move
 
 
 def left(call: Call, event: Left, now: float) -> Move:
@@ -333,11 +336,11 @@ def left(call: Call, event: Left, now: float) -> Move:
     waiting = tuple(item for item in call.waiting if item.waiter != event.waiter)
     undecided = tuple(item for item in call.undecided if item.waiter != event.waiter)
     was_last = bool(call.waiting) and not waiting
-    call = call._replace(waiting=waiting, undecided=undecided)
+    call = replace(call, waiting=waiting, undecided=undecided)
     if call.phase is not Phase.RUNNING or not was_last:
         return Move(call)
     if effect_under_way(call):
-        return flushed(call._replace(abandoned=True), Flush(), now)
+        return flushed(replace(call, abandoned=True), Flush(), now)
     return drop_and_forget(call, "left", _left_behind(call, CANCELLED))
 
 
@@ -354,7 +357,7 @@ def overran(call: Call, event: Overran, now: float) -> Move:
     frame whose effect is under way goes when the result is stored (rule 8)."""
     replies = refuse_all(call.waiting, Reason.OVERRAN, call)
     if effect_under_way(call):
-        move = flushed(call._replace(waiting=(), abandoned=True), Flush(), now)
-        return move._replace(effects=(*replies, *move.effects))
+        move = flushed(replace(call, waiting=(), abandoned=True), Flush(), now)
+        return replace(move, effects=(*replies, *move.effects))
     dropped = drop_and_forget(call, "overran", _left_behind(call, LOST))
-    return dropped._replace(effects=(*replies, *dropped.effects))
+    return replace(dropped, effects=(*replies, *dropped.effects))

@@ -16,6 +16,7 @@ from .journal import Draft, Entry, Kind, round_history
 from .outbox import EMPTY, Outbox
 from .requests import Record, RecordState, Stored, Verdict
 from .retry import Decision, Progress, decide
+from .value import replace
 
 MAX_TRIES = 3
 """How often a compare-and-set that lost its race is tried again before the client is asked to come back."""
@@ -24,12 +25,12 @@ _EXCHANGED = "another record stood in its place when it was claimed; check who e
 
 def look_up(call: Call, event: Retry, now: float) -> Move:
     """A retry came and there is no frame: read the record."""
-    return Move(call._replace(phase=Phase.LOOKING, undecided=(event,)), (Lookup(),))
+    return Move(replace(call, phase=Phase.LOOKING, undecided=(event,)), (Lookup(),))
 
 
 def decide_later(call: Call, event: Retry, now: float) -> Move:
     """A retry came while the store is asked: it is decided when the store has answered."""
-    return Move(call._replace(undecided=(*call.undecided, event)))
+    return Move(replace(call, undecided=(*call.undecided, event)))
 
 
 def is_of(retry: Retry, record: Record) -> bool:
@@ -75,7 +76,8 @@ def found(call: Call, event: Found, now: float) -> Move:
         return _end_without_frame(call, tuple(effects))
     write = Write(Op.CLAIM, seen=record.seen, evidence=judged.evidence, kept=event.kept)
     # The latest lease that is known of here: the call may have been looked up under one that lapsed since (rule 4).
-    claiming = call._replace(
+    claiming = replace(
+        call,
         phase=Phase.CLAIMING,
         # Kept code was marked, or it would not have been kept (rule 16).
         reentrant=call.reentrant or event.kept,
@@ -114,11 +116,11 @@ _ENDS = {Reason.LOST: How.LOST, Reason.FORGOTTEN: How.LOST, Reason.STUCK: How.ST
 
 def _end_without_frame(call: Call, responses: tuple[Effect, ...]) -> Move:
     """Each request is answered, and no frame is made here."""
-    idle = call._replace(phase=Phase.IDLE, outbox=EMPTY, undecided=(), tries=0)
+    idle = replace(call, phase=Phase.IDLE, outbox=EMPTY, undecided=(), tries=0)
     refusals = (item.response for item in responses if isinstance(item, Respond))
     for refusal in refusals:
         if isinstance(refusal, Refusal) and refusal.reason in _ENDS:
-            ended = idle._replace(round=max(call.round, refusal.round))
+            ended = replace(idle, round=max(call.round, refusal.round))
             return Move(ended, (*responses, Forget(Ending(_ENDS[refusal.reason]))))
     return Move(idle, (*responses, Forget()))
 
@@ -137,7 +139,8 @@ def claim_granted(call: Call, event: Claimed, now: float) -> Move:
         if item.kind is Kind.ASK and item.round == record.round
     )
     rounds = sorted(record.answers)
-    fresh = call._replace(
+    fresh = replace(
+        call,
         phase=Phase.REBUILDING,
         incarnation=Incarnation(record.incarnation),
         epoch=record.epoch,
@@ -166,7 +169,7 @@ def _was_cut(record: Record, waiting: tuple[Retry, ...]) -> bool:
 def claim_refused(call: Call, event: WriteRefused, now: float) -> Move:
     """The claim was refused: another was faster, or nobody may enter this handler again."""
     if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES:
-        return Move(call._replace(phase=Phase.LOOKING, outbox=EMPTY, tries=call.tries + 1), (Lookup(),))
+        return Move(replace(call, phase=Phase.LOOKING, outbox=EMPTY, tries=call.tries + 1), (Lookup(),))
     if event.verdict is Verdict.MISSING:
         forgotten = (Respond(retry.waiter, Refusal(Reason.FORGOTTEN, retry.round)) for retry in call.undecided)
         return _end_without_frame(call, tuple(forgotten))
@@ -189,9 +192,9 @@ def rebuilt(call: Call, event: Rebuilt, now: float) -> Move:
     outbox, sent = call.outbox.next()
     if sent and call.answered is None:
         # The verification that `claim_granted` lined up: the requests wait until it is acknowledged.
-        return Move(call._replace(phase=Phase.VERIFYING, outbox=outbox), sent)
+        return Move(replace(call, phase=Phase.VERIFYING, outbox=outbox), sent)
     phase = Phase.PARKED if call.answered is None else Phase.RUNNING
-    return Move(call._replace(phase=phase, outbox=outbox, undecided=()), sent, call.undecided)
+    return Move(replace(call, phase=phase, outbox=outbox, undecided=()), sent, call.undecided)
 
 
 def diverged(call: Call, event: Diverged, now: float) -> Move:
@@ -208,4 +211,4 @@ def _give_up(call: Call, reason: Reason, why: str) -> Move:
     """Drop the frame that could not be rebuilt, and refuse each request that waited for it."""
     replies = refuse_all(call.undecided, reason, call, why)
     dropped = drop_and_forget(call, reason.value, Ending(How.DIVERGED))
-    return dropped._replace(effects=(*replies, *dropped.effects))
+    return replace(dropped, effects=(*replies, *dropped.effects))

@@ -9,15 +9,14 @@ The visible call id is a hint until the seal is opened: whoever opens it must co
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from .ids import CallId, is_call_id
+from .value import Value
 
 HOLD = "h1."
 STATELESS = "s1."
 
 
-class Routed(NamedTuple):
+class Routed(Value, frozen=True):
     """A token's visible half. `call` is None for a stateless token."""
 
     call: CallId | None

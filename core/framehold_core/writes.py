@@ -13,7 +13,6 @@ A driver (a node's runtime, the simulation) performs a write in four steps:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from . import journal, lease, retry
 from .call import Call, fence_of
@@ -40,6 +39,7 @@ from .requests import (
     Verdict,
     Verify,
 )
+from .value import Value, replace
 
 MAX_ATTEMPTS = 5
 """How many owners may die running one round before the call is stuck (docs/protocol.md, rule 15, decision 015)."""
@@ -55,7 +55,7 @@ Seal = Callable[[int, Draft], bytes]
 """Seal a draft's value for its position."""
 
 
-class Terms(NamedTuple):
+class Terms(Value, frozen=True):
     """What a driver knows of a call and the machine does not need: how its record begins, and for how many seconds its
     record and its tombstone live."""
 
@@ -65,7 +65,7 @@ class Terms(NamedTuple):
     max_attempts: int = MAX_ATTEMPTS
 
 
-class Packed(NamedTuple):
+class Packed(Value, frozen=True):
     """The bytes of a write, the same for each sending, and the history after it."""
 
     entries: tuple[bytes, ...]
@@ -171,7 +171,7 @@ def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequenc
 
 def _heal(call: Call, write: Write, terms: Terms, log: Sequence[bytes]) -> Heal:
     """The request for a heal: everything that the store acknowledged to this frame, under its present incarnation."""
-    fence = fence_of(call)._replace(incarnation=write.incarnation or call.incarnation)
+    fence = replace(fence_of(call), incarnation=write.incarnation or call.incarnation)
     batch = Batch(tuple(log), call.history)
     entries = journal.decode_all(log)
     carried = any(item.kind is Kind.ANSWER and item.round == call.round for item in entries)

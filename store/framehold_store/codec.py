@@ -37,6 +37,7 @@ from framehold_core.requests import (
     Verify,
 )
 from framehold_core.trail import Moved, Step, ordered
+from framehold_core.value import astuple
 
 from .scripts import SCRIPTS, Script
 
@@ -124,7 +125,7 @@ def _fence(
     fence: Fence, ttl: float, jh: str, answered: Answered | None = None, results: tuple[Done, ...] = ()
 ) -> Arguments:
     answers = _answers(answered) if answered is not None else _NO_ANSWERS
-    return (*fence, milliseconds(ttl), jh, *answers, _results(results) if results else "")
+    return (*astuple(fence), milliseconds(ttl), jh, *answers, _results(results) if results else "")
 
 
 def _results(results: tuple[Done, ...]) -> str:
@@ -201,11 +202,11 @@ def _claim(request: Claim) -> Arguments:
     node = (request.owner, request.incarnation, request.boot)
     letter = _KEPT if request.kept else Moved.CLAIMED.value[0]
     rest = (int(request.reentrant), request.max_attempts, milliseconds(request.ttl), letter)
-    return (*request.seen, request.evidence.value, *node, *rest)
+    return (*astuple(request.seen), request.evidence.value, *node, *rest)
 
 
 def _heal(request: Heal) -> Arguments:
-    seen = (1, *request.seen) if request.seen is not None else (0, "", "", "")
+    seen = (1, *astuple(request.seen)) if request.seen is not None else (0, "", "", "")
     learned = [*_learned(request.answers, request.intents)]
     head = _head_values(request.head)
     fence = _fence(request.fence, request.ttl, _NO_HISTORY)

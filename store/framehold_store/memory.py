@@ -140,7 +140,8 @@ class MemoryStore:
         if result is not Renewal.RENEWED or kept is None:
             return _refused(result, now, stored)
         self._nodes[node.node] = kept
-        if stored is not None and stored[4:7] != kept[4:7]:
+        told = (kept.address, kept.state, kept.code)
+        if stored is not None and (stored.address, stored.state, stored.code) != told:
             self._feed.notify(node.node)
         return LeaseReply(result, now)
 

@@ -53,7 +53,7 @@ class PausedTools:
         parts = mark.decode("ascii", "replace").split(" ")
         self._mark = (parts[0], parts[1]) if len(parts) == 5 else ("", "0")
         return Tools(
-            tuple(sorted(pause for pause in paused if pause is not None)),
+            tuple(sorted((pause for pause in paused if pause is not None), key=lambda pause: pause.tool)),
             frozenset(held),
             _loss(parts),
             bool(first),

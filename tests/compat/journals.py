@@ -13,6 +13,7 @@ from framehold_core.errors import EffectFailed
 from framehold_core.ids import Boot
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Head
+from framehold_core.value import asdict, astuple, replace
 from framehold_store.values import Packed, Values
 from tests.compat.forms import CALL, Form, Meaning, sealer
 
@@ -126,17 +127,17 @@ def _write_head(means: Meaning) -> str:
     """The fields of a record's head, with digests in the place of texts, and its seal."""
     named = {name: sealer.digest(means[name].encode()) for name in ("args", "principal")}
     head = Head(**{**means, **named, "boot": Boot("")})
-    return json.dumps([*head, sealer.head_seal(CALL, head)])
+    return json.dumps([*astuple(head), sealer.head_seal(CALL, head)])
 
 
 def _read_head(text: str) -> Meaning:
     *fields, _, seal = json.loads(text)
-    head = Head(*fields)._replace(seal=seal)
+    head = replace(Head(*fields), seal=seal)
     assert sealer.is_sealed(CALL, head)
     texts = next(item for item in _HEADS if item["tool"] == head.tool)
     for name in ("args", "principal"):
         assert sealer.digest(texts[name].encode()) == getattr(head, name)
-    told = head._asdict()
+    told = asdict(head)
     return {**{name: told[name] for name in texts}, "args": texts["args"], "principal": texts["principal"]}
 
 

@@ -15,6 +15,7 @@ from framehold_core.ending import LOST as GONE
 from framehold_core.ids import CallId
 from framehold_core.requests import Read
 from framehold_core.trail import Moved
+from framehold_core.value import astuple
 from framehold_store.codec import decode
 from tests.compat.dumps import FIXTURES, Dump, _raw, admin, at, keys, node, put, questions, taken, versions
 from tests.compat.parked import LOST
@@ -169,7 +170,7 @@ async def test_a_trail_goes_on_from_what_the_record_has_of_it(
     assert reply.stored is not None
     trail = reply.stored.record.trail
     after = [(Moved.CLAIMED, 2, epoch), (Moved.PARKED, 3, epoch), (Moved.FINISHED, 3, epoch)]
-    assert [step[:4] for step in trail] == [*before, *((*step, "heir") for step in after)]
+    assert [astuple(step)[:4] for step in trail] == [*before, *((*step, "heir") for step in after)]
     assert list(trail) == sorted(trail, key=lambda step: step.at)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from framehold_core.ids import is_call_id
 from framehold_core.lease import Renewal
+from framehold_core.value import replace
 from framehold_router.fleet.membership import DRAINING, LIVE, Fleet, Member
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.models.nodes import NodeStatus
@@ -166,7 +167,7 @@ async def test_a_process_of_an_earlier_release_keeps_its_name(store: RedisServer
     mine = lease(fields[5])
     opened = _opened(store)
     try:
-        for reply in (await opened.register(mine, 60.0), await opened.renew(mine._replace(beat=1), 0, 60.0)):
+        for reply in (await opened.register(mine, 60.0), await opened.renew(replace(mine, beat=1), 0, 60.0)):
             assert reply.result is Renewal.TAKEN and reply.stored is not None and wire.SEALS.holds(reply.stored)
         await opened.unregister(mine)
         (found,) = await opened.nodes()

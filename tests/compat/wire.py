@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from framehold_core.lease import end_of
+from framehold_core.value import replace
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
 from framehold_router.fleet.address import Address
@@ -45,7 +46,7 @@ def register(redis: RedisServer, lease: str, address: Address) -> None:
     node = json.loads(lease)[5]
     written = lease_codec.read(node, lease)
     assert written is not None and SEALS.holds(written), "an old lease is not believed"
-    made = SEALS.seal(written._replace(address=f"http://{address[0]}:{address[1]}", expires=end_of(time.time(), 60)))
+    made = SEALS.seal(replace(written, address=f"http://{address[0]}:{address[1]}", expires=end_of(time.time(), 60)))
     with admin(redis) as client:
         client.set(f"fh:{NAMESPACE}:node:{node}", lease_codec.dump(made), ex=60)
         client.zadd(f"fh:{NAMESPACE}:nodes", {node: int(made.expires * 1000)})

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from framehold_core import journal, record, writes
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
-from framehold_core.effects import Effect, Op, Outcome, Questions, Refusal, Relay, Respond, Write
+from framehold_core.effects import Effect, Forget, Op, Outcome, Questions, Refusal, Relay, Respond, Write
 from framehold_core.ending import COMPLETED, Ending
 from framehold_core.events import (
     Acked,
@@ -42,9 +42,14 @@ from framehold_core.ids import Boot, CallId, Incarnation, NodeId, Waiter
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.lease import Lease
 from framehold_core.requests import Evidence, Head, Read, Reply, Stored
+from framehold_core.value import replace
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
 TOKEN_TTL, RECORD_TTL, TOMBSTONE_TTL = 600.0, 900.0, 700.0
+BEGUN = 1000.0
+"""When a test begins, on the node's clock."""
+LEFT_OPEN = Forget(open_until=BEGUN + TOKEN_TTL)
+"""Nothing is left here of a call whose record stays open."""
 
 
 class Token(NamedTuple):
@@ -70,12 +75,12 @@ class Shelf:
         """Somebody puts a record with another head in its place."""
         assert self.stored is not None, "nothing is stored"
         record = self.stored.record
-        self.stored = self.stored._replace(record=record._replace(head=record.head._replace(seal=seal)))
+        self.stored = replace(self.stored, record=replace(record, head=replace(record.head, seal=seal)))
 
     def cut(self) -> None:
         """Somebody cuts the journal to nothing, and makes the record fit."""
         assert self.stored is not None, "nothing is stored"
-        record = self.stored.record._replace(round=0, position=0, history=journal.GENESIS, answers={}, intents={})
+        record = replace(self.stored.record, round=0, position=0, history=journal.GENESIS, answers={}, intents={})
         self.stored = Stored(record, ())
 
 
@@ -95,7 +100,7 @@ class Node:
 
     def __init__(self, shelf: Shelf | None = None, name: str = "n1", *, reentrant: bool = True) -> None:
         self.shelf = shelf or Shelf()
-        self.now = 1000.0
+        self.now = BEGUN
         self.lease = Lease(NodeId(name), Incarnation(f"{name}-i1"), Boot(f"{name}-b1"), 1, until=1100.0)
         self.call = Call(CALL, self.lease.node, self.lease.incarnation, reentrant, TOKEN_TTL)
         head = Head(self.lease.boot, reentrant, "tool", "code", "tools/call", "tool", "args", "principal")
@@ -193,11 +198,11 @@ class Node:
     def lapse(self) -> None:
         """The node's lease lapsed; it goes on under a new incarnation."""
         count = int(self.lease.incarnation.rsplit("i", 1)[1]) + 1
-        self.lease = self.lease._replace(incarnation=Incarnation(f"{self.lease.node}-i{count}"))
+        self.lease = replace(self.lease, incarnation=Incarnation(f"{self.lease.node}-i{count}"))
 
     def renew(self) -> tuple[Effect, ...]:
         """The node's lease is renewed, or registered anew, and the call hears of it."""
-        self.lease = self.lease._replace(until=self.now + 100.0)
+        self.lease = replace(self.lease, until=self.now + 100.0)
         return self.feed(Renewed(self.lease))
 
     # ---- the store

@@ -11,6 +11,7 @@ from framehold_core.effects import Effect, Forget
 from framehold_core.ending import CANCELLED, COMPLETED, LOST, Ending, How
 from framehold_core.events import Diverged, Evict, Expired, Overran
 from framehold_core.requests import Evidence, RecordState
+from framehold_core.value import replace
 from tests.core.driver import TOKEN_TTL, Node, answer, elsewhere, parked, reach, resumed, running
 
 
@@ -70,6 +71,6 @@ def test_a_record_of_an_earlier_release_does_not_say_how_it_ended() -> None:
     node.commit()
     stored = node.shelf.stored
     assert stored is not None and stored.record.ending == COMPLETED
-    assert stored.record._replace(cause="").ending is None
-    assert stored.record._replace(cause="cancelled").ending == CANCELLED
-    assert stored.record._replace(state=RecordState.RELEASED).ending is None
+    assert replace(stored.record, cause="").ending is None
+    assert replace(stored.record, cause="cancelled").ending == CANCELLED
+    assert replace(stored.record, state=RecordState.RELEASED).ending is None

@@ -15,6 +15,7 @@ from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.lease import Lease
 from framehold_core.outbox import Outbox
 from framehold_core.requests import Batch, Fence, Head, Reply, Result, Verdict
+from framehold_core.value import replace
 
 CALL = Call(CallId("c" * 32), NodeId("n1"), Incarnation("i1"), reentrant=True, ttl=600.0)
 ACKED = Acked(1, 1, "history", is_open=True)
@@ -28,7 +29,7 @@ RESULT = Result(CALL.id, Fence(CALL.owner, CALL.incarnation, 1, 0, 0), Batch((),
 
 def sending(write: Write) -> Call:
     """A call with `write` in flight."""
-    return CALL._replace(outbox=Outbox(write))
+    return replace(CALL, outbox=Outbox(write))
 
 
 IMPOSSIBLE: dict[str, tuple[Callable[[], object], str]] = {

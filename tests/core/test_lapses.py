@@ -30,7 +30,19 @@ from framehold_core.ending import Ending, How
 from framehold_core.events import Evict, Expired, Finished, Overran, Rebuilt, Renewed, StoreBack
 from framehold_core.requests import Evidence
 from framehold_core.writes import once_digest
-from tests.core.driver import TOKEN_TTL, Node, Token, answer, elsewhere, parked, reach, rebuild, resumed, running
+from tests.core.driver import (
+    LEFT_OPEN,
+    TOKEN_TTL,
+    Node,
+    Token,
+    answer,
+    elsewhere,
+    parked,
+    reach,
+    rebuild,
+    resumed,
+    running,
+)
 
 K, L = once_digest("k"), once_digest("l")
 
@@ -393,7 +405,7 @@ def withheld(node: Node) -> Node:
 
 def test_a_round_that_is_left_is_cancelled_though_an_effect_is_withheld() -> None:
     """It never began: there is nothing to shield (rule 8)."""
-    assert withheld(resumed()).leave(2) == (Cancel("left"), Forget())
+    assert withheld(resumed()).leave(2) == (Cancel("left"), LEFT_OPEN)
 
 
 def test_a_round_that_was_left_goes_when_its_effect_is_withheld() -> None:
@@ -401,7 +413,7 @@ def test_a_round_that_was_left_goes_when_its_effect_is_withheld() -> None:
     node.intends()
     node.leave(2)
     node.now = node.lease.until
-    assert node.commit() == (Cancel("left"), Forget())
+    assert node.commit() == (Cancel("left"), LEFT_OPEN)
 
 
 def test_a_round_that_runs_too_long_is_cancelled_though_an_effect_is_withheld() -> None:

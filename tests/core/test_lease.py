@@ -18,6 +18,7 @@ from framehold_core.lease import (
     renew,
     window_until,
 )
+from framehold_core.value import replace
 from tests.leases import changed
 
 TTL = 5.0
@@ -85,7 +86,7 @@ ENDS = {
 @pytest.mark.parametrize(("end", "astray"), ENDS.values(), ids=ENDS.keys())
 def test_no_lease_is_written_that_ends_astray(end: float, astray: bool) -> None:
     """A node whose measure of the store's clock is wrong is told so, whatever stands there; nothing is written."""
-    wanted = WANTED._replace(expires=end)
+    wanted = replace(WANTED, expires=end)
     for stored in (None, node(), node(boot="b2")):
         for result, got in (register(stored, wanted, TTL, 100.0), renew(stored, wanted, 7, TTL, 100.0)):
             assert (got is Renewal.ASTRAY) is astray
@@ -124,9 +125,9 @@ def test_a_statement_says_every_field() -> None:
     """A lease that differs in any field but its seal, or is one of another namespace, says something else."""
     lease = node()
     said = {lease.statement("ns"), lease.statement("other")}
-    said |= {changed(lease, field).statement("ns") for field in lease._fields if field != "seal"}
-    assert len(said) == 2 + len(lease) - 1
-    assert lease._replace(seal="x").statement("ns") == lease.statement("ns")
+    said |= {changed(lease, field).statement("ns") for field in lease.__struct_fields__ if field != "seal"}
+    assert len(said) == 2 + len(lease.__struct_fields__) - 1
+    assert replace(lease, seal="x").statement("ns") == lease.statement("ns")
 
 
 WINDOW = {

@@ -21,7 +21,7 @@ from framehold_core.ending import CANCELLED
 from framehold_core.events import Drain, Evict, Noted, Overran, StoreBack, StoreDown
 from framehold_core.journal import Draft, Kind, Lane, decode_all
 from framehold_core.writes import once_digest
-from tests.core.driver import Node, answer, elsewhere, parked, rebuild, resumed, running
+from tests.core.driver import LEFT_OPEN, Node, answer, elsewhere, parked, rebuild, resumed, running
 
 K = once_digest("k")
 
@@ -124,14 +124,14 @@ def test_a_frame_that_owes_a_result_is_not_evicted() -> None:
     node.feed(Evict())
     assert node.call.phase is Phase.PARKED
     node.commit()
-    assert node.feed(Evict()) == (Cancel("evicted"), Forget())
+    assert node.feed(Evict()) == (Cancel("evicted"), LEFT_OPEN)
 
 
 def test_a_round_that_is_left_while_it_owes_a_result_goes_when_that_is_written() -> None:
     node = with_a_result()
     (write,) = node.leave(2)
     assert isinstance(write, Write) and write.op is Op.RESULT
-    assert node.commit() == (Cancel("left"), Forget())
+    assert node.commit() == (Cancel("left"), LEFT_OPEN)
 
 
 def test_a_result_whose_owner_is_another_by_now_does_not_count() -> None:
@@ -209,7 +209,7 @@ def test_such_an_effect_is_shielded() -> None:
     node.commit()
     assert node.leave(2) == ()
     node.results(kind=Kind.EFFECT)
-    assert node.commit() == (Cancel("left"), Forget())
+    assert node.commit() == (Cancel("left"), LEFT_OPEN)
 
 
 def test_an_effect_that_waits_is_let_go_when_the_intent_before_it_is_refused() -> None:
@@ -308,7 +308,7 @@ def test_the_round_is_cancelled_when_the_last_request_leaves() -> None:
     node = resumed()
     second = node.retry(answer("a"))
     assert node.leave(second - 1) == ()
-    assert node.leave(second) == (Cancel("left"), Forget())
+    assert node.leave(second) == (Cancel("left"), LEFT_OPEN)
     assert node.call.phase is Phase.IDLE
 
 
@@ -327,7 +327,7 @@ def test_cancellation_lands_after_a_running_effect_and_its_result() -> None:
     assert node.leave(2) == ()
     node.results()
     node.flush()
-    assert node.commit() == (Cancel("left"), Forget())
+    assert node.commit() == (Cancel("left"), LEFT_OPEN)
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
 
 
@@ -407,7 +407,7 @@ def test_a_first_round_that_parked_unheard_goes_with_its_last_result() -> None:
     node.feed(StoreBack())
     node.commit()
     assert node.call.phase is Phase.PARKED
-    assert node.commit() == (Cancel("left"), Forget())
+    assert node.commit() == (Cancel("left"), LEFT_OPEN)
 
 
 def test_a_left_round_is_dropped_by_a_token_of_a_later_owner() -> None:

@@ -14,6 +14,7 @@ from framehold_core.lease import LIVE, Lease, NodeRecord, code_names
 from framehold_core.ownership import ROWS, Death, Judgement, Ownership, Sight, Wait
 from framehold_core.pauses import OPERATOR, Pause
 from framehold_core.requests import Evidence, Head, Record, RecordState, Stored, Verdict
+from framehold_core.value import replace
 
 TTL = 5.0
 NOW = 1000.0
@@ -52,25 +53,25 @@ def token(*, round_: int = 3, epoch: int = 2, node: str = "n1", head: str = "sea
 
 
 LIVES = Sight(CALL, stored(), (token(),), dict([HERE, lease("n1")]), frozenset(), ME, OURS, True)
-GONE = LIVES._replace(leases=dict([HERE]))
-TOLD = GONE._replace(death_told=True)
-OTHERS = TOLD._replace(stored=stored(code=THEIRS), leases=dict([HERE, lease("n2", code=THEIRS)]))
-AHEAD = LIVES._replace(waiting=(token(round_=4),), leases=dict([HERE]))
+GONE = replace(LIVES, leases=dict([HERE]))
+TOLD = replace(GONE, death_told=True)
+OTHERS = replace(TOLD, stored=stored(code=THEIRS), leases=dict([HERE, lease("n2", code=THEIRS)]))
+AHEAD = replace(LIVES, waiting=(token(round_=4),), leases=dict([HERE]))
 BY_ROW: dict[str, tuple[Sight, Judgement]] = {
     "a token is beyond the record, and its node may live": (AHEAD, Wait.HEALER),
-    "there is no record": (LIVES._replace(stored=None, waiting=()), None),
-    "it may be claimed, and the store went back lately": (TOLD._replace(may_claim=False), Wait.WENT_BACK),
+    "there is no record": (replace(LIVES, stored=None, waiting=()), None),
+    "it may be claimed, and the store went back lately": (replace(TOLD, may_claim=False), Wait.WENT_BACK),
     "its owner is gone, and something else stands in the place of its lease": (
-        TOLD._replace(doubtful=frozenset({NodeId("n1")})),
+        replace(TOLD, doubtful=frozenset({NodeId("n1")})),
         Wait.OVERWRITTEN,
     ),
-    "its owner is gone, and a missing lease proves nothing": (TOLD._replace(absences_count=False), Wait.AWAY),
-    "it is another node's, and this node drains": (TOLD._replace(heir=NodeId("n2")), Pass(NodeId("n2"))),
+    "its owner is gone, and a missing lease proves nothing": (replace(TOLD, absences_count=False), Wait.AWAY),
+    "it is another node's, and this node drains": (replace(TOLD, heir=NodeId("n2")), Pass(NodeId("n2"))),
     "nobody runs it, and a live node serves the code that it began with": (OTHERS, Pass(NodeId("n2"), offered=True)),
     "its process is gone, and that is not held against its tool yet": (GONE, Death(stored().record)),
-    "its process is gone, and its tool is paused": (TOLD._replace(pause=PAUSE), PAUSE),
+    "its process is gone, and its tool is paused": (replace(TOLD, pause=PAUSE), PAUSE),
     "its owner lives": (LIVES, Pass(NodeId("n1"))),
-    "it is a suspect, and others are before it": (TOLD._replace(stored=stored(attempts=1)), Wait.TURN),
+    "it is a suspect, and others are before it": (replace(TOLD, stored=stored(attempts=1)), Wait.TURN),
     "else": (TOLD, MayClaim(Evidence.GONE, died=True)),
 }
 """For each row a sight that it decides, and how."""
@@ -105,24 +106,24 @@ def test_each_row_decides(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_evidence_of_a_claim(record: Stored, evidence: Evidence) -> None:
     died = evidence is Evidence.GONE or record.record.head.boot == "me-b0"
-    assert judged(TOLD._replace(stored=record)) == MayClaim(evidence, died)
+    assert judged(replace(TOLD, stored=record)) == MayClaim(evidence, died)
 
 
 def test_a_lapse_is_not_a_death() -> None:
     """The owner's process lives under a newer incarnation (docs/protocol.md, rule 5)."""
     node, renewed = lease("n1")
-    leases = dict([HERE, (node, renewed._replace(inc=Incarnation("n1-i2")))])
-    assert judged(LIVES._replace(leases=leases)) == Pass(node)
+    leases = dict([HERE, (node, replace(renewed, inc=Incarnation("n1-i2")))])
+    assert judged(replace(LIVES, leases=leases)) == Pass(node)
 
 
 def test_a_later_life_of_the_owner_shows_that_the_one_of_the_call_is_over() -> None:
-    assert judged(TOLD._replace(leases=dict([HERE, lease("n1", "n1-b2")]))) == MayClaim(Evidence.GONE, died=True)
+    assert judged(replace(TOLD, leases=dict([HERE, lease("n1", "n1-b2")]))) == MayClaim(Evidence.GONE, died=True)
 
 
 def test_an_old_lease_of_the_owner_shows_nothing_for_one_ttl() -> None:
     """Somebody has written the lease of an earlier life again (docs/protocol.md, rule 5)."""
     owner = Ownership(TTL)
-    sight = TOLD._replace(leases=dict([HERE, lease("n1", "n1-b0")]))
+    sight = replace(TOLD, leases=dict([HERE, lease("n1", "n1-b0")]))
     assert owner.judge(sight, NOW) is Wait.OVERWRITTEN
     assert owner.judge(sight, NOW + TTL - 0.01) is Wait.OVERWRITTEN
     assert owner.judge(sight, NOW + TTL) == MayClaim(Evidence.GONE, died=True)
@@ -130,19 +131,19 @@ def test_an_old_lease_of_the_owner_shows_nothing_for_one_ttl() -> None:
 
 def test_a_node_that_could_mend_the_record_is_waited_for_one_ttl() -> None:
     owner = Ownership(TTL)
-    assert owner.judge(AHEAD._replace(death_told=True), NOW) is Wait.HEALER
-    assert owner.judge(AHEAD._replace(death_told=True), NOW + TTL) == MayClaim(Evidence.GONE, died=True)
+    assert owner.judge(replace(AHEAD, death_told=True), NOW) is Wait.HEALER
+    assert owner.judge(replace(AHEAD, death_told=True), NOW + TTL) == MayClaim(Evidence.GONE, died=True)
 
 
 def test_each_node_that_a_token_names_is_missed_from_the_first_look_on() -> None:
     owner = Ownership(TTL)
-    both = AHEAD._replace(waiting=(token(round_=4), token(round_=4, node="n2")), death_told=True)
+    both = replace(AHEAD, waiting=(token(round_=4), token(round_=4, node="n2")), death_told=True)
     assert owner.judge(both, NOW) is Wait.HEALER
     assert owner.judge(both, NOW + TTL) == MayClaim(Evidence.GONE, died=True)
 
 
 def test_a_process_that_shares_no_store_waits_for_nobody() -> None:
-    alone = AHEAD._replace(me=ME._replace(until=math.inf), stored=stored(owner="me", boot="me-b1"))
+    alone = replace(AHEAD, me=replace(ME, until=math.inf), stored=stored(owner="me", boot="me-b1"))
     assert judged(alone) == MayClaim(Evidence.OWNER, died=False)
 
 
@@ -157,14 +158,14 @@ def test_a_process_that_shares_no_store_waits_for_nobody() -> None:
     ids=["it drains", "it has other code", "it ends with this process", "passed on before"],
 )
 def test_a_node_that_does_not_serve_the_code_is_offered_nothing(change: dict[str, object]) -> None:
-    assert judged(OTHERS._replace(**change)) == MayClaim(Evidence.GONE, died=True, code=THEIRS)  # type: ignore[arg-type]
+    assert judged(replace(OTHERS, **change)) == MayClaim(Evidence.GONE, died=True, code=THEIRS)  # type: ignore[arg-type]
 
 
 def test_a_call_always_gets_the_same_of_several_nodes_that_serve_its_code() -> None:
     found = [lease(name, code=THEIRS) for name in ("n2", "n3", "n4")]
-    first = judged(OTHERS._replace(leases=dict([HERE, *found])))
-    assert first == judged(OTHERS._replace(leases=dict([HERE, *reversed(found)])))
-    others = {judged(OTHERS._replace(call=CallId(f"{n:032x}"), leases=dict([HERE, *found]))) for n in range(40)}
+    first = judged(replace(OTHERS, leases=dict([HERE, *found])))
+    assert first == judged(replace(OTHERS, leases=dict([HERE, *reversed(found)])))
+    others = {judged(replace(OTHERS, call=CallId(f"{n:032x}"), leases=dict([HERE, *found]))) for n in range(40)}
     assert len(others) == 3
 
 
@@ -181,25 +182,25 @@ def test_a_call_always_gets_the_same_of_several_nodes_that_serve_its_code() -> N
 def test_kept_code_is_entered_only_where_the_record_and_a_token_allow_it(
     record: Stored, waiting: tuple[Retry, ...]
 ) -> None:
-    assert judged(TOLD._replace(stored=record, waiting=waiting)) == MayClaim(Evidence.GONE, died=True)
+    assert judged(replace(TOLD, stored=record, waiting=waiting)) == MayClaim(Evidence.GONE, died=True)
 
 
 def test_a_released_call_holds_nothing_against_its_tool_and_is_no_suspect() -> None:
-    released = GONE._replace(stored=stored(RecordState.RELEASED, attempts=1), pause=PAUSE)
+    released = replace(GONE, stored=stored(RecordState.RELEASED, attempts=1), pause=PAUSE)
     assert judged(released) == MayClaim(Evidence.RELEASED, died=False)
 
 
 def test_a_suspect_is_claimed_in_its_turn() -> None:
-    sight = TOLD._replace(stored=stored(attempts=1), has_turn=True)
+    sight = replace(TOLD, stored=stored(attempts=1), has_turn=True)
     assert judged(sight) == MayClaim(Evidence.GONE, died=True)
 
 
 @pytest.mark.parametrize(
     "sight",
     [
-        TOLD._replace(stored=stored(reentrant=False, attempts=7)),
-        TOLD._replace(stored=stored(RecordState.DONE, attempts=7)),
-        TOLD._replace(stored=stored(attempts=7), is_marked=False),
+        replace(TOLD, stored=stored(reentrant=False, attempts=7)),
+        replace(TOLD, stored=stored(RecordState.DONE, attempts=7)),
+        replace(TOLD, stored=stored(attempts=7), is_marked=False),
     ],
     ids=["unmarked", "over", "unmarked here"],
 )
@@ -209,7 +210,7 @@ def test_a_call_that_no_claim_enters_waits_for_no_turn(sight: Sight) -> None:
 
 
 def test_a_suspect_whose_code_is_kept_waits_for_its_turn() -> None:
-    sight = TOLD._replace(stored=stored(code=THEIRS, attempts=1), is_marked=False)
+    sight = replace(TOLD, stored=stored(code=THEIRS, attempts=1), is_marked=False)
     assert judged(sight) == Wait.TURN
 
 

@@ -36,6 +36,7 @@ from framehold_core.requests import (
     Verify,
 )
 from framehold_core.trail import KEPT, Moved, Step
+from framehold_core.value import replace
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
 HEAD = Head(Boot("b1"), True, "tool", "code", "tools/call", "tool", "args", "principal")
@@ -51,23 +52,23 @@ RECORD = Record(
     trail=(BEGUN,),
 )
 OPEN = Stored(RECORD, OLD)
-DONE = Stored(RECORD._replace(state=RecordState.DONE, outcome=b"42", out_round=1, answers={1: YES}), ())
-GIVEN = Stored(RECORD._replace(state=RecordState.RELEASED, owner="", incarnation=""), OLD)
-LOST = Stored(RECORD._replace(state=RecordState.LOST, cause="gone after round 1"), ())
+DONE = Stored(replace(RECORD, state=RecordState.DONE, outcome=b"42", out_round=1, answers={1: YES}), ())
+GIVEN = Stored(replace(RECORD, state=RecordState.RELEASED, owner="", incarnation=""), OLD)
+LOST = Stored(replace(RECORD, state=RecordState.LOST, cause="gone after round 1"), ())
 TAKEN = Stored(
-    RECORD._replace(head=HEAD._replace(boot=Boot("b2")), owner="n2", incarnation="i9", epoch=4, attempts=2), OLD
+    replace(RECORD, head=replace(HEAD, boot=Boot("b2")), owner="n2", incarnation="i9", epoch=4, attempts=2), OLD
 )
 BATCH = Batch(NEW, NEXT)
 
 
 def open_with(**fields: Any) -> Stored:
     """The open record with other fields."""
-    return Stored(RECORD._replace(**fields), OLD)
+    return Stored(replace(RECORD, **fields), OLD)
 
 
 def fenced_as(**fields: Any) -> Fence:
     """The owner's fence with other fields."""
-    return FENCE._replace(**fields)
+    return replace(FENCE, **fields)
 
 
 def commit(fence: Fence = FENCE, answered: Answered | None = YES, head: Head | None = None) -> Commit:
@@ -104,7 +105,7 @@ def release(fence: Fence = FENCE) -> Release:
 
 
 FIRST = fenced_as(epoch=1, round=0, position=0)
-OTHER = claim()._replace(owner=NodeId("n1"))
+OTHER = replace(claim(), owner=NodeId("n1"))
 GRANTED: dict[str, tuple[Stored | None, Request]] = {
     "commit creates": (None, commit(FIRST, None, HEAD)),
     "commit": (OPEN, commit()),
@@ -116,7 +117,7 @@ GRANTED: dict[str, tuple[Stored | None, Request]] = {
     "finish, the round's answers are recorded alike": (open_with(answers={1: YES}), finish()),
     "claim, lease gone": (OPEN, claim()),
     "claim, released": (GIVEN, claim(Evidence.RELEASED, GIVEN.record.seen)),
-    "claim, the owner's own": (OPEN, OTHER._replace(evidence=Evidence.OWNER)),
+    "claim, the owner's own": (OPEN, replace(OTHER, evidence=Evidence.OWNER)),
     "claim, last attempt": (open_with(attempts=4), claim()),
     "verify": (OPEN, verify()),
     "heal a missing record": (None, heal()),
@@ -131,7 +132,7 @@ GRANTED: dict[str, tuple[Stored | None, Request]] = {
 REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "read of nothing": (None, Read(CALL), Verdict.MISSING),
     "commit to a record that went missing": (None, commit(), Verdict.BEHIND),
-    "commit, created in a later epoch": (None, commit(FIRST._replace(epoch=2), None, HEAD), Verdict.BEHIND),
+    "commit, created in a later epoch": (None, commit(replace(FIRST, epoch=2), None, HEAD), Verdict.BEHIND),
     "commit to a finished call": (DONE, commit(), Verdict.FENCED),
     "commit to a released call": (GIVEN, commit(), Verdict.FENCED),
     "commit to a released call, by an older epoch": (GIVEN, commit(fenced_as(epoch=2)), Verdict.FENCED),
@@ -164,12 +165,12 @@ REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "claim of nothing": (None, claim(), Verdict.MISSING),
     "claim, sent again by another process of the owner": (
         TAKEN,
-        claim()._replace(boot=Boot("b3")),
+        replace(claim(), boot=Boot("b3")),
         Verdict.CHANGED,
     ),
     "claim, sent again under another incarnation": (
         TAKEN,
-        claim()._replace(incarnation=Incarnation("i8")),
+        replace(claim(), incarnation=Incarnation("i8")),
         Verdict.CHANGED,
     ),
     "claim of a finished call": (DONE, claim(), Verdict.CHANGED),
@@ -293,8 +294,8 @@ def test_a_claim_changes_the_owner_and_keeps_the_history() -> None:
 def test_attempts_count_only_claims_from_a_process_that_is_gone() -> None:
     """Rule 15 of docs/protocol.md: who released the call, or drops a frame and enters it again, has survived its
     handler."""
-    again = OTHER._replace(evidence=Evidence.OWNER, boot=RECORD.head.boot)
-    successor = OTHER._replace(evidence=Evidence.OWNER)
+    again = replace(OTHER, evidence=Evidence.OWNER, boot=RECORD.head.boot)
+    successor = replace(OTHER, evidence=Evidence.OWNER)
     counted = {
         "gone": granted(OPEN, claim()),
         "the same process": granted(OPEN, again),
@@ -309,7 +310,7 @@ def test_attempts_count_only_claims_from_a_process_that_is_gone() -> None:
 @pytest.mark.parametrize("promise", ["record", "code"])
 def test_re_entry_needs_both_promises_and_its_loss_is_written_first(promise: str) -> None:
     """Rule 16, and I6."""
-    unmarked = open_with(head=HEAD._replace(reentrant=False), attempts=5)
+    unmarked = open_with(head=replace(HEAD, reentrant=False), attempts=5)
     stored, request = (unmarked, claim()) if promise == "record" else (OPEN, claim(reentrant=False))
     after, reply = record.apply(stored, request, NOW)
     assert reply.verdict is Verdict.LOST and after is not None
@@ -384,7 +385,7 @@ def test_a_trail_keeps_its_newest_steps() -> None:
     for _ in range(KEPT + 5):
         at = stored.record
         again = verify(fenced_as(epoch=at.epoch, incarnation=at.incarnation))
-        again = again._replace(incarnation=Incarnation(f"i{at.epoch + 1}"))
+        again = replace(again, incarnation=Incarnation(f"i{at.epoch + 1}"))
         stored = granted(stored, again)
     assert [step.epoch for step in stored.record.trail] == [*range(3 + 6, 3 + 6 + KEPT)]
 
@@ -393,11 +394,11 @@ def test_how_long_a_round_ran_decides_nothing() -> None:
     """A write that is sent again later is the same write."""
     for request in (commit(), finish()):
         moved = granted(OPEN, request)
-        again, reply = record.apply(moved, request._replace(ran=9.0), NOW + 1)
+        again, reply = record.apply(moved, replace(request, ran=9.0), NOW + 1)
         assert (again, reply.verdict) == (moved, Verdict.ALREADY)
 
 
-@pytest.mark.parametrize("trail", [(), (BEGUN,), tuple(BEGUN._replace(epoch=epoch) for epoch in range(KEPT))])
+@pytest.mark.parametrize("trail", [(), (BEGUN,), tuple(replace(BEGUN, epoch=epoch) for epoch in range(KEPT))])
 @pytest.mark.parametrize("request_", [case[1] for case in (*GRANTED.values(), *REFUSED.values())])
 def test_no_verdict_depends_on_a_trail(request_: Request, trail: tuple[Step, ...]) -> None:
     verdicts = [record.apply(stored, request_, NOW)[1].verdict for stored in (OPEN, open_with(trail=trail))]

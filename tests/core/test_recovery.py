@@ -22,7 +22,7 @@ from framehold_core.ending import Ending, How
 from framehold_core.events import Drain, Evict, Expired, Finished, StoreBack, WriteRefused
 from framehold_core.ids import NodeId, Waiter
 from framehold_core.requests import Evidence, Verdict
-from tests.core.driver import TOKEN_TTL, answer, elsewhere, parked, reach, rebuild, resumed, running
+from tests.core.driver import LEFT_OPEN, TOKEN_TTL, answer, elsewhere, parked, reach, rebuild, resumed, running
 
 # ---- verify
 
@@ -101,7 +101,7 @@ def test_a_fenced_frame_is_cancelled_and_nothing_of_it_is_heard(act: object) -> 
 
 def test_an_evicted_frame_is_replayed_by_its_own_node() -> None:
     node = parked()
-    assert node.feed(Evict()) == (Cancel("evicted"), Forget())
+    assert node.feed(Evict()) == (Cancel("evicted"), LEFT_OPEN)
     node.retry(answer("a"))
     rebuild(node, Evidence.OWNER)
     assert node.call.epoch == 2 and node.call.phase is Phase.RUNNING
@@ -113,7 +113,7 @@ def test_a_frame_is_evicted_for_the_cause_that_is_given() -> None:
     node.retry(answer("a"))
     node.asks("b")
     node.commit()
-    assert node.feed(Evict("rehearsed")) == (Cancel("rehearsed"), Forget())
+    assert node.feed(Evict("rehearsed")) == (Cancel("rehearsed"), LEFT_OPEN)
     node.retry(answer("b"))
     rebuild(node, Evidence.OWNER)
     assert node.effects == (Deliver((answer("b"),)),) and node.call.epoch == 2

@@ -9,6 +9,7 @@ from framehold_core.pauses import is_blamed
 from framehold_core.record import apply
 from framehold_core.requests import Claim, Evidence, RecordState, Stored, Verdict
 from framehold_core.suspects import PATIENCE, Suspects, is_suspect
+from framehold_core.value import replace
 from tests.core.test_record import RECORD
 
 
@@ -21,7 +22,7 @@ def test_a_suspect_is_a_call_that_its_claim_leaves_with_more_than_one_attempt(
     """A process that ends then is held against it."""
     released = evidence is Evidence.RELEASED
     state, owner = (RecordState.RELEASED, "") if released else (RecordState.OPEN, RECORD.owner)
-    record = RECORD._replace(attempts=attempts, state=state, owner=owner, expires=100.0)
+    record = replace(RECORD, attempts=attempts, state=state, owner=owner, expires=100.0)
     mine = NodeId(owner) if evidence is Evidence.OWNER else NodeId("new")
     claim = Claim(CallId("c"), record.seen, evidence, mine, Incarnation("i"), Boot(boot), True, 9, 60.0)
     stored, reply = apply(Stored(record, ()), claim, 1.0)

@@ -9,6 +9,7 @@ import pytest
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import MARGIN, Finding, Heard, Lease, LeaseReply, NodeRecord, Renewal, Tenure, is_open
+from framehold_core.value import replace
 
 TTL = 6.0
 AT = 5000.0
@@ -131,5 +132,5 @@ def test_a_missing_lease_proves_nothing_for_a_leases_life(node: Node, reason: st
 def test_a_process_without_others_believes_each_absence() -> None:
     """It shares its store with nobody."""
     alone = Node()
-    alone.lease, alone.renewed_at = alone.lease._replace(until=math.inf), None
+    alone.lease, alone.renewed_at = replace(alone.lease, until=math.inf), None
     assert alone.believes_absences(None, Lease(NodeId("n1"), Incarnation(""), Boot(""), 1, 0.0), 0.0)

@@ -11,6 +11,7 @@ from framehold_core.call import Phase
 from framehold_core.errors import JournalError
 from framehold_core.events import Unreadable
 from framehold_core.requests import Answered, Evidence, RecordState, Stored
+from framehold_core.value import replace
 from tests.core.driver import answer, elsewhere, parked
 
 
@@ -42,8 +43,8 @@ def changes() -> dict[str, dict[str, Any]]:
         "a later round": {"round": record.round + 1},
         "answers forgotten": {"answers": {one: first}},
         "no answers": {"answers": {}},
-        "other answers": {"answers": {one: first, two: second._replace(digest="0" * 32)}},
-        "other questions answered": {"answers": {one: first, two: second._replace(keys=("z",))}},
+        "other answers": {"answers": {one: first, two: replace(second, digest="0" * 32)}},
+        "other questions answered": {"answers": {one: first, two: replace(second, keys=("z",))}},
         "answers that nobody gave": {"answers": {**record.answers, 7: Answered(7, "0" * 32, ("a",))}},
         "an effect forgotten": {"intents": {key: True}},
         "an effect undone": {"intents": {key: False, other: False}},
@@ -62,13 +63,13 @@ def test_a_record_that_says_otherwise_than_its_journal_is_not_believed(name: str
     """Whichever field it is; the error says which."""
     whole = stored()
     with pytest.raises(JournalError, match="not the one that its record names"):
-        writes.read(whole._replace(record=whole.record._replace(**changes()[name])))
+        writes.read(replace(whole, record=replace(whole.record, **changes()[name])))
 
 
 def test_the_record_of_a_call_that_is_over_has_no_journal() -> None:
     """Nothing is entered by it, so nothing is compared."""
     whole = stored()
-    assert writes.read(Stored(whole.record._replace(state=RecordState.DONE), ())) == ()
+    assert writes.read(Stored(replace(whole.record, state=RecordState.DONE), ())) == ()
 
 
 def test_a_record_that_is_changed_just_before_its_claim_enters_nothing() -> None:
@@ -79,7 +80,7 @@ def test_a_record_that_is_changed_just_before_its_claim_enters_nothing() -> None
     node.look(Evidence.GONE)
     held = first.shelf.stored
     assert held is not None
-    first.shelf.stored = held._replace(record=held.record._replace(round=2))
+    first.shelf.stored = replace(held, record=replace(held.record, round=2))
     with pytest.raises(JournalError):
         node.commit()
     node.feed(Unreadable("it was changed"))

@@ -11,6 +11,7 @@ import pytest
 
 from framehold_core.ids import Boot, Incarnation
 from framehold_core.lease import NodeRecord
+from framehold_core.value import replace
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_store import lease_codec
@@ -70,9 +71,9 @@ class Writer:
 
 def plants(value: bytes, lease: NodeRecord, evil: str) -> list[bytes]:
     """What may be written in the place of a lease. Each field is changed in node/engine/test_heartbeat.py."""
-    other = lease._replace(boot=Boot("f" * 28), inc=Incarnation("other"), address=evil)
-    ended = lease._replace(expires=time.time() - 1)
-    whole = [other, lease._replace(address=evil), ended, changed(lease, "beat")]
+    other = replace(lease, boot=Boot("f" * 28), inc=Incarnation("other"), address=evil)
+    ended = replace(lease, expires=time.time() - 1)
+    whole = [other, replace(lease, address=evil), ended, changed(lease, "beat")]
     flipped = [value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :] for at in (1, len(value) // 2, len(value) - 3)]
     return [*map(lease_codec.dump, whole), *flipped, b"[]"]
 
@@ -122,7 +123,7 @@ async def test_an_old_lease_of_a_node_that_is_gone_brings_nothing_to_its_address
     server = await asyncio.start_server(impostor.serve, host, int(port))
     try:
         await until(lambda: time.time() > lease.expires + 0.1, "the end of the lease")
-        for planted in (value, lease_codec.dump(lease._replace(expires=lease.expires + 1e6))):
+        for planted in (value, lease_codec.dump(replace(lease, expires=lease.expires + 1e6))):
             writer.write("node-2", planted)
             async with asyncio.timeout(10):
                 while {"node-2": "other keys"}.items() - await _states(router):

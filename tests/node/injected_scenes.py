@@ -17,6 +17,7 @@ from framehold.engine.heartbeat import Heartbeat
 from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import Pause
 from framehold_core.requests import Read
+from framehold_core.value import replace
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.fleet.trust import Trust
@@ -438,7 +439,7 @@ async def used(pair: Pair, store: Any, *more: Callable[[], Awaitable[None]]) -> 
         store.unsaved,
         lambda: store.run(Read(fresh_call())),
         lambda: store.register(node, 5.0),
-        lambda: store.renew(node._replace(beat=1), 0, 5.0),
+        lambda: store.renew(replace(node, beat=1), 0, 5.0),
         store.nodes,
         lambda: store.nodes((node.node,)),
         store.count_nodes,

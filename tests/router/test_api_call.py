@@ -11,6 +11,7 @@ import pytest
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit, Evidence, Head, Request, Seen
+from framehold_core.value import replace
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.models.calls import EndedCallView
 from framehold_router.routing.placement import Placer
@@ -142,7 +143,7 @@ async def test_a_call_that_was_taken_over(cast: Cast) -> None:
 
 async def test_a_call_that_goes_on_with_kept_code(cast: Cast) -> None:
     story = Story()
-    body = await shown(cast, story, story.ask, story.claim._replace(kept=True))
+    body = await shown(cast, story, story.ask, replace(story.claim, kept=True))
     assert [(step["step"], step["kept_code"]) for step in body["trail"]] == [("parked", False), ("claimed", True)]
 
 

@@ -9,6 +9,7 @@ import pytest
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, end_of
+from framehold_core.value import replace
 from framehold_router.fleet import membership as module
 from framehold_router.fleet.departures import MAX_REMEMBERED, Departures
 from framehold_router.fleet.lease_seal import LeaseSeal
@@ -154,7 +155,7 @@ async def test_a_clock_that_leaps_puts_a_heartbeat_outside_no_two_looks(stage: S
     stage.now += 0.5
     stage.apart += leap
     # Its lease is carried over, so the renewal finds it.
-    stage.store._nodes[NodeId("a")] = stage.store._nodes[NodeId("a")]._replace(expires=stage.now + stage.apart + 1.0)
+    stage.store._nodes[NodeId("a")] = replace(stage.store._nodes[NodeId("a")], expires=stage.now + stage.apart + 1.0)
     await stage.renews("a")
     await stage.look(0.5)
     assert before <= stage.seen.heartbeats()[NodeId("a")] <= stage.now
@@ -262,7 +263,7 @@ async def test_a_lapse_between_two_looks_is_no_departure(stage: Stage) -> None:
     await stage.look()
     await stage.lives("a")
     await stage.leaves("a")
-    again = stage.lease("a", "b", LIVE)._replace(inc=Incarnation("next"), beat=0)
+    again = replace(stage.lease("a", "b", LIVE), inc=Incarnation("next"), beat=0)
     await stage.store.register(SEALS.seal(again), TTL)
     registered = stage.now
     await stage.look(0.1)

@@ -15,6 +15,7 @@ from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, no_lease
+from framehold_core.value import replace
 from framehold_router.fleet import membership as module
 from framehold_router.fleet.address import Address, TlsAddress, address_of
 from framehold_router.fleet.lease_seal import LeaseSeal
@@ -77,7 +78,7 @@ class Shelf(MemoryStore):
 
     def _next(self, node: NodeRecord) -> NodeRecord:
         self.beats += 1
-        return node._replace(beat=self.beats, expires=self.now + TTL)
+        return replace(node, beat=self.beats, expires=self.now + TTL)
 
     def write(self, node: NodeRecord) -> None:
         """Write a lease as nobody may who goes by the rules."""
@@ -115,8 +116,8 @@ async def test_a_node_with_other_keys_is_no_part_of_the_fleet(store: Shelf, capl
     new, old, foreign = (LeaseSeal(Trust([name * 16]), "ns") for name in (b"new", b"old", b"foreign"))
 
     def sealed(name: str, seals: LeaseSeal, node: str = "", boot: str = "b") -> NodeRecord:
-        made = lease(name)._replace(expires=TTL)
-        return made._replace(seal=seals.seal(made._replace(node=NodeId(node or name), boot=Boot(boot))).seal)
+        made = replace(lease(name), expires=TTL)
+        return replace(made, seal=seals.seal(replace(made, node=NodeId(node or name), boot=Boot(boot))).seal)
 
     leases = [
         sealed("a", new),
@@ -125,9 +126,9 @@ async def test_a_node_with_other_keys_is_no_part_of_the_fleet(store: Shelf, capl
         sealed("d", new, node="a"),
         sealed("e", new, boot="another life"),
         sealed("f", LeaseSeal(Trust([b"new" * 16]), "another namespace")),
-        lease("g")._replace(expires=TTL),
-        no_lease(NodeId("h"))._replace(expires=TTL),
-        *(lease(name)._replace(expires=TTL, seal=seal) for name, seal in (("i", "\u0662"), ("j", "\ud800"))),
+        replace(lease("g"), expires=TTL),
+        replace(no_lease(NodeId("h")), expires=TTL),
+        *(replace(lease(name), expires=TTL, seal=seal) for name, seal in (("i", "\u0662"), ("j", "\ud800"))),
     ]
     for made in leases:
         store.write(made)
@@ -164,7 +165,7 @@ async def test_a_node_whose_lease_somebody_changes_stays_until_it_has_written_it
     """It replaces what stands there with its next heartbeat: meanwhile its requests go nowhere else. If it does not,
     nothing is sent to it any more."""
     seals = LeaseSeal(Trust([b"k" * 32]), "ns")
-    own = seals.seal(lease("a")._replace(expires=TTL))
+    own = seals.seal(replace(lease("a"), expires=TTL))
     other = changed(own, field)
     store.write(own)
     follower = Membership(store, seals)
@@ -177,7 +178,7 @@ async def test_a_node_whose_lease_somebody_changes_stays_until_it_has_written_it
     monkeypatch.setattr(module, "BACK", 0.0)
     stranger = (await follower.refresh()).members[NodeId("a")]
     assert (stranger.state, stranger.address, names(follower.fleet), heard) == (STRANGE, None, [], [])
-    store.write(seals.seal(own._replace(beat=1)))
+    store.write(seals.seal(replace(own, beat=1)))
     assert names(await follower.refresh()) == ["a"] and len(heard) == 1
     monkeypatch.undo()
     store.write(other)
@@ -188,7 +189,7 @@ async def test_a_lease_that_holds_is_verified_once(store: Shelf, monkeypatch: py
     """A hundred leases that are as they were cost next to nothing."""
     seals = LeaseSeal(Trust([b"k" * 32]), "ns")
     for number in range(100):
-        store.write(seals.seal(lease(f"n{number}")._replace(expires=TTL)))
+        store.write(seals.seal(replace(lease(f"n{number}"), expires=TTL)))
     follower = Membership(store, seals)
     verified: list[NodeRecord] = []
     verify = seals._is_sealed
@@ -201,7 +202,7 @@ async def test_a_lease_that_holds_is_verified_once(store: Shelf, monkeypatch: py
     await follower.refresh()
     await follower.refresh()
     assert len(names(follower.fleet)) == len(verified) == 100
-    store.write(seals.seal(lease("n7", state="draining")._replace(expires=TTL)))
+    store.write(seals.seal(replace(lease("n7", state="draining"), expires=TTL)))
     await follower.refresh()
     assert [made.node for made in verified[100:]] == ["n7"]
 
@@ -292,7 +293,7 @@ async def test_nodes_that_come_back_one_by_one_are_in_the_view_all_the_time(
     await membership.refresh()
     store.away = False
     assert names(await membership.refresh()) == ["a", "b"]
-    await store.put(lease("b", "http://10.0.0.9:80")._replace(inc=Incarnation("next")), lease("c"))
+    await store.put(replace(lease("b", "http://10.0.0.9:80"), inc=Incarnation("next")), lease("c"))
     fleet = await membership.refresh()
     assert names(fleet) == ["a", "b", "c"] and fleet.members[NodeId("b")].inc == "next"
 
@@ -467,7 +468,7 @@ async def test_a_refresh_begins_after_it_was_asked_for(store: Shelf, membership:
     while store.reads == reads:
         await asyncio.sleep(0)
     # Behind the back of the change feed, and of the read that has begun.
-    store._nodes[NodeId("late")] = lease("late")._replace(expires=TTL)
+    store._nodes[NodeId("late")] = replace(lease("late"), expires=TTL)
     others = [asyncio.create_task(membership.refresh()) for _ in range(5)]
     await asyncio.sleep(0)
     store.gate.set()
@@ -483,7 +484,7 @@ async def test_who_leaves_a_refresh_takes_it_from_nobody(store: Shelf, membershi
     first = asyncio.create_task(membership.refresh())
     second = asyncio.create_task(membership.refresh())
     await asyncio.sleep(0)
-    store._nodes[NodeId("late")] = lease("late")._replace(expires=TTL)
+    store._nodes[NodeId("late")] = replace(lease("late"), expires=TTL)
     first.cancel()
     store.gate.set()
     assert names(await second) == ["late"]

@@ -139,7 +139,7 @@ class CommonMemory(MemoryStore):
         reply = self._apply(request)
         after = self._calls.get(request.call)
         if after is not None and after is not before:
-            self._watch(request.call, type(request).__name__, before and before.record, after.record)
+            self._watch(request.call, type(request).__name__, None if before is None else before.record, after.record)
         return reply
 
     def store(self, line: Line) -> Store:

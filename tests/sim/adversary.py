@@ -18,6 +18,7 @@ from framehold_core.errors import JournalError
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Answered, Record, RecordState, Stored
+from framehold_core.value import replace
 from framehold_core.writes import answers_of, once_digest, once_intents, round_of
 
 from .changes import digest
@@ -43,33 +44,33 @@ class Act:
 
 
 def _state(rng: random.Random, world: World, record: Record) -> Record:
-    return record._replace(state=rng.choice(tuple(RecordState)))
+    return replace(record, state=rng.choice(tuple(RecordState)))
 
 
 def _owner(rng: random.Random, world: World, record: Record) -> Record:
     """The owner, its incarnation and its process, each or all: those of another node, or of none."""
     node = world.nodes[rng.choice(world.plan.nodes)]
     who = rng.choice((node.name, "", "z")), rng.choice((node.lease.incarnation, "", "z.1"))
-    head = record.head._replace(boot=Boot(rng.choice((node.boot, "", "z1"))))
+    head = replace(record.head, boot=Boot(rng.choice((node.boot, "", "z1"))))
     made: dict[str, Any] = {"owner": who[0], "incarnation": who[1], "head": head}
     fields = rng.choice((("owner",), ("incarnation",), ("head",), ("owner", "incarnation"), tuple(made)))
-    return record._replace(**{field: made[field] for field in fields})
+    return replace(record, **{field: made[field] for field in fields})
 
 
 def _count(name: str) -> Callable[[random.Random, World, Record], Record]:
     def changed(rng: random.Random, world: World, record: Record) -> Record:
         made: dict[str, Any] = {name: max(0, getattr(record, name) + rng.choice((-2, -1, -1, 1, 1, 2, 7)))}
-        return record._replace(**made)
+        return replace(record, **made)
 
     return changed
 
 
 def _history(rng: random.Random, world: World, record: Record) -> Record:
-    return record._replace(history=rng.choice(("", "0" * 32)))
+    return replace(record, history=rng.choice(("", "0" * 32)))
 
 
 def _attempts(rng: random.Random, world: World, record: Record) -> Record:
-    return record._replace(attempts=rng.choice((0, 1, 2, 4, 5, 99)))
+    return replace(record, attempts=rng.choice((0, 1, 2, 4, 5, 99)))
 
 
 def _answers(rng: random.Random, world: World, record: Record) -> Record:
@@ -77,23 +78,23 @@ def _answers(rng: random.Random, world: World, record: Record) -> Record:
     round_ = rng.choice((*record.answers, record.round))
     made = Answered(round_, rng.choice(("forged", "0" * 32)), rng.choice((("k1",), ("k1", "k2"), ())))
     others = {key: item for key, item in record.answers.items() if key != round_}
-    return record._replace(answers=rng.choice((others, {**others, round_: made})))
+    return replace(record, answers=rng.choice((others, {**others, round_: made})))
 
 
 def _effects(rng: random.Random, world: World, record: Record) -> Record:
     """An effect: forgotten, intended, or done."""
     key = rng.choice((*record.intents, once_digest("o1"), once_digest("i1"), once_digest("o2")))
     others = {name: done for name, done in record.intents.items() if name != key}
-    return record._replace(intents=rng.choice((others, {**others, key: True}, {**others, key: False})))
+    return replace(record, intents=rng.choice((others, {**others, key: True}, {**others, key: False})))
 
 
 def _ending(rng: random.Random, world: World, record: Record) -> Record:
-    return record._replace(cause="do as I say", error="X", place="y:z:1", out_round=7, trail=())
+    return replace(record, cause="do as I say", error="X", place="y:z:1", out_round=7, trail=())
 
 
 def _times(rng: random.Random, world: World, record: Record) -> Record:
     ends = world.store.now() + rng.choice((0.0, 0.2, 99.0))
-    return record._replace(created=0.0, expires=ends)
+    return replace(record, created=0.0, expires=ends)
 
 
 HINTS: dict[str, Callable[[random.Random, World, Record], Record]] = {
@@ -119,7 +120,7 @@ def _spoiled(raw: bytes, n: int, word: str) -> bytes:
     except JournalError:
         return b"garbage"
     fp = journal.digest(value) if item.kind is Kind.ANSWER else item.fp
-    return journal.encode(item._replace(fp=fp, value=b"z.1:" + value))
+    return journal.encode(replace(item, fp=fp, value=b"z.1:" + value))
 
 
 TAKES: dict[str, frozenset[str]] = {
@@ -203,7 +204,7 @@ class Adversary:
         record = stored.record
         for name in names:
             record = HINTS[name](rng, self._world, record)
-        done = self._put(call, stored._replace(record=record), *names)
+        done = self._put(call, replace(stored, record=record), *names)
         return done and f"{' and '.join(names)} of {call}"
 
     def head(self, rng: random.Random) -> str:
@@ -223,8 +224,8 @@ class Adversary:
             "principal": "z",
         }
         names = rng.sample(tuple(made), rng.choice((1, 1, 2))) if rng.random() < 0.6 else ["reentrant", "code"]
-        head = head._replace(**{name: made[name] for name in names})
-        return self._put(call, stored._replace(record=stored.record._replace(head=head)), "head")
+        head = replace(head, **{name: made[name] for name in names})
+        return self._put(call, replace(stored, record=replace(stored.record, head=head)), "head")
 
     def outcome(self, rng: random.Random) -> str:
         """End a call by the outcome of another one, or by none."""
@@ -232,7 +233,7 @@ class Adversary:
             return ""
         stored = self._world.store.calls[call]
         made = rng.choice((*(item.record.outcome for item in self._world.store.calls.values()), b"", b"0:made up"))
-        record = stored.record._replace(state=RecordState.DONE, outcome=made)
+        record = replace(stored.record, state=RecordState.DONE, outcome=made)
         return self._put(call, Stored(record, ()), "outcome")
 
     def entries(self, rng: random.Random) -> str:
@@ -261,17 +262,17 @@ class Adversary:
                 [*old, old[at]],
                 [*old[:at], *other[at:]],
                 [*old, journal.encode(made_up)],
-                [*old[:-1], journal.encode(made_up._replace(n=len(old) - 1))],
+                [*old[:-1], journal.encode(replace(made_up, n=len(old) - 1))],
             )
         )
         fits = rng.random() < 0.7
         return self._put(
-            call, self._fitted(stored, tuple(made)) if fits else stored._replace(journal=tuple(made)), "entries"
+            call, self._fitted(stored, tuple(made)) if fits else replace(stored, journal=tuple(made)), "entries"
         )
 
     def _fitted(self, stored: Stored, made: tuple[bytes, ...]) -> Stored:
         """A record that says what these entries say, as far as somebody without a key can tell."""
-        record = stored.record._replace(position=len(made), history=journal.chain(journal.GENESIS, made))
+        record = replace(stored.record, position=len(made), history=journal.chain(journal.GENESIS, made))
         try:
             entries = journal.decode_all(made)
         except JournalError:
@@ -281,7 +282,7 @@ class Adversary:
             "answers": answers_of(entries),
             "intents": dict(once_intents(entries)),
         }
-        return Stored(record._replace(**said), made)
+        return Stored(replace(record, **said), made)
 
     def replay(self, rng: random.Random) -> str:
         """Bring back what stood there earlier: the call, its record or its journal."""
@@ -292,7 +293,7 @@ class Adversary:
         old, stored = rng.choice(self._past[call]), self._world.store.calls.get(call)
         if stored is None or rng.random() < 0.5:
             return self._put(call, old, "replay")
-        made = rng.choice((stored._replace(record=old.record), stored._replace(journal=old.journal)))
+        made = rng.choice((replace(stored, record=old.record), replace(stored, journal=old.journal)))
         return self._put(call, made, "replay")
 
     def exchange(self, rng: random.Random) -> str:
@@ -303,10 +304,10 @@ class Adversary:
         made = rng.choice(
             (
                 (other, one),
-                (one._replace(record=other.record), other._replace(record=one.record)),
-                (one._replace(journal=other.journal), other._replace(journal=one.journal)),
+                (replace(one, record=other.record), replace(other, record=one.record)),
+                (replace(one, journal=other.journal), replace(other, journal=one.journal)),
                 tuple(
-                    item._replace(record=item.record._replace(head=head._replace(boot=item.record.head.boot)))
+                    replace(item, record=replace(item.record, head=replace(head, boot=item.record.head.boot)))
                     for item, head in ((one, other.record.head), (other, one.record.head))
                 ),
             )
@@ -319,7 +320,7 @@ class Adversary:
         if not (call := self._call(rng)):
             return ""
         stored = self._world.store.calls[call]
-        return self._put(call, rng.choice((None, stored._replace(journal=()))), "delete")
+        return self._put(call, rng.choice((None, replace(stored, journal=()))), "delete")
 
     # ---- to leases
 
@@ -345,7 +346,7 @@ class Adversary:
         }
         # One of another process ends nobody that has one which ends later.
         fields = rng.choice(((rng.choice(tuple(made)),), ("boot", "expires")))
-        self._world.store.nodes[name] = held._replace(**{field: made[field] for field in fields})
+        self._world.store.nodes[name] = replace(held, **{field: made[field] for field in fields})
         return f"{' and '.join(fields)} of the lease of {name}"
 
     def old_lease(self, rng: random.Random) -> str:

@@ -29,6 +29,7 @@ from framehold_core.requests import (
     Verdict,
     Verify,
 )
+from framehold_core.value import replace
 from framehold_core.writes import once_digest
 
 from .clients import Client
@@ -44,18 +45,18 @@ def ungated_questions(call: Call, event: Asked, now: float) -> Move:
     move = rounds.asked(call, event, now)
     early = Questions(call.round + 1, call.epoch, call.position, call.history)
     replies = tuple(Respond(item.waiter, early) for item in call.waiting)
-    return Move(move.call._replace(waiting=()), (*move.effects, *replies))
+    return Move(replace(move.call, waiting=()), (*move.effects, *replies))
 
 
 def ungated_outcome(call: Call, event: Finished, now: float) -> Move:
     move = rounds.finished(call, event, now)
     replies = tuple(Respond(item.waiter, Outcome(event.outcome)) for item in move.call.waiting)
-    return Move(move.call._replace(waiting=()), (*move.effects, *replies))
+    return Move(replace(move.call, waiting=()), (*move.effects, *replies))
 
 
 def hasty_effect(call: Call, event: Intended, now: float) -> Move:
     move = rounds.intended(call, event, now)
-    return move._replace(effects=(*move.effects, Go(event.key)))
+    return replace(move, effects=(*move.effects, Go(event.key)))
 
 
 def answers_left_behind(call: Call, event: Intended, now: float) -> Move:
@@ -64,12 +65,12 @@ def answers_left_behind(call: Call, event: Intended, now: float) -> Move:
         return rounds.intended(call, event, now)
     write = Write(Op.INTEND, (event.draft,), key=event.key)
     outbox, effects = send(call, write)
-    return Move(call._replace(outbox=outbox, intents=call.intents | {event.key}), effects)
+    return Move(replace(call, outbox=outbox, intents=call.intents | {event.key}), effects)
 
 
 def _without_results(call: Call) -> Call:
     notes = tuple(draft for draft in call.notes if draft.kind not in (Kind.RESULT, Kind.EFFECT))
-    return call._replace(notes=notes, owed=())
+    return replace(call, notes=notes, owed=())
 
 
 def drops_results(call: Call, event: Asked, now: float) -> Move:
@@ -81,7 +82,7 @@ def parks_before_results(call: Call, event: Asked, now: float) -> Move:
     """What the call owes goes with the write behind its questions."""
     move = rounds.asked(_without_results(call), event, now)
     late = tuple(draft for draft in call.notes if draft.kind in (Kind.RESULT, Kind.EFFECT))
-    return move._replace(call=move.call._replace(notes=late, owed=call.owed))
+    return replace(move, call=replace(move.call, notes=late, owed=call.owed))
 
 
 def unrecorded_effect(call: Call, event: Intended) -> Move:
@@ -94,8 +95,8 @@ def result_of_anybody(stored: Stored | None, request: Result, now: float) -> rec
     if stored is not None:
         seen = stored.record
         owner, incarnation = NodeId(seen.owner), Incarnation(seen.incarnation)
-        mine = request.fence._replace(owner=owner, incarnation=incarnation, epoch=seen.epoch)
-        request = request._replace(fence=mine)
+        mine = replace(request.fence, owner=owner, incarnation=incarnation, epoch=seen.epoch)
+        request = replace(request, fence=mine)
     return _RIGHT_RESULT(stored, request, now)
 
 
@@ -119,7 +120,7 @@ def another_text(cursor: replay.Cursor, place: replay.Place, fp: str, *args: Any
 
 def loads_unnamed(slot: Slot, head: Head) -> None:
     """Kept code may be entered, but what the slot writes names the present code."""
-    present = head._replace(boot=slot.process.boot, code=slot.process.code_of(slot.tool))
+    present = replace(head, boot=slot.process.boot, code=slot.process.code_of(slot.tool))
     slot.terms = terms(slot.call, present)
 
 
@@ -129,7 +130,7 @@ def blind_fence(*blind: str) -> Callable[..., Verdict]:
 
     def check(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
         if stored is not None:
-            fence = fence._replace(**{name: getattr(stored.record, name) for name in blind})
+            fence = replace(fence, **{name: getattr(stored.record, name) for name in blind})
         return seeing(stored, fence, resulting, creates)
 
     return check
@@ -143,8 +144,8 @@ def keeps_epoch(script: type[Verify] | type[Claim]) -> Callable[..., Any]:
         after, reply = right(stored, request, now)
         if reply.verdict is not Verdict.OK or after is None or stored is None:
             return after, reply
-        same = Stored(after.record._replace(epoch=stored.record.epoch), after.journal)
-        return same, reply._replace(epoch=stored.record.epoch, stored=same if reply.stored else None)
+        same = Stored(replace(after.record, epoch=stored.record.epoch), after.journal)
+        return same, replace(reply, epoch=stored.record.epoch, stored=same if reply.stored else None)
 
     return wrong
 
@@ -152,7 +153,7 @@ def keeps_epoch(script: type[Verify] | type[Claim]) -> Callable[..., Any]:
 def forgetful_intent(stored: Stored | None, request: Intent, now: float) -> Any:
     if stored is not None and request.key in stored.record.intents:
         intents = {key: done for key, done in stored.record.intents.items() if key != request.key}
-        blind = Stored(stored.record._replace(intents=intents), stored.journal)
+        blind = Stored(replace(stored.record, intents=intents), stored.journal)
         after, reply = _RIGHT_INTENT(blind, request, now)
         return (after if after is not blind else stored), reply
     return _RIGHT_INTENT(stored, request, now)
@@ -162,7 +163,7 @@ def claims_anything(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is not None and stored.record.state is RecordState.OPEN:
         own = request.evidence is Evidence.OWNER and stored.record.owner == request.owner
         evidence = request.evidence if own else Evidence.GONE
-        request = request._replace(seen=stored.record.seen, evidence=evidence)
+        request = replace(request, seen=stored.record.seen, evidence=evidence)
     return _RIGHT_CLAIM(stored, request, now)
 
 
@@ -170,13 +171,13 @@ def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is None:
         return _RIGHT_CLAIM(stored, request, now)
     head = stored.record.head
-    marked = stored._replace(record=stored.record._replace(head=head._replace(reentrant=True)))
-    after, reply = _RIGHT_CLAIM(marked, request._replace(reentrant=True), now)
+    marked = replace(stored, record=replace(stored.record, head=replace(head, reentrant=True)))
+    after, reply = _RIGHT_CLAIM(marked, replace(request, reentrant=True), now)
     if reply.verdict is not Verdict.OK or after is None:
         return stored, reply
     # What the head says is sealed: it stays.
-    taken = after._replace(record=after.record._replace(head=head._replace(boot=request.boot)))
-    return taken, reply._replace(stored=taken)
+    taken = replace(after, record=replace(after.record, head=replace(head, boot=request.boot)))
+    return taken, replace(reply, stored=taken)
 
 
 def revives(stored: Any, wanted: Any, acknowledged: int, ttl: float, now: float) -> Any:
@@ -185,7 +186,7 @@ def revives(stored: Any, wanted: Any, acknowledged: int, ttl: float, now: float)
 
 def taken_by_what_was_found(case: lease.Case) -> bool:
     """The lease that a new process finds first ends it, if the store's clock is set back."""
-    return bool(_RIGHT_IS_TAKEN.fget(case._replace(found=None)))
+    return bool(_RIGHT_IS_TAKEN.fget(replace(case, found=None)))
 
 
 def gives_its_name_up(member: Membership, over: bytes) -> None:
@@ -236,18 +237,18 @@ def asks_anybody(call: Call, event: Retry, now: float) -> Move:
 def any_window(call: Call, write: Write, packed: writes.Packed, reply: Reply, held: Lease, now: float) -> Event:
     """The window of any incarnation is good for each frame."""
     return _RIGHT_EVENT(
-        call, write, packed, reply, held._replace(incarnation=write.incarnation or call.incarnation), now
+        call, write, packed, reply, replace(held, incarnation=write.incarnation or call.incarnation), now
     )
 
 
 def unverified(call: Call, event: Renewed, now: float) -> Move:
     """Under another incarnation the frame goes on as it is."""
-    return _RIGHT_RENEWED(call._replace(incarnation=event.lease.incarnation), event, now)
+    return _RIGHT_RENEWED(replace(call, incarnation=event.lease.incarnation), event, now)
 
 
 def heedless(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
     """The window is not looked at between an intent's acknowledgement and its effect."""
-    return _RIGHT_TELL_HANDLER(call, write, event._replace(is_open=True))
+    return _RIGHT_TELL_HANDLER(call, write, replace(event, is_open=True))
 
 
 def lapse_is_death(sight: Sight) -> Evidence | None:
@@ -297,7 +298,7 @@ def lasts_anew(call: Call, now: float) -> Questions:
 def guesses(call: Call, event: Found, now: float) -> Move:
     """A token without a record begins the call anew."""
     if event.stored is None and not event.elsewhere:
-        return Move(call._replace(phase=Phase.RUNNING, waiting=call.undecided, undecided=()), (Run(call.epoch),))
+        return Move(replace(call, phase=Phase.RUNNING, waiting=call.undecided, undecided=()), (Run(call.epoch),))
     return takeover.found(call, event, now)
 
 
@@ -313,7 +314,7 @@ def stops_anything(call: Call, event: Stop, now: float) -> Move:
 
 def says_all_is_well(stored: Stored | None, request: Finish, now: float) -> record.Applied:
     """However a call ended, its record calls it completed."""
-    return _RIGHT_FINISH(stored, request._replace(ending=COMPLETED), now)
+    return _RIGHT_FINISH(stored, replace(request, ending=COMPLETED), now)
 
 
 def calls_again(client: Client) -> None:
@@ -332,7 +333,7 @@ def repeats_anything(
 def half_is_enough(call: Call, case: retry.Case, now: float) -> Move:
     """The frame resumes with the answers that came, complete or not."""
     given = {answer.key for answer in case.usable}
-    return _RIGHT_ACCEPT(call._replace(asks=tuple(ask for ask in call.asks if ask.key in given)), case, now)
+    return _RIGHT_ACCEPT(replace(call, asks=tuple(ask for ask in call.asks if ask.key in given)), case, now)
 
 
 def asks_anytime(frame: Frame, phase: Phase, round_: int) -> Event | None:
@@ -349,8 +350,8 @@ def _attempts(script: type[Claim] | type[Commit]) -> Callable[..., Any]:
         after, reply = right(stored, request, now)
         if reply.verdict is not Verdict.OK or after is None or stored is None:
             return after, reply
-        same = Stored(after.record._replace(attempts=stored.record.attempts), after.journal)
-        return same, reply._replace(stored=same if reply.stored else None)
+        same = Stored(replace(after.record, attempts=stored.record.attempts), after.journal)
+        return same, replace(reply, stored=same if reply.stored else None)
 
     return wrong
 

@@ -5,7 +5,6 @@ What an effect asks of the store is `scripts`' business; what it says to clients
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from framehold_core import continuation, lease
@@ -49,6 +48,7 @@ from framehold_core.events import (
     StoreBack,
 )
 from framehold_core.lease import Lease
+from framehold_core.value import replace
 from framehold_core.writes import once_digest
 
 from .handlers import Frame, opened
@@ -321,7 +321,7 @@ class Driver:
 
     def _reply(self, slot: Slot, effect: Respond, ungated: bool) -> None:
         if not self._can_be_opened(slot, effect.response):
-            effect = effect._replace(response=Refusal(Reason.LOST))
+            effect = replace(effect, response=Refusal(Reason.LOST))
         answer = effect.response
         event = self._process.open.get(effect.waiter)
         text: object = None

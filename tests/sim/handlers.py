@@ -16,6 +16,7 @@ from framehold_core.errors import DivergenceError
 from framehold_core.events import Asked, Diverged, Event, Finished, Intended, Noted, Rebuilt, Resulted
 from framehold_core.journal import Draft, Entry, Kind, Lane
 from framehold_core.replay import Cursor, Once
+from framehold_core.value import replace
 from framehold_core.writes import once_digest
 
 from .changes import key
@@ -158,7 +159,7 @@ class Frame:
             return Diverged(str(error))
         if self._values:
             values, self._values = self._values, []
-            return Noted(tuple(draft._replace(round=round_) for draft in values))
+            return Noted(tuple(replace(draft, round=round_) for draft in values))
         if self._doubts:
             key = self._doubts.pop()
             self.pending[self.name_of(key)] = DOUBT
@@ -174,7 +175,7 @@ class Frame:
             self._told_end = True
             return Finished(self.text(), ended(self.text()))
         if self._unasked and phase is Phase.RUNNING:
-            asks = tuple(draft._replace(round=round_ + 1) for draft in self._unasked)
+            asks = tuple(replace(draft, round=round_ + 1) for draft in self._unasked)
             self._unasked = []
             return Asked(asks)
         return None

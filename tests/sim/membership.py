@@ -70,7 +70,8 @@ class Membership(Tenure):
     def _answered(self, wanted: NodeRecord, reply: LeaseReply, over: bytes, started: float) -> None:
         process, stored, is_new = self._process, reply.stored, not self.is_registered
         is_sealed = stored is not None and process.world.seals.holds(process.name, stored)
-        finding, over_these = self.heard(stored or wanted, reply, is_sealed, over, started, process.now())
+        heard = self.heard(stored or wanted, reply, is_sealed, over, started, process.now())
+        finding = heard.finding
         if finding is Finding.RENEWED:
             self._renewed(is_new)
         elif finding is Finding.TAKEN:
@@ -80,10 +81,10 @@ class Membership(Tenure):
         elif finding is not Finding.HELD and not is_new:
             process.world.counts["lapses"] += 1
             process.world.say(process.boot, "finds its lease lapsed")
-        if over_these is None:
+        if heard.over is None:
             self._rest()
         else:
-            self._beat(over_these)
+            self._beat(heard.over)
 
     def _renewed(self, is_new: bool) -> None:
         process = self._process

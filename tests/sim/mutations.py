@@ -43,6 +43,7 @@ from framehold_core.events import (
     WriteRefused,
 )
 from framehold_core.requests import Claim, Commit, Finish, Heal, Intent, Release, Result, Verify
+from framehold_core.value import replace
 
 from . import broken, node, scripts, seals
 from .clients import Client
@@ -74,13 +75,13 @@ _FOUND, _LATE = (Phase.LOOKING, Found), (Phase.PARKED, Asked)
 
 def _row(key: tuple[Phase, type[Any]], move: Any) -> tuple[Patch, ...]:
     """Another move in one row of the table."""
-    return ((_TABLE, key, _TABLE[key]._replace(move=move)),)
+    return ((_TABLE, key, replace(_TABLE[key], move=move)),)
 
 
 def _rows(kind: type[Any], move: Any) -> tuple[Patch, ...]:
     """That move in each row of an event that is not a mere signal there."""
     return tuple(
-        (_TABLE, key, row._replace(move=move))
+        (_TABLE, key, replace(row, move=move))
         for key, row in _TABLE.items()
         if key[1] is kind and row.move is not continuation.ignore
     )
@@ -172,7 +173,7 @@ RED: dict[str, Mutation] = {
     "expired-in-an-effect": Mutation("8", _rows(Expired, edited(recovery.expired, " or effect_under_way(call)", ""))),
     "dropped-forgets-who-came": Mutation(
         "8",
-        ((recovery, "drop_frame", edited(calls.drop_frame, "._replace(undecided=call.undecided)", "")),),
+        ((recovery, "drop_frame", edited(calls.drop_frame, ", undecided=call.undecided", "")),),
     ),
     "leaving-forgets-who-came": Mutation("8", _row(_LEAVING, continuation.ignore)),
     "first-request-repeated": Mutation("9", ((World, "send", broken.repeats_anything),)),

@@ -14,6 +14,7 @@ from framehold_core.events import MayClaim
 from framehold_core.ids import NodeId
 from framehold_core.journal import Entry, Kind
 from framehold_core.requests import Evidence, Record
+from framehold_core.value import replace
 
 from .changes import digest
 from .handlers import opened
@@ -127,6 +128,6 @@ class ReplayWatch:
         if not self._world.watch.holds(was.id, "I2"):
             return
         if was.id in self._world.adversary.touched:
-            stored = stored._replace(record=slot.claimed.record)
+            stored = replace(stored, record=slot.claimed.record)
         if stored != slot.claimed:
             self._fail("divergence", f"{was.id} diverged at epoch {was.epoch} and left a trace")

@@ -23,6 +23,7 @@ from framehold_core.lease import Lease
 from framehold_core.ownership import Death, Sight, Wait
 from framehold_core.pauses import Pause
 from framehold_core.requests import Answered, Head, Read, Reply, Request, Stored, Verdict
+from framehold_core.value import replace
 from framehold_core.writes import Packed, Terms
 
 from .changes import digest
@@ -82,7 +83,7 @@ class Slot:
 
     def load(self, head: Head) -> None:
         """Go on with the record of a claimed call: each write of this slot names its head from now on."""
-        self.terms = terms(self.call, head._replace(boot=self.process.boot))
+        self.terms = terms(self.call, replace(head, boot=self.process.boot))
 
 
 def terms(call: Call, head: Head) -> Terms:
@@ -280,7 +281,7 @@ class Scripts:
 
     def _tell_death(self, slot: Slot, sight: Sight, death: Death) -> None:
         """Hold the end of the process that ran a call against the handler, and judge the call again."""
-        number, store, told = slot.lookup, self._world.store, sight._replace(death_told=True)
+        number, store, told = slot.lookup, self._world.store, replace(sight, death_told=True)
         if not self._world.plan.poison or not pauses.is_blamed(death.record):
             self._judge(slot, told)
             return
@@ -288,7 +289,7 @@ class Scripts:
         def answered(paused: bool) -> None:
             if self._looking(slot, number):
                 pause = Pause(slot.tool, store.now(), pauses.FRAMEHOLD, "") if paused else None
-                self._judge(slot, told._replace(pause=pause))
+                self._judge(slot, replace(told, pause=pause))
 
         store.call(self._process, store.died, (slot.tool, death.record.head.boot), answered)
 

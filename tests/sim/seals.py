@@ -13,6 +13,7 @@ from framehold_core.errors import JournalError
 from framehold_core.ids import Boot, NodeId
 from framehold_core.journal import Entry
 from framehold_core.requests import Commit, Finish, Head, Intent, Request, Result, Stored
+from framehold_core.value import astuple, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,12 +26,12 @@ _NOT_OURS = "its {} was not sealed for this call; it was not continued"
 
 def covered(call: str, head: Head) -> tuple[object, ...]:
     """What the seal of a record's head is over: all of it but the process, which changes with each claim."""
-    return (call, *head._replace(boot=_NOBODY, seal=""))
+    return (call, *astuple(replace(head, boot=_NOBODY, seal="")))
 
 
 def sealed(call: str, head: Head) -> Head:
     """A head under the seal that only a node can put on it."""
-    return head._replace(seal=journal.digest(journal.canonical(covered(call, head))))
+    return replace(head, seal=journal.digest(journal.canonical(covered(call, head))))
 
 
 class Seals:

@@ -14,6 +14,7 @@ from framehold_core import lease, pauses, record
 from framehold_core.ids import NodeId
 from framehold_core.lease import LeaseReply, NodeRecord
 from framehold_core.requests import Reply, Request, Stored
+from framehold_core.value import replace
 
 if TYPE_CHECKING:
     from .node import Process
@@ -32,7 +33,7 @@ def is_torn(stored: Stored) -> bool:
 
 def _kept(held: NodeRecord | None) -> NodeRecord | None:
     """A lease whose key lives, for the scripts: they go by the key, and not by the end that the lease names."""
-    return None if held is None else held._replace(expires=math.inf)
+    return None if held is None else replace(held, expires=math.inf)
 
 
 def _raw(item: NodeRecord) -> bytes:
@@ -149,7 +150,7 @@ class Store:
     def register(self, wanted: NodeRecord, over: bytes, ttl: float) -> LeaseReply:
         """The register script. `over` are the bytes of a lease that the node has read, and does not believe."""
         held = self._lease(wanted.node, over)
-        wanted = wanted._replace(expires=self.now() + ttl)
+        wanted = replace(wanted, expires=self.now() + ttl)
         _, result = lease.register(_kept(held), wanted, ttl, self.now())
         if result is lease.Renewal.RENEWED and (stands := self._lease(wanted.node)) is not None:
             self._world.watch.registers_over(wanted, stands)
@@ -157,7 +158,7 @@ class Store:
 
     def renew(self, wanted: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
         """The renew script."""
-        wanted = wanted._replace(expires=self.now() + ttl)
+        wanted = replace(wanted, expires=self.now() + ttl)
         held = self._lease(wanted.node)
         _, result = lease.renew(_kept(held), wanted, acknowledged, ttl, self.now())
         return self._renewed(wanted, held, result)

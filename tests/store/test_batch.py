@@ -13,6 +13,7 @@ from framehold.cli.local.ports import free as free_port
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit, Intent, Reply, Request, Verdict
+from framehold_core.value import replace
 from framehold_store import StoreConfig
 from framehold_store.batch import BATCH, Item, Lane
 from framehold_store.redis import RedisStore
@@ -420,10 +421,10 @@ async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: Red
     before: dict[str, list[Commit | Intent]] = {"ask": [], "first_intent": [], "heal": []}
     before["result"] = [story.ask, story.intent]
     for step in before.get(name, [story.ask]):
-        await store.run(step._replace(ttl=60.0))
-    made: dict[str, Any] = {"lost": story.claim._replace(reentrant=False), "heal": story.heals(None, fence(1, 1), E0)}
+        await store.run(replace(step, ttl=60.0))
+    made: dict[str, Any] = {"lost": replace(story.claim, reentrant=False), "heal": story.heals(None, fence(1, 1), E0)}
     request = made.get(name) or getattr(story, name)
-    assert (await store.run(request._replace(ttl=900.0))).verdict in (Verdict.OK, Verdict.LOST)
+    assert (await store.run(replace(request, ttl=900.0))).verdict in (Verdict.OK, Verdict.LOST)
     with server.client() as admin:
         keys = admin.keys(f"fh:default:{{{story.call}}}:*")
         instants = {int(admin.execute_command("PEXPIRETIME", key)) for key in keys}
@@ -434,7 +435,7 @@ async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: Red
 
 async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
     """A lone surrogate in a name is the caller's bug; the reply reports it, and `submit` does not raise."""
-    story = Story(HEAD._replace(tool="\ud800"))
+    story = Story(replace(HEAD, tool="\ud800"))
     with pytest.raises(StoreUnavailable, match="can't be encoded"):
         await store.run(story.ask)
 
@@ -442,7 +443,7 @@ async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
 async def test_what_is_no_call_id_never_becomes_a_key(store: RedisStore) -> None:
     """Whatever asks for it."""
     with pytest.raises(StoreUnavailable, match="not a call id"):
-        await store.run(Story().ask._replace(call=CallId("a}b*")))
+        await store.run(replace(Story().ask, call=CallId("a}b*")))
 
 
 class ScriptedPipe:
@@ -536,7 +537,7 @@ async def test_a_record_of_a_newer_release_is_named(
 async def test_large_values_pass(store: RedisStore) -> None:
     """A batch is bounded in bytes as well, and a value may be larger than that bound."""
     stories = [Story() for _ in range(3)]
-    requests = [story.ask._replace(batch=batch((), bytes(2 << 20))) for story in stories]
+    requests = [replace(story.ask, batch=batch((), bytes(2 << 20))) for story in stories]
     assert verdicts(await all_of(store, requests)) == [Verdict.OK] * 3
     stored = (await store.run(stories[0].read)).stored
     assert stored is not None

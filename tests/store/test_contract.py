@@ -20,15 +20,16 @@ from framehold_core.requests import (
     Heal,
     Intent,
     Read,
+    Record,
     RecordState,
     Release,
     Request,
     Result,
     Seen,
-    Stored,
     Verdict,
     Verify,
 )
+from framehold_core.value import replace
 from framehold_store import Store
 from framehold_store.system_clock import measure
 from tests.store.calls import E0, E1, E2, E3, PLAIN, RAISED, Story, answers, batch, fence
@@ -76,7 +77,7 @@ def released(s: Story) -> list[Request]:
 
 def released_later(s: Story) -> list[Request]:
     """Released, taken by another node, and released by that one."""
-    return [s.ask, s.release, s.take, s.release._replace(fence=fence(1, 1, 2, "node-2", "inc-9"))]
+    return [s.ask, s.release, s.take, replace(s.release, fence=fence(1, 1, 2, "node-2", "inc-9"))]
 
 
 def claimed(s: Story) -> list[Request]:
@@ -99,7 +100,7 @@ def worn_out(s: Story) -> list[Request]:
 
 
 def lost(s: Story) -> list[Request]:
-    return [s.ask, s.claim._replace(reentrant=False)]
+    return [s.ask, replace(s.claim, reentrant=False)]
 
 
 OK, ALREADY, FENCED, BEHIND = Verdict.OK, Verdict.ALREADY, Verdict.FENCED, Verdict.BEHIND
@@ -116,7 +117,7 @@ def fenced(name: str) -> list[Case]:
     def change(**fields: object) -> Callable[[Story], Request]:
         def changed(s: Story) -> Request:
             own = getattr(s, name)
-            request: Request = own._replace(fence=own.fence._replace(**fields))
+            request: Request = replace(own, fence=replace(own.fence, **fields))
             return request
 
         return changed
@@ -145,7 +146,7 @@ def fenced(name: str) -> list[Case]:
 
 
 def carrying(request: Commit, *results: Done) -> Commit:
-    return request._replace(results=results)
+    return replace(request, results=results)
 
 
 def carries(name: str, done: Done, position: int = 3) -> Callable[[Story], Request]:
@@ -153,7 +154,7 @@ def carries(name: str, done: Done, position: int = 3) -> Callable[[Story], Reque
 
     def changed(s: Story) -> Request:
         more = {"key": "another"} if name == "intent" else {}
-        request: Request = getattr(s, name)._replace(fence=fence(1, position), results=(done,), answered=None, **more)
+        request: Request = replace(getattr(s, name), fence=fence(1, position), results=(done,), answered=None, **more)
         return request
 
     return changed
@@ -163,84 +164,84 @@ CASES: list[Case] = [
     *(case for name in ("ask_again", "intent", "result", "finish", "release", "verify") for case in fenced(name)),
     # commit
     Case("the first write", nothing, lambda s: s.ask, OK),
-    Case("the first write carries answers", nothing, lambda s: s.ask._replace(answered=answers(0)), OK),
-    Case("no entries", parked, lambda s: s.ask_again._replace(batch=batch((E0,))), OK),
+    Case("the first write carries answers", nothing, lambda s: replace(s.ask, answered=answers(0)), OK),
+    Case("no entries", parked, lambda s: replace(s.ask_again, batch=batch((E0,))), OK),
     Case("sent again", parked, lambda s: s.ask, ALREADY),
     Case("sent again, with answers", parked_twice, lambda s: s.ask_again, ALREADY),
-    Case("creates under epoch 1 only", nothing, lambda s: s.ask._replace(fence=fence(0, 0, 2)), BEHIND),
-    Case("creates at position 0 only", nothing, lambda s: s.ask._replace(fence=fence(0, 1)), BEHIND),
-    Case("creates again", parked, lambda s: s.ask._replace(batch=batch((), E1)), FENCED),
-    Case("a round other than the record's", parked, lambda s: s.ask_again._replace(fence=fence(0, 1)), FENCED),
-    Case("a round beyond the record's", parked, lambda s: s.ask_again._replace(fence=fence(2, 1)), FENCED),
+    Case("creates under epoch 1 only", nothing, lambda s: replace(s.ask, fence=fence(0, 0, 2)), BEHIND),
+    Case("creates at position 0 only", nothing, lambda s: replace(s.ask, fence=fence(0, 1)), BEHIND),
+    Case("creates again", parked, lambda s: replace(s.ask, batch=batch((), E1)), FENCED),
+    Case("a round other than the record's", parked, lambda s: replace(s.ask_again, fence=fence(0, 1)), FENCED),
+    Case("a round beyond the record's", parked, lambda s: replace(s.ask_again, fence=fence(2, 1)), FENCED),
     Case(
         "other answers to that round",
         intended,
-        lambda s: s.ask_again._replace(fence=fence(1, 3), answered=answers(1, "no")),
+        lambda s: replace(s.ask_again, fence=fence(1, 3), answered=answers(1, "no")),
         CONFLICT,
     ),
     Case(
         "the same answers to that round",
         intended,
-        lambda s: s.ask_again._replace(fence=fence(1, 3), batch=batch((E0, E1, E2), E3)),
+        lambda s: replace(s.ask_again, fence=fence(1, 3), batch=batch((E0, E1, E2), E3)),
         OK,
     ),
     Case(
         "a digest that another begins with",
         intended,
-        lambda s: s.ask_again._replace(fence=fence(1, 3), answered=answers(1, "ye")),
+        lambda s: replace(s.ask_again, fence=fence(1, 3), answered=answers(1, "ye")),
         CONFLICT,
     ),
     # intent
     Case("the first write", nothing, lambda s: s.first_intent, OK),
     Case("sent again", intended, lambda s: s.intent, ALREADY),
-    Case("creates under epoch 1 only", nothing, lambda s: s.first_intent._replace(fence=fence(0, 0, 2)), BEHIND),
+    Case("creates under epoch 1 only", nothing, lambda s: replace(s.first_intent, fence=fence(0, 0, 2)), BEHIND),
     Case(
         "an intent stands for the key",
         intended,
-        lambda s: s.intent._replace(fence=fence(1, 3), batch=batch((E0, E1, E2), E3)),
+        lambda s: replace(s.intent, fence=fence(1, 3), batch=batch((E0, E1, E2), E3)),
         CONFLICT,
     ),
     Case(
         "a result stands for the key",
         resulted,
-        lambda s: s.intent._replace(fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3), answered=None),
+        lambda s: replace(s.intent, fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3), answered=None),
         CONFLICT,
     ),
     Case(
         "another key",
         intended,
-        lambda s: s.intent._replace(fence=fence(1, 3), batch=batch((E0, E1, E2), E3), key="other"),
+        lambda s: replace(s.intent, fence=fence(1, 3), batch=batch((E0, E1, E2), E3), key="other"),
         OK,
     ),
     Case(
         "other answers to that round",
         intended,
-        lambda s: s.intent._replace(fence=fence(1, 3), key="other", answered=answers(1, "no")),
+        lambda s: replace(s.intent, fence=fence(1, 3), key="other", answered=answers(1, "no")),
         CONFLICT,
     ),
     # result
     Case("sent again", resulted, lambda s: s.result, ALREADY),
-    Case("no intent", intended, lambda s: s.result._replace(results=(Done("other"),)), CONFLICT),
+    Case("no intent", intended, lambda s: replace(s.result, results=(Done("other"),)), CONFLICT),
     Case(
         "a result stands",
         resulted,
-        lambda s: s.result._replace(fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3)),
+        lambda s: replace(s.result, fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3)),
         CONFLICT,
     ),
     Case("of an effect without an intent", parked, lambda s: carrying(s.ask_again, Done("new", False)), OK),
-    Case("of an effect that had an intent", intended, lambda s: s.result._replace(results=(Done("once", False),)), OK),
+    Case("of an effect that had an intent", intended, lambda s: replace(s.result, results=(Done("once", False),)), OK),
     Case(
         "a result stands of an effect without an intent",
         resulted,
-        lambda s: carrying(s.ask_again, Done("once", False))._replace(fence=fence(1, 4)),
+        lambda s: replace(carrying(s.ask_again, Done("once", False)), fence=fence(1, 4)),
         CONFLICT,
     ),
     Case("the first write", nothing, lambda s: s.first_result, OK),
-    Case("creates under epoch 1 only", nothing, lambda s: s.first_result._replace(fence=fence(0, 0, 2)), BEHIND),
+    Case("creates under epoch 1 only", nothing, lambda s: replace(s.first_result, fence=fence(0, 0, 2)), BEHIND),
     Case(
         "other answers to that round",
         intended,
-        lambda s: s.result._replace(answered=answers(1, "no")),
+        lambda s: replace(s.result, answered=answers(1, "no")),
         CONFLICT,
     ),
     # results that other writes carry
@@ -255,36 +256,36 @@ CASES: list[Case] = [
     ),
     # finish
     Case("sent again", finished, lambda s: s.finish, ALREADY),
-    Case("another outcome", finished, lambda s: s.finish._replace(outcome=b"other"), FENCED),
-    Case("the same outcome of another", finished, lambda s: s.finish._replace(fence=fence(1, 1, 2)), FENCED),
+    Case("another outcome", finished, lambda s: replace(s.finish, outcome=b"other"), FENCED),
+    Case("the same outcome of another", finished, lambda s: replace(s.finish, fence=fence(1, 1, 2)), FENCED),
     Case(
         "other answers to that round",
         intended,
-        lambda s: s.finish._replace(fence=fence(1, 3), answered=answers(1, "no")),
+        lambda s: replace(s.finish, fence=fence(1, 3), answered=answers(1, "no")),
         CONFLICT,
     ),
     # verify
     Case("sent again", verified, lambda s: s.verify, ALREADY),
-    Case("sent again under another name", verified, lambda s: s.verify._replace(incarnation=INC_3), FENCED),
-    Case("sent again at another position", verified, lambda s: s.verify._replace(fence=fence(1, 2)), FENCED),
-    Case("sent again at an earlier position", verified, lambda s: s.verify._replace(fence=fence(1, 0)), FENCED),
+    Case("sent again under another name", verified, lambda s: replace(s.verify, incarnation=INC_3), FENCED),
+    Case("sent again at another position", verified, lambda s: replace(s.verify, fence=fence(1, 2)), FENCED),
+    Case("sent again at an earlier position", verified, lambda s: replace(s.verify, fence=fence(1, 0)), FENCED),
     # release
     Case("sent again", released, lambda s: s.release, ALREADY),
-    Case("sent again at another position", released, lambda s: s.release._replace(fence=fence(1, 2)), FENCED),
+    Case("sent again at another position", released, lambda s: replace(s.release, fence=fence(1, 2)), FENCED),
     Case("sent again by an older epoch", released_later, lambda s: s.release, FENCED),
     # claim
     Case("gone", parked, lambda s: s.claim, OK),
     Case("released", released, lambda s: s.take, OK),
     Case("the owner itself", parked, lambda s: s.claims(OPEN, Evidence.OWNER, "node-1"), OK),
     Case("the owner, says another", parked, lambda s: s.claims(OPEN, Evidence.OWNER), CHANGED),
-    Case("released, says one who is wrong", parked, lambda s: s.claim._replace(evidence=Evidence.RELEASED), CHANGED),
-    Case("gone, but it was released", released, lambda s: s.take._replace(evidence=Evidence.GONE), CHANGED),
+    Case("released, says one who is wrong", parked, lambda s: replace(s.claim, evidence=Evidence.RELEASED), CHANGED),
+    Case("gone, but it was released", released, lambda s: replace(s.take, evidence=Evidence.GONE), CHANGED),
     Case("sent again", claimed, lambda s: s.claim, ALREADY),
-    Case("sent again by another process", claimed, lambda s: s.claim._replace(boot=Boot("boot-8")), CHANGED),
+    Case("sent again by another process", claimed, lambda s: replace(s.claim, boot=Boot("boot-8")), CHANGED),
     Case(
         "sent again under another incarnation",
         claimed,
-        lambda s: s.claim._replace(incarnation=INC_8),
+        lambda s: replace(s.claim, incarnation=INC_8),
         CHANGED,
     ),
     Case("another was first", claimed, lambda s: s.claims(OPEN, Evidence.GONE, "node-3"), CHANGED),
@@ -295,7 +296,7 @@ CASES: list[Case] = [
     ),
     Case("after a finish", finished, lambda s: s.claim, CHANGED),
     Case("no record", nothing, lambda s: s.claim, Verdict.MISSING),
-    Case("not re-entrant any more", parked, lambda s: s.claim._replace(reentrant=False), LOST),
+    Case("not re-entrant any more", parked, lambda s: replace(s.claim, reentrant=False), LOST),
     Case("never re-entrant", parked, lambda s: s.claim, LOST, PLAIN),
     Case("lost already", lost, lambda s: s.claim, LOST),
     Case("too many died", worn_out, lambda s: s.claims(Seen(6, "node-2", "inc-9"), Evidence.GONE), Verdict.STUCK),
@@ -395,12 +396,12 @@ def test_every_verdict_of_every_script_is_in_the_table() -> None:
     assert found == wanted
 
 
-async def stored(store: Store, story: Story, *steps: Request) -> Stored:
+async def stored(store: Store, story: Story, *steps: Request) -> tuple[Record, tuple[bytes, ...]]:
     for step in steps:
         await store.run(step)
     reply = await store.run(story.read)
     assert reply.stored is not None
-    return reply.stored
+    return reply.stored.record, reply.stored.journal
 
 
 async def test_a_first_commit_creates_the_record(store: Store) -> None:
@@ -441,7 +442,7 @@ async def test_answers_and_results_are_recorded(store: Store) -> None:
 async def test_a_tombstone_keeps_the_outcome_and_drops_the_journal(store: Store) -> None:
     """And how the call ended; it lives as long as the finish says."""
     story = Story()
-    record, journal = await stored(store, story, story.ask, story.finish._replace(ttl=60.0))
+    record, journal = await stored(store, story, story.ask, replace(story.finish, ttl=60.0))
     assert (record.state, record.outcome, record.out_round) == (RecordState.DONE, b"\x00out\xff", 1)
     assert (record.ending, record.answers, record.position) == (RAISED, {1: answers(1)}, 1)
     assert record.expires == pytest.approx(record.created + 60.0, abs=2.0)
@@ -478,10 +479,10 @@ async def test_a_claim_gives_the_whole_call(store: Store) -> None:
     reply = await store.run(story.claim)
     assert reply == await store.run(story.read)
     assert reply.stored
-    record, journal = reply.stored
+    record, journal = reply.stored.record, reply.stored.journal
     assert (record.seen, record.head.boot, record.attempts) == (Seen(2, "node-2", "inc-9"), "boot-9", 1)
     assert journal == (E0, E1, E2)
-    mine = story.ask_again._replace(fence=fence(1, 3, 2, "node-2", "inc-9"), batch=batch((E0, E1, E2), E3))
+    mine = replace(story.ask_again, fence=fence(1, 3, 2, "node-2", "inc-9"), batch=batch((E0, E1, E2), E3))
     record, _ = await stored(store, story, mine)
     assert (record.round, record.attempts) == (2, 0)
 
@@ -498,9 +499,9 @@ async def test_a_verified_call_has_a_new_epoch(store: Store) -> None:
     """And nothing else of it changes."""
     story = Story()
     before, _ = await stored(store, story, *intended(story))
-    await store.run(story.verify._replace(fence=fence(1, 3)))
+    await store.run(replace(story.verify, fence=fence(1, 3)))
     after, _ = await stored(store, story)
-    assert after == before._replace(incarnation="inc-2", epoch=2, expires=after.expires, trail=after.trail)
+    assert after == replace(before, incarnation="inc-2", epoch=2, expires=after.expires, trail=after.trail)
 
 
 async def test_a_released_call_is_nobodys(store: Store) -> None:
@@ -508,8 +509,8 @@ async def test_a_released_call_is_nobodys(store: Store) -> None:
     story = Story()
     before, journal = await stored(store, story, story.ask)
     after, kept = await stored(store, story, story.release)
-    expected = before._replace(
-        state=RecordState.RELEASED, owner="", incarnation="", expires=after.expires, trail=after.trail
+    expected = replace(
+        before, state=RecordState.RELEASED, owner="", incarnation="", expires=after.expires, trail=after.trail
     )
     assert (after, kept) == (expected, journal)
 
@@ -542,7 +543,7 @@ async def test_a_long_journal_heals(store: Store) -> None:
 async def test_a_record_expires(store: Store) -> None:
     """After its TTL it is missing, and the call id may begin anew."""
     story = Story()
-    await store.run(story.ask._replace(ttl=0.05))
+    await store.run(replace(story.ask, ttl=0.05))
     while (await store.run(story.read)).verdict is OK:
         pass
     assert (await store.run(story.ask_again)).verdict is BEHIND
@@ -554,13 +555,13 @@ async def test_a_record_expires(store: Store) -> None:
 async def test_every_write_gives_the_record_new_time(store: Store, name: str) -> None:
     """Record and journal live on together, by the time-to-live of the last write."""
     story = Story()
-    await store.run(story.ask._replace(ttl=0.3))
+    await store.run(replace(story.ask, ttl=0.3))
     request = getattr(story, name)
-    assert (await store.run(request._replace(ttl=900.0))).verdict is OK
+    assert (await store.run(replace(request, ttl=900.0))).verdict is OK
     record, journal = await stored(store, story)
     assert record.expires == pytest.approx(record.created + 900.0, abs=0.3)
     probe = Story()
-    await store.run(probe.ask._replace(ttl=0.35))
+    await store.run(replace(probe.ask, ttl=0.35))
     while (await store.run(probe.read)).verdict is OK:
         pass
     assert await stored(store, story) == (record, journal)

@@ -38,6 +38,7 @@ from framehold_core.requests import (
     Stored,
     Verify,
 )
+from framehold_core.value import replace
 from framehold_store import Store, StoreConfig
 from framehold_store.embedded import EmbeddedStore
 from framehold_store.memory import MemoryStore
@@ -89,7 +90,7 @@ class Drawer:
         owner, inc = self.data.draw(
             st.sampled_from([(fence.owner, fence.incarnation), (self.data.draw(OWNERS), self.data.draw(INCS))])
         )
-        off = [max(0, number + self.data.draw(OFF)) for number in fence[2:]]
+        off = [max(0, number + self.data.draw(OFF)) for number in (fence.epoch, fence.round, fence.position)]
         return Fence(owner, inc, *off)
 
     def batch(self, stored: Stored | None, least: int = 1) -> Batch:
@@ -139,7 +140,7 @@ class Drawer:
         draw = self.data.draw
         fence = self.fence(stored.record if stored else None)
         if draw(st.booleans()):
-            fence = fence._replace(epoch=fence.epoch + draw(st.integers(0, 2)), position=fence.position + 1)
+            fence = replace(fence, epoch=fence.epoch + draw(st.integers(0, 2)), position=fence.position + 1)
         answers = tuple(Answered(round_, draw(DIGESTS), ("k",)) for round_ in range(draw(st.integers(0, 3))))
         intents = tuple((key, draw(st.booleans())) for key in draw(st.sets(KEYS)))
         return Heal(self.call, fence, self.seen(stored), self.batch(None), answers, intents, self.head, self.ttl)
@@ -193,9 +194,9 @@ class Stores:
 def timeless(reply: Reply) -> Reply:
     if reply.stored is None:
         return reply
-    record, entries = reply.stored
-    trail = tuple(step._replace(at=0.0) for step in record.trail)
-    return reply._replace(stored=Stored(record._replace(created=0.0, expires=0.0, trail=trail), entries))
+    record = reply.stored.record
+    trail = tuple(replace(step, at=0.0) for step in record.trail)
+    return replace(reply, stored=Stored(replace(record, created=0.0, expires=0.0, trail=trail), reply.stored.journal))
 
 
 @pytest.fixture

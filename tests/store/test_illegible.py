@@ -11,6 +11,7 @@ import pytest
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Record, Reply, Verdict
+from framehold_core.value import replace
 from framehold_store import StoreConfig, codec
 from framehold_store.redis import RedisStore
 from tests.store.calls import E0, E1, E2, E3, Story, fence
@@ -87,10 +88,10 @@ WRITES: dict[str, Callable[[Story], Any]] = {
     "ask again": lambda story: story.ask_again,
     "intent": lambda story: story.intent,
     "result": lambda story: story.result,
-    "finish": lambda story: story.finish._replace(fence=fence(1, 3)),
-    "release": lambda story: story.release._replace(fence=fence(1, 3)),
-    "verify": lambda story: story.verify._replace(fence=fence(1, 3)),
-    "higher": lambda story: story.verify._replace(fence=fence(2, 5, 2)),
+    "finish": lambda story: replace(story.finish, fence=fence(1, 3)),
+    "release": lambda story: replace(story.release, fence=fence(1, 3)),
+    "verify": lambda story: replace(story.verify, fence=fence(1, 3)),
+    "higher": lambda story: replace(story.verify, fence=fence(2, 5, 2)),
 }
 
 
@@ -107,7 +108,7 @@ async def check(spoiled: Spoiled, spoil: Spoil) -> None:
         assert (await spoiled.store.run(heal)).verdict is Verdict.OK
         healed = await spoiled.record(story)
         assert healed is not None and (healed.epoch, healed.position) == (2, 3)
-        result = story.result._replace(fence=fence(1, 3, 2))
+        result = replace(story.result, fence=fence(1, 3, 2))
         assert (await spoiled.store.run(result)).verdict in (Verdict.OK, Verdict.CONFLICT)
     else:
         assert (await spoiled.store.run(heal)).stored is not None, "whoever has read a record heals none"

@@ -4,6 +4,7 @@ import pytest
 
 from framehold_core.lease import Renewal
 from framehold_core.requests import Verdict
+from framehold_core.value import replace
 from framehold_store import memory
 from framehold_store.memory import MemoryStore
 from tests.store.calls import PLAIN, Story
@@ -23,7 +24,7 @@ async def test_a_record_expires_to_the_instant() -> None:
     """At its expiry it is missing, just before it is not."""
     clock = Clock()
     store, story = MemoryStore(clock), Story()
-    await store.run(story.ask._replace(ttl=10.0))
+    await store.run(replace(story.ask, ttl=10.0))
     clock.now = 1009.999
     assert (await store.run(story.read)).verdict is Verdict.OK
     clock.now = 1010.0
@@ -36,7 +37,7 @@ async def test_expired_records_are_forgotten_unasked() -> None:
     store = MemoryStore(clock)
     for number in range(20_000):
         clock.now += 0.01
-        await store.run(Story().ask._replace(ttl=1.0))
+        await store.run(replace(Story().ask, ttl=1.0))
         if number == 200:
             small = len(store._calls)
     assert len(store._calls) <= small + 1
@@ -47,8 +48,8 @@ async def test_a_record_that_lives_on_keeps_its_place() -> None:
     """A write moves its expiry, and the sweep finds it later."""
     clock = Clock()
     store, story = MemoryStore(clock), Story()
-    await store.run(story.ask._replace(ttl=1.0))
-    await store.run(story.ask_again._replace(ttl=10.0))
+    await store.run(replace(story.ask, ttl=1.0))
+    await store.run(replace(story.ask_again, ttl=10.0))
     clock.now += 5
     await store.run(Story().read)
     assert (await store.run(story.read)).verdict is Verdict.OK
@@ -80,7 +81,7 @@ async def test_the_outcomes_of_finished_calls_are_bounded_by_their_bytes(monkeyp
     stories = [Story() for _ in range(4)]
     for story in stories:
         await store.run(story.ask)
-        await store.run(story.finish._replace(outcome=b"x" * 40))
+        await store.run(replace(story.finish, outcome=b"x" * 40))
     verdicts = [(await store.run(story.read)).verdict for story in stories]
     assert verdicts == [Verdict.MISSING, Verdict.MISSING, Verdict.OK, Verdict.OK]
     assert store._outcome_bytes == 80

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from framehold_core.pauses import FRAMEHOLD, OPERATOR, Pause, Tools
+from framehold_core.value import replace
 from framehold_store import Store, StoreConfig
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
@@ -21,7 +22,7 @@ async def test_a_tool_is_paused_until_it_is_resumed(store: Store) -> None:
     await store.pause(ODD)
     await store.pause(BOOK)
     assert await store.tools() == Tools((BOOK, ODD))
-    again = BOOK._replace(why="it still does")
+    again = replace(BOOK, why="it still does")
     await store.pause(again)
     assert await store.tools() == Tools((again, ODD))
     assert await store.resume("book") and not await store.resume("book")

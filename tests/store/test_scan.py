@@ -8,6 +8,7 @@ import pytest
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot
 from framehold_core.requests import RecordState
+from framehold_core.value import replace
 from framehold_store import Store, StoreConfig
 from framehold_store.base import ScanStep, Summary
 from framehold_store.redis import RedisStore
@@ -40,7 +41,7 @@ async def parked(store: Store, count: int) -> list[Story]:
 
 async def test_a_sweep_tells_what_an_orphan_hunter_needs(store: Store) -> None:
     """Who owns the call, how often it was claimed, whether it may be entered again; and when it began."""
-    story = Story(HEAD._replace(tool='weather é"\\'))
+    story = Story(replace(HEAD, tool='weather é"\\'))
     for request in (story.ask, story.claim):
         await store.run(request)
     (summary,) = (await found(store)).values()
@@ -81,7 +82,7 @@ async def test_a_walk_over_nothing_ends(store: Store) -> None:
 
 async def test_what_stands_throughout_is_found_while_others_come_and_go(store: Store) -> None:
     """Records that expire between two steps, and new ones, hide none."""
-    passing = [Story().ask._replace(ttl=0.2) for _ in range(60)]
+    passing = [replace(Story().ask, ttl=0.2) for _ in range(60)]
     await asyncio.gather(*(store.run(request) for request in passing))
     staying = await parked(store, 60)
     step = await store.scan("", 10)
@@ -96,7 +97,7 @@ async def test_what_stands_throughout_is_found_while_others_come_and_go(store: S
 
 async def test_an_expired_record_is_not_found(store: Store) -> None:
     """It isn't unreadable either."""
-    await store.run(Story().ask._replace(ttl=0.05))
+    await store.run(replace(Story().ask, ttl=0.05))
     await asyncio.sleep(0.1)
     assert await found(store) == {}
 

@@ -10,6 +10,7 @@ from framehold_core.errors import ConfigError, SealError
 from framehold_core.ids import Boot, CallId
 from framehold_core.journal import digest
 from framehold_core.requests import Head
+from framehold_core.value import replace
 from framehold_store.seal import Sealer
 
 OLD, NEW = b"o" * 32, b"n" * 40
@@ -134,14 +135,14 @@ OTHER: dict[str, Any] = {
 
 
 def sealed(sealer: Sealer, head: Head = HEAD) -> Head:
-    return head._replace(seal=sealer.head_seal(CALL, head))
+    return replace(head, seal=sealer.head_seal(CALL, head))
 
 
 def test_a_head_is_sealed_for_its_call_and_namespace() -> None:
     """Its boot is its owner's, and may change."""
     sealer = Sealer([NEW], "ns")
     head = sealed(sealer)
-    assert sealer.is_sealed(CALL, head) and sealer.is_sealed(CALL, head._replace(boot=Boot("another")))
+    assert sealer.is_sealed(CALL, head) and sealer.is_sealed(CALL, replace(head, boot=Boot("another")))
     assert not sealer.is_sealed(CallId("d" * 32), head)
     assert not Sealer([NEW], "ns2").is_sealed(CALL, head)
     assert not Sealer([OLD], "ns").is_sealed(CALL, head)
@@ -151,8 +152,8 @@ def test_a_head_is_sealed_for_its_call_and_namespace() -> None:
 def test_each_field_of_a_head_is_sealed(name: str) -> None:
     """But its boot."""
     sealer = Sealer([NEW], "ns")
-    assert set(OTHER) == {*Head._fields} - {"boot"}
-    assert not sealer.is_sealed(CALL, sealed(sealer)._replace(**{name: OTHER[name]}))
+    assert set(OTHER) == {*Head.__struct_fields__} - {"boot"}
+    assert not sealer.is_sealed(CALL, replace(sealed(sealer), **{name: OTHER[name]}))
 
 
 @given(*[st.tuples(*[st.text(max_size=8)] * 7, st.booleans())] * 2)
@@ -169,7 +170,7 @@ def test_no_two_heads_read_alike(one: Any, two: Any) -> None:
 
 @pytest.mark.parametrize("seal", ["", "x", "\u00fc" * 40, "0" * 40])
 def test_a_text_that_is_no_seal(seal: str) -> None:
-    assert not Sealer([NEW], "ns").is_sealed(CALL, HEAD._replace(seal=seal))
+    assert not Sealer([NEW], "ns").is_sealed(CALL, replace(HEAD, seal=seal))
 
 
 def test_a_head_outlives_a_rotation() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.lease import Renewal
-from framehold_core.requests import Commit, Heal, Read, Seen, Verdict
+from framehold_core.requests import Commit, Heal, Read, Verdict
 from framehold_store import StoreConfig
 from framehold_store.connections import open_pool
 from framehold_store.redis import RedisStore
@@ -75,7 +75,7 @@ class Frame:
     async def heal(self) -> None:
         n = len(self.entries)
         stored = (await self.store.run(Read(self.call))).stored
-        seen = Seen(*stored.record.seen) if stored else None
+        seen = stored.record.seen if stored else None
         whole = batch((), *self.entries)
         reply = await self.store.run(Heal(self.call, fence(n, n, self.epoch), seen, whole, (), (), HEAD, TTL))
         if reply.verdict in (Verdict.OK, Verdict.ALREADY):

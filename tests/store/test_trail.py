@@ -5,6 +5,7 @@ import pytest
 from framehold_core.ids import Incarnation
 from framehold_core.requests import Commit, Evidence, Finish, Request, Seen, Verdict
 from framehold_core.trail import KEPT, Moved, Step
+from framehold_core.value import replace
 from framehold_store import Store
 from framehold_store.codec import _read_trail
 from tests.store.calls import E0, E1, E2, E3, PLAIN, TTL, Story, batch, fence
@@ -20,29 +21,29 @@ async def trail(store: Store, story: Story, *requests: Request) -> list[Step]:
         assert (await store.run(request)).verdict in (Verdict.OK, Verdict.LOST)
     reply = await store.run(story.read)
     assert reply.stored is not None
-    return [step._replace(at=0.0) for step in reply.stored.record.trail]
+    return [replace(step, at=0.0) for step in reply.stored.record.trail]
 
 
 def begun(story: Story) -> tuple[Commit, Commit]:
     """Two rounds on one node."""
-    return story.ask._replace(ran=0.25), story.ask_again._replace(ran=90.5)
+    return replace(story.ask, ran=0.25), replace(story.ask_again, ran=90.5)
 
 
 async def test_a_trail_tells_a_whole_life_across_nodes(store: Store) -> None:
     """Also after the call has ended, and its journal is gone."""
     story, history = Story(), (E0, E1)
-    released = story.release._replace(fence=fence(2, 2, 3, "node-2", "inc-3"))
+    released = replace(story.release, fence=fence(2, 2, 3, "node-2", "inc-3"))
     last = fence(3, 3, 4, "node-3", "inc-9")
     steps = await trail(
         store,
         story,
         *begun(story),
         story.claim,
-        story.verify._replace(fence=fence(2, 2, 2, "node-2", "inc-9"), incarnation=Incarnation("inc-3")),
+        replace(story.verify, fence=fence(2, 2, 2, "node-2", "inc-9"), incarnation=Incarnation("inc-3")),
         released,
         story.claims(Seen(3, "", ""), Evidence.RELEASED, "node-3"),
-        story.ask_again._replace(fence=fence(2, 2, 4, "node-3", "inc-9"), batch=batch(history, E2), answered=None),
-        story.finish._replace(fence=last, answered=None, ran=1.5),
+        replace(story.ask_again, fence=fence(2, 2, 4, "node-3", "inc-9"), batch=batch(history, E2), answered=None),
+        replace(story.finish, fence=last, answered=None, ran=1.5),
     )
     assert steps == [
         FIRST,
@@ -80,7 +81,7 @@ async def test_a_claim_that_is_granted_brings_its_own_step(store: Store) -> None
 async def test_the_step_of_a_claim_says_whether_kept_code_goes_on(store: Store) -> None:
     story = Story()
     await store.run(story.ask)
-    reply = await store.run(story.claim._replace(kept=True))
+    reply = await store.run(replace(story.claim, kept=True))
     assert reply.stored is not None
     assert [(step.step, step.kept) for step in reply.stored.record.trail] == [
         (Moved.PARKED, False),
@@ -91,7 +92,7 @@ async def test_the_step_of_a_claim_says_whether_kept_code_goes_on(store: Store) 
 async def test_an_effect_leaves_no_step(store: Store) -> None:
     """The journal has it."""
     story = Story()
-    asked = story.ask._replace(ran=0.25)
+    asked = replace(story.ask, ran=0.25)
     assert await trail(store, story, asked, story.intent, story.result) == [FIRST]
     other = Story()
     assert await trail(store, other, other.first_intent) == []
@@ -106,7 +107,7 @@ async def test_a_loss_is_the_last_step_of_whoever_found_it(store: Store) -> None
 async def test_a_heal_keeps_what_the_store_still_knows(store: Store) -> None:
     """The steps that the store forgot are gone: no frame has them."""
     story = Story()
-    asked = story.ask._replace(ran=0.25)
+    asked = replace(story.ask, ran=0.25)
     healed = story.heals(Seen(1, "node-1", "inc-1"), fence(2, 3), E0, E1, E2)
     await store.run(asked)
     before = await store.run(story.read)
@@ -114,7 +115,7 @@ async def test_a_heal_keeps_what_the_store_still_knows(store: Store) -> None:
     after = await store.run(story.read)
     assert before.stored and after.stored
     assert after.stored.record.trail[0] == before.stored.record.trail[0]
-    parked = story.ask_again._replace(fence=fence(2, 3, 2), batch=batch((E0, E1, E2), E3), answered=None, ran=90.5)
+    parked = replace(story.ask_again, fence=fence(2, 3, 2), batch=batch((E0, E1, E2), E3), answered=None, ran=90.5)
     assert (await trail(store, story, parked))[2:] == [Step(Moved.PARKED, 3, 2, "node-1", 0.0, 90.5)]
 
 
@@ -129,12 +130,12 @@ async def test_a_write_that_is_sent_again_leaves_one_step(store: Store) -> None:
     """The first that arrived, whatever a later one says of its duration."""
     story = Story()
     asked, again = begun(story)
-    ended = story.finish._replace(fence=fence(2, 2), answered=None)
+    ended = replace(story.finish, fence=fence(2, 2), answered=None)
     requests: tuple[Commit | Finish, ...] = (asked, again, ended)
     for request in requests:
         assert (await store.run(request)).verdict is Verdict.OK
         steps = await trail(store, story)
-        assert (await store.run(request._replace(ran=7.0))).verdict is Verdict.ALREADY
+        assert (await store.run(replace(request, ran=7.0))).verdict is Verdict.ALREADY
         assert await trail(store, story) == steps
 
 
@@ -145,7 +146,7 @@ async def test_a_trail_keeps_its_newest_steps_in_order(store: Store) -> None:
     wanted = [1]
     for epoch in range(1, KEPT + 8):
         owner = fence(1, 1, epoch, inc=f"inc-{epoch}")
-        verified = story.verify._replace(fence=owner, incarnation=Incarnation(f"inc-{epoch + 1}"))
+        verified = replace(story.verify, fence=owner, incarnation=Incarnation(f"inc-{epoch + 1}"))
         assert (await store.run(verified)).verdict is Verdict.OK
         wanted.append(epoch + 1)
     assert [step.epoch for step in await trail(store, story)] == wanted[-KEPT:]
@@ -158,10 +159,10 @@ async def test_a_trail_keeps_its_newest_steps_in_order(store: Store) -> None:
 async def test_a_call_that_begins_anew_has_a_trail_of_its_own(store: Store) -> None:
     """Nothing of an expired record goes into the next one of its name."""
     story = Story()
-    await store.run(story.ask._replace(ttl=0.05))
+    await store.run(replace(story.ask, ttl=0.05))
     while (await store.run(story.read)).verdict is Verdict.OK:
         pass
-    assert await trail(store, story, story.ask._replace(ran=0.25)) == [FIRST]
+    assert await trail(store, story, replace(story.ask, ran=0.25)) == [FIRST]
 
 
 @pytest.mark.parametrize("store", ["redis"], indirect=True)

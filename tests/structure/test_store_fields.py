@@ -25,7 +25,7 @@ STORED = {
     "answers": ("a:<round>",),
     "intents": ("k:<digest>",),
     "trail": ("s:<slot>",),
-    "head": Head._fields,
+    "head": Head.__struct_fields__,
 }
 """The stored names of those fields of a record that have others than in the code."""
 _ROW = re.compile(r"^\| (?P<where>[^|]+) \| (?P<field>[^|]+) \| (?P<what>(?:sealed|hints?)\b[^|]*) \| [^|]+ \|$", re.M)
@@ -54,11 +54,11 @@ def in_the_block(name: str) -> str:
 
 def test_each_stored_field_is_sealed_or_a_hint() -> None:
     """Each field of records, entries, leases and tools has one row, and no row is about a field that is gone."""
-    record = [stored for name in Record._fields for stored in STORED.get(name, (name,))]
+    record = [stored for name in Record.__struct_fields__ for stored in STORED.get(name, (name,))]
     assert sorted(named()["record"]) == sorted([*record, "v"])
-    lease = [{"expires": "end"}.get(name, name) for name in NodeRecord._fields]
+    lease = [{"expires": "end"}.get(name, name) for name in NodeRecord.__struct_fields__]
     assert sorted(named()["lease"]) == sorted([*lease, "version"])
-    assert sorted(named()["journal"]) == sorted([*Entry._fields, "version"])
+    assert sorted(named()["journal"]) == sorted([*Entry.__struct_fields__, "version"])
     assert sorted(named()["routers"]) == sorted(RouterEntry.model_fields)
     prefixes = (pauses._PAUSE, pauses._DEATHS)
     assert sorted(named()["tools"]) == sorted(["m", *(f"{prefix}<tool>" for prefix in prefixes)])

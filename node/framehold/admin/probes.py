@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from framehold_core.value import asdict
 from framehold_router.fleet.plane import PROOF
 from framehold_router.fleet.store_health import says_of, state_of
 from framehold_router.models.fields import printable
@@ -105,7 +106,7 @@ def node_state(attached: Attached) -> NodeStatus:
         ),
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         store_loss=runtime.door.pauses.loss,
-        paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
+        paused=tuple(PauseView(**asdict(pause)) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),
         handlers=_handler_views(attached.marked[:MAX_MARKED]),
         **_code_views(attached.code),

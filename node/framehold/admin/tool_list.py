@@ -11,6 +11,7 @@ from collections.abc import Container
 from itertools import islice
 
 from framehold_core.call import Phase
+from framehold_core.value import asdict
 from framehold_router.models.fields import printable
 from framehold_router.models.nodes import PauseView
 from framehold_router.models.tools import HolderView, ToolsStatus, ToolStatus
@@ -51,7 +52,7 @@ async def tools(runtime: Runtime, metrics: Metrics | None) -> ToolsStatus:
         tools=tuple(
             _status(name, counted.get(name), now.get(name, _Now()), at) for name in sorted({*counted, *now})[:MAX_TOOLS]
         ),
-        paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
+        paused=tuple(PauseView(**asdict(pause)) for pause in runtime.door.pauses.known.values()),
         holders=tuple(
             HolderView(who=runtime.peers.trust.principal(name), calls=calls)
             for name, calls in runtime.table.holders(MAX_HOLDERS)

@@ -33,6 +33,7 @@ from framehold_core.lease import (
     boot_of,
 )
 from framehold_core.requests import Reply, Verdict
+from framehold_core.value import replace
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.membership import LIVE
 from framehold_router.telemetry.log_bursts import LogBursts
@@ -126,7 +127,7 @@ class Heartbeat(Tenure):
             await asyncio.gather(task, return_exceptions=True)
 
     async def _leave(self) -> None:
-        self.lease = self.lease._replace(until=-math.inf)
+        self.lease = replace(self.lease, until=-math.inf)
         if self.is_registered:
             try:
                 await self._store.unregister(self._record(self.clock.time()))
@@ -165,14 +166,15 @@ class Heartbeat(Tenure):
         self._report(started, reply.result)
         was_registered, since, stored = self.is_registered, self.since, reply.stored
         is_sealed = stored is not None and self._seals.holds(stored)
-        finding, over_these = self.heard(wanted, reply, is_sealed, over, started, self.clock.now())
+        heard = self.heard(wanted, reply, is_sealed, over, started, self.clock.now())
+        finding = heard.finding
         if finding is Finding.RENEWED:
             self._hooks.on_renewed()
         elif finding is Finding.HELD and since is None:
             logger.info("node %r waits for the lease of its former life to run out", self.lease.node)
         elif finding not in (Finding.HELD, Finding.TAKEN):
             self._log_lapse(finding, was_registered)
-        return finding if over_these is None else await self._beat(over_these)
+        return finding if heard.over is None else await self._beat(heard.over)
 
     def _log_lapse(self, finding: Finding, was_registered: bool) -> None:
         if finding is Finding.FOREIGN:
@@ -231,7 +233,7 @@ class Alone(Tenure):
     def __init__(self, node: str, clock: Clock) -> None:
         super().__init__(node, Boot(clock.fresh(8).hex()), math.inf, 0.0, lambda: clock.fresh(8).hex())
         self.clock = clock
-        self.lease = self.lease._replace(beat=1, until=math.inf)
+        self.lease = replace(self.lease, beat=1, until=math.inf)
         self.renewed_at = None
         self.lost = asyncio.Event()
         self.trouble: StoreUnavailable | None = None

@@ -24,6 +24,7 @@ from framehold_core.lease import Lease, NodeRecord
 from framehold_core.ownership import Death, Ownership, Sight, Wait
 from framehold_core.pauses import Pause
 from framehold_core.requests import Head, Read, Record, Reply, Stored, Verdict
+from framehold_core.value import replace
 from framehold_router.fleet.membership import STRANGE, Member
 from framehold_router.telemetry.log_bursts import LogBursts
 from framehold_store.base import Store
@@ -166,7 +167,7 @@ class CallRecords:
         if slot.head is None:
             boot, seal = slot.backing.beat.lease.boot, self.payloads.sealer.head_seal
             head = Head(boot=boot, reentrant=slot.handler.reentrant, **slot.handler.describe())
-            slot.head = head._replace(seal=seal(slot.call.id, head))
+            slot.head = replace(head, seal=seal(slot.call.id, head))
         tombstone_ttl = slot.call.ttl + SKEW
         record_ttl = tombstone_ttl + self._settings.max_round
         return writes.Terms(slot.head, record_ttl, tombstone_ttl, self._settings.max_attempts)
@@ -316,7 +317,7 @@ class CallRecords:
         elsewhere = frozenset(sight.leases.keys() - {sight.me.node})
         judged = self._ownership.judge(sight, self._clock.now())
         while isinstance(judged, Death):
-            sight = sight._replace(death_told=True, pause=await self._died(slot.handler, judged.record))
+            sight = replace(sight, death_told=True, pause=await self._died(slot.handler, judged.record))
             judged = self._ownership.judge(sight, self._clock.now())
         if judged is Wait.TURN:
             taken = await self.gate.take_turn(slot)
@@ -351,7 +352,7 @@ class CallRecords:
         members = [(lease, self._member(lease)) for lease in found]
         self.addresses = {lease.node: lease.address for lease, member in members if member.address is not None}
         believed = {
-            lease.node: lease if member.address is not None else lease._replace(address="")
+            lease.node: lease if member.address is not None else replace(lease, address="")
             for lease, member in members
             if member.state != STRANGE
         }
@@ -390,7 +391,7 @@ class CallRecords:
         entries = writes.read(stored)
         self.payloads.verify(slot.call.id, entries)
         kept = bool(judged.code) and await self.keeper.load(slot.handler, judged.code)
-        slot.head = stored.record.head._replace(boot=slot.backing.beat.lease.boot)
+        slot.head = replace(stored.record.head, boot=slot.backing.beat.lease.boot)
         return ev.Found(stored, entries, judged, elsewhere, kept)
 
     def open_outcome(self, slot: Slot, outcome: fx.Outcome) -> Answer:

@@ -23,6 +23,7 @@ from framehold_core.call import Call, Phase, forget, without_frame
 from framehold_core.continuation import step
 from framehold_core.ending import LOST
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
+from framehold_core.value import replace
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.telemetry import descriptors
 from framehold_store.base import Store
@@ -142,7 +143,7 @@ class Runtime:
         """Give this node another id than the settings name, before it is opened."""
         self.peers.node = node
         for lease_holder in (self.heartbeat, self._unleased):
-            lease_holder.lease = lease_holder.lease._replace(node=node)
+            lease_holder.lease = replace(lease_holder.lease, node=node)
 
     async def drain(self, patience: float, parked: bool = True, leaves: bool = True) -> None:
         """Leave the fleet: take no new call and hand off the calls that other nodes may carry on. Then wait up to

@@ -4,13 +4,14 @@ without the code that it began with."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import mcp_types as types
 
 from framehold_core.effects import Reason, Refusal
+from framehold_core.value import replace
 
 from ..frame.difference import difference
 from .client_script import RehearsalEnds, RehearsalFailed, differing

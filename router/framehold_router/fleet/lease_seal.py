@@ -14,6 +14,7 @@ import hmac
 
 from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord
+from framehold_core.value import replace
 
 from .trust import Trust
 
@@ -30,7 +31,7 @@ class LeaseSeal:
 
     def seal(self, lease: NodeRecord) -> NodeRecord:
         """The lease with its seal; without one where there are no keys."""
-        return lease._replace(seal=_mac(self._keys[0], lease, self._namespace)) if self._keys else lease
+        return replace(lease, seal=_mac(self._keys[0], lease, self._namespace)) if self._keys else lease
 
     def holds(self, lease: NodeRecord) -> bool:
         """Whether a process with a key of the fleet wrote this lease for this namespace. Its end is not looked at."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import Tools
+from framehold_core.value import asdict
 from framehold_store.base import Store
 
 from ..models.events import EventView, Kind, LogEntry
@@ -28,7 +29,7 @@ def follow(last: LossView | None, found: Tools) -> LossView | None:
     if found.loss is None:
         return last
     if last is None or last.at != found.loss.at:
-        last = LossView(**found.loss._asdict())
+        last = LossView(**asdict(found.loss))
     return last.model_copy(update={"pauses": last.pauses + found.rewritten})
 
 

@@ -19,6 +19,7 @@ from framehold.frame.frame import Frame
 from framehold_core.events import Evict
 from framehold_core.ids import CallId
 from framehold_core.requests import RecordState
+from framehold_core.value import replace
 from framehold_router.api.paging import key
 from framehold_router.models.calls import LeaseQuery, LeaseView
 from framehold_router.models.choices import Sort, State
@@ -179,7 +180,7 @@ async def test_each_filter_lets_through_what_it_says() -> None:
         for call in calls[:2]:
             slot = slots[call]
             assert slot is not None
-            slot.call = slot.call._replace(expires=slot.call.expires - 590.0)
+            slot.call = replace(slot.call, expires=slot.call.expires - 590.0)
         taken = slots[calls[5]]
         assert taken is not None
         taken.replayed = True
@@ -235,7 +236,7 @@ async def test_pages_put_together_are_all_calls_in_order(sort: Sort, descending:
             assert slot is not None
             # Many are equal in what they are ordered by.
             slot.size, slot.began = rng.randrange(4) * 100, 1e9 + rng.randrange(4)
-            slot.call = slot.call._replace(expires=slot.call.expires // 1 + rng.randrange(4))
+            slot.call = replace(slot.call, expires=slot.call.expires // 1 + rng.randrange(4))
         at.runtime.orphan_scan.marked = Marked(2, 2, calls=(summary("g" * 22), summary("h" * 22)))
         found = await pages(at, sort=sort, descending=descending, limit=10)
         keys = [key(sort, item) for item in found]

@@ -16,6 +16,7 @@ from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import MARGIN, LeaseReply, NodeRecord, is_open, longest_round_trip, window_until
+from framehold_core.value import replace
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
@@ -278,21 +279,21 @@ async def test_another_process_under_the_same_name_ends_this_one(
 def planted(heart: Heartbeat, shelf: Shelf) -> dict[str, NodeRecord]:
     """Leases that somebody without a key may write under the name of a node that runs."""
     (own,) = shelf._nodes.values()
-    late = own._replace(boot=Boot("another"), expires=shelf.at + TTL)
-    written_before = SEALS.seal(late._replace(expires=heart.since + TTL)) if heart.since else late
+    late = replace(own, boot=Boot("another"), expires=shelf.at + TTL)
+    written_before = SEALS.seal(replace(late, expires=heart.since + TTL)) if heart.since else late
     values = {
-        "nobody's": late._replace(seal=""),
+        "nobody's": replace(late, seal=""),
         "with the node's seal": late,
         "of a fleet with other keys": LeaseSeal(Trust([b"x" * 32]), "ns").seal(late),
         "of another namespace": LeaseSeal(Trust([b"k" * 32]), "other").seal(late),
         "of a former life": written_before,
-        "of another node": SEALS.seal(late._replace(node=NodeId("n2")))._replace(node=NodeId("n1")),
+        "of another node": replace(SEALS.seal(replace(late, node=NodeId("n2"))), node=NodeId("n1")),
     }
-    return values | {field: changed(own, field) for field in own._fields[1:]}
+    return values | {field: changed(own, field) for field in own.__struct_fields__[1:]}
 
 
 @pytest.mark.parametrize("kind", ["nobody's", "with the node's seal", "of a fleet with other keys",
-    "of another namespace", "of a former life", "of another node", *NodeRecord._fields[1:]])  # fmt: skip
+    "of another namespace", "of a former life", "of another node", *NodeRecord.__struct_fields__[1:]])  # fmt: skip
 async def test_who_has_no_key_ends_no_process(
     heart: Heartbeat, hands: Hands, shelf: Shelf, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -328,7 +329,7 @@ async def test_somebody_who_writes_all_the_time_keeps_a_node_busy_and_no_more(ha
 
         async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
             if self.foe:
-                self.write(node._replace(boot=Boot(f"foe {self.asked}")))
+                self.write(replace(node, boot=Boot(f"foe {self.asked}")))
             return await super().register(node, ttl, over)
 
     shelf = Contested()

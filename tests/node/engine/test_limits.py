@@ -18,6 +18,7 @@ from framehold.config import Settings
 from framehold.engine import runtime
 from framehold.http import entry
 from framehold.http.client_identities import ClientIdentities
+from framehold_core.value import replace
 from tests.node.nodes import served
 from tests.node.served import edge, send, wire
 from tests.node.stage import Stage, Word, said
@@ -116,7 +117,7 @@ async def test_a_repeated_question_does_not_prolong_its_call() -> None:
     async with room(token_ttl=60.0) as client:
         asked = await ask(client)
         (slot,) = client.runtime.table
-        slot.call = slot.call._replace(expires=slot.call.expires - 58.5)
+        slot.call = replace(slot.call, expires=slot.call.expires - 58.5)
         before, began = slot.call.expires, time.monotonic()
         again = await client.retry("ask", asked.token, {}, arguments={"hangs": False})
         assert again.asked == asked.asked and again.token != asked.token and slot.call.expires == before

@@ -11,6 +11,7 @@ import pytest
 
 from framehold_core.ids import Boot
 from framehold_core.lease import end_of
+from framehold_core.value import replace
 from framehold_router.fleet.lease_seal import LeaseSeal
 from framehold_router.fleet.trust import Trust
 from framehold_store import lease_codec
@@ -42,7 +43,7 @@ async def test_whoever_waits_is_answered_and_the_process_ends_within_a_lease(
             await until(lambda: json.loads(client.get(key))[1] > 1, "a renewal: the other process comes later")
             lease = lease_codec.read("a", client.get(key))
             assert lease is not None
-            other = lease._replace(boot=Boot("another"), expires=end_of(time.time(), TTL))
+            other = replace(lease, boot=Boot("another"), expires=end_of(time.time(), TTL))
             client.set(key, lease_codec.dump(LeaseSeal(Trust([KEY.encode()]), tmp_path.name).seal(other)))
         for result in await asyncio.gather(*calls):
             assert (result.status, result.code) == (503, -32603) and "is not known" in result.text

@@ -12,6 +12,7 @@ from framehold.engine.slot import Slot
 from framehold.frame.frame import Frame
 from framehold_core import events as ev
 from framehold_core.ids import Waiter
+from framehold_core.value import replace
 from tests.node.desk import Card, Desk, Talk, desk, question, turns
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +68,7 @@ async def met_a_bug(at: Desk, call: Parked) -> None:
 
 async def expired(at: Desk, call: Parked) -> None:
     slot = slot_of(at, call)
-    slot.call = slot.call._replace(expires=at.runtime.clock.now())
+    slot.call = replace(slot.call, expires=at.runtime.clock.now())
     at.runtime.feed(slot, ev.Expired())
 
 

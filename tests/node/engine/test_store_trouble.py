@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from framehold_core.call import Phase
+from framehold_core.value import replace
 from framehold_router.fleet.membership import LIVE
 from framehold_store import system_clock as clock
 from tests.node.nodes import entries, node
@@ -87,7 +88,7 @@ async def test_a_new_call_waits_a_moment_for_a_lease_that_only_ran_out(redis: Re
     redis.start()
     async with node_at(redis, 30) as one:
         beat = one.runtime.heartbeat
-        beat.lease = beat.lease._replace(until=-math.inf)
+        beat.lease = replace(beat.lease, until=-math.inf)
         asking = asyncio.create_task(one.ask("a"))
         served = await one.caller.call("silent")
         assert served.text == "silence" and one.entered == []

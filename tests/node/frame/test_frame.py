@@ -13,6 +13,7 @@ from framehold.engine.replies import Ended
 from framehold.frame.frame import SETTLE, Frame
 from framehold_core.effects import Reason
 from framehold_core.errors import DuplicateAsk
+from framehold_core.value import replace
 from tests.node.desk import Card, Desk, desk, question, reason, texts, turns
 from tests.processes import until
 
@@ -203,7 +204,7 @@ async def test_a_malformed_answer_consumes_nothing(at: Desk) -> None:
     with pytest.raises(MalformedAnswer, match="'b' is malformed: a text is wanted; no answer was taken"):
         await at.retry(asked, {"a": "good", "b": 7})
     again = await at.retry(asked, {"c": "an extra"})
-    assert (again.at._replace(lasts=asked.at.lasts), [*again.questions]) == (asked.at, ["a", "b"])
+    assert (replace(again.at, lasts=asked.at.lasts), [*again.questions]) == (asked.at, ["a", "b"])
     assert again.at.lasts < asked.at.lasts
     part = await at.retry(again, {"a": "one"})
     assert [*part.questions] == ["b"] and at.counts["resumed"] == 0

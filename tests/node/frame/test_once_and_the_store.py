@@ -22,6 +22,7 @@ from framehold_core.effects import Reason, Refusal
 from framehold_core.errors import InDoubt
 from framehold_core.ids import Incarnation
 from framehold_core.requests import Request
+from framehold_core.value import replace
 from framehold_store import system_clock as clock
 from framehold_store.base import Done
 from tests.node.acting import SOON, WAYS, Effects, failure
@@ -218,7 +219,7 @@ async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
 
         async def script(frame: Frame) -> str:
             word = await frame.ask(question("q"), "q")
-            heartbeat.lease = heartbeat.lease._replace(incarnation=Incarnation("another"), until=-math.inf)
+            heartbeat.lease = replace(heartbeat.lease, incarnation=Incarnation("another"), until=-math.inf)
             return f"{word} {await framehold.once('k', effects.note)}"
 
         parked = await at.parked(using(script))
@@ -226,7 +227,7 @@ async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
         await until(lambda: at.store.request_counts["intent"] == 1, "the intent")
         await turns(50)
         assert effects.ran == [] and not retry.done()
-        heartbeat.lease = heartbeat.lease._replace(until=math.inf)
+        heartbeat.lease = replace(heartbeat.lease, until=math.inf)
         assert await asyncio.wait_for(retry, SOON) == Ended("x ['it']")
         assert at.store.request_counts["verify"] == 1
     assert effects.ran == ["it"]
@@ -242,7 +243,7 @@ async def test_an_effect_beside_a_question_waits_for_the_lease_and_for_no_answer
 
         async def beside() -> list[str]:
             await go.wait()
-            heartbeat.lease = heartbeat.lease._replace(until=-math.inf)
+            heartbeat.lease = replace(heartbeat.lease, until=-math.inf)
             return await framehold.once("k", effects.note)
 
         async def script(frame: Frame) -> str:
@@ -254,7 +255,7 @@ async def test_an_effect_beside_a_question_waits_for_the_lease_and_for_no_answer
         await until(lambda: at.store.request_counts["intent"] == 1, "the intent")
         await turns(50)
         assert effects.ran == []
-        heartbeat.lease = heartbeat.lease._replace(until=math.inf)
+        heartbeat.lease = replace(heartbeat.lease, until=math.inf)
         await until(lambda: effects.ran == ["it"], "the effect")
         assert await at.retry(parked, {"q": "x"}) == Ended("x ['it']")
 

@@ -21,6 +21,7 @@ from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.runtime import Runtime
 from framehold_core.events import Expired
+from framehold_core.value import replace
 from framehold_store import system_clock as clock
 from tests.node.nodes import served
 from tests.node.served import Wire, send, wire
@@ -233,7 +234,7 @@ async def test_a_journal_counts_for_its_user_until_its_record_is_gone(monkeypatc
         assert (await client.answer_as("ann/ask/1", asked, "x" * 20_000)).status == 503
         assert (await client.answer_as("ann/ask/1", asked, "x" * 15_000)).asked
         (slot,) = client.runtime.table
-        slot.call = slot.call._replace(expires=clock.now())
+        slot.call = replace(slot.call, expires=clock.now())
         client.runtime.feed(slot, Expired())
         assert not len(client.runtime.table)
         assert (await client.call_as("ann/ask/2")).status == 503

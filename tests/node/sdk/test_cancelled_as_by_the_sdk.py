@@ -27,6 +27,7 @@ from framehold.engine.slot import Slot
 from framehold.sdk.invocation import Outcome
 from framehold_core import events as ev
 from framehold_core.call import Phase
+from framehold_core.value import replace
 from tests.node.desk import turns
 from tests.node.stage import Word
 from tests.processes import until
@@ -206,7 +207,7 @@ async def _is_stopped(runtime: Runtime, slot: Slot, request: Request) -> None:
 
 
 async def _expires(runtime: Runtime, slot: Slot, request: Request) -> None:
-    slot.call = slot.call._replace(expires=0.0)
+    slot.call = replace(slot.call, expires=0.0)
     runtime.feed(slot, ev.Expired())
 
 

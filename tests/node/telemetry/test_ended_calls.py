@@ -25,6 +25,7 @@ from framehold_core.ending import FAILED
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Read, Request, Verdict
+from framehold_core.value import astuple, replace
 from framehold_router.collect.ended_calls import EndedCalls as Reader
 from framehold_router.fleet.event_writer import EventWriter
 from framehold_router.fleet.membership import Fleet
@@ -173,7 +174,7 @@ async def test_a_call_that_fails_after_a_question_says_so_in_its_record_too() ->
         assert (how(item), item["call_id"], item["rounds"]) == (wanted, call_of(response.token), 2)
         reply = await at.runtime.store.run(Read(CallId(call_of(response.token))))
         assert reply.verdict is Verdict.OK and reply.stored is not None
-        assert tuple(reply.stored.record.ending or ()) == wanted
+        assert reply.stored.record.ending is not None and astuple(reply.stored.record.ending) == wanted
 
 
 async def test_calls_that_an_operator_or_a_client_ends_are_cancelled_and_those_without_a_client_expire() -> None:
@@ -192,7 +193,7 @@ async def test_calls_that_an_operator_or_a_client_ends_are_cancelled_and_those_w
         await until(lambda: at.runtime.counts["left"] == 1, "the round was left")
         await at.call("marked")
         (slot,) = at.runtime.table
-        slot.call = slot.call._replace(expires=0.0)
+        slot.call = replace(slot.call, expires=0.0)
         at.runtime.feed(slot, ev.Expired())
         items = await listed(written)
         assert [(item["tool"], item["outcome"], item["rounds"]) for item in items] == [

@@ -22,6 +22,7 @@ from framehold.engine.runtime import Runtime
 from framehold.telemetry.prometheus import STATES
 from framehold_core import events as ev
 from framehold_core.errors import StoreUnavailable
+from framehold_core.value import replace
 from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN
 from tests.node.scraping import MOVED, moves, scraped
@@ -555,7 +556,7 @@ async def test_a_lapse_and_a_store_that_went_back(redis: RedisServer, tmp_path: 
         wrote = [healed[f'lease_ops_total{{op="{op}",result="{result}"}}'] for op, result in HEALED]
         assert wrote == [1, 1, 1]
         await dies(a.runtime)
-        heart.lease = heart.lease._replace(until=-math.inf)
+        heart.lease = replace(heart.lease, until=-math.inf)
         gone = await scraped(a)
         assert [gone[f'node_state{{state="{state}"}}'] for state in STATES] == [0, 0, 1, 0]
         heart.lost.set()
