@@ -23,13 +23,16 @@ from .slot import Slot
 logger = logging.getLogger(__name__)
 RequestEnd = Answer | MalformedAnswer | None
 """What became of a request that had a slot: its reply, why its answers were refused, or None if its client left."""
+ORDINARY = frozenset({(Phase.IDLE, Phase.RUNNING), (Phase.RUNNING, Phase.PARKING), (Phase.RUNNING, Phase.FINISHING)})
+"""Steps in which nobody hears anything: a call begins, or hands its questions or its outcome to the store."""
 
 
 class Observer:
     """Override the methods whose events you want. Each runs within the step that it reports, so it must be quick."""
 
     def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
-        """A call that was in phase `was` has taken a step; its effects are performed."""
+        """A call that was in phase `was` has taken a step; its effects are performed. Steps of `ORDINARY` are not told:
+        what a round did is told by `answered`."""
 
     def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
         """A request has its reply, `seconds` after it came. `answer` is None if its client left."""

@@ -40,7 +40,7 @@ from . import token_claims, token_record
 from .drain import CARRIED, Drain
 from .eviction import Eviction
 from .heartbeat import Alone, Heartbeat
-from .observer import RequestEnd
+from .observer import ORDINARY, RequestEnd
 from .orphan_scan import OrphanScan
 from .peers import Peers, closed, opened
 from .performer import Performer
@@ -341,7 +341,8 @@ class Runtime:
             slot.call, effects = step(slot.call, event, self.clock.now())
             for effect in effects:
                 self._performer.perform[type(effect)](slot, effect)
-            self.observers.stepped(slot, was, event, effects)
+            if (was, slot.call.phase) not in ORDINARY:
+                self.observers.stepped(slot, was, event, effects)
             if slot.stopping is not None:
                 self._tell_stopping(slot, slot.stopping, event)
         except Exception:
