@@ -41,7 +41,7 @@ class BenchPlan:
 
 
 FULL = BenchPlan(
-    calls=calls.CallsPlan(repetitions=3, warm=1.0, seconds=6.0),
+    calls=calls.CallsPlan(turns=24, warm=0.1, seconds=0.6),
     single=single.SinglePlan(turns=20, calls=100),
     frames=frames.FramesPlan(frames=(100, 20_000, 100_000), batches=10, batch_size=400),
     store_seconds=5.0,
@@ -52,7 +52,7 @@ FULL = BenchPlan(
     survival=survival.SurvivalPlan(turns=5, calls=10_000),
 )
 QUICK = BenchPlan(
-    calls=calls.CallsPlan(repetitions=3, warm=0.5, seconds=2.0),
+    calls=calls.CallsPlan(turns=8, warm=0.1, seconds=0.4),
     single=single.SinglePlan(turns=8, calls=50),
     frames=frames.FramesPlan(frames=(100, 10_000), batches=4, batch_size=250),
     store_seconds=1.5,

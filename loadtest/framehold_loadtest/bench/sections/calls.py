@@ -1,18 +1,20 @@
 """Section `calls`: complete two-round calls per second, the SDK beside Framehold.
 
-Each run has a fresh server (and store). The servers take turns within a repetition, and a ratio compares two runs of
-the same repetition. The CPU of a call includes that of its store.
+All servers (and the store) run at once on the measured core, and take turns of less than a second; a ratio compares
+two turns that follow each other. Single turns differ by a third on a busy machine, and the median of many pairs by a
+hundredth or two; long turns, one server after the other, can't tell 5 %. The CPU of a call includes that of its store.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
 from framehold_loadtest.bench.generators.calls import Measured
-from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, DEFAULT, Window, load, running
+from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, DEFAULT, Target, Window, load, running
 from framehold_loadtest.local.listeners import Cores
 from framehold_loadtest.local.process import NotAvailable
 
@@ -21,17 +23,17 @@ SERVERS = (BASELINE, DEFAULT, "framehold memory", "framehold redis")
 
 @dataclass(frozen=True, slots=True)
 class CallsPlan:
-    """How long to measure; seconds."""
+    """How many turns each server has, and how long one is loaded before and in a turn; seconds."""
 
-    repetitions: int
+    turns: int
     warm: float
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFigures:
-    """The medians of one server; times in seconds, ratios to the baseline of the same repetition. `default_cpu_ratios`
-    are those to the SDK's default mode.
+    """The medians of one server over its turns; times in seconds, ratios to the baseline in the same turn.
+    `default_cpu_ratios` are those to the SDK's default mode.
 
     `server_busy` is the server's share of its core: well below 1, something else used that core, and CPU per call
     says more than calls per second. `load_busy` near 1: the generator was the limit.
@@ -56,17 +58,16 @@ class ServerFigures:
 
 
 def measure(plan: CallsPlan, cores: Cores) -> dict[str, Any]:
-    """Run all servers in turn; returns their rows, raw runs, and what was not available."""
-    runs: dict[str, list[Measured]] = {server: [] for server in SERVERS}
+    """Load all servers in turn; returns their rows, raw turns, and what was not available."""
     missing: dict[str, str] = {}
-    for _ in range(plan.repetitions):
+    with contextlib.ExitStack() as stack:
+        targets: dict[str, Target] = {}
         for server in SERVERS:
-            if server in missing:
-                continue
             try:
-                runs[server].append(run_once(server, plan, cores))
+                targets[server] = stack.enter_context(running(server, cores))
             except NotAvailable as reason:
                 missing[server] = str(reason)
+        runs = _turns(plan, targets, missing, cores)
     rows = [_row(runs, server) for server in SERVERS if server not in missing]
     return {
         "connections": CONNECTIONS,
@@ -77,14 +78,22 @@ def measure(plan: CallsPlan, cores: Cores) -> dict[str, Any]:
     }
 
 
-def run_once(server: str, plan: CallsPlan, cores: Cores) -> Measured:
-    """Load a fresh server once.
-
-    Raises:
-        NotAvailable: it did not start, or completed no call.
-    """
-    with running(server, cores) as target:
-        return load(target, Window(plan.warm, plan.seconds), cores)
+def _turns(
+    plan: CallsPlan, targets: Mapping[str, Target], missing: dict[str, str], cores: Cores
+) -> dict[str, list[Measured]]:
+    """The turns of each server, after one that is not counted. A server that completes no call is `missing`."""
+    runs: dict[str, list[Measured]] = {server: [] for server in SERVERS}
+    for turn in range(1 + plan.turns):
+        for server, target in targets.items():
+            if server in missing:
+                continue
+            try:
+                run = load(target, Window(plan.warm, plan.seconds), cores)
+            except NotAvailable as reason:
+                missing[server] = str(reason)
+            else:
+                runs[server] += [run] if turn else []
+    return runs
 
 
 def _rate(run: Measured) -> float:

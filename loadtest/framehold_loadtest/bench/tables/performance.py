@@ -181,8 +181,8 @@ _SURVIVAL = (
 def calls(section: Mapping[str, Any]) -> list[Table]:
     """The table of section `calls`."""
     title = (
-        "Two-round calls, {connections} connections, {plan[repetitions]} x {plan[seconds]:g} s"
-        " interleaved, medians; ratios to sdk in the same repetition; judged is that of CPU, the store's included"
+        "Two-round calls, {connections} connections, {plan[turns]} x {plan[seconds]:g} s in"
+        " turn, medians (quartiles); ratios to sdk in the same turn; judged is that of CPU, the store's included"
     ).format(**section)
     rows = section["rows"]
     return [Table(title, lines(_CALLS, rows), [*MODES, *errors_of(rows, "server")], section["not_available"])]

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from framehold_loadtest import marked_page
+from framehold_loadtest.stats import Spread
 
 NONE = "-"
 Row = Mapping[str, Any]
@@ -77,13 +78,15 @@ def unless_zero(head: str, path: str, form: str = "{:.0f}", scale: float = 1e6) 
 
 
 def ratios(head: str, path: str) -> Column:
-    """The median of some ratios, and in a second column their range."""
+    """The median of some ratios, and in a second column their quartiles."""
 
     def cells(row: Row) -> Sequence[str]:
-        found = at(row, path)
-        return [f"{median(found):.2f}", f"{min(found):.2f}-{max(found):.2f}"] if found else [NONE, NONE]
+        if not at(row, path):
+            return [NONE, NONE]
+        found = Spread.of(at(row, path))
+        return [f"{found.middle:.2f}", f"{found.low:.2f}-{found.high:.2f}"]
 
-    return Column((head, "(range)"), cells)
+    return Column((head, "(quartiles)"), cells)
 
 
 def middle(head: str, path: str) -> Column:

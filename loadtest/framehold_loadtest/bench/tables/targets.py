@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from framehold_loadtest.bench.tables.table import NONE, Row, Table
+from framehold_loadtest.stats import Spread
 
 _HEADS = ("what", "must", "stretch", "measured", "spread", "verdict", "section")
 _ELSEWHERE = "this command leaves it to `framehold bench tradeoff`; docs/tradeoff.md has its figure"
@@ -97,8 +98,9 @@ def _row(section: Mapping[str, Any], **wanted: Any) -> Row:
     return next(row for row in section["rows"] if all(row[key] == value for key, value in wanted.items()))
 
 
-def _range(values: Sequence[float], form: str = "{:.2f}") -> str:
-    return f"{form.format(min(values))} to {form.format(max(values))}"
+def _quartiles(values: Sequence[float]) -> str:
+    found = Spread.of(values)
+    return f"{found.low:.2f} to {found.high:.2f}"
 
 
 def _calls(server: str) -> Callable[[Mapping[str, Any]], _Measured]:
@@ -106,7 +108,7 @@ def _calls(server: str) -> Callable[[Mapping[str, Any]], _Measured]:
         row = _row(section, server=server)
         if row["cpu_ratio"] is None:
             raise LookupError("nothing to compare with")
-        return row["cpu_ratio"], _range(row["cpu_ratios"])
+        return row["cpu_ratio"], _quartiles(row["cpu_ratios"])
 
     return look
 
@@ -137,7 +139,7 @@ def _cyclic(section: Mapping[str, Any]) -> _Measured:
 
 def _write(section: Mapping[str, Any]) -> _Measured:
     (row,) = section["rows"]
-    return median(row["ratios"]), _range(row["ratios"])
+    return median(row["ratios"]), _quartiles(row["ratios"])
 
 
 def _writes(section: Mapping[str, Any]) -> _Measured:
@@ -151,7 +153,7 @@ def _relay(section: Mapping[str, Any]) -> _Measured:
 
 def _added(section: Mapping[str, Any]) -> _Measured:
     worst = max((hop["added"] for hop in section["routed"]["hops"]), key=median)
-    return median(worst) * 1e3, _range([seconds * 1e3 for seconds in worst])
+    return median(worst) * 1e3, _quartiles([seconds * 1e3 for seconds in worst])
 
 
 def _storm(section: Mapping[str, Any]) -> _Measured:
@@ -175,7 +177,7 @@ def _single(section: Mapping[str, Any]) -> _Measured:
     row = _row(section, server=SINGLE_JUDGED)
     if not row["ratios"]:
         raise LookupError("nothing to compare with")
-    return median(row["ratios"]), _range(row["ratios"])
+    return median(row["ratios"]), _quartiles(row["ratios"])
 
 
 def _onces(section: Mapping[str, Any]) -> _Measured:
