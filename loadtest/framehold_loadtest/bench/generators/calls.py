@@ -1,7 +1,9 @@
-"""The generator of whole calls: two-round calls on 32 connections for a fixed time.
+"""The generator of whole calls: two-round calls on 32 connections for a fixed time, at one server or at several in
+turn.
 
-It prints one JSON object, a `Measured`. Every final result is checked. Every error counts, also one of the warm-up. The
-CPU of the server, of the router in front of it and of the store is read at both ends of the same window.
+It prints a JSON list with a list for each server: a `Measured` for each of its turns. Every final result is checked.
+Every error counts, also one of the warm-up. The CPU of the server, of the router in front of it and of the store is
+read at both ends of the same window.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 import uvloop
 
@@ -54,6 +57,15 @@ class Tally:
     second: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     stopping: bool = False
+
+
+class Site(NamedTuple):
+    """Where calls are made, and the processes that take part: 0 for one that isn't there."""
+
+    port: int
+    server: int
+    store: int = 0
+    router: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +116,26 @@ async def _work(port: int, numbers: Iterator[int], tally: Tally, complete: Compl
         channel.close()
 
 
-def _now(tally: Tally, options: argparse.Namespace) -> Instant:
+def _now(tally: Tally, site: Site) -> Instant:
     return Instant(
         at=time.perf_counter(),
         calls=len(tally.second),
-        server_cpu=cpu_seconds(options.server),
-        store_cpu=cpu_seconds(options.store) if options.store else 0.0,
+        server_cpu=cpu_seconds(site.server),
+        store_cpu=cpu_seconds(site.store) if site.store else 0.0,
         load_cpu=time.process_time(),
-        router_cpu=cpu_seconds(options.router) if options.router else 0.0,
+        router_cpu=cpu_seconds(site.router) if site.router else 0.0,
     )
 
 
-async def _run(options: argparse.Namespace) -> Measured:
-    tally, numbers = Tally(), itertools.count(1)
+async def _turn(site: Site, numbers: Iterator[int], options: argparse.Namespace) -> Measured:
+    tally = Tally()
     complete: Complete = pkgutil.resolve_name(options.call) if options.call else complete_call
-    work = [_work(options.port, numbers, tally, complete) for _ in range(options.connections)]
+    work = [_work(site.port, numbers, tally, complete) for _ in range(options.connections)]
     workers = [asyncio.create_task(each) for each in work]
     await asyncio.sleep(options.warm)
-    start = _now(tally, options)
+    start = _now(tally, site)
     await asyncio.sleep(options.seconds)
-    end = _now(tally, options)
+    end = _now(tally, site)
     tally.stopping = True
     _, unanswered = await asyncio.wait(workers, timeout=_GRACE_SECONDS)
     if unanswered:
@@ -146,13 +158,21 @@ async def _run(options: argparse.Namespace) -> Measured:
     )
 
 
+async def _run(options: argparse.Namespace) -> list[list[Measured]]:
+    sites, numbers = [Site(*numbers) for numbers in options.site], itertools.count(1)
+    found: list[list[Measured]] = [[] for _ in sites]
+    for _ in range(options.turns):
+        for site, measured in zip(sites, found, strict=True):
+            measured.append(await _turn(site, numbers, options))
+    return found
+
+
 def main() -> None:
-    """Run the load against a server, and print what was measured."""
+    """Run the load against each server, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--server", type=int, required=True, help="process id of the server")
-    parser.add_argument("--store", type=int, help="process id of the store")
-    parser.add_argument("--router", type=int, help="process id of the router, if --port is its port")
+    names = ("PORT", "SERVER", "STORE", "ROUTER")
+    parser.add_argument("--site", nargs=4, type=int, action="append", required=True, metavar=names)
+    parser.add_argument("--turns", type=int, required=True)
     parser.add_argument("--connections", type=int, required=True)
     parser.add_argument(
         "--call", metavar="MODULE:FUNCTION", help="the `Complete` to use, where it isn't MCP that is spoken"
@@ -165,7 +185,7 @@ def main() -> None:
         measured = uvloop.run(_run(options))
     except ProcessLookupError as error:
         sys.exit(f"a measured process ended during the run: {error}")
-    print(json.dumps(asdict(measured)))
+    print(json.dumps([[asdict(turn) for turn in turns] for turns in measured]))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from framehold_loadtest.bench.generators.calls import Measured
+from framehold_loadtest.bench.generators.calls import Measured, Site
 from framehold_loadtest.bench.subjects.serve import FRAMEHOLD, SDK, SDK_DEFAULT
 from framehold_loadtest.local.listeners import Cores, Listener, announced, redis_server, started
 from framehold_loadtest.local.process import NotAvailable, python
@@ -24,7 +24,7 @@ MODES = (
     " its response is JSON in the end",
 )
 """What the rows of the SDK are, for the notes of a table."""
-_SPARE_SECONDS = 30.0
+_SPARE_SECONDS, _SECONDS_PER_TURN = 30.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +83,34 @@ def load(target: Target, window: Window, cores: Cores, call: str | None = None) 
     Raises:
         NotAvailable: the generator failed, or no call completed.
     """
-    child = target.child
-    arguments: list[object] = ["--port", child.port, "--server", child.pid, "--connections", CONNECTIONS]
-    arguments += ["--warm", window.warm, "--seconds", window.seconds]
-    if target.store is not None:
-        arguments += ["--store", target.store.pid]
-    if call is not None:
-        arguments += ["--call", call]
-    timeout = window.warm + window.seconds + _SPARE_SECONDS
+    child, store = target.child, target.store
+    site = Site(child.port, child.pid, 0 if store is None else store.pid)
     try:
-        measured = Measured(**run_json("calls", arguments, cores.load, timeout))
+        ((measured,),) = load_in_turn([site], 1, window, cores, call)
     except NotAvailable as reason:
         raise NotAvailable(f"{reason}{child.last_words()}") from None
     if measured.calls == 0:
         raise NotAvailable(f"no call completed: {measured.errors}{child.last_words()}")
     return measured
+
+
+def load_in_turn(
+    sites: Sequence[Site], turns: int, window: Window, cores: Cores, call: str | None = None
+) -> list[list[Measured]]:
+    """Load servers that run, one after the other, over and over; the turns of each, in their order.
+
+    Raises:
+        NotAvailable: the generator failed.
+    """
+    arguments: list[object] = ["--connections", CONNECTIONS, "--warm", window.warm, "--seconds", window.seconds]
+    arguments += ["--turns", turns]
+    for site in sites:
+        arguments += ["--site", *site]
+    if call is not None:
+        arguments += ["--call", call]
+    timeout = len(sites) * turns * (window.warm + window.seconds + _SECONDS_PER_TURN) + _SPARE_SECONDS
+    found = run_json("calls", arguments, cores.load, timeout)
+    return [[Measured(**turn) for turn in measured] for measured in found]
 
 
 def run_json(generator: str, arguments: Sequence[object], core: int, timeout: float) -> Any:

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from framehold_loadtest.bench.generators.calls import Measured
-from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, DEFAULT, Target, Window, load, running
+from framehold_loadtest.bench.generators.calls import Measured, Site
+from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, DEFAULT, Target, Window, load_in_turn, running
 from framehold_loadtest.local.listeners import Cores
 from framehold_loadtest.local.process import NotAvailable
 
@@ -67,7 +67,13 @@ def measure(plan: CallsPlan, cores: Cores) -> dict[str, Any]:
                 targets[server] = stack.enter_context(running(server, cores))
             except NotAvailable as reason:
                 missing[server] = str(reason)
-        runs = _turns(plan, targets, missing, cores)
+        sites = [Site(it.child.port, it.child.pid, it.store.pid if it.store else 0) for it in targets.values()]
+        # The first turn of each is not counted.
+        turns = load_in_turn(sites, 1 + plan.turns, Window(plan.warm, plan.seconds), cores) if sites else []
+    runs: dict[str, list[Measured]] = {server: [] for server in SERVERS}
+    runs |= {server: found[1:] for server, found in zip(targets, turns, strict=True)}
+    idle = [server for server in targets if not all(turn.calls for turn in runs[server])]
+    missing |= dict.fromkeys(idle, "in some turn no call completed")
     rows = [_row(runs, server) for server in SERVERS if server not in missing]
     return {
         "connections": CONNECTIONS,
@@ -76,24 +82,6 @@ def measure(plan: CallsPlan, cores: Cores) -> dict[str, Any]:
         "runs": {server: [asdict(run) for run in measured] for server, measured in runs.items()},
         "not_available": missing,
     }
-
-
-def _turns(
-    plan: CallsPlan, targets: Mapping[str, Target], missing: dict[str, str], cores: Cores
-) -> dict[str, list[Measured]]:
-    """The turns of each server, after one that is not counted. A server that completes no call is `missing`."""
-    runs: dict[str, list[Measured]] = {server: [] for server in SERVERS}
-    for turn in range(1 + plan.turns):
-        for server, target in targets.items():
-            if server in missing:
-                continue
-            try:
-                run = load(target, Window(plan.warm, plan.seconds), cores)
-            except NotAvailable as reason:
-                missing[server] = str(reason)
-            else:
-                runs[server] += [run] if turn else []
-    return runs
 
 
 def _rate(run: Measured) -> float:

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from framehold_loadtest.bench.generators.calls import Measured
+from framehold_loadtest.bench.generators.calls import Measured, Site
 from framehold_loadtest.bench.generators.hops import Hops
 from framehold_loadtest.bench.lab import proxies
-from framehold_loadtest.bench.lab.servers import CONNECTIONS, run_json, serving, settings
+from framehold_loadtest.bench.lab.servers import CONNECTIONS, Window, load_in_turn, run_json, serving, settings
 from framehold_loadtest.local.listeners import Cores, Listener, redis_server
 
 ALONE, BEHIND = "node alone", "node behind the router"
@@ -73,10 +73,9 @@ def measure(plan: RoutedPlan, cores: Cores) -> dict[str, Any]:
         # It tells its port before it has its lease: the router's start waits for that.
         router = stack.enter_context(proxies.framehold_router(cores.server, common, 1))
         hops = _hops(plan, node, router, cores)
-        runs: dict[str, list[Measured]] = {ALONE: [], BEHIND: []}
-        for _ in range(plan.repetitions):
-            runs[ALONE].append(_run_once(plan, node, store, None, cores))
-            runs[BEHIND].append(_run_once(plan, node, store, router, cores))
+        sites = Site(node.port, node.pid, store.pid), Site(router.port, node.pid, store.pid, router.pid)
+        turns = load_in_turn(sites, plan.repetitions, Window(plan.warm, plan.seconds), cores)
+        runs = dict(zip((ALONE, BEHIND), turns, strict=True))
     return {
         "connections": CONNECTIONS,
         "plan": asdict(plan),
@@ -99,15 +98,6 @@ def _hops(plan: RoutedPlan, node: Listener, router: Listener, cores: Cores) -> l
 def _hop(number: int, straight: list[float], routed: list[float]) -> Hop:
     added = [long - short for short, long in zip(straight, routed, strict=True)]
     return Hop(number, median(straight), median(routed), added)
-
-
-def _run_once(plan: RoutedPlan, node: Listener, store: Listener, router: Listener | None, cores: Cores) -> Measured:
-    arguments = ["--port", (router or node).port, "--server", node.pid, "--store", store.pid]
-    arguments += ["--connections", CONNECTIONS, "--warm", plan.warm, "--seconds", plan.seconds]
-    if router is not None:
-        arguments += ["--router", router.pid]
-    timeout = plan.warm + plan.seconds + _SPARE_SECONDS
-    return Measured(**run_json("calls", arguments, cores.load, timeout))
 
 
 def _row(way: str, runs: list[Measured], alone: list[Measured]) -> WayFigures:
