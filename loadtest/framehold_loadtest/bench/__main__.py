@@ -41,7 +41,7 @@ class BenchPlan:
 
 
 FULL = BenchPlan(
-    calls=calls.CallsPlan(turns=60, warm=0.05, seconds=0.3),
+    calls=calls.CallsPlan(turns=60, warm=0.1, seconds=0.3),
     single=single.SinglePlan(turns=20, calls=100),
     frames=frames.FramesPlan(frames=(100, 20_000, 100_000), batches=10, batch_size=400),
     store_seconds=5.0,
@@ -52,7 +52,7 @@ FULL = BenchPlan(
     survival=survival.SurvivalPlan(turns=5, calls=10_000),
 )
 QUICK = BenchPlan(
-    calls=calls.CallsPlan(turns=12, warm=0.05, seconds=0.3),
+    calls=calls.CallsPlan(turns=12, warm=0.1, seconds=0.3),
     single=single.SinglePlan(turns=8, calls=50),
     frames=frames.FramesPlan(frames=(100, 10_000), batches=4, batch_size=250),
     store_seconds=1.5,

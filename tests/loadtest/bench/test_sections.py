@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +13,14 @@ import pytest
 import redis
 
 from framehold_loadtest.bench.generators import writers
+from framehold_loadtest.bench.generators.calls import Measured
 from framehold_loadtest.bench.generators.rounds import QUESTIONS
 from framehold_loadtest.bench.generators.writers import Turn, Written, written
 from framehold_loadtest.bench.lab import proxies
-from framehold_loadtest.bench.lab.servers import run_json
-from framehold_loadtest.bench.sections import single, steps
+from framehold_loadtest.bench.lab.servers import Target, run_json
+from framehold_loadtest.bench.sections import calls, single, steps
 from framehold_loadtest.bench.tables.targets import SINGLE_JUDGED
-from framehold_loadtest.local.listeners import pick_cores, redis_server
+from framehold_loadtest.local.listeners import Listener, pick_cores, redis_server
 from framehold_loadtest.local.process import NotAvailable
 
 pytestmark = pytest.mark.load
@@ -99,3 +103,28 @@ def test_haproxy_is_not_available_where_its_example_is_not_installed(
         proxies.haproxy(pick_cores().server, {"FRAMEHOLD_KEYS": "0" * 64}, [1]),
     ):
         pass
+
+
+def _in_turn(monkeypatch: pytest.MonkeyPatch, load: Callable[..., list[list[Measured]]]) -> dict[str, Any]:
+    """What section `calls` makes of turns that `load` gives, where each server starts."""
+    target = Target(Listener(1, 1, Path("log")), None)
+    monkeypatch.setattr(calls, "running", lambda server, cores: contextlib.nullcontext(target))
+    monkeypatch.setattr(calls, "load_in_turn", load)
+    return calls.measure(calls.CallsPlan(turns=1, warm=0.0, seconds=1.0), pick_cores())
+
+
+def test_a_server_that_completes_no_call_is_named_and_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = Measured(10, 1.0, 0.5, 0.0, 0.1, 0.01, 0.02, 0.01, 0.02, {})
+    idle = replace(busy, calls=0, errors={"refused": 1})
+    found = _in_turn(monkeypatch, lambda sites, *_: [[idle, idle], *([busy, busy] for _ in sites[1:])])
+    assert found["not_available"] == {calls.SERVERS[0]: "in some turn no call completed"}
+    assert [row["server"] for row in found["rows"]] == list(calls.SERVERS[1:])
+    assert {tuple(row["cpu_ratios"]) for row in found["rows"]} == {()}
+
+
+def test_a_generator_that_fails_is_the_reason_of_each_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*_: object) -> list[list[Measured]]:
+        raise NotAvailable("no figure")
+
+    found = _in_turn(monkeypatch, load)
+    assert found["rows"] == [] and set(found["not_available"].values()) == {"no figure"}

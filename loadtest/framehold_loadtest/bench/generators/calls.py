@@ -67,6 +67,10 @@ class Site(NamedTuple):
     store: int = 0
     router: int = 0
 
+    def spent(self) -> list[float]:
+        """CPU seconds of the server, the store and the router so far."""
+        return [cpu_seconds(pid) if pid else 0.0 for pid in (self.server, self.store, self.router)]
+
 
 @dataclass(frozen=True, slots=True)
 class Instant:
@@ -117,19 +121,19 @@ async def _work(port: int, numbers: Iterator[int], tally: Tally, complete: Compl
 
 
 def _now(tally: Tally, site: Site) -> Instant:
+    server, store, router = site.spent()
     return Instant(
         at=time.perf_counter(),
         calls=len(tally.second),
-        server_cpu=cpu_seconds(site.server),
-        store_cpu=cpu_seconds(site.store) if site.store else 0.0,
+        server_cpu=server,
+        store_cpu=store,
         load_cpu=time.process_time(),
-        router_cpu=cpu_seconds(site.router) if site.router else 0.0,
+        router_cpu=router,
     )
 
 
-async def _turn(site: Site, numbers: Iterator[int], options: argparse.Namespace) -> Measured:
+async def _turn(site: Site, complete: Complete, numbers: Iterator[int], options: argparse.Namespace) -> Measured:
     tally = Tally()
-    complete: Complete = pkgutil.resolve_name(options.call) if options.call else complete_call
     work = [_work(site.port, numbers, tally, complete) for _ in range(options.connections)]
     workers = [asyncio.create_task(each) for each in work]
     await asyncio.sleep(options.warm)
@@ -160,10 +164,11 @@ async def _turn(site: Site, numbers: Iterator[int], options: argparse.Namespace)
 
 async def _run(options: argparse.Namespace) -> list[list[Measured]]:
     sites, numbers = [Site(*numbers) for numbers in options.site], itertools.count(1)
+    complete: Complete = pkgutil.resolve_name(options.call) if options.call else complete_call
     found: list[list[Measured]] = [[] for _ in sites]
     for _ in range(options.turns):
         for site, measured in zip(sites, found, strict=True):
-            measured.append(await _turn(site, numbers, options))
+            measured.append(await _turn(site, complete, numbers, options))
     return found
 
 

@@ -14,14 +14,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import NamedTuple
 
 import uvloop
 
 from framehold_loadtest.bench.generators import weather
-from framehold_loadtest.bench.generators.calls import complete_call
+from framehold_loadtest.bench.generators.calls import Site, complete_call
 from framehold_loadtest.client.connection import CallError, Connection
-from framehold_loadtest.local.usage import cpu_seconds
 
 _WARM_CALLS = 100
 _ROUNDS = 2
@@ -38,19 +36,6 @@ class Rounds:
     store_cpu: list[float] = field(default_factory=list)
 
 
-class Site(NamedTuple):
-    """Where calls are made, and the processes that take part: 0 for one that isn't there."""
-
-    port: int
-    server: int
-    router: int
-    store: int
-
-    def spent(self) -> list[float]:
-        """CPU seconds of the processes so far, in the order of `Rounds`."""
-        return [cpu_seconds(pid) if pid else 0.0 for pid in (self.server, self.router, self.store)]
-
-
 async def _turn(site: Site, channel: Connection, calls: int, numbers: Iterator[int], rounds: Rounds) -> None:
     times: list[float] = []
     before = site.spent()
@@ -58,7 +43,7 @@ async def _turn(site: Site, channel: Connection, calls: int, numbers: Iterator[i
         times += await complete_call(channel, site.port, weather.make_call(number))
     spent = [(late - early) / (_ROUNDS * calls) for early, late in zip(before, site.spent(), strict=True)]
     rounds.p50.append(median(times))
-    for values, value in zip((rounds.server_cpu, rounds.router_cpu, rounds.store_cpu), spent, strict=True):
+    for values, value in zip((rounds.server_cpu, rounds.store_cpu, rounds.router_cpu), spent, strict=True):
         values.append(value)
 
 
@@ -80,7 +65,7 @@ async def _run(options: argparse.Namespace) -> list[Rounds]:
 def main() -> None:
     """Run the calls, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    names = ("PORT", "SERVER", "ROUTER", "STORE")
+    names = ("PORT", "SERVER", "STORE", "ROUTER")
     parser.add_argument("--site", nargs=4, type=int, action="append", required=True, metavar=names)
     parser.add_argument("--turns", type=int, required=True)
     parser.add_argument("--calls", type=int, required=True, help="at each site in a turn")

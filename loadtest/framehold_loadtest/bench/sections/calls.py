@@ -68,12 +68,18 @@ def measure(plan: CallsPlan, cores: Cores) -> dict[str, Any]:
             except NotAvailable as reason:
                 missing[server] = str(reason)
         sites = [Site(it.child.port, it.child.pid, it.store.pid if it.store else 0) for it in targets.values()]
-        # The first turn of each is not counted.
-        turns = load_in_turn(sites, 1 + plan.turns, Window(plan.warm, plan.seconds), cores) if sites else []
+        turns: list[list[Measured]] = [[] for _ in sites]
+        try:
+            # The first turn of each is not counted.
+            turns = load_in_turn(sites, 1 + plan.turns, Window(plan.warm, plan.seconds), cores) if sites else []
+        except NotAvailable as reason:
+            missing |= dict.fromkeys(targets, str(reason))
     runs: dict[str, list[Measured]] = {server: [] for server in SERVERS}
     runs |= {server: found[1:] for server, found in zip(targets, turns, strict=True)}
-    idle = [server for server in targets if not all(turn.calls for turn in runs[server])]
-    missing |= dict.fromkeys(idle, "in some turn no call completed")
+    for server in targets:
+        if not all(turn.calls for turn in runs[server]):
+            # Nothing can be compared with it.
+            runs[server], missing[server] = [], "in some turn no call completed"
     rows = [_row(runs, server) for server in SERVERS if server not in missing]
     return {
         "connections": CONNECTIONS,

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from framehold_loadtest.bench.generators.singles import Rounds, Site
+from framehold_loadtest.bench.generators.calls import Site
+from framehold_loadtest.bench.generators.singles import Rounds
 from framehold_loadtest.bench.lab import proxies
 from framehold_loadtest.bench.lab.servers import BASELINE, DEFAULT, run_json, serving, settings
 from framehold_loadtest.bench.subjects.serve import FRAMEHOLD
@@ -71,15 +72,15 @@ def _sites(stack: contextlib.ExitStack, cores: Cores) -> dict[str, Site]:
     for name, variant in ((BASELINE, BASELINE), (DEFAULT, DEFAULT), (MEMORY, FRAMEHOLD)):
         environment = settings(None) if variant == FRAMEHOLD else {}
         server = stack.enter_context(serving(variant, cores.server, environment))
-        sites[name] = Site(server.port, server.pid, 0, 0)
+        sites[name] = Site(server.port, server.pid)
     for sync in SYNCS:
         store = stack.enter_context(redis_server(cores.load, sync=sync))
         common = settings(store)
         node = stack.enter_context(serving(FRAMEHOLD, cores.server, common))
         router = stack.enter_context(proxies.framehold_router(cores.server, common, 1))
         name = f"framehold redis, {sync}"
-        sites[name] = Site(node.port, node.pid, 0, store.pid)
-        sites[name + ROUTED] = Site(router.port, node.pid, router.pid, store.pid)
+        sites[name] = Site(node.port, node.pid, store.pid)
+        sites[name + ROUTED] = Site(router.port, node.pid, store.pid, router.pid)
     return sites
 
 
