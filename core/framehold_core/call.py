@@ -35,7 +35,7 @@ class Phase(Enum):
     __hash__ = object.__hash__
 
 
-class Call(Value, frozen=True):
+class Call(Value):
     """One call as this node knows it. Immutable; a transition makes the next one."""
 
     # ---- what the call is
@@ -99,7 +99,7 @@ class Call(Value, frozen=True):
     """Whether the frame is to be dropped as soon as no effect of it runs: nobody waits for its round any more."""
 
 
-class Move(Value, frozen=True):
+class Move(Value):
     """What a transition makes of a call. `follow_ups` are events to be stepped right after, against the new state."""
 
     call: Call

@@ -59,7 +59,7 @@ RUNNING, PARKING, PARKED, FINISHING = Phase.RUNNING, Phase.PARKING, Phase.PARKED
 VERIFYING, HEALING, RELEASING, STRANDED = Phase.VERIFYING, Phase.HEALING, Phase.RELEASING, Phase.STRANDED
 
 
-class Row(Value, frozen=True):
+class Row(Value):
     """What follows from an event in a phase, and the phases that it may lead to."""
 
     move: Callable[[Call, Any, float], Move]

@@ -30,7 +30,7 @@ class Op(StrEnum):
     RELEASE = "release"
 
 
-class Write(Value, frozen=True):
+class Write(Value):
     """Send one write; answered by `Acked`, `Claimed`, `WriteRefused` or `StoreDown`. The same value may be sent again:
     the shell must then send the same bytes. `drafts` are appended at the call's position; `asks` are the questions of
     the round that a PARK begins, `results` are the effects whose results are among the drafts (a FINISH has no drafts,
@@ -52,50 +52,50 @@ class Write(Value, frozen=True):
     kept: bool = False
 
 
-class Lookup(Value, frozen=True):
+class Lookup(Value):
     """Read the record; answered by `Found` or `StoreDown`."""
 
 
-class Run(Value, frozen=True):
+class Run(Value):
     """Enter the handler, feeding it the recorded `entries` first (none: a fresh call)."""
 
     epoch: int
     entries: tuple[Entry, ...] = ()
 
 
-class Deliver(Value, frozen=True):
+class Deliver(Value):
     """Hand these answers to the asks that wait for them."""
 
     answers: tuple[Answer, ...]
 
 
-class Go(Value, frozen=True):
+class Go(Value):
     """The effect of `once` may run: its intent is durable, or it needs none and all that the handler has learned is
     durable; and the window is open."""
 
     key: str
 
 
-class Kept(Value, frozen=True):
+class Kept(Value):
     """Hand the result of `once` to the handler. It may not be durable yet."""
 
     key: str
 
 
-class Recorded(Value, frozen=True):
+class Recorded(Value):
     """The results of these effects are durable: what the handler says of them may leave the node."""
 
     keys: tuple[str, ...]
 
 
-class RaiseInDoubt(Value, frozen=True):
+class RaiseInDoubt(Value):
     """Raise `errors.InDoubt` in the handler: the effect of `once` must not run. The record holds an intent of its key
     already, or other answers for its round."""
 
     key: str
 
 
-class Cancel(Value, frozen=True):
+class Cancel(Value):
     """Cancel the frame: nothing that it does from now on is heard."""
 
     cause: str
@@ -123,7 +123,7 @@ class Reason(StrEnum):
     """The tool is paused: the call waits where it is."""
 
 
-class Questions(Value, frozen=True):
+class Questions(Value):
     """The questions of the current round, under a fresh token that names `round_history`.
 
     The token is valid for `lasts` seconds at most. A round that is asked again keeps its end, since its record was not
@@ -136,7 +136,7 @@ class Questions(Value, frozen=True):
     lasts: float = inf
 
 
-class Outcome(Value, frozen=True):
+class Outcome(Value):
     """What the handler returned or raised: `value`, or `sealed` where it was read from a tombstone, sealed for
     `position`. A record that only says that its call is done has an empty one, which nobody can open."""
 
@@ -145,7 +145,7 @@ class Outcome(Value, frozen=True):
     position: int = 0
 
 
-class Refusal(Value, frozen=True):
+class Refusal(Value):
     """Neither questions nor an outcome. `round` is the last round that was asked, `detail` says what is known."""
 
     reason: Reason
@@ -153,25 +153,25 @@ class Refusal(Value, frozen=True):
     detail: str = ""
 
 
-class Respond(Value, frozen=True):
+class Respond(Value):
     """Give one waiting request its response."""
 
     waiter: Waiter
     response: Questions | Outcome | Refusal
 
 
-class Relay(Value, frozen=True):
+class Relay(Value):
     """Another node holds the call: pass the request of this waiter on to it."""
 
     waiter: Waiter
     node: NodeId
 
 
-class Ungated(Value, frozen=True):
+class Ungated(Value):
     """An outcome leaves before its commit, by the exception of rule 1: count it."""
 
 
-class Forget(Value, frozen=True):
+class Forget(Value):
     """Nothing of this call is left here. `ending` is how the call ended; None where it may go on, here or elsewhere.
     `open_until` is until when the record stays open that this node owns and has no frame of any more, in seconds on the
     node's clock; 0 where it leaves none. It is for the account of open calls alone."""

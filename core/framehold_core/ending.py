@@ -42,7 +42,7 @@ ANSWERS = frozenset({How.COMPLETED, How.TOOL_ERROR, How.PROTOCOL_ERROR})
 """The ends that are the answer to a round: a call had one round more then than sets of questions."""
 
 
-class Ending(Value, frozen=True):
+class Ending(Value):
     """How a call ended. Where an exception ended it, `error` is the name of its class, and `place` is where the
     author's code raised it, as `module:function:line`; both are empty where there was none."""
 

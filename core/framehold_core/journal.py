@@ -56,7 +56,7 @@ class Lane(StrEnum):
     SIDE = "side"
 
 
-class Draft(Value, frozen=True):
+class Draft(Value):
     """An entry that has no position yet: the core gives it one, and the shell seals `value` for that position. `fp` is
     the fingerprint that a replay must repeat."""
 
@@ -72,7 +72,7 @@ class Draft(Value, frozen=True):
 _KINDS, _LANES = {kind.value: kind for kind in Kind}, {lane.value: lane for lane in Lane}
 
 
-class Entry(Value, frozen=True):
+class Entry(Value):
     """One line of a journal. `n` is its position, from 0; `value` is sealed for it (namespace, call, n, kind, key)."""
 
     n: int

@@ -29,7 +29,7 @@ MARGIN = 0.1
 """Share of the TTL that the window gives away to scheduling and clock rate differences."""
 
 
-class Lease(Value, frozen=True):
+class Lease(Value):
     """What a node knows of its own lease. Its window is open until `until`, in seconds on the node's clock."""
 
     node: NodeId
@@ -55,7 +55,7 @@ FORM = 2
 """The version of a lease's form, in the store and in its seal."""
 
 
-class NodeRecord(Value, frozen=True):
+class NodeRecord(Value):
     """A node lease as the store holds it. `inc`, the incarnation, has the name of the stored format. `code` has the
     `code_names` of what the node serves. `expires` is in seconds on the store's clock, in whole milliseconds. `seal`
     shows that a process with a key of the fleet wrote all the other fields; it is empty where there are no keys."""
@@ -102,7 +102,7 @@ class Renewal(Enum):
     ASTRAY = "astray"
 
 
-class LeaseReply(Value, frozen=True):
+class LeaseReply(Value):
     """The store's reply to a registration or renewal. `at` is the time on the store's clock, in seconds. If the lease
     was refused, `stored` is what stands under its name: None if that can't be read, or if nothing does. `raw` has the
     bytes of it, empty if nothing stands there."""
@@ -224,7 +224,7 @@ class Finding(Enum):
     LAPSED = "it is not as it was written"
 
 
-class Case(Value, frozen=True):
+class Case(Value):
     """A reply to a registration or renewal, with what the rows ask about it. `held` is the lease as acknowledged until
     then, `is_sealed` says whether the seal of what stands there holds, `in_time` whether the lease can't have run out,
     `found` is the lease that a process which has not registered yet found first; None once it has registered. `since`
@@ -271,7 +271,7 @@ class Case(Value, frozen=True):
         return beat < self.held.beat and (beat > 0 or self.in_time)
 
 
-class Row(Value, frozen=True):
+class Row(Value):
     """One line of the table. `rule` is the rule of docs/protocol.md that it carries out."""
 
     rule: int
@@ -290,7 +290,7 @@ ROWS: tuple[Row, ...] = (
 """What a reply says of the lease; the first row that holds decides."""
 
 
-class Heard(Value, frozen=True):
+class Heard(Value):
     """What follows from a reply: `over` is what a new incarnation is to be registered over at once; None if nothing is
     to be sent before the next heartbeat."""
 

@@ -11,7 +11,7 @@ from .effects import Op, Write
 from .value import Value
 
 
-class Outbox(Value, frozen=True):
+class Outbox(Value):
     """Immutable. Each method that may send returns the next outbox and the writes to be sent now (none or one)."""
 
     in_flight: Write | None = None

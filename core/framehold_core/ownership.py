@@ -34,7 +34,7 @@ class Wait(Enum):
     TURN = "it may have ended several nodes, so it is entered alone, and others like it are before it"
 
 
-class Death(Value, frozen=True):
+class Death(Value):
     """The process that ran the call is gone: that is held against its tool, and the call is judged again."""
 
     record: Record
@@ -45,7 +45,7 @@ Judgement = Wait | Death | Pass | MayClaim | Pause | None
 gone."""
 
 
-class Sight(Value, frozen=True):
+class Sight(Value):
     """All that a node has seen of a call when it has read its record."""
 
     call: CallId
@@ -79,7 +79,7 @@ class Sight(Value, frozen=True):
     """Whether the call is the suspect that may be entered now."""
 
 
-class Case(Value, frozen=True):
+class Case(Value):
     """One sight, with what the rows ask about it. `unsure`: nobody knows yet whether a node lives that could mend the
     record. `may_live`: the owner may live although it has no lease that is believed. `serving` is a live node that
     serves the code that the call began with, if this process has other code."""
@@ -125,7 +125,7 @@ class Case(Value, frozen=True):
         return is_suspect(self.record, self.evidence, self.sight.me.boot)
 
 
-class Row(Value, frozen=True):
+class Row(Value):
     """One line of the table. `rule` is the rule of docs/protocol.md that it carries out."""
 
     rule: int

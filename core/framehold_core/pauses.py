@@ -20,7 +20,7 @@ OPERATOR, FRAMEHOLD = "operator", "framehold"
 """Who paused a tool."""
 
 
-class Pause(Value, frozen=True):
+class Pause(Value):
     """A paused tool. `at` is in seconds since 1970, `by` is OPERATOR or FRAMEHOLD, `why` is for people."""
 
     tool: str
@@ -34,7 +34,7 @@ class Pause(Value, frozen=True):
         return "an operator" if self.by == OPERATOR else "the server itself, since its calls ended several processes"
 
 
-class Loss(Value, frozen=True):
+class Loss(Value):
     """A loss of what the store had acknowledged: when it was noticed, and when the store was last seen whole, in
     seconds since 1970. `emptied`: the store was emptied or replaced; else it went back to an older state."""
 
@@ -43,7 +43,7 @@ class Loss(Value, frozen=True):
     emptied: bool
 
 
-class Tools(Value, frozen=True):
+class Tools(Value):
     """The paused tools in order of their names, and the tools that the end of a process is held against. `loss` is the
     last loss of the store that anybody noticed, `is_first` whether this read noticed it first; `rewritten` is how many
     pauses this read has written again."""

@@ -24,7 +24,7 @@ class RecordState(StrEnum):
     LOST = "lost"
 
 
-class Answered(Value, frozen=True):
+class Answered(Value):
     """The digest of a round's answers, and the keys that had been asked. Written once per round."""
 
     round: int
@@ -32,7 +32,7 @@ class Answered(Value, frozen=True):
     keys: tuple[str, ...]
 
 
-class Fence(Value, frozen=True):
+class Fence(Value):
     """Who a writer is, and how far the store acknowledged the call to it. A write whose fence does not match the record
     is refused."""
 
@@ -43,7 +43,7 @@ class Fence(Value, frozen=True):
     position: int
 
 
-class Seen(Value, frozen=True):
+class Seen(Value):
     """The owner of a record as a reader saw it. A compare-and-set applies only while the record still says so."""
 
     epoch: int
@@ -51,7 +51,7 @@ class Seen(Value, frozen=True):
     incarnation: str
 
 
-class Done(Value, frozen=True):
+class Done(Value):
     """An effect of `once` whose result is recorded. `key` is the digest of its key; `intended` says whether its intent
     was recorded before it ran."""
 
@@ -59,14 +59,14 @@ class Done(Value, frozen=True):
     intended: bool = True
 
 
-class Batch(Value, frozen=True):
+class Batch(Value):
     """Encoded entries to append, and the history after them."""
 
     entries: tuple[bytes, ...]
     history: str
 
 
-class Head(Value, frozen=True):
+class Head(Value):
     """What a record says of its call from its first write on.
 
     `seal` is over the call and all other fields but `boot`, which changes with the owner. A shell makes it, and checks
@@ -85,7 +85,7 @@ class Head(Value, frozen=True):
     seal: str = ""
 
 
-class Record(Value, frozen=True):
+class Record(Value):
     """A call in the store.
 
     The store writes some fields under shorter names: `incarnation` is `inc`, `position` is `n`, `history` is `jh`.
@@ -142,7 +142,7 @@ class Record(Value, frozen=True):
         return replace(self, trail=followed(self.trail, Step(step, self.round, self.epoch, node, at, ran, kept)))
 
 
-class Stored(Value, frozen=True):
+class Stored(Value):
     """A record with its journal (encoded entries)."""
 
     record: Record
@@ -180,13 +180,13 @@ class Evidence(StrEnum):
     OWNER = "owner"
 
 
-class Read(Value, frozen=True):
+class Read(Value):
     """Record and journal of a call."""
 
     call: CallId
 
 
-class Commit(Value, frozen=True):
+class Commit(Value):
     """Park: the round's answers and asks become durable and the round moves to `fence.round + 1`. `ran` is for the
     trail alone."""
 
@@ -200,7 +200,7 @@ class Commit(Value, frozen=True):
     results: tuple[Done, ...] = ()
 
 
-class Intent(Value, frozen=True):
+class Intent(Value):
     """`once` is about to run: pending answers first, then the intent. `key` is the digest of the `once` key."""
 
     call: CallId
@@ -213,7 +213,7 @@ class Intent(Value, frozen=True):
     results: tuple[Done, ...] = ()
 
 
-class Result(Value, frozen=True):
+class Result(Value):
     """What the handler has learned is recorded: pending answers first, then drawn values and the `results` of effects,
     in the order in which it learned them."""
 
@@ -226,7 +226,7 @@ class Result(Value, frozen=True):
     results: tuple[Done, ...] = ()
 
 
-class Finish(Value, frozen=True):
+class Finish(Value):
     """The call ended: its outcome becomes a tombstone that lives `ttl` seconds, its journal is dropped. `ran` is for
     the trail alone."""
 
@@ -240,7 +240,7 @@ class Finish(Value, frozen=True):
     results: tuple[Done, ...] = ()
 
 
-class Claim(Value, frozen=True):
+class Claim(Value):
     """Take over a call whose owner is gone. `reentrant` is the promise of the code that will be entered; the recorded
     one is needed too (docs/protocol.md, rule 16). `kept` says that this is kept code; it is for the trail alone."""
 
@@ -256,7 +256,7 @@ class Claim(Value, frozen=True):
     kept: bool = False
 
 
-class Verify(Value, frozen=True):
+class Verify(Value):
     """After a lapse: take the call again under incarnation `inc`, epoch + 1."""
 
     call: CallId
@@ -265,7 +265,7 @@ class Verify(Value, frozen=True):
     ttl: float
 
 
-class Heal(Value, frozen=True):
+class Heal(Value):
     """Write a live frame's whole journal over a store that went back; `seen` is None where the record was missing."""
 
     call: CallId
@@ -278,7 +278,7 @@ class Heal(Value, frozen=True):
     ttl: float
 
 
-class Release(Value, frozen=True):
+class Release(Value):
     """Give a call away: the next owner needs no wait."""
 
     call: CallId
@@ -289,7 +289,7 @@ class Release(Value, frozen=True):
 Request = Read | Commit | Intent | Result | Finish | Claim | Verify | Heal | Release
 
 
-class Reply(Value, frozen=True):
+class Reply(Value):
     """A verdict, with the call's epoch and history after it. `stored` comes with Read, with a claim that was granted
     or refused, and with BEHIND (the record as it stands, its journal left out)."""
 

@@ -29,7 +29,7 @@ class Decision(Enum):
     ALREADY = "say that the round was already answered"
 
 
-class Progress(Value, frozen=True):
+class Progress(Value):
     """How far a call has come. `round_history` is the history at which `round` was parked, `asks` are the keys of that
     round's questions, `answered` are the digests of the answers that it and earlier rounds got."""
 
@@ -42,7 +42,7 @@ class Progress(Value, frozen=True):
     lost: bool = False
 
 
-class Case(Value, frozen=True):
+class Case(Value):
     """One retry against the progress of its call, with what the rows ask about it: `recorded` is what is recorded of
     the retry's round, `usable` are its answers to questions of that round, `digest` is the digest of those."""
 
@@ -53,7 +53,7 @@ class Case(Value, frozen=True):
     digest: str
 
 
-class Row(Value, frozen=True):
+class Row(Value):
     """One line of the table."""
 
     when: str

@@ -16,7 +16,7 @@ HOLD = "h1."
 STATELESS = "s1."
 
 
-class Routed(Value, frozen=True):
+class Routed(Value):
     """A token's visible half. `call` is None for a stateless token."""
 
     call: CallId | None

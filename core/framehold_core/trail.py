@@ -32,7 +32,7 @@ class Moved(StrEnum):
 _BEHIND = {Moved.RELEASED: 1, Moved.FINISHED: 2, Moved.LOST: 2}
 
 
-class Step(Value, frozen=True):
+class Step(Value):
     """What was done, the round and the epoch at which the call stood after it, and the node that wrote it. `at` is in
     seconds on the store's clock. Where a round ended by this step, `ran` is for how many seconds it had run. `kept`
     says of a claim that the node goes on with kept code (docs/protocol.md, rule 28)."""

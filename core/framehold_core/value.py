@@ -5,7 +5,7 @@ The law: a value never changes. `replace` makes the next one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, dataclass_transform
 
 import msgspec
 from msgspec.structs import asdict, astuple
@@ -19,5 +19,6 @@ else:
 __all__ = ["Value", "asdict", "astuple", "replace"]
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True):
     """An immutable value with named fields. It equals a value of its own class whose fields are equal, and no other."""

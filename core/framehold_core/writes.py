@@ -55,7 +55,7 @@ Seal = Callable[[int, Draft], bytes]
 """Seal a draft's value for its position."""
 
 
-class Terms(Value, frozen=True):
+class Terms(Value):
     """What a driver knows of a call and the machine does not need: how its record begins, and for how many seconds its
     record and its tombstone live."""
 
@@ -65,7 +65,7 @@ class Terms(Value, frozen=True):
     max_attempts: int = MAX_ATTEMPTS
 
 
-class Packed(Value, frozen=True):
+class Packed(Value):
     """The bytes of a write, the same for each sending, and the history after it."""
 
     entries: tuple[bytes, ...]

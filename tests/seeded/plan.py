@@ -62,8 +62,8 @@ FOCUSES = (
 for longer than its lease: that is what windows, epochs and lapses are there for."""
 WRITES = ("Claim", "Commit", "Intent", "Result", "Finish", "Release", "Verify", "Heal")
 """The writes of calls."""
-ENDED = -2 * (len(WRITES) + 1)
-"""The number of the first of the last places: those of the renewal of a lease, and of the writes."""
+RENEWAL = -2 * (len(WRITES) + 1)
+"""The number of the place where a renewal of a lease is sent. Behind it are those of all writes."""
 DUELS, HANDOFFS = 0.35, 0.08
 """How many schedules are duels (`_duel`), and how many are hand-offs (`_handoff`)."""
 CALM = 3.0
@@ -94,7 +94,7 @@ class Fault(NamedTuple):
 
 class Aim(NamedTuple):
     """What is done to a node's process when one comes to a place for the `nth` time. `place` is any number: it counts
-    the places again and again. Numbers below 0 count from the last one: these are of writes to the store (`ENDED`)."""
+    the places again and again. Numbers below 0 count from the last one: from `RENEWAL` on these are of writes."""
 
     place: int
     nth: int
@@ -193,7 +193,7 @@ def _duel(plan: Plan, random: Random) -> Plan:
         for intent in plan.intents[: random.choice((1, 2, 4))]
     )
     aims = tuple(
-        Aim(random.randint(ENDED, -1), random.choice((1, 1, 2, 3)), STAND, random.uniform(1.6, 4.5))
+        Aim(random.randint(RENEWAL, -1), random.choice((1, 1, 2, 3)), STAND, random.uniform(1.6, 4.5))
         for _ in range(random.choice((3, 6, 12)))
     )
     slow = tuple(Fault(0.1, "slow", node, 0.0) for node in range(plan.nodes))
