@@ -85,13 +85,24 @@ class Watch:
             self._hold(not kept or not self._strict, f"I10: {name} goes on by the {release} release")
 
     def answers(
-        self, owner: str, call: CallId, given: Mapping[str, Any], found: Any, record: Record | None, now: float
+        self,
+        owner: str,
+        call: CallId,
+        given: Mapping[str, Any],
+        found: Any,
+        record: Record | None,
+        now: float,
+        ungated: bool = False,
     ) -> None:
         """A node decides on the reply to a request: it asks again only what is its own, and requests that go on have
-        the same answers. All who wait for a round are asked in the step in which it is stored: that is not again."""
-        if self._strict and isinstance(found, Parked | Ended):
+        the same answers. All who wait for a round are asked in the step in which it is stored: that is not again.
+
+        The first write fixes a round's answers, and no write is behind a reply that leaves `ungated`: it fixes none
+        (docs/protocol.md, rules 1 and 2). Nor does it contradict those that are fixed, while its window is its own."""
+        if self._strict and isinstance(found, Parked | Ended) and (self._alone or not ungated):
             asked = found.questions if isinstance(found, Parked) else {}
-            same = all(self._given.setdefault((call, key), given[key]) == given[key] for key in given.keys() - asked)
+            fixed = self._given.get if ungated else self._given.setdefault
+            same = all(fixed((call, key), given[key]) == given[key] for key in given.keys() - asked)
             self._hold(same, f"I4: {call[:4]} goes on with other answers than it had: {given}")
         if isinstance(found, Parked) and self._alone and record is not None:
             round_ = call, found.at.round, found.at.epoch

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framehold.app import assemble
 from framehold.config import Settings
-from framehold.engine.replies import Answer, Parked
+from framehold.engine.replies import Answer, Ended, Parked
 from framehold.engine.slot import Slot
 from framehold.engine.takeover_gate import MAX_JOURNAL_BYTES
 from framehold.engine.token_claims import Carried, Claims, carried
+from framehold_core.call import Phase
 from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
@@ -81,7 +82,10 @@ class Process:
         def watched(slot: Slot, waiter: int, found: Answer) -> None:
             arrival = slot.arrivals.get(waiter)
             if slot.place == slot.call.id and arrival is not None:
-                self.world.answers(self.name, slot.call.id, arrival.raw, found)
+                # Only an outcome whose write is not applied leaves a call that waits for the store (docs/protocol.md,
+                # rule 1).
+                ungated = isinstance(found, Ended) and slot.call.phase is Phase.STRANDED
+                self.world.answers(self.name, slot.call.id, arrival.raw, found, ungated)
             answer(slot, waiter, found)
 
         vars(performer)["answer"] = watched

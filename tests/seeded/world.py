@@ -215,9 +215,10 @@ class World:
         self.watch.ungated = self.watch.ungated or process.runtime.counts["ungated"] > 0
         self.watch.replied(call, found, self.store.record(call))
 
-    def answers(self, node: str, call: CallId, given: Mapping[str, Any], found: Any) -> None:
+    def answers(self, node: str, call: CallId, given: Mapping[str, Any], found: Any, ungated: bool) -> None:
         """A node decides on the reply to a request of a call, which brought the answers that were `given`."""
-        self.watch.answers(node, call, given, found, self.store.record(call), self.loop.time())
+        self.counts["ungated"] += ungated
+        self.watch.answers(node, call, given, found, self.store.record(call), self.loop.time(), ungated)
 
     def applied(self, call: CallId, request: str, old: Record | None, new: Record) -> None:
         """The store has applied a request, named `request`, and has `new` in place of `old`."""
