@@ -133,6 +133,21 @@ def test_a_node_that_has_just_reported_is_not_passed_over() -> None:
     assert max(held.values()) < 1.25 * sum(held.values()) / len(nodes)
 
 
+def test_a_node_that_reports_after_the_others_is_not_passed_over() -> None:
+    """Three nodes were started together, and report together; the fourth one joined later. Each gets its share."""
+    nodes = (A, B, C, D)
+    held, reported = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0)
+    stage = Stage(*nodes)
+    for turn in range(16):
+        got = Counter(stage.place(START).node for _ in range(60 if turn % 2 == 0 else 300))
+        assert got[D] > 0.05 * got.total(), (turn, got)
+        for node in nodes:
+            held[node] += got[node]
+        reported |= {node: held[node] for node in ((A, B, C) if turn % 2 == 0 else (D,))}
+        stage.fleet = fleet(*(member(node, reported[node]) for node in nodes))
+    assert max(held.values()) < 1.25 * sum(held.values()) / len(nodes)
+
+
 def test_a_slow_node_gets_fewer_calls_however_many_are_parked() -> None:
     """Requests pile up at it. The thousands that are parked everywhere don't hide that."""
     stage = Stage(member(A, 5000), member(B, 5000), member(C, 5000))

@@ -16,8 +16,8 @@ choice costs a few draws and look-ups, however many calls there are.
 
 Nodes report their parked calls one after the other, with their heartbeats. While many calls park, a node that has just
 reported seems fuller than the others. Without an allowance it would get no call until they have reported too, and the
-last one to report would get nearly all. So a node may have some parked calls more: as many as the nodes' numbers
-changed by when they last changed, on average.
+last one to report would get nearly all. So a node may have some parked calls more: as many as the number of any node
+changed by with its last report.
 
 A node that declined a new call is drawn for no other one until its next heartbeat, if there is another choice. A node
 that could not be reached is passed over for a while if there is another choice: an address that swallows packets must
@@ -193,9 +193,9 @@ class Placer:
         beats = {node: (member.boot, member.beat) for node, member in fleet.members.items()}
         self._declined = {node: beat for node, beat in self._declined.items() if beats.get(node) == beat}
         same &= fleet.ring.nodes
-        reported = ((node, abs(self._parked(node) - (before[node].stats.parked or 0))) for node in same)
-        moved = self._moved | {node: change for node, change in reported if change}
-        self._moved = {node: change for node, change in moved.items() if node in same}
+        changes = {node: abs(self._parked(node) - (before[node].stats.parked or 0)) for node in same}
+        reported = {node for node in same if changes[node] or before[node].beat != fleet.members[node].beat}
+        self._moved = {node: changes[node] if node in reported else self._moved.get(node, 0) for node in same}
         self._room = self._with_room(self._names)
         self._total = sum(self._rounds[node] for node in self._room)
 
@@ -204,8 +204,7 @@ class Placer:
         other nodes take no share of the load."""
         if not allowed:
             return frozenset()
-        allowance = math.ceil(sum(self._moved.values()) / max(1, len(self._moved)))
-        full = _bound(sum(map(self._parked, allowed)), len(allowed)) + allowance
+        full = _bound(sum(map(self._parked, allowed)), len(allowed)) + max(self._moved.values(), default=0)
         return frozenset(node for node in allowed if self._parked(node) < full)
 
     def _start(self, tried: Collection[NodeId]) -> Placement | None:
