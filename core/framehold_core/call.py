@@ -156,7 +156,7 @@ def fence_of(call: Call) -> Fence:
 def progress(call: Call) -> Progress:
     """How far the live frame has come."""
     answered = call.answered_before if call.answered is None else (*call.answered_before, call.answered)
-    return Progress(call.epoch, call.round, call.round_history, tuple(ask.key for ask in call.asks), answered)
+    return Progress(call.epoch, call.round, call.round_history, tuple([ask.key for ask in call.asks]), answered)
 
 
 def send(call: Call, write: Write) -> tuple[Outbox, tuple[Effect, ...]]:

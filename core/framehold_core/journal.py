@@ -27,11 +27,16 @@ from .value import Value
 _quoted = json.encoder.encode_basestring_ascii
 _read = json.JSONDecoder().decode
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+# What `_JSON.encode` comes to, without the Python around it: a round writes JSON several times. None on other Pythons.
+_make_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
+_encoder = _make_encoder and _make_encoder(None, _JSON.default, _quoted, None, ":", ",", True, False, True)
 VERSION = 2
 """The newest format of an entry. An entry of the kind EFFECT has it; all others have 1, as earlier releases read
 them."""
 _EXACT = 2**53
 """From here on a double is not each integer: a number is what is written."""
+_VARIES = {float, dict, list}
+"""The types of JSON values that may be written in more than one way, or hold one that may."""
 _ACCEPTED = "accept"
 GENESIS = ""
 """The history of an empty journal."""
@@ -149,12 +154,15 @@ def chain(history: str, encoded: Iterable[bytes]) -> str:
 
 def canonical(value: object) -> bytes:
     """JSON with one spelling per value, for digests. Takes every value that JSON can carry."""
-    return _JSON.encode(value).encode("ascii")
+    written = _JSON.encode(value) if _encoder is None else "".join(_encoder(value, 0))
+    return written.encode("ascii")
 
 
 def in_one_way(value: Any) -> Any:
     """A JSON value with one number for all ways to write it: 1 for 1.0 and 1e0, up to where a double is exact (2^53).
     The value itself if it is so already, or is nested deeper than `json` reads."""
+    if type(value) not in _VARIES:
+        return value
     try:
         return _in_one_way(value)
     except RecursionError:
@@ -170,22 +178,28 @@ def _in_one_way(value: Any) -> Any:
     if kind is float:
         return int(value) if value.is_integer() and abs(value) < _EXACT else value
     if kind is dict:
-        changed = {key: new for key, item in value.items() if (new := _in_one_way(item)) is not item}
+        changed = {
+            key: new for key, item in value.items() if type(item) in _VARIES and (new := _in_one_way(item)) is not item
+        }
         return {**value, **changed} if changed else value
     if kind is list:
-        items = [_in_one_way(item) for item in value]
+        items = [_in_one_way(item) if type(item) in _VARIES else item for item in value]
         return value if all(map(operator.is_, items, value)) else items
     return value
 
 
-def answer_digest(raw: Any, named: Callable[[bytes], str]) -> str:
+def answer_digest(raw: Any, named: Callable[[bytes], str], written: bytes | None = None) -> str:
     """The digest by which a client's answer (a JSON value) is compared with another one. What says the same has one
     digest: numbers however they are written; content that counts only where a form was accepted; `_meta` never. `named`
-    makes it of bytes: it is stored, so a shell gives one that nobody else can compute."""
+    makes it of bytes: it is stored, so a shell gives one that nobody else can compute. `written` is the canonical JSON
+    of the answer, if that is known."""
+    said = raw
     if type(raw) is dict:
-        counts = raw.get("action", _ACCEPTED) == _ACCEPTED
-        raw = {name: item for name, item in raw.items() if name != "_meta" and (counts or name != "content")}
-    return named(canonical(in_one_way(raw)))
+        ignored = {"_meta"} if raw.get("action", _ACCEPTED) == _ACCEPTED else {"_meta", "content"}
+        if not ignored.isdisjoint(raw):
+            said = {name: item for name, item in raw.items() if name not in ignored}
+    said = in_one_way(said)
+    return named(written if written is not None and said is raw else canonical(said))
 
 
 def digest(data: bytes) -> str:

@@ -64,13 +64,13 @@ class Row(Value):
 def usable(answers: Iterable[Answer], keys: Iterable[str]) -> tuple[Answer, ...]:
     """The answers to keys that were asked, in the order in which they were asked. Others are ignored."""
     by_key = {answer.key: answer for answer in answers}
-    return tuple(by_key[key] for key in keys if key in by_key)
+    return tuple([by_key[key] for key in keys if key in by_key])
 
 
 def digest(answers: Iterable[Answer]) -> str:
     """One digest for a round's answers, whatever their order."""
     # A key's length stands before it, so that no key can pass for two.
-    parts = sorted(f"{len(answer.key)}:{answer.key}={answer.digest}" for answer in answers)
+    parts = sorted([f"{len(answer.key)}:{answer.key}={answer.digest}" for answer in answers])
     return journal.digest("".join(parts).encode("utf-8", "surrogatepass"))
 
 
@@ -93,10 +93,35 @@ ROWS: tuple[Row, ...] = (
 )
 
 
+_TABLE = ROWS
+"""The table as it is written here: the look that `_is_next` takes first goes by it."""
+
+
 def decide(retry: Retry, progress: Progress) -> tuple[Decision, Case]:
     """The decision for `retry`, and the case it was made on."""
-    recorded = next((item for item in progress.answered if item.round == retry.round), None)
+    recorded = None
+    for item in progress.answered:
+        if item.round == retry.round:
+            recorded = item
+            break
     keys = progress.asks if recorded is None else recorded.keys
     answers = usable(retry.answers, keys)
     case = Case(retry, progress, recorded, answers, digest(answers))
+    if ROWS is _TABLE and _is_next(case):
+        return Decision.DELIVER, case
     return next(row.then for row in ROWS if row.holds(case)), case
+
+
+def _is_next(case: Case) -> bool:
+    """Whether no row above DELIVER holds, and that one does, as for nearly every retry. A test compares it with the
+    table over every case."""
+    retry, at = case.retry, case.progress
+    return (
+        case.recorded is None
+        and bool(case.usable)
+        and retry.round == at.round
+        and retry.epoch <= at.epoch
+        and retry.round_history == at.round_history
+        and not at.done
+        and not at.lost
+    )

@@ -162,7 +162,7 @@ def acked(call: Call, event: Acked, now: float) -> Move:
         impossible("the store acknowledged a write of a call that has none in flight")
     if write.op is Op.FINISH:
         outcome = Outcome(write.outcome)
-        replies = tuple(Respond(item.waiter, outcome) for item in call.waiting)
+        replies = tuple([Respond(item.waiter, outcome) for item in call.waiting])
         return Move(without_frame(call), (*replies, Forget(write.ending)), call.undecided)
     if write.op is Op.PARK:
         return _parked(call, write, event, now)
@@ -230,7 +230,7 @@ def _parked(call: Call, write: Write, event: Acked, now: float) -> Move:
     if call.abandoned and not effect_under_way(call):
         # The first request was refused while the store was away: nobody has a token for these questions.
         return drop_and_forget(call, "left", _left_behind(asked, CANCELLED))
-    replies = tuple(Respond(item.waiter, questions(call, now)) for item in waiting)
+    replies = tuple([Respond(item.waiter, questions(call, now)) for item in waiting])
     return Move(call, (*stored, *replies, *ready, *sent), follow_ups)
 
 
@@ -304,10 +304,10 @@ def _ask_store_first(call: Call, event: Retry, now: float) -> Move | None:
 def _accept(call: Call, case: Case, now: float) -> Move:
     """Take the answers. The frame resumes when the round is complete; until then only the missing are asked (rule
     10)."""
-    taken = tuple(Draft(Kind.ANSWER, a.key, call.round, Lane.MAIN, a.digest, "json", a.value) for a in case.usable)
-    keys = tuple(ask.key for ask in call.asks)
+    taken = tuple([Draft(Kind.ANSWER, a.key, call.round, Lane.MAIN, a.digest, "json", a.value) for a in case.usable])
+    keys = tuple([ask.key for ask in call.asks])
     given = {answer.key for answer in case.usable}
-    missing = tuple(replace(ask, round=call.round + 1) for ask in call.asks if ask.key not in given)
+    missing = tuple([replace(ask, round=call.round + 1) for ask in call.asks if ask.key not in given])
     answers = call.undelivered + case.usable
     resumes = call.ended is None and not missing
     outbox, resent = call.outbox.resend()

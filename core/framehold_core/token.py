@@ -42,6 +42,15 @@ def named(token: str) -> CallId | None:
     return CallId(call) if 0 < end < len(token) - 1 and is_call_id(call) else None
 
 
+def halves(token: str) -> tuple[str, str]:
+    """The call that a token shows, and its sealed part, as they stand there: both empty if it shows none. The call need
+    not be the id of one."""
+    if not token.startswith(HOLD):
+        return "", ""
+    call, _, sealed = token[len(HOLD) :].partition(".")
+    return call, sealed
+
+
 def parse(token: str) -> Routed | None:
     """Read the visible half of `token`; None where it has neither of the two shapes. Nothing here is authenticated."""
     call = named(token)

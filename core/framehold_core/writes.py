@@ -78,8 +78,10 @@ def pack(call: Call, write: Write, seal: Seal, outcome: bytes = b"") -> Packed:
     if not write.drafts:
         return Packed((), call.history, outcome)
     encoded = tuple(
-        journal.encode(journal.entry(call.position + place, draft, seal(call.position + place, draft)))
-        for place, draft in enumerate(write.drafts)
+        [
+            journal.encode(journal.entry(place, draft, seal(place, draft)))
+            for place, draft in enumerate(write.drafts, call.position)
+        ]
     )
     return Packed(encoded, journal.chain(call.history, encoded), outcome)
 

@@ -3,6 +3,8 @@ line by line."""
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,6 +75,26 @@ LAW = {
         Decision.ASK_AGAIN,
     ),
 }
+
+
+def test_the_first_look_says_what_the_table_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`decide` looks at the retry first that nearly all are. Every case, with that look and by the table alone."""
+    given = ((), (YES,), (NO,), (answer("stranger"),), (YES, answer("b")))
+    progresses = [
+        stands(*answered, keys=keys, done=done, lost=lost, round_=round_)
+        for answered, keys, done, lost, round_ in itertools.product(
+            ((), (1,), (3,), (4,), (3, 4)), (("a",), ("a", "b"), ()), (False, True), (False, True), (0, 3, 4)
+        )
+    ]
+    retries = [
+        came(round_, *answers, epoch=epoch, round_history=history)
+        for round_, answers, epoch, history in itertools.product(range(6), given, (1, 2, 3), ("m", "other"))
+    ]
+    cases = list(itertools.product(retries, progresses))
+    first = [decide(*case) for case in cases]
+    monkeypatch.setattr(retry, "ROWS", list(ROWS))
+    assert first == [decide(*case) for case in cases]
+    assert {Decision.DELIVER, Decision.ASK_AGAIN} < {decision for decision, _ in first}
 
 
 def test_every_row_has_a_case() -> None:

@@ -24,9 +24,8 @@ def given(answers: Mapping[str, Any], limit: int, named: Callable[[bytes], str])
         MalformedAnswer: an answer can't be written as JSON, or is too large.
     """
     try:
-        found = tuple(
-            ev.Answer(key, journal.answer_digest(raw, named), journal.canonical(raw)) for key, raw in answers.items()
-        )
+        written = [(key, raw, journal.canonical(raw)) for key, raw in answers.items()]
+        found = tuple([ev.Answer(key, journal.answer_digest(raw, named, data), data) for key, raw, data in written])
     except (RecursionError, ValueError) as error:
         raise MalformedAnswer(f"an answer can't be read ({type(error).__name__}); no answer was taken") from None
     for answer in found:
