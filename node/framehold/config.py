@@ -82,6 +82,9 @@ class Settings(FleetSettings):
     result_delay: float = Field(0.002, ge=0, le=1)
     """For how long a result of `once`, which its handler has heard, waits for the next write of its call to take it
     along. Then it is written by itself. 0: at once."""
+    ordinary: bool = True
+    """Whether ordinary rounds of tools take the short path through this node. Without it each request takes the long
+    one, to the same replies."""
     legacy_shim: bool = True
     """Whether a handler that returns its questions also serves clients of earlier revisions, over their live
     session."""

@@ -46,6 +46,17 @@ def write(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 can carry a text: it has no half of a surrogate pair."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Weight(NamedTuple):
     """Bytes of memory that the value of a JSON text takes at most: for characters, and for lists, objects and items."""
 

@@ -67,7 +67,7 @@ def difference(headers: Headers, data: bytes) -> str | None:
         facts = request_facts.read(
             Request(RequestHead(b"POST", b"/mcp", [(b"host", b"h"), *headers], ""), data), WITH_SAGAS
         )
-        found = classify.ordinary(headers, data)
+        found = classify.classified(headers, data)
     except Exception as error:
         return f"a reader raises {error!r}"
     if sdk is None:

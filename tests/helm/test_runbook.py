@@ -25,6 +25,7 @@ BEYOND = {
     "A store that does not save",
     "A store that was emptied or restored",
     "A node that won't drain",
+    "Replies that a test does not give",
 }
 _COMMAND = re.compile(r"(?:^|`)framehold ((?!:)[a-z][^`\n#|]*)", re.MULTILINE)
 

@@ -156,6 +156,23 @@ NIGHTLY = (
         reads=(*SHIPPED, "tests/seeded", "tests/sim", "tests/node"),
     ),
     Stage(
+        "ordinary",
+        (_module("tests.ordinary", "--requests", "20000", "--seed", _DAY),),
+        minutes=15,
+        reads=(*SHIPPED, "tests/ordinary", "tests/store"),
+    ),
+    Stage(
+        "long-path",
+        (
+            (
+                "sh",
+                "-ec",
+                f"FRAMEHOLD_ORDINARY=false {sys.executable} -m tests.stages test --stage parallel --stage lanes",
+            ),
+        ),
+        minutes=45,
+    ),
+    Stage(
         "mutants",
         (_module("tests.mutants", "--minutes", "{minutes}"),),
         minutes=10,

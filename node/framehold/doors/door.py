@@ -68,6 +68,10 @@ class Door:
             self._table.refused(OF_STORE)
         return Refusal(Reason.NOT_TAKEN, detail=_NO_STORE.format(trouble))
 
+    def has_store(self) -> bool:
+        """Whether this node can write to the store, and the store has room."""
+        return self._store_trouble() is None and self.store_room.trouble is None
+
     async def wait_for_lease(self, handler: HandlerEntry) -> None:
         """Wait up to LEASE_PATIENCE seconds for a lease that has run out though the store answers: the loop was late,
         or the machine slept, and the next heartbeat is due."""

@@ -18,7 +18,7 @@ from framehold_core.ending import COMPLETED
 
 from ..engine.observer import Observer, RequestEnd
 from ..engine.replies import Ended
-from ..engine.slot import Slot
+from ..engine.slot import Arrival, Slot
 
 MAX_NAMES = 1000
 """How many names of tools are kept of each kind. Some servers take any name from a client."""
@@ -37,12 +37,13 @@ class Habits(Observer):
             return True
         return False if tool in self._without else None
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
+    def answered(self, slot: Slot, arrival: Arrival, answer: RequestEnd, seconds: float) -> None:
         """Learn from a round. A retry of a call that has ended elsewhere says nothing, nor does a handler that
         failed: it may not have come to its question."""
         if slot.head is not None:
-            _add(self._with, slot.tool)
-        elif type(event) is ev.Start and type(answer) is Ended and _completed(slot, answer):
+            if slot.handler.tool not in self._with:
+                _add(self._with, slot.tool)
+        elif type(arrival.event) is ev.Start and type(answer) is Ended and _completed(slot, answer):
             _add(self._without, slot.tool)
 
 

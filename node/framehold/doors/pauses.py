@@ -38,15 +38,11 @@ class Pauses:
         self._clock, self._counts = shared.clock, shared.counts
         self._loss: LossView | None = None
         self._healed = self._healed_before_loss = 0
-        self._known: Mapping[str, Pause] = {}
+        self.known: Mapping[str, Pause] = {}
+        """The paused tools by name, as last read."""
         self._suspected: frozenset[str] = frozenset()
         self._reading: asyncio.Task[None] | None = None
         self._changes = 0
-
-    @property
-    def known(self) -> Mapping[str, Pause]:
-        """The paused tools by name, as last read."""
-        return self._known
 
     async def read(self) -> None:
         """Read the paused tools. If the store does not answer, what is known stands."""
@@ -58,7 +54,7 @@ class Pauses:
             return
         self._look_for_loss(found)
         if changes == self._changes:
-            self._known, self._suspected = {pause.tool: pause for pause in found.paused}, found.suspected
+            self.known, self._suspected = {pause.tool: pause for pause in found.paused}, found.suspected
 
     def _look_for_loss(self, found: Tools) -> None:
         """Take in what a read says of a loss of the store. Frames may have been written again before it was noticed:
@@ -140,7 +136,7 @@ class Pauses:
 
     def _learn(self, known: Mapping[str, Pause]) -> None:
         """Take over a change. A read that is under way may not have seen it, and is dropped."""
-        self._known = known
+        self.known = known
         self._changes += 1
 
     def _report(self, kind: Kind, text: str) -> None:

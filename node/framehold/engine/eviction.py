@@ -94,6 +94,13 @@ class Eviction:
                 "MAX_PARKED",
             )
 
+    def has_room(self) -> bool:
+        """Whether `admit` would admit a call without a user, and evict no frame for their number."""
+        footprint = self._check_memory()
+        if footprint is not None and (footprint.short or footprint.resident > footprint.limit):
+            return False
+        return self._table.frames < self._settings.max_parked
+
     def admit_earlier(self) -> None:
         """Count a call of an earlier revision in `earlier`; the caller counts it down when the call ends. Such a call
         has no frame that could be evicted.

@@ -18,24 +18,31 @@ from framehold_core.requests import Reply, Verdict
 
 from .answer_parsing import MalformedAnswer
 from .replies import Answer
-from .slot import Slot
+from .slot import Arrival, Slot
 
 logger = logging.getLogger(__name__)
 RequestEnd = Answer | MalformedAnswer | None
 """What became of a request that had a slot: its reply, why its answers were refused, or None if its client left."""
 ORDINARY = frozenset({(Phase.IDLE, Phase.RUNNING), (Phase.RUNNING, Phase.PARKING), (Phase.RUNNING, Phase.FINISHING)})
 """Steps in which nobody hears anything: a call begins, or hands its questions or its outcome to the store."""
+ROUND = {(Phase.PARKED, Phase.RUNNING): 1, (Phase.PARKING, Phase.PARKED): 1, (Phase.FINISHING, Phase.IDLE): 2}
+"""Steps of a round that one request waits for, and how many effects they have then."""
 
 
 class Observer:
     """Override the methods whose events you want. Each runs within the step that it reports, so it must be quick."""
 
     def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
-        """A call that was in phase `was` has taken a step; its effects are performed. Steps of `ORDINARY` are not told:
-        what a round did is told by `answered`."""
+        """A call that was in phase `was` has taken a step; its effects are performed. Steps of `ORDINARY` are not
+        told, and those of `ROUND` by `round_stepped`, if one request waits for the round and its record was not looked
+        up: what such a round did is told by `answered`."""
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
-        """A request has its reply, `seconds` after it came. `answer` is None if its client left."""
+    def round_stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
+        """A call has taken a step of `ROUND`; see `stepped`."""
+
+    def answered(self, slot: Slot, arrival: Arrival, answer: RequestEnd, seconds: float) -> None:
+        """A request has its reply, `seconds` after it came; `arrival` says what its round did. `answer` is None if its
+        client left."""
 
     def call_refused(self, tool: str) -> None:
         """A request was refused before it had a slot, or for its answers: because of a limit, because the store
@@ -65,17 +72,17 @@ EventT = ParamSpec("EventT")
 class Signal(Generic[EventT]):
     """One kind of event, and the functions that are called with it."""
 
-    __slots__ = ("_listeners",)
+    __slots__ = ("listeners",)
 
     def __init__(self) -> None:
-        self._listeners: tuple[Callable[EventT, None], ...] = ()
+        self.listeners: tuple[Callable[EventT, None], ...] = ()
 
     def connect(self, listener: Callable[EventT, None]) -> None:
         """Call `listener` with each event from now on, after those that were connected before."""
-        self._listeners += (listener,)
+        self.listeners += (listener,)
 
     def __call__(self, *args: EventT.args, **kwargs: EventT.kwargs) -> None:
-        for listener in self._listeners:
+        for listener in self.listeners:
             try:
                 listener(*args, **kwargs)
             except Exception:
@@ -88,7 +95,8 @@ class Observers:
 
     def __init__(self) -> None:
         self.stepped = Signal[[Slot, Phase, ev.Event, Sequence[fx.Effect]]]()
-        self.answered = Signal[[Slot, ev.Start | ev.Retry, RequestEnd, float]]()
+        self.round_stepped = Signal[[Slot, Phase, ev.Event, Sequence[fx.Effect]]]()
+        self.answered = Signal[[Slot, Arrival, RequestEnd, float]]()
         self.call_refused = Signal[[str]]()
         self.dropped = Signal[[Slot, str]]()
         self.store_replied = Signal[[str, Slot | None, Reply | StoreUnavailable, float]]()

@@ -211,7 +211,7 @@ class Performer:
         self._counts["resumed"] += 1
         shown, slot.shown_questions = {ask.key: ask.fp for ask in slot.shown_questions}, ()
         leftover, frame.leftover_answers = frame.leftover_answers, ()
-        frame.deliver((*leftover, *effect.answers), arrival.parsed, shown)
+        frame.deliver((*leftover, *effect.answers), arrival.parsed or {}, shown)
 
     def _let_effect_run(self, slot: Slot, effect: fx.Go) -> None:
         if slot.frame is not None:
@@ -248,7 +248,8 @@ class Performer:
 
     def forget(self, slot: Slot, effect: fx.Forget) -> None:
         """Remove the call from this node. A frame that it still has is cancelled."""
-        self._records.gate.release(slot, gone=True)
+        if slot.looked_up:
+            self._records.gate.release(slot, gone=True)
         if effect.open_until:
             self._table.left_open(slot, effect)
         if self._table.remove(slot) and slot.frame is not None:

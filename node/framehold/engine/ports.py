@@ -144,6 +144,10 @@ class Door(Protocol):
     def refusal(self, handler: HandlerEntry, begins: bool) -> Refusal | None:
         """The refusal of a request; None if it may go on. `begins` says whether it begins a call."""
 
+    def has_store(self) -> bool:
+        """Whether this node can write to the store, and the store has room."""
+        ...
+
     async def wait_for_lease(self, handler: HandlerEntry) -> None:
         """Wait a moment for the node lease, if a new call needs the store and the lease has only run out."""
 

@@ -175,8 +175,11 @@ class CallRecords:
     def _write_replied(
         self, slot: Slot, write: fx.Write, packed: writes.Packed, began: float, reply: Reply | StoreUnavailable
     ) -> None:
-        if not isinstance(slot.backing.records, TokenRecord):
-            self._observers.store_replied(write.op, slot, reply, self._clock.now() - began)
+        now = self._clock.now()
+        if not isinstance(slot.backing.records, TokenRecord) and not (
+            write.op in _TIMED_OPS and slot.notes_write(write.op, reply, now - began)
+        ):
+            self._observers.store_replied(write.op, slot, reply, now - began)
         if slot.call.outbox.in_flight is not write:
             return
         if isinstance(reply, StoreUnavailable):
@@ -189,7 +192,7 @@ class CallRecords:
             slot.packed = None
             if write.op is Op.HEAL:
                 self._counts["healed"] += 1
-            if write.op in _TIMED_OPS:
+            if slot.looked_up and write.op in _TIMED_OPS:
                 self._moved_on(slot)
             if write.op is Op.PARK:
                 slot.questions = slot.unwritten_questions
@@ -199,7 +202,8 @@ class CallRecords:
             slot.add_entries(event.stored.journal)
         elif isinstance(event, ev.WriteRefused):
             self._refused(slot, write.op, event.verdict)
-        self._count(slot, write.op, event)
+        if slot.handler.principal is not None:
+            self._count(slot, slot.handler.principal, write.op, event)
         self._feed(slot, event)
 
     def _refused(self, slot: Slot, op: Op, verdict: Verdict) -> None:
@@ -224,10 +228,9 @@ class CallRecords:
             return ev.Unreadable(str(error))
         return event
 
-    def _count(self, slot: Slot, op: Op, event: ev.Event) -> None:
+    def _count(self, slot: Slot, user: str, op: Op, event: ev.Event) -> None:
         """A write was decided: count for the user of its call what the store keeps of it now."""
-        user = slot.handler.principal
-        if user is None or isinstance(slot.backing.records, TokenRecord):
+        if isinstance(slot.backing.records, TokenRecord):
             return
         if isinstance(event, ev.Acked | ev.Claimed) and op is not Op.FINISH:
             terms = self._terms(slot)
@@ -245,6 +248,7 @@ class CallRecords:
 
     def lookup(self, slot: Slot, effect: fx.Lookup) -> None:
         """Read the record for retries that found no frame."""
+        slot.looked_up = True
         self._tasks.carry(self._lookup(slot), partial(self._unread, slot))
 
     async def _lookup(self, slot: Slot) -> None:

@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,10 +37,11 @@ from ..frame.ports import RoundCarrier
 from ..version import STARTED, VERSION
 from . import answer_parsing as answers_of
 from . import token_claims, token_record
+from .answer_parsing import MalformedAnswer
 from .drain import CARRIED, Drain
 from .eviction import Eviction
 from .heartbeat import Alone, Heartbeat
-from .observer import ORDINARY, RequestEnd
+from .observer import ORDINARY, ROUND, RequestEnd
 from .orphan_scan import OrphanScan
 from .peers import Peers, closed, opened
 from .performer import Performer
@@ -98,7 +99,7 @@ class Runtime:
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
         self._records, self.payloads, self._gate = parts.records, parts.records.payloads, parts.records.gate
         self._performer, self._rechecks = parts.performer, parts.rechecks
-        self._doubts = 0
+        self._doubts, self._most_written = 0, parts.settings.most_written
         self.clock_began = self.clock.at(0.0)
         """When the node's clock began, in seconds since 1970, as it was measured when the node was opened. It makes one
         time of a call always the same one for operators, whose lists are sorted by it."""
@@ -205,9 +206,29 @@ class Runtime:
             backing = Backing(TokenRecord(self.clock), self._unleased, token_record.begun(self.clock), True)
         else:
             backing = self._store_backing_of(handler)
+        return await self._begin(handler, carrier, call_id, backing)
+
+    def takes(self, tool: str) -> bool:
+        """Whether nothing of this node stands against a request of `tool`: it does not drain, and has its name still,
+        and the tool is not paused."""
+        draining = self.draining
+        stands = draining.begun or draining.closed or self.heartbeat.lost.is_set()
+        return not stands and tool not in self.door.pauses.known
+
+    def begin(self, handler: HandlerEntry, carrier: RoundCarrier, call_id: CallId | None) -> Awaitable[Answer] | None:
+        """Enter a handler for a new call that has strategy hold, no user and no answers, as `start` does. None, and
+        nothing was done, where `start` would refuse it, or wait or make room first."""
+        if not self.door.has_store() or (call_id is not None and self.table.get(call_id) is not None):
+            return None
+        if not self.eviction.has_room():
+            return None
+        return self._begin(handler, carrier, call_id, self._store_backing)
+
+    def _begin(
+        self, handler: HandlerEntry, carrier: RoundCarrier, call_id: CallId | None, backing: Backing
+    ) -> Awaitable[Answer]:
         slot = self.table.add(self._slot(call_id or self.peers.mint(), handler, backing))
-        waiter = Waiter(next(self._waiters))
-        return await self._wait(slot, ev.Start(waiter), Arrival(carrier, _future()))
+        return self._submit(slot, ev.Start(Waiter(next(self._waiters))), Arrival(carrier, parsed={}))
 
     async def retry(
         self, claims: Claims, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
@@ -230,9 +251,28 @@ class Runtime:
             self.table.admit_answers(handler.principal, size)
         if slot is None:
             slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
+        return await self._answer(slot, claims, given, Arrival(carrier, handler, raw=answers))
+
+    def resume(
+        self, slot: Slot, claims: Claims, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
+    ) -> Awaitable[Answer] | None:
+        """Answer a request of a call without a user whose frame waits here, as `retry` does. None, and nothing was
+        done, where `retry` would refuse it."""
+        if slot.frame is None or self.table.get(claims.call) is not slot:
+            return None
+        try:
+            named = partial(self.payloads.sealer.digest, head=claims.head)
+            given = answers_of.given(answers, self.settings.max_value, named)
+            answers_of.fits(sum([len(answer.value) for answer in given]), slot.size, self._most_written)
+            parsed = answers_of.parsed(slot, claims.round, answers)
+        except MalformedAnswer:
+            return None
+        return self._answer(slot, claims, given, Arrival(carrier, handler, parsed, answers))
+
+    def _answer(self, slot: Slot, claims: Claims, given: tuple[ev.Answer, ...], arrival: Arrival) -> Awaitable[Answer]:
         waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held, claims.head)
-        return await self._wait(slot, event, Arrival(carrier, _future(), handler, raw=answers))
+        return self._submit(slot, event, arrival)
 
     async def replay(
         self, carried: Carried, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
@@ -256,7 +296,7 @@ class Runtime:
         backing = Backing(records, self._unleased, entropy, True)
         slot = self.table.add(self._slot(carried.call, handler, backing, f"{carried.call}/{waiter}"))
         event = ev.Retry(waiter, carried.round, carried.epoch, mark, held.node, given, held)
-        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
+        return await self._submit(slot, event, Arrival(carrier, raw=answers))
 
     async def kept_code(self, state: str) -> Registered | None:
         """The kept code that a call began with; None if there is none, or it can't be loaded here. `state` is the
@@ -303,22 +343,23 @@ class Runtime:
         """This node's load, as its lease reports it."""
         return load_of(self._shared, self.peers, self.draining, self.heartbeat)
 
-    async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
+    async def _submit(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
+        """Feed the event of a request, and wait for its reply."""
         began = self.clock.now()
         ended: RequestEnd = None
-        arrival.came = began
+        arrival.came, arrival.event = began, event
         # Also for the lines of the author's middleware that come after the round, in this task.
         logged_call.set(slot)
         try:
-            if isinstance(event, ev.Retry):
-                arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)
+            if arrival.parsed is None:
+                arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)  # type: ignore[union-attr]
             slot.add_arrival(event.waiter, arrival)
             self.feed(slot, event)
             ended = answer = await arrival.future
             return answer
         except BaseException as error:
             # Cancelled with its client, malformed, or ended by a bug: it waits no more.
-            ended = error if isinstance(error, answers_of.MalformedAnswer) else None
+            ended = error if isinstance(error, MalformedAnswer) else None
             if slot.pop_arrival(event.waiter) is not None:
                 self.feed(slot, ev.Left(event.waiter))
                 if slot.call.abandoned and slot.frame is not None:
@@ -327,7 +368,7 @@ class Runtime:
                 slot.next_carrier()
             raise
         finally:
-            self.observers.answered(slot, event, ended, self.clock.now() - began)
+            self.observers.answered(slot, arrival, ended, self.clock.now() - began)
             try:
                 if (handler := arrival.carrier.ending) is not None:
                     # The author's middleware around this request may close what the handler's cleanup needs.
@@ -339,9 +380,14 @@ class Runtime:
         was = slot.call.phase
         try:
             slot.call, effects = step(slot.call, event, self.clock.now())
+            move, perform = (was, slot.call.phase), self._performer.perform
+            is_rounds = ROUND.get(move) == len(effects) and slot.notes_step(was, event)
             for effect in effects:
-                self._performer.perform[type(effect)](slot, effect)
-            if (was, slot.call.phase) not in ORDINARY:
+                perform[type(effect)](slot, effect)
+            if is_rounds:
+                if self.observers.round_stepped.listeners:
+                    self.observers.round_stepped(slot, was, event, effects)
+            elif move not in ORDINARY:
                 self.observers.stepped(slot, was, event, effects)
             if slot.stopping is not None:
                 self._tell_stopping(slot, slot.stopping, event)
@@ -358,7 +404,8 @@ class Runtime:
             self._gate.release(slot)
         if was is _CLAIMING:
             self.eviction.claimed()
-        self.table.stepped(slot, was)
+        if was is _PARKED or slot.call.phase is _PARKED:
+            self.table.stepped(slot, was)
         if slot.call.outbox.stalled:
             self._stalled[slot.call.id] = None
         if slot.backing.drops and slot.call.phase is _PARKED and was is _PARKING:
@@ -446,7 +493,3 @@ def load_of(shared: Shared, peers: Peers, drain: Drain, beat: Heartbeat | Alone)
         round_trip=beat.round_trips.usual,
         longest_round_trip=beat.round_trips.longest,
     )
-
-
-def _future() -> asyncio.Future[Answer]:
-    return asyncio.get_running_loop().create_future()

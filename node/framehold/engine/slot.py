@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import lease, writes
-from framehold_core.call import Call
+from framehold_core.call import Call, Phase
 from framehold_core.clock import Clock
+from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.journal import Draft, Entry
-from framehold_core.requests import Head, Record
+from framehold_core.requests import Head, Record, Reply, Verdict
 
 from ..code import lines
 from ..frame import span
@@ -40,17 +41,27 @@ class Backing(NamedTuple):
 class Arrival:
     """A request that waits for its reply. `handler` is its own entry into the handler, which was not used yet; None for
     a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers
-    that their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock: the runtime
-    sets it."""
+    that their questions have parsed, by key; None: not yet. The runtime sets `came`, its time of arrival in seconds on
+    the node's clock, and `event`, what it is to core.
+
+    The last four are what its round did, if no other request waits for that round: for how many seconds the call was
+    parked, the write of the round and the seconds that it took, the bytes of the journal once the round was parked, and
+    the rounds of the call once it has ended."""
 
     carrier: RoundCarrier
-    future: asyncio.Future[Answer]
     handler: HandlerEntry | None = None
-    parsed: dict[str, Any] = field(default_factory=dict)
+    parsed: dict[str, Any] | None = None
     raw: Mapping[str, Any] = field(default_factory=dict)
+    future: asyncio.Future[Answer] = field(default_factory=asyncio.Future)
     came: float = 0.0
+    event: ev.Start | ev.Retry | None = None
+    parked: float | None = None
+    written: tuple[fx.Op, float] | None = None
+    size: int | None = None
+    rounds: int | None = None
 
 
+_PARKED, _PARKING = Phase.PARKED, Phase.PARKING
 _NOBODY: dict[int, Arrival] = {}
 """The arrivals of a slot for which no request waits. All slots share it; nothing is ever put in."""
 
@@ -75,6 +86,7 @@ class Slot:
         "handler",
         "head",
         "log",
+        "looked_up",
         "orphaned",
         "packed",
         "place",
@@ -106,6 +118,8 @@ class Slot:
         self.head: Head | None = None
         self.due = 0.0
         self.began, self.replayed = self.clock.time(), False
+        self.looked_up = False
+        """Whether the record of this call was looked up here, so that the gate knows of it."""
         self.orphaned = False
         """Whether the process that ran this call before is gone."""
         self.stopping: asyncio.Future[ev.Event] | None = None
@@ -174,6 +188,41 @@ class Slot:
             # An empty dict keeps the memory of its former items.
             self.arrivals = _NOBODY
         return arrival
+
+    @property
+    def _only(self) -> Arrival | None:
+        """The one request that waits here; None if there are more or fewer, or the record was looked up: then more is
+        to be told of the call than what its round did."""
+        if self.looked_up or len(self.arrivals) != 1:
+            return None
+        (arrival,) = self.arrivals.values()
+        return arrival
+
+    def notes_step(self, was: Phase, event: ev.Event) -> bool:
+        """Note with the one request that waits what a step of its round tells; whether there is such a request."""
+        arrival, call = self._only, self.call
+        if arrival is None:
+            return False
+        if was is _PARKED:
+            arrival.parked = self.clock.now() - (call.expires - call.ttl)
+        elif was is _PARKING:
+            arrival.size = self.size
+        elif type(event) is ev.Acked:
+            arrival.rounds = call.round + 1
+        else:
+            return False
+        return True
+
+    def notes_write(self, op: fx.Op, reply: Reply | StoreUnavailable, seconds: float) -> bool:
+        """Note with the one request that waits that the write of its round was applied; whether there is such a
+        request, and it was."""
+        arrival = self._only
+        if arrival is None or arrival.written is not None:
+            return False
+        if isinstance(reply, StoreUnavailable) or reply.verdict is not Verdict.OK:
+            return False
+        arrival.written = op, seconds
+        return True
 
     def renew_handler(self) -> None:
         """The frame is gone. If requests still wait, one of them may have the call continued here: its entry replaces

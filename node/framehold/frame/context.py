@@ -59,7 +59,7 @@ def refresh(fresh: contextvars.Context) -> None:
     for variable, value in fresh.items():
         if before is not None and before.get(variable) is value:
             continue
-        if not _is_private(variable):
+        if variable not in _handler_owned and not _is_private(variable):
             variable.set(span.next_value(variable.get(None), value))
     _last_round.set(fresh)
 
@@ -75,10 +75,14 @@ def take_back(carrier: RoundCarrier) -> None:
     if handler is None or handler.get(_last_round) is not carrier.variables:
         return
     for variable, value in handler.items():
-        if carrier.variables.get(variable, _UNSET) is value or _is_private(variable) or span.is_rounds(value):
+        if variable in _handler_owned or carrier.variables.get(variable, _UNSET) is value:
             continue
-        variable.set(value)
+        if not _is_private(variable) and not span.is_rounds(value):
+            variable.set(value)
 
 
 def _is_private(variable: contextvars.ContextVar[Any]) -> bool:
-    return variable.name.startswith(OWN_PREFIX) or variable in _handler_owned
+    if variable.name.startswith(OWN_PREFIX):
+        # Looked up by itself from now on: there are few of them.
+        _handler_owned.add(variable)
+    return variable in _handler_owned

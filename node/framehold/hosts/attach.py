@@ -35,6 +35,7 @@ from ..code.codes import Codes
 from ..config import Settings, load, with_arguments
 from ..sdk import form_schemas
 from ..sdk.boundary import Boundary
+from ..sdk.middleware_chain import PASSES
 from ..sdk.replies import Misdirected
 from ..sdk.session import Ctx
 from ..sdk.state_codec import PrefixCodec
@@ -163,5 +164,5 @@ def _only_traced(middleware: Any) -> Any:
         finally:
             elsewhere = None
 
-    unless_nobody_traces.__dict__["framehold"] = True
+    unless_nobody_traces.__dict__["framehold"] = PASSES
     return unless_nobody_traces

@@ -44,6 +44,7 @@ from .body import Reception
 from .cors import Cors
 from .entry import Entry
 from .node_relay import NodeRelay
+from .ordinary_rounds import OrdinaryRounds, rounds_of
 from .refusal_log import RefusalLog
 from .session_affinity import SESSIONLESS, SessionAffinity, name_sessions
 
@@ -55,11 +56,13 @@ _SESSION_LOGGERS = ("mcp.server.streamable_http_manager", "mcp.server.streamable
 
 
 class _Front(NamedTuple):
-    """What stands before the SDK's app. `fast` serves MCP requests of the HTTP `methods` (None: of any), and `plain`
-    those of them that `_is_plain` names; `probes` and `administers` are the paths that Framehold serves itself."""
+    """What stands before the SDK's app. `fast` serves MCP requests of the HTTP `methods` (None: of any), `plain` those
+    of them that `_is_plain` names, and `rounds` those that are ordinary rounds (None: none is); `probes` and
+    `administers` are the paths that Framehold serves itself."""
 
     fast: Cors
     plain: ASGIApp
+    rounds: OrdinaryRounds | None
     methods: set[str] | None
     probes: Mapping[str, Probe]
     administers: set[str]
@@ -93,25 +96,33 @@ class Application:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
             return
-        if self._ready is None:
-            self._ready = asyncio.get_running_loop().create_future()
-            self._keeper = asyncio.get_running_loop().create_task(self._keep(self._ready), name="framehold-keeper")
-        if not self._ready.done():
-            await asyncio.shield(self._ready)
+        if (ready := self._ready) is None or not ready.done():
+            await asyncio.shield(ready := self._begun())
         # If the start failed, every request raises that error: a server that never started serves none.
-        self._ready.result()
+        ready.result()
         assert self._front is not None, "an app that is ready has a front"
         front, runtime = self._front, self.attached.runtime
         if runtime.peers.prefix is None:
             runtime.peers.prefix = mounting.told(scope)
         if not scope["path"].startswith("/"):
             _use_path(scope)
-        hop = received(scope, receive, runtime)
+        hop = None
+        if front.rounds is not None and scope["path"] == PATH:
+            tool, hop = self._known(front.rounds, scope, receive)
+            again = receive if tool is None else await front.rounds.serve(tool, scope, receive, send, hop)
+            if again is None:
+                return
+            receive = again
+        hop = received(scope, receive, runtime) if hop is None else hop
         if hop.introduction is not None:
             await introduce(hop.introduction, send)
             return
+        await self._serve(front, hop, scope, receive, send)
+
+    async def _serve(self, front: _Front, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that `rounds` does not serve."""
         if scope["type"] != "http":
-            served = not self._is_strict or access.answers(hop, scope, runtime.settings)
+            served = not self._is_strict or access.answers(hop, scope, self.attached.settings)
             await (self._app if served else WebSocketClose())(scope, receive, send)
             return
         contained.begin()
@@ -125,6 +136,27 @@ class Application:
             await endpoint(scope, receive, hop.adding_headers(send))
         else:
             await self._page(front, path, hop, scope, receive, send)
+
+    def _begun(self) -> asyncio.Future[None]:
+        """Done when this app has started. It starts itself with its first request, if nobody has started it."""
+        if self._ready is None:
+            self._ready = asyncio.get_running_loop().create_future()
+            self._keeper = asyncio.get_running_loop().create_task(self._keep(self._ready), name="framehold-keeper")
+        return self._ready
+
+    def _known(self, rounds: OrdinaryRounds, scope: Scope, receive: Receive) -> tuple[str | None, Hop | None]:
+        """The tool of a request at PATH whose head is known, None if it is not; and its hop, None if that was not
+        looked at."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
+            return None, None
+        runtime, hop, tool = self.attached.runtime, None, None
+        if not runtime.settings.route_headers:
+            tool = rounds.heads.tool(scope["headers"])
+        if tool is None:
+            hop = received(scope, receive, runtime)
+            tool = rounds.heads.tool(scope["headers"]) if hop.introduction is None else None
+        scope["app"] = self._app
+        return tool, hop
 
     async def _page(self, front: _Front, path: str, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is none for MCP. Pages of the author answer to the names that MCP requests do; FastMCP
@@ -223,6 +255,7 @@ class Application:
         return _Front(
             fast=cors,
             plain=guarded,
+            rounds=rounds_of(attached, self.server, guarded, reception.intake) if isinstance(guarded, Entry) else None,
             methods=None if taken is None else {*taken, "OPTIONS"},
             probes={path: probe for path, probe in PROBES.items() if path not in own | elsewhere},
             administers=set() if self._has_admin_port else set(self._admin.endpoints) - own,
@@ -339,7 +372,7 @@ def _guarded(app: Starlette, route: Route, enter: Callable[[ASGIApp], ASGIApp], 
     """Framehold's entry, behind the same guard and middlewares as the SDK's endpoint. What may refuse a host or an
     origin stands behind `log`: the endpoint, and the middlewares if there are any."""
     guard = route.endpoint if isinstance(route.endpoint, RequireAuthMiddleware) else None
-    # A request that is not ordinary goes to the endpoint itself: it has passed guard and middlewares already.
+    # What the entry does not serve goes to the endpoint itself: it has passed guard and middlewares already.
     endpoint = route.app if guard is None else guard.app
     is_wrapped = _is_wrapped(app)
     entry = enter(endpoint if is_wrapped else log.around(endpoint))

@@ -1,4 +1,4 @@
-"""Which requests of 2026-07-28 are ordinary: JSON-RPC requests whose routing headers agree with their bodies.
+"""Which requests of 2026-07-28 the entry serves: JSON-RPC requests whose routing headers agree with their bodies.
 
 Headers that repeat the body word for word agree: that check is fast. For other headers the SDK's own check decides,
 which also knows encoded names."""
@@ -27,7 +27,7 @@ _ENCODED = b"=?"
 """The beginning of a header whose value is encoded. Such a header is left to the SDK's check."""
 
 
-class Ordinary(NamedTuple):
+class Classified(NamedTuple):
     """A request that Framehold's entry serves: id, method and parameters. The parameters have a `_meta` that names the
     client."""
 
@@ -43,8 +43,8 @@ class Ordinary(NamedTuple):
         return InboundModernRoute(version, meta.get(CLIENT_INFO_META_KEY), capabilities)
 
 
-def ordinary(headers: Sequence[tuple[bytes, bytes]], data: bytes) -> Ordinary | None:
-    """The ordinary request that has these headers and this body (`data`); None if the request is not ordinary."""
+def classified(headers: Sequence[tuple[bytes, bytes]], data: bytes) -> Classified | None:
+    """The request that has these headers and this body (`data`); None if the entry does not serve it."""
     try:
         decoded = json_text.read(data)
         request_id, method, params = decoded["id"], decoded["method"], decoded["params"]
@@ -57,7 +57,7 @@ def ordinary(headers: Sequence[tuple[bytes, bytes]], data: bytes) -> Ordinary | 
     values = dict(routing)
     # Of a header that is there twice, different readers would take different copies.
     if len(values) == len(routing) and (_repeats(values, method, params) or _agrees(values, decoded)):
-        return Ordinary(request_id, method, params)
+        return Classified(request_id, method, params)
     return None
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp.server.connection import Connection
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
 from .. import json_text
@@ -23,14 +24,24 @@ IDENTITY = (PROTOCOL_VERSION_META_KEY, CLIENT_INFO_META_KEY, CLIENT_CAPABILITIES
 """The keys of a `_meta` that state the identity of its client."""
 MAX_IDENTITIES = 1024
 MAX_IDENTITY_BYTES = 4096
+_IDENTITY = set(IDENTITY)
 _PLAIN = {"progressToken", "traceparent", "tracestate", "baggage"}
 """Further keys of a `_meta` that are valid with any text as value."""
+
+
+class Client(NamedTuple):
+    """A client whose identity the SDK has validated, and the progress token of its request. Nothing of it is given to
+    handlers, since clients with equal identities share it."""
+
+    connection: Connection
+    progress: str | int | None
 
 
 class ClientIdentities:
     """Belongs to one `Entry`, and is shared by its kernels."""
 
     def __init__(self) -> None:
+        self._clients: dict[bytes, Client] = {}
         self._connections: OrderedDict[bytes, Connection] = OrderedDict()
         self._valid: set[bytes] = set()
 
@@ -46,6 +57,21 @@ class ClientIdentities:
             if len(self._connections) > MAX_IDENTITIES:
                 self._connections.popitem(last=False)
         return known
+
+    def client(self, data: bytes) -> Client | None:
+        """The client whose request has this `_meta` (JSON); None if the SDK has to validate it."""
+        if (known := self._clients.get(data)) is not None:
+            return known
+        meta = json_text.read(data)
+        if not self.is_valid(meta):
+            return None
+        client = Client(self.connection(meta), progress_token_from_params({"_meta": meta}))
+        # What else a `_meta` holds differs in each request.
+        if len(data) <= MAX_IDENTITY_BYTES and meta.keys() <= _IDENTITY:
+            if len(self._clients) >= MAX_IDENTITIES:
+                self._clients.clear()
+            self._clients[data] = client
+        return client
 
     def keep_valid(self, meta: Any) -> None:
         """Keep the identity in `meta`, which the SDK has just validated."""

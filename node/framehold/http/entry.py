@@ -1,9 +1,10 @@
 """The HTTP entry for the methods that may ask on 2026-07-28: three of the protocol, and two of sagas where these are on
 (FRAMEHOLD_SAGAS). It goes past Starlette and past the SDK's task group for each request.
 
-The entry serves ordinary requests only. Any other request goes to the SDK's own app, with its body replayed: another
-method, another era, a header that is missing, that is there twice or that contradicts the body, malformed JSON. So
-every rejection is the SDK's own. The entry itself checks only what tells an ordinary request from others."""
+The entry serves requests that nothing is wrong with. Any other request goes to the SDK's own app, with its body
+replayed: another method, another era, a header that is missing, that is there twice or that contradicts the body,
+malformed JSON. So every rejection is the SDK's own. The entry itself checks only what tells its requests from others.
+Before it, `ordinary_rounds` has taken what it serves by a shorter path."""
 
 from __future__ import annotations
 
@@ -33,14 +34,16 @@ from ..hosts.attached import Attached
 from ..sdk.hop import Hop
 from ..sdk.inbound import param_rejection
 from ..sdk.replies import Misdirected, NotTaken, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
+from ..sdk.token import METHOD
 from ..telemetry import tracing
 from ..wires import saga
 from .body import Body, Reception, left
-from .classify import Ordinary, ordinary
+from .classify import Classified, classified
 from .client_identities import ClientIdentities
 from .connection import Identity
 from .exchange import Exchange
 from .forward import ForwardResult
+from .heads import Heads
 from .kernel import Kernel
 from .node_relay import NodeRelay
 from .outages import OwnerSearch, WaitResult
@@ -88,7 +91,7 @@ the request may try again (`OwnerSearch`); after that the reply is that the owne
 
 
 class Entry:
-    """Serves ordinary rounds itself, and gives every other request to `rest`, the SDK's endpoint."""
+    """Serves requests of methods that may ask, and gives every other request to `rest`, the SDK's endpoint."""
 
     def __init__(
         self,
@@ -103,14 +106,16 @@ class Entry:
         self._limit = reception.limit
         asking = INPUT_REQUIRED_METHODS | (saga.METHODS if attached.settings.sagas else frozenset())
         self._methods = {method.encode() for method in asking}
-        self._identities = ClientIdentities()
+        self.identities = ClientIdentities()
         self._accepted: set[tuple[tuple[bytes, bytes], ...]] = set()
         self._unmirrored: dict[str, Any] = {}
         """The last input schema of each tool that mirrors no parameter in a header."""
-        self._turns, self._watches = Pacing(), Watches()
+        self.turns, self.watches = Pacing(), Watches()
         self._kernels = {
-            version: Kernel(attached.server, version, self._identities) for version in MODERN_PROTOCOL_VERSIONS
+            version: Kernel(attached.server, version, self.identities) for version in MODERN_PROTOCOL_VERSIONS
         }
+        self.heads = Heads()
+        """The heads of the calls of tools that were served."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -134,11 +139,17 @@ class Entry:
         scope["framehold"].distrust_call(data)
         may_ask = headers.get(b"mcp-protocol-version") in _VERSIONS and headers.get(b"mcp-method") in self._methods
         if may_ask and await self._acceptable(request):
-            found = ordinary(scope["headers"], data)
+            found = classified(scope["headers"], data)
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
             await self._rest(scope, request.receive, send)
-        else:
-            await self._serve(request, found, data, receive, send)
+            return
+        if found.method == METHOD and type(tool := found.params.get("name")) is str:
+            self.heads.learn(scope["headers"], tool)
+        await self._serve(request, found, data, receive, send)
+
+    def kernel(self, version: str) -> Kernel:
+        """What serves requests of one revision."""
+        return self._kernels[version]
 
     async def _acceptable(self, request: Request) -> bool:
         """Whether the SDK accepts the headers host, origin, content-type and accept. The SDK checks each set of them
@@ -155,7 +166,7 @@ class Entry:
             self._accepted.add(checked)
         return True
 
-    def _mirrors_nothing(self, found: Ordinary) -> bool:
+    def _mirrors_nothing(self, found: Classified) -> bool:
         """Whether the request's tool is known to mirror no parameter in a header: then there is no header to check.
         The promise: the server gives the same schema object as when it was checked."""
         server = self._attached.server
@@ -170,7 +181,7 @@ class Entry:
             self._unmirrored[name] = schema
         return False
 
-    def _arguments(self, found: Ordinary) -> Collection[str] | None:
+    def _arguments(self, found: Classified) -> Collection[str] | None:
         """The names of the arguments that a tool has; None if they are not known, or others may be given too."""
         schema_of = self._attached.server.get_tool_input_schema
         schema = None if found.method != "tools/call" or schema_of is None else schema_of(str(found.params.get("name")))
@@ -178,14 +189,14 @@ class Entry:
             return None
         return schema.get("properties")
 
-    async def _mirrors_correctly(self, request: Request, found: Ordinary) -> bool:
+    async def _mirrors_correctly(self, request: Request, found: Classified) -> bool:
         """Whether the SDK finds that each header equals the parameter that it mirrors."""
         attached = self._attached
         message = JSONRPCRequest(jsonrpc="2.0", id=found.id, method=found.method, params=found.params)
         rejected = await param_rejection(attached.server, request, message, found.route, attached.lifespan_state)
         return rejected is None
 
-    async def _serve(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
+    async def _serve(self, request: Request, found: Classified, data: bytes, receive: Receive, send: Send) -> None:
         """Serve a round here, or forward it to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
         hop.offers = not hop.relayed
@@ -193,18 +204,18 @@ class Entry:
             hop.arguments = self._arguments(found)
         before = logged_call.set(_named(found, hop))
         # These are read now, as they came: a middleware may edit the parameters.
-        client, meta = self._identities.connection(found.params["_meta"]), found.params["_meta"]
+        client, meta = self.identities.connection(found.params["_meta"]), found.params["_meta"]
         progress = progress_token_from_params(found.params) if "progressToken" in meta else None
-        exchange = Exchange(request, found.id, progress, send)
+        exchange = Exchange(request.scope, request.receive, found.id, progress, send)
         draining = self._attached.runtime.draining
         draining.unanswered += 1
         try:
-            await self._turns.mine()
+            await self.turns.mine()
             elsewhere = await self._round(exchange, found, client, receive)
             if elsewhere is not None and hop.relayed:
                 await self._refuse_relayed(exchange, request, receive, send)
             elif elsewhere is not None:
-                await self._serve_elsewhere(exchange, found, client, (request.scope, data), receive, elsewhere)
+                await self.serve_elsewhere(exchange, found, client, data, receive, elsewhere)
         except asyncio.CancelledError:
             # The HTTP server ends and cuts off what it still serves; by itself it would reply 500, without a word.
             await exchange.cut_off(cut_off().error, self._attached.runtime.retry_after)
@@ -216,24 +227,25 @@ class Entry:
             # A handler may send this request within its own task, whose lines belong to its own call.
             logged_call.reset(before)
 
-    async def _serve_elsewhere(
+    async def serve_elsewhere(
         self,
         exchange: Exchange,
-        found: Ordinary,
+        found: Classified,
         client: Connection,
-        request: tuple[Scope, bytes],
+        data: bytes,
         receive: Receive,
         elsewhere: Misdirected,
     ) -> None:
         """Forward a round to the node that holds its call; where that fails, run it here again, which reads the record
         again."""
         search, misdirected = OwnerSearch(self._attached.settings.lease_ttl), elsewhere
+        request = (exchange.scope, data)
         while True:
             # The table has no slot for this request. A node that drains waits for the request all the same.
             with self._attached.runtime.draining.visited():
                 if await self._forward(exchange, misdirected.address, request, receive, search):
                     return
-            await self._turns.mine()
+            await self.turns.mine()
             again = await self._round(exchange, found, client, receive)
             if again is None:
                 return
@@ -295,7 +307,7 @@ class Entry:
         await exchange.error(reply.error, reply.retry_after)
 
     async def _round(
-        self, exchange: Exchange, found: Ordinary, client: Connection, receive: Receive
+        self, exchange: Exchange, found: Classified, client: Connection, receive: Receive
     ) -> Misdirected | None:
         """Run the round through the kernel once, and write the reply. Returns the `Misdirected` that names the other
         node where another node holds the call; nothing was replied then."""
@@ -303,7 +315,7 @@ class Entry:
         assert task is not None, "a request is served in a task"
         exchange.closed = False
         if not kernel.has_middlewares_of_others():
-            self._watches.add(exchange, receive, task.cancel)
+            self.watches.add(exchange, receive, task.cancel)
             try:
                 return await self._pass(kernel, exchange, found, client)
             except asyncio.CancelledError:
@@ -312,12 +324,12 @@ class Entry:
                 return None
         # What such a middleware shields from cancellation is shielded from a scope only.
         with anyio.CancelScope() as scope:
-            self._watches.add(exchange, receive, scope.cancel)
+            self.watches.add(exchange, receive, scope.cancel)
             return await self._pass(kernel, exchange, found, client)
         return None
 
     async def _pass(
-        self, kernel: Kernel, exchange: Exchange, found: Ordinary, client: Connection
+        self, kernel: Kernel, exchange: Exchange, found: Classified, client: Connection
     ) -> Misdirected | None:
         connection = Identity(client)
         try:
@@ -327,14 +339,14 @@ class Entry:
             return elsewhere
         except Unavailable as error:
             if isinstance(error, NotTaken):
-                exchange.request.scope["framehold"].prove_not_taken(self._attached.runtime)
+                exchange.scope["framehold"].prove_not_taken(self._attached.runtime)
             await exchange.error(error.error, error.retry_after)
         except Exception as error:
             await exchange.error(modern_error_data(error))
         else:
             await exchange.result(result)
         finally:
-            self._watches.remove(exchange)
+            self.watches.remove(exchange)
             if not exchange.closed:
                 exchange.close()
             if connection.used:
@@ -342,7 +354,7 @@ class Entry:
         return None
 
 
-def _named(found: Ordinary, hop: Hop) -> NamedCall | None:
+def _named(found: Classified, hop: Hop) -> NamedCall | None:
     """The call that a request names before anything of it is verified: by its token, or by the id that a router gave
     it. Sets the route of the request: `start` where it begins a call, `ring` where its token led to this node."""
     state = found.params.get(saga.TOKEN if found.method == saga.RESUME else "requestState")

@@ -24,7 +24,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp_types import INTERNAL_ERROR, ErrorData, RequestId
 from starlette.requests import Request
-from starlette.types import Message, Receive, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from .. import json_text
 
@@ -44,9 +44,12 @@ class Exchange:
 
     can_send_request = False
 
-    def __init__(self, request: Request, request_id: RequestId, progress_token: str | int | None, send: Send) -> None:
-        self.request, self.request_id = request, request_id
+    def __init__(
+        self, scope: Scope, receive: Receive, request_id: RequestId, progress_token: str | int | None, send: Send
+    ) -> None:
+        self.scope, self.receive, self.request_id = scope, receive, request_id
         self._send, self._progress_token = send, progress_token
+        self._request: Request | None = None
         self._streaming = self._replied = False
         self.closed = False
         """Whether nothing more is sent. It is false from the beginning of each pass through the kernel to its end."""
@@ -54,6 +57,13 @@ class Exchange:
         """Whether the client has disconnected, and the request was cancelled for it."""
         self._lock: asyncio.Lock | None = None
         self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def request(self) -> Request:
+        """The HTTP request, for handlers. It is made only when it is read."""
+        if self._request is None:
+            self._request = Request(self.scope, self.receive)
+        return self._request
 
     @property
     def transport(self) -> TransportContext:
@@ -175,8 +185,12 @@ class Exchange:
                 self.close()
                 await self._send({"type": "http.response.body", "body": as_event(message), "more_body": False})
             return
+        await self.send_json(as_json(message), status, retry_after)
+
+    async def send_json(self, body: bytes, status: int = 200, retry_after: int | None = None) -> None:
+        """Send a JSON-RPC message as the whole response."""
+        self._replied = True
         self.close()
-        body = as_json(message)
         headers = [JSON, (b"content-length", b"%d" % len(body))]
         if retry_after is not None:
             headers.append((b"retry-after", b"%d" % retry_after))

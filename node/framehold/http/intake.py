@@ -58,12 +58,31 @@ class Intake:
         that is this one."""
         held.size += size
         self.held += size
-        while held.size > SMALL and self._is_full(held):
+        while held.size > SMALL and self._is_beyond(held.size):
             largest = max(self.receiving, key=lambda other: other.size, default=held)
             if largest.size <= held.size:
                 raise Crowded
             self.release(largest)
             largest.refuse()
+
+    def take(self, data: bytes, largest: int) -> int:
+        """Charge a small body that is whole, and the value that it becomes. Returns how many bytes `give_back` gets, 0
+        if there is no room. `largest` is the size of the largest body."""
+        size = len(data)
+        if size > LIGHT:
+            weight = json_text.weight(data, HEAVIEST * largest)
+            if weight.structure > HEAVIEST * largest:
+                return 0
+            size += sum(weight)
+        self.held += size
+        if size > SMALL and self._is_beyond(size):
+            self.held -= size
+            return 0
+        return size
+
+    def give_back(self, size: int) -> None:
+        """The response to a request has ended that `take` has charged."""
+        self.held -= size
 
     def release(self, held: Held) -> None:
         """Charge nothing for a request any more."""
@@ -71,8 +90,9 @@ class Intake:
         self.held -= held.size
         held.size = 0
 
-    def _is_full(self, held: Held) -> bool:
-        if self.held > held.size and self.held > self._most():
+    def _is_beyond(self, size: int) -> bool:
+        """Whether all requests hold too much. `size` is what one of them holds."""
+        if self.held > size and self.held > self._most():
             return True
         room = self._room()
         return room is not None and self.held > room

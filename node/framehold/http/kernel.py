@@ -66,12 +66,19 @@ class Kernel(ServerRunner[Any]):
     ) -> dict[str, Any]:
         """Run one request through the chain. Returns its result as it goes on the wire. Raises what the chain
         raises."""
+        result = await self._chain(self.context(exchange, connection, lifespan, method, params))
+        return result if type(result) is dict else dumped(result)
+
+    def context(
+        self, exchange: Exchange, connection: Connection, lifespan: Any, method: str, params: dict[str, Any]
+    ) -> Ctx:
+        """The context of one request, as its handler gets it."""
         meta = params["_meta"]
         if "progressToken" in meta:
             # The one key that the SDK's model of it names otherwise.
             meta = {name: value for name, value in meta.items() if name != "progressToken"}
             meta["progress_token"] = params["_meta"]["progressToken"]
-        ctx: Ctx = ServerRequestContext(
+        return ServerRequestContext(
             session=ServerSession(exchange, connection, request_meta=meta),
             lifespan_context=lifespan,
             protocol_version=self._version,
@@ -81,8 +88,6 @@ class Kernel(ServerRunner[Any]):
             meta=meta,
             request=exchange.request,
         )
-        result = await self._chain(ctx)
-        return result if type(result) is dict else dumped(result)
 
     def has_middlewares_of_others(self) -> bool:
         """Whether a middleware of the server is the author's or a library's. Builds the chain anew if the middlewares
@@ -110,14 +115,17 @@ class Kernel(ServerRunner[Any]):
             validated = entry.params_type.model_validate({} if params is None else params, by_name=False)
             if not surface_checked:
                 self._identities.keep_valid((params or {}).get("_meta"))
-        result = await handler(ctx, validated)
+        return self.shaped(method, await handler(ctx, validated))
+
+    def shaped(self, method: str, result: Any) -> dict[str, Any]:
+        """What a handler has returned, as it goes on the wire. Raises MCPError if it is an error."""
         if isinstance(result, Asking):
             reply = {**result, "_meta": {types.SERVER_INFO_META_KEY: self._server_identity}}
             # Replies share questions and identity: a middleware of others may edit its own copy.
             return reply if self._results_unedited else copy.deepcopy(reply)
         if isinstance(result, types.ErrorData):
             raise MCPError.from_error_data(result)
-        return self._serialize(method, version, result)
+        return self._serialize(method, self._version, result)
 
     def _serialize(self, method: str, version: str, result: Any) -> dict[str, Any]:
         plain = text_result.dumped(result) if method == "tools/call" else None

@@ -25,13 +25,19 @@ class Pacing:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._counting = False
 
-    async def mine(self) -> None:
-        """Return when this request may begin."""
+    def is_free(self) -> bool:
+        """Whether this request may begin at once; then it counts as begun."""
         if not self._counting:
             self._counting = True
             asyncio.get_running_loop().call_soon(self._turn)
-        if self._left and not self._queue:
-            self._left -= 1
+        if not self._left or self._queue:
+            return False
+        self._left -= 1
+        return True
+
+    async def mine(self) -> None:
+        """Return when this request may begin."""
+        if self.is_free():
             return
         turn = asyncio.get_running_loop().create_future()
         self._queue.append(turn)

@@ -20,6 +20,10 @@ from .session import Ctx
 class Boundary(RequestStateBoundary):
     """Seals and opens request states, as the SDK's does."""
 
+    def sealed(self, ctx: Ctx, result: dict[str, Any]) -> dict[str, Any]:
+        """A result whose state, if it has one, is sealed for the request of `ctx`."""
+        return self._seal_result(ctx, result, None)  # type: ignore[return-value]
+
     def _unseal(self, ctx: Ctx) -> Any:
         return super()._unseal(_in_one_way(ctx))
 

@@ -19,7 +19,8 @@ from framehold_router.fleet.trust import CALL_ID, CODE, NODE, NOT_TAKEN, PREFIX,
 from ..engine.peers import boots
 from ..engine.runtime import Runtime
 
-_KEY = "framehold"
+KEY = "framehold"
+"""The key of a `Hop` in the ASGI scope of its request."""
 _FORWARDED = b"x-forwarded-for"
 
 
@@ -115,7 +116,7 @@ def received(scope: Scope, receive: Receive, runtime: Runtime) -> Hop:
     else:
         hop = Hop(node, with_headers, came=now)
     scope["headers"] = headers
-    scope[_KEY] = hop
+    scope[KEY] = hop
     return hop
 
 
@@ -156,5 +157,5 @@ def _peer(scope: Scope, receive: Receive) -> str | None:
 
 def of(request: Any) -> Hop | None:
     """The hop of a request object of the SDK; None on a transport without HTTP."""
-    hop = getattr(request, "scope", {}).get(_KEY)
+    hop = getattr(request, "scope", {}).get(KEY)
     return hop if isinstance(hop, Hop) else None

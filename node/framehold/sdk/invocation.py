@@ -11,11 +11,12 @@ import asyncio
 import contextvars
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
+from mcp.server.connection import Connection
 from mcp.server.request_state import authenticated_principal
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
@@ -28,6 +29,7 @@ from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import JournalError
 from framehold_store.named import Known
 
+from .. import json_text
 from ..code import lines
 from ..code.codes import Kept, NotKept, NotLoaded
 from ..engine import token_claims
@@ -47,14 +49,24 @@ from .wrapped_handler import WrappedHandler
 logger = logging.getLogger(__name__)
 
 
+class Rendered(bytes):
+    """The result of a tool as it goes on the wire, but for its `_meta` and the last brace."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised. `failure` has the
-    class and place of the exception behind either, if there was one."""
+    class and place of the exception behind either, if there was one. `rendered` is the result as it goes on the wire,
+    in place of `result`; empty if there is an error, a failure or a result."""
 
     result: Any = None
     error: BaseException | None = None
     failure: Failure | None = None
+    rendered: bytes = b""
+
+    def value(self) -> Any:
+        """The result, as the SDK takes it."""
+        return json_text.read(self.rendered + b"}") if self.rendered else self.result
 
 
 class Round:
@@ -231,27 +243,14 @@ class Invocation:
         came with the call's first request, as `take` kept them (canonical JSON; empty: none)."""
         if frame.dead:
             return
-        ctx, self._ctx = self._ctx, None
-        assert ctx is not None, "a handler is entered once per invocation"
         outcome = None
         contained.begin()
         try:
-            session = FrameSession(frame, self._handler.connect(ctx))
-            current.set(Present(session, None, frame, tool=self.tool, method=self._handler.method))
             with frame.scope():
-                raw, params = self._inputs(ctx, frame, given)
-                inner = FrameContext(
-                    session=session,
-                    lifespan_context=ctx.lifespan_context,
-                    protocol_version=ctx.protocol_version,
-                    method=ctx.method,
-                    params=self._lean(ctx, raw),
-                )
-                running = self._handler.enter(inner, params)
+                running = self.call_handler(frame, given)
                 # All that this Python frame refers to would stay in memory while the call is parked.
-                del ctx, given, raw, inner, params, session
-                result = _tagged(await running, frame, self._handler.runtime.settings.max_body)
-                outcome = Outcome(result, failure=remembered())
+                del given
+                outcome = self._made(await running, frame)
         except BaseException as error:
             # Any exception is the outcome, also one before the handler: else the client would never get a response.
             if not is_contained(error) or (frame.dead and not isinstance(error, (Exception, *ENDS_PROCESS))):
@@ -265,6 +264,36 @@ class Invocation:
         finally:
             # The traceback of the error refers to this Python frame, and `outcome` to the error: a reference cycle.
             del outcome
+
+    def call_handler(self, frame: Frame, given: bytes) -> Awaitable[Any]:
+        """Call the handler. Nothing of it has run before what is returned is awaited."""
+        ctx, self._ctx = self._ctx, None
+        assert ctx is not None, "a handler is entered once per invocation"
+        session = self.open_session(frame, self._handler.connect(ctx))
+        raw, params = self._inputs(ctx, frame, given)
+        inner = FrameContext(
+            session=session,
+            lifespan_context=ctx.lifespan_context,
+            protocol_version=ctx.protocol_version,
+            method=ctx.method,
+            params=self._lean(ctx, raw),
+        )
+        return self._handler.enter(inner, params)
+
+    def open_session(self, frame: Frame, connection: Connection) -> FrameSession:
+        """The session of a handler, which becomes the present call's."""
+        session = FrameSession(frame, connection)
+        current.set(Present(session, None, frame, tool=self.tool, method=self._handler.method))
+        return session
+
+    def _made(self, result: Any, frame: Frame) -> Outcome:
+        """The outcome of a handler that has returned."""
+        failure = remembered()
+        if type(result) is Rendered and failure is None:
+            return Outcome(rendered=result)
+        if type(result) is Rendered:
+            result = json_text.read(result + b"}")
+        return Outcome(_tagged(result, frame, self._handler.runtime.settings.max_body), failure=failure)
 
     def _lean(self, ctx: Ctx, raw: dict[str, Any]) -> Any:
         """What a parked call keeps of its raw parameters. Of a heavy request nothing else stays: its digest is made
@@ -307,6 +336,8 @@ class Invocation:
         """How a call ends by this outcome. The SDK turns the exception of a tool into a result; an outcome that was
         loaded from its record is a mapping."""
         assert isinstance(outcome, Outcome)
+        if outcome.rendered:
+            return COMPLETED
         result, failure = outcome.result, outcome.failure
         if outcome.error is not None:
             return Ending(How.PROTOCOL_ERROR, *(failure or failure_of(outcome.error)))
@@ -336,6 +367,8 @@ class Invocation:
         """An outcome as bytes, for its tombstone."""
         assert isinstance(outcome, Outcome)
         error = outcome.error
+        if outcome.rendered:
+            return b"r" + outcome.rendered + b"}"
         if error is None:
             try:
                 return b"r" + _dumped(outcome.result)

@@ -20,6 +20,18 @@ def is_ours(middleware: Any) -> bool:
     return isinstance(middleware, RequestStateBoundary) or getattr(middleware, "framehold", False)
 
 
+PASSES = "passes"
+"""The mark of a middleware of Framehold's that hands a `tools/call` of this revision on as it is."""
+
+
+def all_pass(middlewares: Sequence[Any], boundary: RequestStateBoundary) -> bool:
+    """Whether a plan may go past these middlewares: one is `boundary`, whose part `token` has, and all others are
+    marked `PASSES`."""
+    others = [item for item in middlewares if item is not boundary]
+    is_whole = len(others) == len(middlewares) - 1
+    return is_whole and all(getattr(item, "framehold", False) == PASSES for item in others)
+
+
 def chained(middlewares: Sequence[Any], call: Call) -> Call:
     """A function that runs a request through `middlewares`, the first of them outermost, and then through `call`."""
     for middleware in reversed(middlewares):

@@ -68,6 +68,41 @@ def _question(request: bytes, result_type: type[BaseModel]) -> Question:
 _cached_question = lru_cache(maxsize=1024)(_question)
 
 
+def form(message: Any, schema: Any) -> Question:
+    """The question with which a form is asked. The SDK shapes one question of each form: others of the same form have
+    another message, which is not changed by it."""
+    data = json_text.write(schema)
+    if type(message) is not str or len(message) + len(data) > MAX_CACHED_BYTES or not json_text.is_unicode(message):
+        asked = question(_elicit(message, schema), types.ElicitResult)
+        assert asked is not None, "a form can be asked of a client"
+        return asked
+    return _cached_form(message, data)
+
+
+@lru_cache(maxsize=1024)
+def _cached_form(message: str, schema: bytes) -> Question:
+    raw, like = _first_form(schema)
+    digest = journal.digest(journal.canonical(_with_message(raw, message)))
+    wire, text = _with_message(like.wire, message), message[:MAX_TEXT_CHARACTERS]
+    return Question(like.kind, wire, digest, like.parse, text, like.result)
+
+
+@lru_cache(maxsize=256)
+def _first_form(schema: bytes) -> tuple[dict[str, Any], Question]:
+    """A request with a form and any message, and its question."""
+    request = _elicit("message", json_text.read(schema))
+    raw = json_text.read(json_text.write(request.model_dump(by_alias=True, mode="json", exclude_none=True)))
+    return raw, _question(json_text.write(raw), types.ElicitResult)
+
+
+def _elicit(message: str, schema: Any) -> types.ElicitRequest:
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+def _with_message(request: dict[str, Any], message: str) -> dict[str, Any]:
+    return {**request, "params": {**request["params"], "message": message}}
+
+
 class Failure(dict[str, Any]):
     """A raw answer in which the client reports an error: `{"error": {"code": int, "message": str, "data": ...}}`."""
 
@@ -98,6 +133,11 @@ def received(params: Mapping[str, Any] | None) -> dict[str, Any]:
     answers = raw.items() if type(raw) is dict or isinstance(raw, Mapping) else ()
     known = {key: None if isinstance(item, dict) and item.keys() == _FAILURE_KEYS else item for key, item in answers}
     return {**known, **getattr(params, "failed", {})}
+
+
+def has_failure(answers: Mapping[str, Any]) -> bool:
+    """Whether an answer has the form of a failure, which a client of `tools/call` can't report."""
+    return any(type(item) is dict and item.keys() == _FAILURE_KEYS for item in answers.values())
 
 
 def value_or_raise(answer: Any) -> Any:

@@ -63,13 +63,13 @@ class Seam:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             tool = Invocation(self.wrapped, ctx, params).tool
             refusal = self.runtime.door.paused(tool)
-            return await self._earlier(ctx, params) if refusal is None else self._wire_reply(refusal)
+            return await self._earlier(ctx, params) if refusal is None else self.reply(refusal)
         state = (ctx.params or {}).get("requestState")
         if isinstance(state, str) and state.startswith((token_claims.OURS, token_claims.REPLAY)):
-            return self._wire_reply(await self._retry(ctx, params, state))
+            return self.reply(await self._retry(ctx, params, state))
         if isinstance(state, str):
             self._check(state)
-        return self._wire_reply(await self._start(ctx, params))
+        return self.reply(await self._start(ctx, params))
 
     def _check(self, state: str) -> None:
         """Raise MCPError if an author's state, or the entries recorded in it, were not made by this fleet."""
@@ -93,15 +93,8 @@ class Seam:
             hop = hops.of(ctx.request)
             call = None if hop is None else hop.call
             return await self.runtime.start(invocation, Round(ctx, self.runtime.clock), call)
-        except MalformedAnswer as error:
-            self.runtime.observers.call_refused(invocation.tool)
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        except LimitExceeded as error:
-            self.runtime.observers.call_refused(invocation.tool)
-            reply = replies.NotTaken if isinstance(error, NodeFull) else replies.Unavailable
-            raise reply(str(error), self.runtime.retry_after) from None
         except Exception as error:
-            raise self._failed(error) from None
+            raise self.failure(error, invocation.tool, begins=True) from None
 
     async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
         invocation = Invocation(self.wrapped, ctx, params)
@@ -119,21 +112,24 @@ class Seam:
             if claims is None:
                 raise replies.invalid_state()
             return await self.runtime.retry(claims, answers, invocation, Round(ctx, self.runtime.clock))
-        except MalformedAnswer as error:
-            self.runtime.observers.call_refused(invocation.tool)
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        except LimitExceeded as error:
-            self.runtime.observers.call_refused(invocation.tool)
-            raise replies.Unavailable(str(error), self.runtime.retry_after) from None
-        except (JournalError, SealError) as error:
-            raise _unreadable("a token", error) from None
         except MCPError:
             raise
         except Exception as error:
-            raise self._failed(error) from None
+            raise self.failure(error, invocation.tool, begins=False) from None
 
-    def _failed(self, error: Exception) -> replies.Unavailable:
-        """The error for a client whose request met a bug of this node, or a limit of its system. Logs it."""
+    def failure(self, error: Exception, tool: str, *, begins: bool) -> MCPError:
+        """The error for a client whose request the engine has refused, or which met a bug of this node, or a limit of
+        its system. `begins` says whether the request began a call. Logs what is no refusal."""
+        retry_after = self.runtime.retry_after
+        if isinstance(error, MalformedAnswer | LimitExceeded):
+            self.runtime.observers.call_refused(tool)
+        if isinstance(error, MalformedAnswer):
+            return MCPError(types.INVALID_PARAMS, str(error))
+        if isinstance(error, LimitExceeded):
+            is_nodes = begins and isinstance(error, NodeFull)
+            return (replies.NotTaken if is_nodes else replies.Unavailable)(str(error), retry_after)
+        if not begins and isinstance(error, JournalError | SealError):
+            return _unreadable("a token", error)
         logger.error("a bug in the round of a request: its client is told so", exc_info=error)
         return replies.failed(exhausted(error), self.runtime.retry_after)
 
@@ -151,7 +147,7 @@ class Seam:
         except StoreUnavailable as error:
             raise replies.Unavailable(str(error), self.runtime.retry_after) from None
 
-    def _wire_reply(self, answer: Answer) -> Any:
+    def reply(self, answer: Answer) -> Any:
         """The engine's answer as the SDK returns it to the client.
 
         Raises:
@@ -166,7 +162,7 @@ class Seam:
             outcome = answer.outcome
             assert isinstance(outcome, Outcome)
             if outcome.error is None:
-                return outcome.result
+                return outcome.value()
             try:
                 raise replies.raisable(outcome.error)
             finally:

@@ -115,6 +115,8 @@ class FrameSession(ServerSession):
     ) -> Coroutine[Any, Any, types.ElicitResult]:
         """Ask the user to fill in a form, as the SDK's method does. It is no coroutine, which would keep the form in
         memory while the frame is parked."""
+        if type(self) is FrameSession:
+            return self.frame.ask(questions.form(message, requested_schema), self._key)
         form = types.ElicitRequestFormParams(message=message, requested_schema=requested_schema)
         return self.send_request(types.ElicitRequest(params=form), types.ElicitResult)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from operator import is_
 from types import FunctionType, MethodType
 from typing import Any
@@ -40,7 +40,9 @@ LAYERS: tuple[tuple[type[Any], str], ...] = (
     (MCPServer, "call_tool"),
     (ToolManager, "call_tool"),
     (Tool, "run"),
+    (FuncMetadata, "validate_arguments"),
     (FuncMetadata, "call_fn"),
+    (FuncMetadata, "convert_result"),
     (Context, "__init__"),
     (Context, "elicit"),
 )
@@ -67,6 +69,7 @@ def _own_layers() -> list[Any]:
 
 
 _OWN_LAYERS = _own_layers()
+_OWNERS, _NAMES = zip(*LAYERS, strict=True)
 
 
 class ToolContext(Context[Any, Any]):
@@ -114,25 +117,31 @@ def straightened(handler: Handler) -> Handler:
     def enter(ctx: Any, params: CallToolRequestParams) -> Awaitable[Any]:
         manager = server._tool_manager
         tool = manager.get_tool(params.name)
-        if tool is not None and _ordinary(server, manager, tool):
-            return _run(server, tool, ctx, params)
+        if tool is not None and is_ordinary(server, manager, tool):
+            beside = params if params.input_responses is not None or params.request_state is not None else None
+            context = tool_context(server, ctx, beside)
+            metadata = tool.fn_metadata
+            return run(tool, context, params.arguments, metadata.validate_arguments, metadata.convert_result)
         patched = not _OWN_LAYERS or MCPServer._handle_call_tool is not _OWN_LAYERS[0]
         return sdk_way(ctx, params) if patched else _through_layers(server, ctx, params)
 
     return enter
 
 
-def _untouched() -> bool:
-    # By identity: a wrapper of a layer may be equal to it.
-    return bool(_OWN_LAYERS) and all(map(is_, _present_layers(), _OWN_LAYERS))
+def is_served(handler: Any, server: MCPServer[Any]) -> bool:
+    """Whether `handler` is the method by which `server` serves its tools."""
+    is_method = isinstance(handler, MethodType) and handler.__func__ is MCPServer._handle_call_tool
+    return is_method and handler.__self__ is server
 
 
-def _ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
+def is_ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
     """Whether only the SDK's own layers stand before `tool`, and it is async and has no parameters from `Resolve`."""
     kinds = type(tool) is Tool and type(tool.fn_metadata) is FuncMetadata and type(manager) is ToolManager
     whole = kinds and type(server).call_tool is MCPServer.call_tool
     touched = "call_tool" in vars(server) or "call_tool" in vars(manager)
-    return whole and not touched and tool.is_async and not tool.resolved_params and _untouched()
+    # By identity: a wrapper of a layer may be equal to it.
+    unpatched = bool(_OWN_LAYERS) and all(map(is_, map(getattr, _OWNERS, _NAMES), _OWN_LAYERS))
+    return whole and not touched and tool.is_async and not tool.resolved_params and unpatched
 
 
 async def _through_layers(server: MCPServer[Any], ctx: Any, params: CallToolRequestParams) -> Any:
@@ -146,23 +155,30 @@ async def _through_layers(server: MCPServer[Any], ctx: Any, params: CallToolRequ
         return _error_result(params.name, failure)
 
 
-async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolRequestParams) -> Any:
-    """Run the tool. The result and the log lines are those of `MCPServer._handle_call_tool` and the layers below it."""
-    beside = params if params.input_responses is not None or params.request_state is not None else None
-    context: ToolContext | None = ToolContext(
-        request_context=ctx, mcp_server=server, input_params=beside, subscriptions=server._subscriptions
-    )
+def tool_context(server: MCPServer[Any], ctx: Any, beside: CallToolRequestParams | None = None) -> ToolContext:
+    """The context that a tool gets. `beside` are the parameters of the request if it brings answers or a state."""
+    return ToolContext(request_context=ctx, mcp_server=server, input_params=beside, subscriptions=server._subscriptions)
+
+
+async def run(
+    tool: Tool,
+    context: ToolContext | None,
+    given: dict[str, Any] | None,
+    validate: Callable[[dict[str, Any]], dict[str, Any]],
+    convert: Callable[[Any], Any],
+) -> Any:
+    """Run a tool with the arguments that a request has given, as `validate` makes them. The result, which `convert`
+    makes of what the author's function returns, and the log lines are those of `MCPServer._handle_call_tool` and the
+    layers below it."""
     try:
-        arguments: dict[str, Any] | None = _validated(tool, params.arguments or {})
+        arguments: dict[str, Any] | None = _validated(tool, given or {}, validate)
         if tool.context_kwarg is not None:
             arguments = {**(arguments or {}), tool.context_kwarg: context}
         try:
             running = tool.fn(**(arguments or {}))
             # While the handler is suspended, this coroutine keeps nothing in memory that the handler does not.
-            arguments = context = beside = ctx = None
-            del params
-            result = await running
-            return tool.fn_metadata.convert_result(result)
+            arguments = context = given = None
+            return convert(await running)
         except MCPError:
             raise
         except Exception as error:
@@ -173,9 +189,11 @@ async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolReq
         return _error_result(tool.name, failure)
 
 
-def _validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+def _validated(
+    tool: Tool, arguments: dict[str, Any], validate: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
     try:
-        return tool.fn_metadata.validate_arguments(arguments)
+        return validate(arguments)
     except ValidationError as error:
         raise ToolError(f"Error executing tool {tool.name}: {error}") from error
     except MCPError:

@@ -123,4 +123,4 @@ def result_or_raise(outcome: object) -> Any:
     assert isinstance(outcome, Outcome)
     if outcome.error is not None:
         raise outcome.error
-    return outcome.result
+    return outcome.value()

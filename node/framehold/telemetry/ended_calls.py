@@ -91,6 +91,8 @@ class EndedCalls(Observer):
         elif was is _REBUILDING and phase is not _REBUILDING and self._remembered.pop(slot.call.id, None) is not None:
             self._write(slot, _TAKEN_BACK, slot.began)
 
+    round_stepped = stepped
+
     def _end(self, slot: Slot, ending: Ending, event: ev.Event) -> None:
         call = slot.call.id
         # Another retry of a call that had ended before gets the same answer.

@@ -31,7 +31,7 @@ from framehold_router.telemetry.histogram import Tally
 from ..engine.answer_parsing import MalformedAnswer
 from ..engine.observer import Observer, RequestEnd
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
-from ..engine.slot import Slot
+from ..engine.slot import Arrival, Slot
 from .tool_labels import OTHER, ToolLabels
 from .window import ROUND_MINUTES, Rate, RecentDurations, RecentEnds
 
@@ -50,7 +50,7 @@ _MAX_MARKS = 4096
 # Looked up once: a step compares with several of them, and an attribute of an enum is slow.
 _IDLE, _LOOKING, _REBUILDING, _RUNNING = Phase.IDLE, Phase.LOOKING, Phase.REBUILDING, Phase.RUNNING
 _PARKING, _PARKED, _FINISHING, _VERIFYING = Phase.PARKING, Phase.PARKED, Phase.FINISHING, Phase.VERIFYING
-_FENCED = Verdict.FENCED
+_FENCED, _OK = Verdict.FENCED, Verdict.OK
 
 
 class Tool:
@@ -157,9 +157,9 @@ class Metrics(Observer):
 
     # ---- requests
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
+    def answered(self, slot: Slot, arrival: Arrival, answer: RequestEnd, seconds: float) -> None:
         kind = type(answer)
-        tool = self._tool(slot, kind is Parked)
+        tool = self.tools.get(slot.handler.tool) or self._labelled(slot.handler.tool, kind is Parked)
         if kind is not Elsewhere:
             tool.rounds.add(answer is None)
         if answer is None:
@@ -167,14 +167,22 @@ class Metrics(Observer):
         elif kind is Elsewhere:
             tool.ends["moved"] += 1
         elif not isinstance(answer, MalformedAnswer):  # `call_refused` counts that.
-            end = _end(slot, answer)
+            end = "asked" if kind is Parked else _end(slot, answer)
             tool.ends[end] += 1
             if end == "ended" or end == "failed":
                 tool.recent.add(end == "failed")
             tool.seconds.observe(seconds)
             self.rounds += 1
-            if type(event) is ev.Retry and kind is not fx.Refusal:
+            if type(arrival.event) is ev.Retry and kind is not fx.Refusal:
                 self.resumes.add(seconds)
+        if arrival.parked is not None:
+            tool.parked.observe(arrival.parked)
+        if arrival.written is not None:
+            self._applied(*arrival.written)
+        if arrival.size is not None:
+            self.journals.observe(arrival.size)
+        if arrival.rounds is not None:
+            tool.per_call.observe(arrival.rounds)
         if self._marks:
             self._replied(slot, kind is Parked or kind is Ended)
 
@@ -288,6 +296,15 @@ class Metrics(Observer):
             self.fenced += 1
         elif op == "claim" and slot is not None and (verdict is Verdict.OK or verdict is Verdict.ALREADY):
             self._granted(slot)
+
+    def _applied(self, op: str, seconds: float) -> None:
+        """The store has applied the write of a round."""
+        counts = self.ops[op]
+        counts.seconds.observe(seconds)
+        counts.results[_OK] += 1
+        if op in _APPEND:
+            self.appends.observe(seconds)
+            self.writes.add(seconds)
 
     def _granted(self, slot: Slot) -> None:
         """A claim was granted. If this process ran the call before and had evicted its frame, no failover is timed."""

@@ -37,7 +37,7 @@ from framehold_core.ids import prefix
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.observer import Observer, RequestEnd
 from ..engine.replies import Elsewhere, Ended
-from ..engine.slot import Slot
+from ..engine.slot import Arrival, Slot
 from ..engine.token_record import TokenRecord
 from ..frame.logged_call import log_fields
 from ..frame.span import RoundSpan, recording_span, running
@@ -203,8 +203,10 @@ class Tracing(Observer):
         if replay.seen is not None:
             replay.seen.replay = None
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
+    def answered(self, slot: Slot, arrival: Arrival, answer: RequestEnd, seconds: float) -> None:
         """A request has its reply: set the attributes of its span, which is the current one."""
+        event = arrival.event
+        assert event is not None, "a request that was fed has an event"
         if slot.call.phase is not Phase.REBUILDING:
             self._end(slot, "broken")
         route, span = self._routes.pop(event.waiter, None), recording_span()

@@ -134,7 +134,7 @@ async def test_nothing_is_counted_where_metrics_are_off() -> None:
         found = await told(client)
         assert (found.parked, found.frames, found.errors) == (1, 1, 0) and found.tools and found.rss
         assert (found.rounds, found.resume_p50, found.loop_lag_p99) == (None, None, None)
-        listeners = [item for signal in vars(client.runtime.observers).values() for item in signal._listeners]
+        listeners = [item for signal in vars(client.runtime.observers).values() for item in signal.listeners]
         assert listeners and not any(isinstance(item.__self__, Metrics) for item in listeners)
 
 

@@ -51,16 +51,16 @@ def test_a_glance_and_the_ladder_agree(body: dict[str, Any]) -> None:
         headers = _headers(protocol_version=version, method=method, name=name)
         text = {key.decode(): value.decode("latin-1") for key, value in headers}
         passes = isinstance(classify_inbound_request(body, headers=text), InboundModernRoute)
-        assert (classify.ordinary(headers, json.dumps(body).encode()) is not None) == passes
+        assert (classify.classified(headers, json.dumps(body).encode()) is not None) == passes
 
 
 def test_a_header_that_is_there_twice_is_not_ordinary() -> None:
     """Whichever copy a reader takes."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "_meta": _META}})
     headers = _headers(protocol_version=LATEST_MODERN_VERSION, method="tools/call", name="echo")
-    assert classify.ordinary(headers, body.encode()) is not None
+    assert classify.classified(headers, body.encode()) is not None
     for header in headers:
-        assert classify.ordinary([*headers, header], body.encode()) is None
+        assert classify.classified([*headers, header], body.encode()) is None
 
 
 def test_its_route_is_the_ladders() -> None:
@@ -73,5 +73,5 @@ def test_its_route_is_the_ladders() -> None:
             "method": "tools/call",
             "params": {"name": "echo", "_meta": {**_META, **info}},
         }
-        found = classify.ordinary(headers, json.dumps(body).encode())
+        found = classify.classified(headers, json.dumps(body).encode())
         assert found is not None and found.route == classify_inbound_request(body)

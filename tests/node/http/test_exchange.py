@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from starlette.requests import Request
 
 from framehold.http.exchange import Exchange
 from tests.processes import until
@@ -22,7 +21,10 @@ async def test_what_waits_behind_a_slow_client_is_not_sent_when_the_response_is_
         sent.append(message["type"])
         await client_reads.wait()
 
-    exchange = Exchange(Request({"type": "http", "headers": []}), 1, None, send)
+    async def receive() -> Any:
+        raise AssertionError("nothing reads the body")
+
+    exchange = Exchange({"type": "http", "headers": []}, receive, 1, None, send)
     first = asyncio.create_task(exchange.notify("notifications/message", {"data": "first"}))
     await until(lambda: sent == ["http.response.start"], "the head")
     second = asyncio.create_task(exchange.notify("notifications/message", {"data": "second"}))

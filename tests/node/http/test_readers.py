@@ -115,7 +115,7 @@ def test_a_node_reads_what_json_reads() -> None:
             headers.append((b"mcp-method", body["method"].encode()))
             headers += [(b"mcp-name", str(names.get("name", "")).encode())] if names else []
         whole = data if body is None or not names else json.dumps({**body, "params": {**names, "_meta": meta}}).encode()
-        found = classify.ordinary(headers, whole)
+        found = classify.classified(headers, whole)
         assert (found is not None) == bool(names), spelling
         if found is not None:
             assert repr(found.params) == repr({**names, "_meta": meta}), spelling

@@ -17,8 +17,7 @@ import framehold
 from framehold.config import Settings
 from framehold.engine.observer import Observer, RequestEnd
 from framehold.engine.replies import Ended
-from framehold.engine.slot import Slot
-from framehold_core import events as ev
+from framehold.engine.slot import Arrival, Slot
 from tests.node.nodes import served
 from tests.node.stage import Word, said
 from tests.wire import Caller, Reply
@@ -45,7 +44,7 @@ class Seen(Observer):
     def __init__(self) -> None:
         self.raised: list[Sequence[str] | None] = []
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
+    def answered(self, slot: Slot, arrival: Arrival, answer: RequestEnd, seconds: float) -> None:
         if isinstance(answer, Ended):
             ending = slot.handler.ending(answer.outcome)
             self.raised.append((ending.error, ending.place) if ending.error else None)

@@ -5,13 +5,10 @@ After each bad one the good one completes: nothing was consumed."""
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 
 import pytest
-from mcp.server import request_state
 from mcp.server.mcpserver import Context
 from mcp.server.request_state import AESGCMRequestStateCodec
 from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
@@ -178,17 +175,18 @@ async def test_a_token_of_another_server_or_key() -> None:
         assert (await Talk(one, 1).send(asked)).text == "x"
 
 
-async def test_an_expired_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the wall clock that is sealed in it, though its frame still waits; in time it completes."""
-    async with stage(rounds) as client:
-        talk = Talk(client, 1)
+@pytest.mark.parametrize("ordinary", [True, False])
+async def test_an_expired_token(ordinary: bool) -> None:
+    """By the time that is sealed in it, on the clock of the store, though its frame still waits; in time it completes.
+    A token that was made before that clock was set back is taken."""
+    async with stage(rounds, ordinary=ordinary) as client:
+        talk, clock = Talk(client, 1), client.runtime.clock
         asked = await talk.start()
-        with monkeypatch.context() as later:
-            later.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + 601))
-            assert told(await talk.send(asked)) == BAD_STATE
-        with monkeypatch.context() as earlier:
-            earlier.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() - 601))
-            assert told(await talk.send(asked)) == BAD_STATE
+        for seconds in (601.0, -601.0):
+            clock.measured(clock.time() + seconds, clock.now(), clock.now())
+            if seconds > 0:
+                assert told(await talk.send(asked)) == BAD_STATE
+        clock.measured(clock.time() - 601.0, clock.now(), clock.now())
         assert (await talk.send(asked)).text == "x"
 
 

@@ -331,5 +331,5 @@ async def test_nothing_of_the_sdk_waits_in_a_frame_but_what_asks() -> None:
         while hasattr(running, "cr_await"):
             waiting.append(running.cr_code.co_qualname)
             running = running.cr_await
-    own = ["Invocation.enter", "_run", order.__qualname__]
+    own = ["Invocation.enter", "run", order.__qualname__]
     assert waiting == [*own, "elicit_with_validation", "Frame.ask"]

@@ -24,10 +24,10 @@ from framehold_store import system_clock
 from ...engine.answer_parsing import MalformedAnswer
 from ...engine.observer import Observer, RequestEnd
 from ...engine.replies import Ended, Parked
-from ...engine.slot import Slot
+from ...engine.slot import Arrival, Slot
 from ...hosts.attached import Attached
 from ...sdk.invocation import Outcome
-from ...sdk.middleware_chain import Call
+from ...sdk.middleware_chain import PASSES, Call
 from ...sdk.session import Ctx
 from ...telemetry.failures import failure_of
 from .round_line import RoundLine
@@ -58,12 +58,12 @@ class Rounds(Observer):
             if len(self._rebuilt) > _MAX_MARKED:
                 del self._rebuilt[next(iter(self._rebuilt))]
 
-    def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: RequestEnd, seconds: float) -> None:
+    def answered(self, slot: Slot, arrival: Arrival, answer: RequestEnd, seconds: float) -> None:
         """Print a line for a round. If another node answers a request, that node prints its line."""
         found = _ended(slot, answer)
         if found is None:
             return
-        before = "resumed" if type(event) is ev.Retry else ""
+        before = "resumed" if type(arrival.event) is ev.Retry else ""
         if slot in self._rebuilt:
             del self._rebuilt[slot]
             before = "taken over" if slot.orphaned else "replayed"
@@ -75,8 +75,8 @@ class EarlierCalls:
     """A middleware of the server that tells of each call of a client of an earlier revision. Its questions are asked
     within one request, which has no frame and no id: the call is one line, at its end. All other requests pass."""
 
-    framehold = True
-    """It edits no result (`middleware_chain.is_ours`)."""
+    framehold = PASSES
+    """It edits no result (`middleware_chain.is_ours`), and does nothing for clients of this revision."""
 
     def __init__(self, node: str, write: Callable[[str], None]) -> None:
         self._node, self._write = node, write
@@ -131,8 +131,8 @@ def _ended(slot: Slot, answer: RequestEnd) -> dict[str, Any] | None:
     if not isinstance(answer, Ended):
         return None
     outcome = answer.outcome
-    if isinstance(outcome, Outcome) and outcome.error is None and is_input_required(outcome.result):
-        return {"how": "returned", **_question(_returned(outcome.result))}
+    if isinstance(outcome, Outcome) and outcome.error is None and is_input_required(result := outcome.value()):
+        return {"how": "returned", **_question(_returned(result))}
     ending = slot.handler.ending(outcome)
     if ending == COMPLETED:
         return {"how": "finished"}

@@ -1,0 +1,127 @@
+"""Which requests are ordinary rounds.
+
+1. the head is known for this tool (`heads`)
+2. the body has the parameters of a first request or of a retry, and no other; its id needs no escapes
+3. the `_meta` states an identity that the SDK has validated (`client_identities`), and no user is signed in
+4. the tool has a plan (`sdk/plan.py`)
+5. the token of a retry is for this tool and these arguments, and the frame of its call waits here
+
+The law: nothing is refused here. A request that is not an ordinary round goes to the entry, with its body replayed, so
+each refusal has one author.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from mcp.server.auth.middleware.auth_context import get_access_token
+
+from framehold_core import token
+from framehold_core.call import Phase
+from framehold_core.ids import CallId
+
+from .. import json_text
+from ..engine.slot import Slot
+from ..engine.table import Table
+from ..engine.token_claims import Claims
+from ..sdk import questions
+from ..sdk.plan import Plan, Plans
+from ..sdk.planned_call import PlannedCall
+from ..sdk.token import METHOD, Tokens, arguments_digest
+from .client_identities import Client, ClientIdentities
+
+_PARKED = Phase.PARKED
+_ID = re.compile(rb'\d{1,15}|"[ !#-\[\]-~]{1,100}"')
+"""A request id that a response repeats as it is written: digits, or a text without escapes."""
+
+
+class _Params(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    name: str
+    meta: msgspec.Raw = msgspec.field(name="_meta")
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+    answers: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="inputResponses")
+    state: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="requestState")
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    jsonrpc: str
+    id: msgspec.Raw
+    method: str
+    params: _Params
+
+
+_read = msgspec.json.Decoder(_Body).decode
+
+
+class Retried(NamedTuple):
+    """What a retry brings: the claims of its token, its answers by key, and the slot of its call, whose frame waits."""
+
+    claims: Claims
+    answers: Mapping[str, Any]
+    slot: Slot
+
+
+class Ordinary(NamedTuple):
+    """An ordinary round. `id` is the request's id as it is written, `meta` its
+    `_meta` (JSON), `given_arguments` are its arguments (JSON; empty if
+    it has none), `raw` are its parameters `name` and `arguments`, and `digest` is that of the arguments in a token.
+    `retried` is None for a first request."""
+
+    id: bytes
+    plan: Plan
+    client: Client
+    meta: bytes
+    given_arguments: bytes
+    raw: dict[str, Any]
+    digest: str
+    retried: Retried | None
+
+
+class Recognition:
+    """Finds the ordinary rounds among the requests of one server."""
+
+    def __init__(self, plans: Plans, tokens: Tokens, identities: ClientIdentities, table: Table) -> None:
+        self._plans, self._tokens, self._identities, self._table = plans, tokens, identities, table
+
+    def recognise(self, tool: str, data: bytes) -> Ordinary | None:
+        """The ordinary round with the body `data`, whose head is known for `tool`; None if it is not ordinary."""
+        try:
+            body = _read(data)
+            params, request_id = body.params, bytes(body.id)
+            told = body.method == METHOD and body.jsonrpc == "2.0" and params.name == tool
+            if not told or _ID.fullmatch(request_id) is None or get_access_token() is not None:
+                return None
+            meta = bytes(params.meta)
+            plan, client = self._plans.current(tool), self._identities.client(meta)
+            if plan is None or client is None:
+                return None
+            raw: dict[str, Any] = {"name": tool}
+            given = bytes(params.arguments)
+            if given:
+                raw["arguments"] = arguments = json_text.read(given)
+                if type(arguments) is not dict:
+                    return None
+            found = Ordinary(request_id, plan, client, meta, given, raw, "", None)
+            if params.state is not msgspec.UNSET:
+                return self._retry(params, params.state, found)
+            return None if bytes(params.answers) else found._replace(digest=arguments_digest(raw.get("arguments")))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+
+    def _retry(self, params: _Params, state: str, found: Ordinary) -> Ordinary | None:
+        call, sealed = token.halves(state)
+        slot, answers = self._table.get(CallId(call)), json_text.read(bytes(params.answers))
+        if slot is None or type(answers) is not dict:
+            return None
+        if slot.frame is None or slot.call.phase is not _PARKED or questions.has_failure(answers):
+            return None
+        entered = slot.handler
+        if type(entered) is PlannedCall and entered.given_arguments == found.given_arguments:
+            digest = entered.digest
+        else:
+            digest = arguments_digest(found.raw.get("arguments"))
+        claims = self._tokens.open(slot.call.id, sealed, found.plan.name, digest)
+        return None if claims is None else found._replace(digest=digest, retried=Retried(claims, answers, slot))

@@ -1,0 +1,166 @@
+"""What is known of a tool of an MCPServer before its requests come: its function, its marks, how it gets its arguments
+and how its result goes on the wire.
+
+A plan is made once, and is used as long as the tool and its server are what they were when it was made. A tool has no
+plan if the SDK, an extension or the author's code has to look at its requests: if it is not async, has parameters from
+`Resolve` or parameters that a header repeats, has strategy replay, is rehearsed, or if its server has a middleware of
+somebody else or a layer of the SDK is patched.
+
+Private parts of the SDK that are touched here; a test names the release and checks them:
+
+- `MCPServer._tool_manager`: the tools by name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.tools import Tool, ToolManager
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
+from mcp.server.request_state import RequestStateBoundary
+from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from .. import json_text
+from .invocation import Rendered
+from .marks import Marks, marks_of
+from .middleware_chain import all_pass
+from .seam import Seam
+from .token import METHOD
+from .tool_shortcut import is_ordinary, is_served
+
+MAX_PLANS = 1024
+"""How many plans are kept. A server may have any number of tools, and change them."""
+
+
+class Plan:
+    """What is known of one tool. `seam` serves it, on `server`; `validates` makes the arguments of its function out of
+    those of a request, and `renders` makes its result out of what its function returned."""
+
+    __slots__ = (
+        *("function", "marks", "metadata", "name", "parameters", "renders"),
+        *("seam", "server", "tool", "validates"),
+    )
+
+    def __init__(self, server: MCPServer[Any], seam: Seam, tool: Tool) -> None:
+        self.server, self.seam, self.tool, self.name = server, seam, tool, tool.name
+        self.function, self.metadata, self.parameters = tool.fn, tool.fn_metadata, tool.parameters
+        self.marks: Marks = marks_of(tool.fn)
+        self.validates, self.renders = _validator(tool), _renderer(tool)
+
+    def is_of(self, tool: Tool, handler: Any) -> bool:
+        """Whether the plan was made of this tool as it is now, which `handler` serves."""
+        return (
+            tool is self.tool
+            and handler is self.seam
+            and tool.fn is self.function
+            and tool.fn_metadata is self.metadata
+            and tool.parameters is self.parameters
+            and marks_of(tool.fn) is self.marks
+        )
+
+
+class Plans:
+    """The plans of one server. `lowlevel` is the server that serves its requests, `boundary`
+    seals their states, and `strategy` is the setting STRATEGY."""
+
+    def __init__(
+        self, server: MCPServer[Any], lowlevel: Server[Any], boundary: RequestStateBoundary, strategy: str
+    ) -> None:
+        self._server, self._lowlevel, self._strategy = server, lowlevel, strategy
+        self._boundary = boundary
+        self._manager: ToolManager = server._tool_manager
+        self._plans: dict[str, Plan] = {}
+        self._middlewares: list[Any] = []
+
+    def current(self, name: str) -> Plan | None:
+        """The plan of a tool; None if it has none."""
+        tool, entry = self._manager.get_tool(name), self._lowlevel.get_request_handler(METHOD)
+        if tool is None or entry is None or not is_ordinary(self._server, self._manager, tool):
+            return None
+        now = self._lowlevel.middleware
+        if len(now) != len(self._middlewares) or not all(map(is_, now, self._middlewares)):
+            if not all_pass(now, self._boundary):
+                return None
+            self._middlewares = list(now)
+        plan = self._plans.get(name)
+        return plan if plan is not None and plan.is_of(tool, entry.handler) else self._made(tool, entry.handler)
+
+    def _made(self, tool: Tool, seam: Any) -> Plan | None:
+        if not isinstance(seam, Seam) or not is_served(seam.handler, self._server) or not tool.name.isprintable():
+            return None
+        if self._lowlevel.get_tool_input_schema is None:
+            return None
+        if self._lowlevel.get_tool_input_schema(tool.name) is not tool.parameters:
+            return None
+        if find_invalid_x_mcp_header(tool.parameters) is not None or x_mcp_header_map(tool.parameters):
+            return None
+        plan = Plan(self._server, seam, tool)
+        if (plan.marks.strategy or self._strategy) != "hold" or seam.runtime.settings.rehearse:
+            return None
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
+        self._plans[tool.name] = plan
+        return plan
+
+
+def _validator(tool: Tool) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A function that validates the arguments of a request. Texts for parameters that are just texts stay as they are;
+    all else the SDK validates."""
+    validate, model = tool.fn_metadata.validate_arguments, tool.fn_metadata.arg_model
+    if model.__mro__[1:] != ArgModelBase.__mro__ or model.model_config != ArgModelBase.model_config:
+        return validate
+    decorated = model.__pydantic_decorators__
+    if decorated.validators or decorated.field_validators or decorated.model_validators:
+        return validate
+    if not all(map(_is_just_text, model.model_fields.values())):
+        return validate
+    names = model.model_fields.keys()
+
+    def validated(given: dict[str, Any]) -> dict[str, Any]:
+        if given.keys() != names or not all(map(_is_text, given.values())):
+            return validate(given)
+        return given
+
+    return validated
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and json_text.is_unicode(value)
+
+
+def _is_just_text(field: FieldInfo) -> bool:
+    plain = field.annotation is str and not field.metadata and field.is_required()
+    return plain and field.alias is None and field.validation_alias is None
+
+
+def _renderer(tool: Tool) -> Callable[[Any], Any]:
+    """A function that makes a result of what the author's function returned: a text at once as it goes on the wire, if
+    this is known of the tool; all else as the SDK makes it."""
+    convert, metadata = tool.fn_metadata.convert_result, tool.fn_metadata
+    model = metadata.output_model if metadata.output_schema is not None else None
+    if model is not None and not (metadata.wrap_output and _is_of_one_text(model)):
+        return convert
+    is_wrapped = model is not None
+
+    def rendered(returned: Any) -> Any:
+        if not _is_text(returned):
+            return convert(returned)
+        text = json_text.write(returned)
+        structured = b',"structuredContent":{"result":' + text + b"}" if is_wrapped else b""
+        head = b'{"content":[{"text":' + text + b',"type":"text"}],"isError":false,"resultType":"complete"'
+        return Rendered(head + structured)
+
+    return rendered
+
+
+def _is_of_one_text(model: Any) -> bool:
+    """Whether an output model takes any text as its one field `result`, and changes nothing of it."""
+    if not isinstance(model, type) or not issubclass(model, BaseModel) or list(model.model_fields) != ["result"]:
+        return False
+    return _is_just_text(model.model_fields["result"])

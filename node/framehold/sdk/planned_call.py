@@ -1,0 +1,71 @@
+"""How the handler of a tool with a plan is entered. It is an `Invocation` without the context of its request: that is
+made only if something asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from mcp.server.connection import Connection
+
+from ..frame.asks import NO_ANSWERS
+from ..frame.frame import Frame
+from .invocation import Invocation
+from .plan import Plan
+from .session import Ctx, FrameContext
+from .token import METHOD
+from .tool_shortcut import run, tool_context
+
+
+class PlannedRequest(Protocol):
+    """What a planned call needs of its request."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that the handler begins with."""
+        ...
+
+    @property
+    def lifespan_state(self) -> Any:
+        """What the lifespan of the server has yielded."""
+        ...
+
+    @property
+    def ctx(self) -> Ctx:
+        """The context of the request."""
+        ...
+
+
+class PlannedCall(Invocation):
+    """Enters a tool that has a plan. `given_arguments` are the arguments as the request has them, JSON, and empty if it
+    has none; `digest` is that of its token."""
+
+    __slots__ = ("_plan", "_request", "digest", "given_arguments")
+
+    def __init__(
+        self, plan: Plan, request: PlannedRequest, given_arguments: bytes, raw: dict[str, Any], digest: str
+    ) -> None:
+        # `Invocation.__init__` is not called: it reads all from a context.
+        self._plan = plan
+        self._request: PlannedRequest | None = request
+        self.given_arguments, self._raw, self.digest = given_arguments, raw, digest
+        self._handler, self._marks, self.tool = plan.seam.wrapped, plan.marks, plan.name
+        self._ctx = self._params = self._kept = self._described = self.principal = None
+        self.prefilled, self.given, self.weight = NO_ANSWERS, b"", 0
+
+    def call_handler(self, frame: Frame, given: bytes) -> Awaitable[Any]:
+        request, self._request = self._request, None
+        assert request is not None, "a handler is entered once per invocation"
+        if given or frame.replay is not None or self.enters_kept:
+            self._ctx = request.ctx
+            return super().call_handler(frame, given)
+        plan, connection = self._plan, request.connection
+        inner = FrameContext(
+            session=self.open_session(frame, connection),
+            lifespan_context=request.lifespan_state,
+            protocol_version=connection.protocol_version,
+            method=METHOD,
+            params=self._raw,
+        )
+        context = tool_context(plan.server, inner)
+        return run(plan.tool, context, self._raw.get("arguments"), plan.validates, plan.renders)

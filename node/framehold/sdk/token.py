@@ -1,0 +1,114 @@
+"""The token of a tool's round, sealed and opened in one step.
+
+A token has three layers: Framehold's claims (`engine/token_claims.py`); the boundary's envelope, which binds them to
+the request (`RequestStateBoundary`); and the prefix with the call id, whose codec knows the store's clock
+(`state_codec`). On the long path three parts of the code open one layer each. Here they are opened together, and
+`tests/ordinary/test_token.py` holds that both ways open the same tokens.
+
+The law: nothing is refused here. The request of a token that `open` does not take goes to the entry, which refuses it
+or takes it.
+
+Private parts of the SDK that are touched here; a test names the release and checks them:
+
+- `RequestStateBoundary._security`, `_audience`: the policy of the boundary, and what it binds tokens to
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import msgspec
+from mcp.server.request_state import (
+    AESGCMRequestStateCodec,
+    InvalidRequestState,
+    RequestStateSecurity,
+    authenticated_principal,
+)
+
+from framehold_core import journal, token
+from framehold_core.clock import Clock
+from framehold_core.ids import CallId
+
+from ..engine import token_claims
+from ..engine.replies import Parked
+from ..engine.token_claims import Claims
+from .boundary import Boundary
+from .state_codec import PrefixCodec
+
+METHOD = "tools/call"
+
+
+class _Envelope(msgspec.Struct, omit_defaults=True):
+    """The boundary's claims, as the SDK names them: format, times in seconds since 1970, method, target and digest of
+    the arguments that the token is for, the state, audience and user."""
+
+    v: int
+    iat: float
+    exp: float
+    m: str
+    t: str
+    a: str
+    s: str
+    aud: str | None = None
+    p: Any = None
+
+
+_write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(_Envelope).decode
+
+
+class Tokens:
+    """Seals and opens the tokens of one server, which have no user. `codec` is that of the SDK, `clock` has the time of
+    the store. `audience` is what the boundary binds tokens to, `ttl` is for how many seconds they are valid."""
+
+    def __init__(
+        self, security: RequestStateSecurity, codec: AESGCMRequestStateCodec, clock: Clock, audience: Any
+    ) -> None:
+        self._security, self._codec, self._clock, self._audience = security, codec, clock, audience
+
+    def seal(self, parked: Parked, node: str, boot: str, tool: str, arguments: str) -> str:
+        """The token of a round that waits for answers. `arguments` is the digest of the request's arguments."""
+        state, now = token_claims.mint(parked, node, boot), self._clock.time()
+        expires = now + (parked.lifetime or self._security.ttl)
+        envelope = _Envelope(1, now, expires, METHOD, tool, arguments, state, self._audience)
+        return token.hold(parked.call, self._codec.seal(_write(envelope)))
+
+    def open(self, call: CallId, sealed: str, tool: str, arguments: str) -> Claims | None:
+        """The claims of a token for this call, this tool and these arguments; None if the SDK's way has to look at it.
+        `sealed` is the sealed part of the token."""
+        try:
+            envelope = _read(self._codec.unseal(sealed))
+        except (InvalidRequestState, msgspec.MsgspecError):
+            return None
+        if (
+            envelope.v != 1
+            or not self._clock.time() < envelope.exp
+            or envelope.m != METHOD
+            or envelope.t != tool
+            or envelope.a != arguments
+            or envelope.aud != self._audience
+            or envelope.p is not None
+            or not envelope.s.startswith(token_claims.OURS)
+        ):
+            return None
+        claims = token_claims.read(envelope.s)
+        return claims if claims is not None and claims.call == call else None
+
+
+def tokens_of(boundary: Boundary) -> Tokens | None:
+    """Seals and opens the tokens of a boundary; None where the author's code has a part in it: a codec, or a binding to
+    the user."""
+    security = boundary._security
+    codec = security.codec
+    if type(boundary) is not Boundary or not isinstance(codec, PrefixCodec):
+        return None
+    if type(codec.inner) is not AESGCMRequestStateCodec or security.bind_principal is not authenticated_principal:
+        return None
+    return Tokens(security, codec.inner, codec.clock, boundary._audience)
+
+
+def arguments_digest(arguments: dict[str, Any] | None) -> str:
+    """The digest of a request's arguments, as the boundary makes it."""
+    digest = hashlib.sha256(journal.canonical(journal.in_one_way(arguments or {}))).digest()
+    return urlsafe_b64encode(digest[:16])[:22].decode()

@@ -1,0 +1,73 @@
+"""The short path replies what the long one replies, byte for byte, and counts what it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from types import CoroutineType
+from typing import Any
+
+import pytest
+
+from tests.ordinary.conversations import Conversation, each_answer, each_twist
+from tests.ordinary.equality import both, compared, drained, played
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """What is wrong with a request is logged, thousands of times."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("conversations", [each_twist, each_answer])
+async def test_each_request_is_replied_as_on_the_long_path(conversations: Callable[[], Iterator[Conversation]]) -> None:
+    """Each thing that may be unusual, in a first request and in a retry; each tool, with each answer."""
+    async with both() as pair:
+        tally = await played(pair, conversations())
+        assert not tally.differences and tally.taken, tally.told()
+
+
+async def test_generated_requests_are_replied_as_on_the_long_path() -> None:
+    """About half of them take the short path."""
+    tally = await compared(900, 1)
+    assert tally.is_good(), tally.told()
+
+
+async def test_the_same_with_a_store_of_a_fleet(redis: RedisServer) -> None:
+    tally = await compared(450, 2, redis.url)
+    assert tally.is_good(), tally.told()
+
+
+async def test_the_same_at_a_node_that_drains() -> None:
+    tally = await drained(450, 3)
+    assert not tally.differences, tally.told()
+
+
+async def test_a_round_that_waits_holds_four_coroutines() -> None:
+    """From the task of its request to the future of its reply. Each of them is entered and left in each round."""
+    found: list[list[str]] = []
+
+    def chain(task: asyncio.Task[Any]) -> list[str]:
+        names, coroutine = [], task.get_coro()
+        while isinstance(coroutine, CoroutineType):
+            names.append(coroutine.__qualname__)
+            coroutine = coroutine.cr_await  # type: ignore[assignment]
+        return names
+
+    async def look() -> str:
+        found.extend(chain(task) for task in asyncio.all_tasks() if "_submit" in str(chain(task)))
+        return "seen"
+
+    async with both() as (short, _):
+        short.app.server.tool(name="look", description="A tool of this test.")(look)
+        for _ in range(2):
+            found.clear()
+            await Conversation("look", {}, []).hold(short)
+    own = ["Application.__call__", "OrdinaryRounds.serve", "OrdinaryRounds._served", "Runtime._submit"]
+    assert found == [own]

@@ -1,0 +1,178 @@
+"""The server of both paths: tools that ask, end and fail in all the ways that a reply can show."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import mcp_types as types
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ImageContent, InputRequiredResult, TextContent
+from pydantic import BaseModel, Field
+
+import framehold
+
+
+class Units(BaseModel):
+    units: str
+
+
+class Count(BaseModel):
+    n: int
+    why: str = "x"
+
+
+class Shape(BaseModel):
+    a: int
+    b: list[str]
+
+
+async def weather(location: str, ctx: Context) -> str:
+    answer = await ctx.elicit("units?", Units)
+    return f"{location} {answer.data.units if answer.action == 'accept' else answer.action}"
+
+
+async def two(ctx: Context, x: int = 1) -> dict[str, Any]:
+    first = await ctx.elicit(f"first {x}", Units)
+    second = await ctx.elicit("second", Count)
+    return {"first": first.action, "second": second.data.n if second.action == "accept" else second.action}
+
+
+async def both(ctx: Context) -> list[str]:
+    found = await asyncio.gather(ctx.elicit("A", Units), ctx.elicit("B", Count))
+    return [answer.action for answer in found]
+
+
+async def plain(text: str) -> str:
+    return text
+
+
+async def number(n: int, ctx: Context) -> int:
+    await ctx.elicit("ok?", Units)
+    return n * 2
+
+
+async def shape(ctx: Context) -> Shape:
+    answer = await ctx.elicit("ok?", Units)
+    return Shape(a=1, b=[answer.action])
+
+
+async def fails(kind: str, ctx: Context) -> str:
+    if kind.endswith("late"):
+        await ctx.elicit("really?", Units)
+    if kind.startswith("tool"):
+        raise ToolError("no such town")
+    if kind.startswith("protocol"):
+        raise MCPError(-32099, "own code", {"x": 1})
+    raise RuntimeError("secret")
+
+
+async def result(ctx: Context) -> CallToolResult:
+    await ctx.elicit("ok?", Units)
+    image = ImageContent(type="image", data="aaaa", mime_type="image/png")
+    return CallToolResult(content=[TextContent(type="text", text="t"), image], structured_content={"k": [1, 2.5]})
+
+
+async def nothing(ctx: Context) -> None:
+    await ctx.elicit("ok?", Units)
+
+
+async def many(ctx: Context, n: int = 2) -> str:
+    return ",".join([(await ctx.elicit(f"question {number}", Count)).action for number in range(n)])
+
+
+async def limited(n: int = Field(ge=0, le=5), tags: list[str] = Field(default_factory=list)) -> str:  # noqa: B008
+    return f"{n} {tags}"
+
+
+def sync(a: int) -> str:
+    return str(a)
+
+
+async def by_hand(ctx: Context) -> str | InputRequiredResult:
+    given: Any = (ctx.input_responses or {}).get("u")
+    if given is not None:
+        return f"got {given.content} {ctx.request_state}"
+    form = types.ElicitRequestFormParams(message="u?", requested_schema={"type": "object", "properties": {}})
+    return InputRequiredResult(input_requests={"u": types.ElicitRequest(params=form)}, request_state="mine")
+
+
+async def noisy(ctx: Context) -> str:
+    await ctx.report_progress(1, 2, "half")
+    await ctx.elicit("ok?", Units)
+    await ctx.report_progress(2, 2)
+    return "done"
+
+
+async def looks(ctx: Context) -> str:
+    """What a handler sees of its request, before it asks and after."""
+
+    def seen() -> list[Any]:
+        inner, session = ctx.request_context, ctx.session
+        request: Any = inner.request
+        request_ = [request.headers.get("mcp-name"), sorted(request.headers), request.url.path, "app" in request.scope]
+        return [
+            *(str(ctx.request_id), inner.method, inner.params, inner.meta, inner.protocol_version, request_),
+            *(str(inner.lifespan_context), str(session.client_params), str(session.client_capabilities)),
+            *(ctx.input_responses is None, ctx.request_state),
+        ]
+
+    before = seen()
+    await ctx.elicit("ok?", Units)
+    return json.dumps([before, seen()], sort_keys=True)
+
+
+async def reads_its_body(ctx: Context) -> str:
+    request: Any = ctx.request_context.request
+    data = json.loads(await request.body())
+    await ctx.elicit("ok?", Units)
+    return f"{data['method']} {len(await ctx.request_context.request.body()) > 0}"  # type: ignore[union-attr]
+
+
+async def url(ctx: Context) -> str:
+    return (await ctx.elicit_url("go", "https://example.test/", "e1")).action
+
+
+@framehold.reentrant
+async def marked(ctx: Context) -> str:
+    async def effect() -> int:
+        return 7
+
+    first = await framehold.once("first", effect)
+    answer = await ctx.elicit("ok?", Units)
+    return f"{first} {answer.action} {await framehold.once('second', effect)}"
+
+
+@framehold.reentrant
+@framehold.options(strategy="replay")
+async def replayed(ctx: Context) -> str:
+    return (await ctx.elicit("ok?", Units)).action
+
+
+@framehold.options(ttl=30)
+async def brief(ctx: Context) -> str:
+    return (await ctx.elicit("ok?", Units)).action
+
+
+TOOLS = (
+    *(weather, two, both, plain, number, shape, fails, result, nothing, many, limited, sync, by_hand, noisy, looks),
+    *(reads_its_body, url, marked, replayed, brief),
+)
+
+
+def server() -> MCPServer[Any]:
+    """A server with all of them, and one whose result has no schema."""
+    made: MCPServer[Any] = MCPServer("ordinary", log_level="CRITICAL")
+    for tool in TOOLS:
+        made.tool(description="A tool of this test.")(tool)
+
+    @made.tool(structured_output=False)
+    async def loose(text: str, ctx: Context) -> Any:
+        await ctx.elicit("ok?", Units)
+        return text
+
+    return made
