@@ -17,12 +17,12 @@ pytestmark = pytest.mark.load
 
 RECORDED = Path(__file__).parent / "recorded" / "bench.json"
 ASKED = [
-    ("node without a store, CPU, to the SDK", 2.0, 3.0),
-    ("node with Redis, CPU of both, to the SDK", 1.7, 2.4),
+    ("node without a store, CPU, to the SDK", 2.0, 2.4),
+    ("node with Redis, CPU of both, to the SDK", 1.8, 2.1),
     ("the trade-off's tool, steady", 0.7, 1.0),
     ("the same, median of the slowest round, to E's", 1.6, 1.2),
     ("store operations of that tool, H-hold", 5, 4),
-    ("functions that round 2 enters", 90, 60),
+    ("functions that round 2 enters", 100, 80),
     ("a round at one call at a time, with Redis, p50", 1.5, 1.2),
     ("router to HAProxy, CPU, same hash", 1.7, 1.5),
     ("10,000 calls of a killed node, answered per second", 1000, 2000),
