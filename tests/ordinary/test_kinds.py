@@ -87,6 +87,22 @@ async def test_a_request_that_is_answered_is_no_garbage_cycle(uncollected: None)
     assert known and not [request for request in known if request() is not None]
 
 
+async def test_a_handler_may_change_its_arguments() -> None:
+    """Its client sends them again as they were."""
+
+    async def takes_from(data: dict[str, Any], ctx: Context) -> str:
+        data["inner"].pop("x")
+        return (await ctx.elicit("ok?", Units)).action
+
+    async with both() as pair:
+        tool(pair, takes_from)
+        talk = Conversation("takes_from", {"data": {"inner": {"x": 1}}}, [FORM])
+        for _ in range(2):
+            tally = await played(pair, [talk])
+            assert not tally.differences, tally.told()
+            assert pair[0].message["result"]["content"][0]["text"] == "accept"
+
+
 async def test_marks_that_are_set_late_count() -> None:
     async with both() as pair:
 

@@ -2,15 +2,20 @@
 
 The boundary binds a request state to a digest of the arguments as they are written. A gateway that encodes a request
 again writes 1 for 1.0, or 1e2 for 100: the client's own arguments would be refused. Here the digest is made of
-arguments in which each number is written in one way. The handler gets them as they came.
+arguments in which each number is written in one way. The handler gets them as they came, and what it changes in them
+does not count.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
+from mcp.server.context import CallNext
 from mcp.server.request_state import RequestStateBoundary
+from mcp_types.methods import INPUT_REQUIRED_METHODS
 
 from framehold_core import journal
 
@@ -19,6 +24,19 @@ from .session import Ctx
 
 class Boundary(RequestStateBoundary):
     """Seals and opens request states, as the SDK's does."""
+
+    def __call__(self, ctx: Ctx, call_next: CallNext) -> Coroutine[Any, Any, Any]:
+        """Serve a request. The state of a first request is bound to its arguments as they came: the handler may change
+        the lists and objects in them before it asks."""
+        params = ctx.params or {}
+        given = params.get("arguments")
+        is_first = ctx.method in INPUT_REQUIRED_METHODS and params.get("requestState") is None
+        if is_first and type(given) is dict and any(type(value) in (dict, list) for value in given.values()):
+            return self._begin(replace(ctx, params={**params, "arguments": copy.deepcopy(given)}), ctx, call_next)
+        return super().__call__(ctx, call_next)
+
+    async def _begin(self, came: Ctx, ctx: Ctx, call_next: CallNext) -> Any:
+        return self._seal_result(came, await call_next(ctx), None)
 
     def sealed(self, ctx: Ctx, result: dict[str, Any]) -> dict[str, Any]:
         """A result whose state, if it has one, is sealed for the request of `ctx`."""
