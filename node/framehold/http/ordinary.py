@@ -65,10 +65,9 @@ class Retried(NamedTuple):
 
 
 class Ordinary(NamedTuple):
-    """An ordinary round. `id` is the request's id as it is written, `meta` its
-    `_meta` (JSON), `given_arguments` are its arguments (JSON; empty if
-    it has none), `raw` are its parameters `name` and `arguments`, and `digest` is that of the arguments in a token.
-    `retried` is None for a first request."""
+    """An ordinary round. `id` is the request's id as it is written, `meta` is its `_meta` (JSON), `given_arguments` are
+    its arguments (JSON; empty if it has none), `raw` are its parameters `name` and `arguments`, and `digest` is that of
+    the arguments in a token. `retried` is None for a first request."""
 
     id: bytes
     plan: Plan

@@ -243,12 +243,9 @@ class OrdinaryRounds:
         """Forward a round to the node that holds its call, as the entry does."""
         found = Classified(request.request_id, METHOD, json_text.read(request.data)["params"])
         client, receive = request.found.client.connection, request.receive
-        assert request.hop is not None, "the entry forwards by it"
-        try:
-            await self._entry.serve_elsewhere(request, found, client, request.data, receive, elsewhere)
-        except asyncio.CancelledError:
-            await request.cut_off(replies.cut_off().error, self._runtime.retry_after)
-            raise
+        # The entry forwards by the hop in the scope.
+        self.hop_of(request)
+        await self._entry.serve_elsewhere(request, found, client, request.data, receive, elsewhere)
 
     def _reply(self, request: OrdinaryRequest, held: list[Answer]) -> bytes | dict[str, Any]:
         """The reply in `held`, which is taken out of it: the whole response as JSON, or its result. Raises the error

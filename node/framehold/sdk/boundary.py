@@ -8,18 +8,17 @@ does not count.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
 from mcp.server.context import CallNext
 from mcp.server.request_state import RequestStateBoundary
-from mcp_types.methods import INPUT_REQUIRED_METHODS
+from mcp_types.methods import INPUT_REQUIRED_METHODS, is_input_required
 
 from framehold_core import journal
 
-from .session import Ctx
+from .session import Ctx, Packed
 
 
 class Boundary(RequestStateBoundary):
@@ -32,11 +31,14 @@ class Boundary(RequestStateBoundary):
         given = params.get("arguments")
         is_first = ctx.method in INPUT_REQUIRED_METHODS and params.get("requestState") is None
         if is_first and type(given) is dict and any(type(value) in (dict, list) for value in given.values()):
-            return self._begin(replace(ctx, params={**params, "arguments": copy.deepcopy(given)}), ctx, call_next)
+            return self._begin(Packed({"arguments": given}, None), ctx, call_next)
         return super().__call__(ctx, call_next)
 
-    async def _begin(self, came: Ctx, ctx: Ctx, call_next: CallNext) -> Any:
-        return self._seal_result(came, await call_next(ctx), None)
+    async def _begin(self, came: Packed, ctx: Ctx, call_next: CallNext) -> Any:
+        result = await call_next(ctx)
+        if not is_input_required(result):
+            return result
+        return self._seal_result(replace(ctx, params={**(ctx.params or {}), **came.read()}), result, None)
 
     def sealed(self, ctx: Ctx, result: dict[str, Any]) -> dict[str, Any]:
         """A result whose state, if it has one, is sealed for the request of `ctx`."""

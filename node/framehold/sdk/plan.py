@@ -66,8 +66,8 @@ class Plan:
 
 
 class Plans:
-    """The plans of one server. `lowlevel` is the server that serves its requests, `boundary`
-    seals their states, and `strategy` is the setting STRATEGY."""
+    """The plans of one server. `lowlevel` is the server that serves its requests, `boundary` seals their states, and
+    `strategy` is the setting STRATEGY."""
 
     def __init__(
         self, server: MCPServer[Any], lowlevel: Server[Any], boundary: RequestStateBoundary, strategy: str

@@ -73,7 +73,7 @@ def form(message: Any, schema: Any) -> Question:
     another message, which is not changed by it."""
     data = json_text.write(schema)
     if type(message) is not str or len(message) + len(data) > MAX_CACHED_BYTES or not json_text.is_unicode(message):
-        asked = question(_elicit(message, schema), types.ElicitResult)
+        asked = question(form_request(message, schema), types.ElicitResult)
         assert asked is not None, "a form can be asked of a client"
         return asked
     return _cached_form(message, data)
@@ -90,12 +90,13 @@ def _cached_form(message: str, schema: bytes) -> Question:
 @lru_cache(maxsize=256)
 def _first_form(schema: bytes) -> tuple[dict[str, Any], Question]:
     """A request with a form and any message, and its question."""
-    request = _elicit("message", json_text.read(schema))
-    raw = json_text.read(json_text.write(request.model_dump(by_alias=True, mode="json", exclude_none=True)))
-    return raw, _question(json_text.write(raw), types.ElicitResult)
+    request = form_request("message", json_text.read(schema))
+    data = json_text.write(request.model_dump(by_alias=True, mode="json", exclude_none=True))
+    return json_text.read(data), _question(data, types.ElicitResult)
 
 
-def _elicit(message: str, schema: Any) -> types.ElicitRequest:
+def form_request(message: str, schema: Any) -> types.ElicitRequest:
+    """The SDK's request that asks a user to fill in a form."""
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
 
 

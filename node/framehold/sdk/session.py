@@ -117,8 +117,7 @@ class FrameSession(ServerSession):
         memory while the frame is parked."""
         if type(self) is FrameSession:
             return self.frame.ask(questions.form(message, requested_schema), self._key)
-        form = types.ElicitRequestFormParams(message=message, requested_schema=requested_schema)
-        return self.send_request(types.ElicitRequest(params=form), types.ElicitResult)
+        return self.send_request(questions.form_request(message, requested_schema), types.ElicitResult)
 
     @property
     def can_send_request(self) -> bool:
