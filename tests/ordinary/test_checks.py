@@ -42,7 +42,7 @@ RECOGNISED = {
     "the name in the header": Check(Recognition, "recognise", " and params.name == tool", ""),
     "the request id": Check(Recognition, "recognise", "_ID.fullmatch(request_id) is None", "False"),
     "arguments that are an object": Check(Recognition, "recognise", "type(arguments) is not dict", "False"),
-    "answers without a token": Check(Recognition, "recognise", "if bytes(params.answers) else", "if False else"),
+    "answers without a token": Check(Recognition, "recognise", "elif bytes(params.answers):", "elif False:"),
     "a failure among the answers": Check(Recognition, "_retry", " or questions.has_failure(answers)", ""),
     "an origin": Check(Heads, "learn", "name in _NEVER or ", ""),
 }

@@ -29,7 +29,7 @@ alone must not start a collection."""
 _MAX_AGED = _YOUNG * (_MIDDLE + 2)
 """Most objects that grow old with one collection of the middle generation. The interpreter starts one after the young
 generation was collected more than `_MIDDLE` times, and collects the young one with it."""
-_REPLIES_PER_COUNT = 250
+_REPLIES_PER_COUNT = 500
 """Young objects are counted once in this many replies. About twenty objects stay of each call that ends."""
 
 

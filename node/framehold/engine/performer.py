@@ -164,8 +164,10 @@ class Performer:
 
     def _carrier(self, slot: Slot) -> RoundCarrier:
         """The carrier of the first request that waits for this round."""
-        waiting = (slot.arrivals.get(item.waiter) for item in (*slot.call.waiting, *slot.call.undecided))
-        return next((arrival.carrier for arrival in waiting if arrival is not None), NoCarrier())
+        for item in (*slot.call.waiting, *slot.call.undecided):
+            if (arrival := slot.arrivals.get(item.waiter)) is not None:
+                return arrival.carrier
+        return NoCarrier()
 
     def _ended(self, slot: Slot, frame: Frame, outcome: object) -> None:
         """The handler of `frame` has ended. The frame may have been dropped before."""

@@ -421,8 +421,11 @@ class CallRecords:
 
 def _round_seconds(slot: Slot, now: float) -> float:
     """For how many seconds the round has run at `now`: since the arrival of the first request that waits for it."""
-    waiting = [slot.arrivals[item.waiter].came for item in slot.call.waiting if item.waiter in slot.arrivals]
-    return now - min(waiting, default=now)
+    came = now
+    for item in slot.call.waiting:
+        if (arrival := slot.arrivals.get(item.waiter)) is not None and arrival.came < came:
+            came = arrival.came
+    return now - came
 
 
 def _wire_questions(slot: Slot, write: fx.Write) -> Questions:

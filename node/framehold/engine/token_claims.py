@@ -19,6 +19,7 @@ import json
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
 from pydantic_core import from_json
 
 from framehold_core.ids import CallId, NodeId, is_call_id, is_node_id
@@ -29,6 +30,9 @@ OURS, REPLAY, MARKED, AUTHORS = "F", "R", "M", "A"
 VERSION = 1
 _MINTED = f'{OURS}[{VERSION},"'
 """The beginning of a state that names a parked round."""
+
+
+_array = msgspec.json.Decoder(tuple[Any, ...]).decode
 
 
 class Claims(NamedTuple):
@@ -85,19 +89,22 @@ def mint(parked: Parked, node: str, boot: str) -> str:
     return f'{_MINTED}{where},"{node}","{boot}","{parked.head}","hold"{lifetime}]'
 
 
-@lru_cache(maxsize=256)
-def read(state: str) -> Claims | None:
-    """The claims of a plaintext state of a held call; None if this release does not understand it. Cached: one request
-    reads the same state several times, to open its token, to route it and to continue its call."""
+def read_once(state: str) -> Claims | None:
+    """The claims of a plaintext state of a held call; None if this release does not understand it."""
     try:
-        version, call, round_, epoch, n, mark, node, boot, head, strategy, *_ = from_json(state[len(OURS) :])
-    except (ValueError, TypeError):
+        version, call, round_, epoch, n, mark, node, boot, head, strategy, *_ = _array(state[len(OURS) :])
+    except (ValueError, TypeError, RecursionError):
         return None
     names = isinstance(call, str) and is_call_id(call) and isinstance(node, str) and is_node_id(node)
     counts = type(round_) is type(epoch) is type(n) is int and min(round_, epoch, n) >= 0
     if version != VERSION or strategy != "hold" or not names or not counts:
         return None
     return Claims(CallId(call), round_, epoch, n, str(mark), NodeId(node), str(boot), str(head))
+
+
+read = lru_cache(maxsize=256)(read_once)
+"""`read_once`, cached: on the long path one request reads the same state several times, to open its token, to route it
+and to continue its call."""
 
 
 def named(state: str) -> CallId | None:

@@ -137,8 +137,10 @@ class Frame:
         known = self._prefilled_answer(name, question) if self.replay is None else self._recorded_answer(name, question)
         if known is not None:
             return question.result(known.value)
-        thread = None if asyncio.current_task() is self.task else self._host.asking_threads.begin(self.task)
-        ask = self.pending[name] = Ask(name, question, self.lane(), self.loop.create_future())
+        is_main = asyncio.current_task() is self.task
+        thread = None if is_main else self._host.asking_threads.begin(self.task)
+        lane = Lane.MAIN if is_main else self.lane()
+        ask = self.pending[name] = Ask(name, question, lane, self.loop.create_future())
         self.settle()
         try:
             answer = await ask.answer
@@ -200,11 +202,6 @@ class Frame:
             self.loop.call_soon(self._turn)
         self._settling = max(self._settling, SETTLE if self.replay is None else SETTLE_FULLY)
 
-    @property
-    def _least(self) -> int:
-        """Turns that are counted also where no callback waits for its turn."""
-        return SETTLE if self.replay is None else 0
-
     def hears_at_once(self, key: str) -> bool:
         """Whether the handler that comes to an effect whose result is recorded hears it at once: it is next, and
         nothing else of the handler can go on meanwhile."""
@@ -231,8 +228,10 @@ class Frame:
 
     def _turn(self) -> None:
         self._settling -= 1
-        if self._settling > self._least and loop.has_nothing_to_run(self.loop, 0):
-            self._settling = self._least
+        # Turns that are counted also where no callback waits for its turn.
+        least = SETTLE if self.replay is None else 0
+        if self._settling > least and loop.has_nothing_to_run(self.loop, 0):
+            self._settling = least
         if self._settling > 0:
             self.loop.call_soon(self._turn)
         elif self.dead:

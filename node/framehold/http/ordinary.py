@@ -103,24 +103,32 @@ class Recognition:
                 raw["arguments"] = arguments = json_text.read(given)
                 if type(arguments) is not dict:
                     return None
-            found = Ordinary(request_id, plan, client, meta, given, raw, "", None)
+            digest, retried = "", None
             if params.state is not msgspec.UNSET:
-                return self._retry(params, params.state, found)
-            return None if bytes(params.answers) else found._replace(digest=arguments_digest(raw.get("arguments")))
+                digest, retried = self._retry(params, params.state, given, raw)
+                if retried is None:
+                    return None
+            elif bytes(params.answers):
+                return None
+            else:
+                digest = arguments_digest(raw.get("arguments"))
+            return Ordinary(request_id, plan, client, meta, given, raw, digest, retried)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
-    def _retry(self, params: _Params, state: str, found: Ordinary) -> Ordinary | None:
+    def _retry(self, params: _Params, state: str, given: bytes, raw: dict[str, Any]) -> tuple[str, Retried | None]:
+        """The digest of the arguments of a request with a token, and what the request brings; None if its token is not
+        for it, or its frame does not wait here."""
         call, sealed = token.halves(state)
         slot, answers = self._table.get(CallId(call)), json_text.read(bytes(params.answers))
         if slot is None or type(answers) is not dict:
-            return None
+            return "", None
         if slot.frame is None or slot.call.phase is not _PARKED or questions.has_failure(answers):
-            return None
+            return "", None
         entered = slot.handler
-        if type(entered) is PlannedCall and entered.given_arguments == found.given_arguments:
+        if type(entered) is PlannedCall and entered.given_arguments == given:
             digest = entered.digest
         else:
-            digest = arguments_digest(found.raw.get("arguments"))
-        claims = self._tokens.open(slot.call.id, sealed, found.plan.name, digest)
-        return None if claims is None else found._replace(digest=digest, retried=Retried(claims, answers, slot))
+            digest = arguments_digest(raw.get("arguments"))
+        claims = self._tokens.open(slot.call.id, sealed, params.name, digest)
+        return digest, None if claims is None else Retried(claims, answers, slot)

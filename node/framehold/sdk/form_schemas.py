@@ -61,6 +61,15 @@ def rendered(schema: Any) -> dict[str, Any]:
     return made
 
 
+def kept(schema: Any) -> bytes | None:
+    """The schema of a model's form (JSON), if `rendered` would return a kept one; else None."""
+    known = _known.get(schema) if isinstance(schema, type) else None
+    if known is None or known.schema is None or elicitation.render_elicitation_schema is not rendered:
+        return None
+    core, described = getattr(schema, "__pydantic_core_schema__", None), (schema.__name__, schema.__doc__)
+    return known.schema if known.core is core and known.described == described else None
+
+
 def _parsed(data: bytes) -> dict[str, Any]:
     schema: dict[str, Any] = json_text.read(data)
     return schema

@@ -12,7 +12,7 @@ import contextvars
 import json
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
@@ -27,6 +27,7 @@ from framehold_core import journal
 from framehold_core.clock import Clock
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import JournalError
+from framehold_core.value import Value
 from framehold_store.named import Known
 
 from .. import json_text
@@ -53,8 +54,7 @@ class Rendered(bytes):
     """The result of a tool as it goes on the wire, but for its `_meta` and the last brace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Value):
     """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised. `failure` has the
     class and place of the exception behind either, if there was one. `rendered` is the result as it goes on the wire,
     in place of `result`; empty if there is an error, a failure or a result."""

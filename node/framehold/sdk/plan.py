@@ -39,18 +39,23 @@ MAX_PLANS = 1024
 
 
 class Plan:
-    """What is known of one tool. `seam` serves it, on `server`; `validates` makes the arguments of its function out of
-    those of a request, and `renders` makes its result out of what its function returned."""
+    """What is known of one tool. `seam` serves it, on `server`; `code` is the digest of its code, empty if it is not
+    re-entrant; `described` are those fields of a call's record that all its calls have; `validates` makes the arguments
+    of its function out of those of a request, and `renders` makes its result out of what its function returned."""
 
     __slots__ = (
-        *("function", "marks", "metadata", "name", "parameters", "renders"),
-        *("seam", "server", "tool", "validates"),
+        *("code", "described", "function", "lifetime", "marks", "metadata", "name", "parameters", "reentrant"),
+        *("renders", "seam", "server", "tool", "validates"),
     )
 
     def __init__(self, server: MCPServer[Any], seam: Seam, tool: Tool) -> None:
         self.server, self.seam, self.tool, self.name = server, seam, tool, tool.name
         self.function, self.metadata, self.parameters = tool.fn, tool.fn_metadata, tool.parameters
         self.marks: Marks = marks_of(tool.fn)
+        self.reentrant, self.lifetime = self.marks.reentrant, self.marks.ttl
+        lookup = seam.wrapped.lookup
+        self.code = lookup.code(METHOD, {"name": tool.name}) if self.reentrant else ""
+        self.described = {"tool": tool.name, "method": METHOD, "target": tool.name, "principal": ""}
         self.validates, self.renders = _validator(tool), _renderer(tool)
 
     def is_of(self, tool: Tool, handler: Any) -> bool:

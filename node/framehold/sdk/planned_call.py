@@ -8,9 +8,13 @@ from typing import Any, Protocol
 
 from mcp.server.connection import Connection
 
+from framehold_core import journal
+
+from ..code.codes import Kept
 from ..frame.asks import NO_ANSWERS
 from ..frame.frame import Frame
 from .invocation import Invocation
+from .marks import Marks
 from .plan import Plan
 from .session import Ctx, FrameContext
 from .token import METHOD
@@ -40,7 +44,13 @@ class PlannedCall(Invocation):
     """Enters a tool that has a plan. `given_arguments` are the arguments as the request has them, JSON, and empty if it
     has none; `digest` is that of its token."""
 
-    __slots__ = ("_plan", "_request", "digest", "given_arguments")
+    __slots__ = ("_plan", "_request", "code", "digest", "given_arguments", "lifetime", "marks", "reentrant")
+
+    # In place of the properties of `Invocation`, which look each of them up.
+    code: str
+    lifetime: float | None
+    marks: Marks
+    reentrant: bool
 
     def __init__(
         self, plan: Plan, request: PlannedRequest, given_arguments: bytes, raw: dict[str, Any], digest: str
@@ -49,8 +59,9 @@ class PlannedCall(Invocation):
         self._plan = plan
         self._request: PlannedRequest | None = request
         self.given_arguments, self._raw, self.digest = given_arguments, raw, digest
-        self._handler, self._marks, self.tool = plan.seam.wrapped, plan.marks, plan.name
-        self._ctx = self._params = self._kept = self._described = self.principal = None
+        self._handler, self.tool = plan.seam.wrapped, plan.name
+        self.marks, self.reentrant, self.lifetime, self.code = plan.marks, plan.reentrant, plan.lifetime, plan.code
+        self._ctx = self._params = self._kept = self._marks = self._described = self.principal = None
         self.prefilled, self.given, self.weight = NO_ANSWERS, b"", 0
 
     def call_handler(self, frame: Frame, given: bytes) -> Awaitable[Any]:
@@ -69,3 +80,13 @@ class PlannedCall(Invocation):
         )
         context = tool_context(plan.server, inner)
         return run(plan.tool, context, self._raw.get("arguments"), plan.validates, plan.renders)
+
+    def describe(self) -> dict[str, str]:
+        digest = self._handler.runtime.payloads.sealer.digest
+        args = digest(b"arguments " + journal.canonical(self._raw.get("arguments") or {}))
+        return {**self._plan.described, "code": self.code, "args": args}
+
+    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+        super().enter_kept(digest, kept, data)
+        assert self._marks is not None, "kept code has marks"
+        self.marks, self.reentrant, self.lifetime, self.code = self._marks, True, self._marks.ttl, digest

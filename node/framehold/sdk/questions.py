@@ -71,12 +71,18 @@ _cached_question = lru_cache(maxsize=1024)(_question)
 def form(message: Any, schema: Any) -> Question:
     """The question with which a form is asked. The SDK shapes one question of each form: others of the same form have
     another message, which is not changed by it."""
-    data = json_text.write(schema)
-    if type(message) is not str or len(message) + len(data) > MAX_CACHED_BYTES or not json_text.is_unicode(message):
-        asked = question(form_request(message, schema), types.ElicitResult)
-        assert asked is not None, "a form can be asked of a client"
-        return asked
-    return _cached_form(message, data)
+    if (cached := written_form(message, json_text.write(schema))) is not None:
+        return cached
+    asked = question(form_request(message, schema), types.ElicitResult)
+    assert asked is not None, "a form can be asked of a client"
+    return asked
+
+
+def written_form(message: Any, schema: bytes) -> Question | None:
+    """As `form`, for a schema that is written already (JSON); None if the question is not to be cached."""
+    if type(message) is not str or len(message) + len(schema) > MAX_CACHED_BYTES or not json_text.is_unicode(message):
+        return None
+    return _cached_form(message, schema)
 
 
 @lru_cache(maxsize=1024)

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from typing_extensions import deprecated
 
 from .. import json_text
+from ..frame.asks import Question
 from ..frame.frame import Frame
 from . import questions
 
@@ -60,15 +61,15 @@ class FrameSession(ServerSession):
     """A session whose requests suspend the frame, and whose notifications go out on the present round's response."""
 
     def __init__(self, frame: Frame, connection: Connection, key: str | None = None) -> None:
-        super().__init__(_NO_CHANNEL, connection)
-        # Not used: the session of the present round decides which log levels are sent.
-        self._allowed_log_levels = _NO_LEVELS
-        self.frame, self._own, self._key = frame, connection, key
+        # What the SDK's `__init__` sets. Its log levels are not used: the session of the present round decides.
+        self._request_outbound, self._connection = _NO_CHANNEL, connection
+        self._log_is_request_scoped, self._allowed_log_levels = True, _NO_LEVELS
+        self.frame, self._key = frame, key
 
     def keyed(self, key: str) -> FrameSession:
         """A view of this session whose next requests are asked under `key` (str, unique among those pending
         together)."""
-        return FrameSession(self.frame, self._own, key)
+        return FrameSession(self.frame, self._connection, key)
 
     def live(self) -> Ctx | None:
         """The context of the request that carries the present round; None between rounds."""
@@ -116,8 +117,12 @@ class FrameSession(ServerSession):
         """Ask the user to fill in a form, as the SDK's method does. It is no coroutine, which would keep the form in
         memory while the frame is parked."""
         if type(self) is FrameSession:
-            return self.frame.ask(questions.form(message, requested_schema), self._key)
+            return self.ask(questions.form(message, requested_schema))
         return self.send_request(questions.form_request(message, requested_schema), types.ElicitResult)
+
+    def ask(self, question: Question) -> Coroutine[Any, Any, Any]:
+        """Suspend the frame until the client has answered `question`; see `Frame.ask`."""
+        return self.frame.ask(question, self._key)
 
     @property
     def can_send_request(self) -> bool:
@@ -269,3 +274,17 @@ class FrameContext(ServerRequestContext[Any, Any]):
     request = _through("request")
     close_sse_stream = _through("close_sse_stream")
     close_standalone_sse_stream = _through("close_standalone_sse_stream")
+
+    def __init__(
+        self,
+        *,
+        session: FrameSession,
+        lifespan_context: Any,
+        protocol_version: str,
+        method: str,
+        params: Any = None,
+        **_of_the_present_round: Any,
+    ) -> None:
+        # In place of the dataclass's own, which would set each property of the present round, too.
+        self.session, self.lifespan, self.entered = session, lifespan_context, params
+        self.protocol_version, self.method = protocol_version, method

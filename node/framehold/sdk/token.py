@@ -16,7 +16,7 @@ Private parts of the SDK that are touched here; a test names the release and che
 from __future__ import annotations
 
 import hashlib
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from typing import Any
 
 import msgspec
@@ -92,7 +92,7 @@ class Tokens:
             or not envelope.s.startswith(token_claims.OURS)
         ):
             return None
-        claims = token_claims.read(envelope.s)
+        claims = token_claims.read_once(envelope.s)
         return claims if claims is not None and claims.call == call else None
 
 
@@ -111,4 +111,7 @@ def tokens_of(boundary: Boundary) -> Tokens | None:
 def arguments_digest(arguments: dict[str, Any] | None) -> str:
     """The digest of a request's arguments, as the boundary makes it."""
     digest = hashlib.sha256(journal.canonical(journal.in_one_way(arguments or {}))).digest()
-    return urlsafe_b64encode(digest[:16])[:22].decode()
+    return b2a_base64(digest[:16], newline=False).translate(_URL_SAFE)[:22].decode()
+
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")

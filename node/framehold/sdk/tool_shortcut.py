@@ -14,6 +14,7 @@ Private parts of the SDK that are touched here; a test names the release and che
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
@@ -21,16 +22,23 @@ from operator import is_
 from types import FunctionType, MethodType
 from typing import Any
 
-from mcp.server.elicitation import ElicitationResult, ElicitSchemaModelT, elicit_with_validation
+from mcp.server.elicitation import (
+    AcceptedElicitation,
+    ElicitationResult,
+    ElicitSchemaModelT,
+    elicit_with_validation,
+)
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError, UnexpectedResourceError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolRequestParams, CallToolResult, TextContent
+from mcp_types import CallToolRequestParams, CallToolResult, ElicitResult, TextContent
 from pydantic import ValidationError
 
 from ..telemetry.failures import remember
+from . import form_schemas, questions
+from .session import FrameSession
 from .wrapped_handler import Handler
 
 _log = logging.getLogger("mcp.server.mcpserver.server")
@@ -100,7 +108,34 @@ class ToolContext(Context[Any, Any]):
         self, message: str, schema: type[ElicitSchemaModelT]
     ) -> Coroutine[Any, Any, ElicitationResult[ElicitSchemaModelT]]:
         """Ask the user: see `Context.elicit`."""
-        return elicit_with_validation(session=self.request_context.session, message=message, schema=schema)
+        # Not by `request_context`: pydantic looks a private attribute up in Python.
+        session = self.__pydantic_private__["_request_context"].session  # type: ignore[index]
+        form = form_schemas.kept(schema) if type(session) is FrameSession else None
+        question = None if form is None else questions.written_form(message, form)
+        if question is None:
+            return elicit_with_validation(session=session, message=message, schema=schema)
+        return _elicited(session.ask(question), schema)
+
+
+async def _elicited(asking: Awaitable[ElicitResult], schema: type[ElicitSchemaModelT]) -> Any:
+    """What `elicit_with_validation` returns for the answer that `asking` brings."""
+    result = await asking
+    if result.action == "accept" and result.content is not None:
+        with contextlib.suppress(ValidationError):
+            return AcceptedElicitation(data=schema.model_validate(result.content))
+    # Any other answer, and a form that is not filled in as it should be, in the SDK's words.
+    answered: Any = _Answered(result)
+    return await elicit_with_validation(session=answered, message="", schema=schema)
+
+
+class _Answered:
+    """A session whose user has given the answer `result` to every form."""
+
+    def __init__(self, result: ElicitResult) -> None:
+        self._result = result
+
+    async def elicit_form(self, **_: Any) -> ElicitResult:
+        return self._result
 
 
 def straightened(handler: Handler) -> Handler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -184,6 +185,54 @@ async def test_a_client_is_shown_the_choices_of_the_moment() -> None:
             TABLES.append(table)
     assert shown == [["window"], ["window", "garden"]]
     assert elicitation.render_elicitation_schema is form_schemas.rendered
+
+
+ANSWERS = (
+    {"action": "accept", "content": {"name": "Ada", "sure": True}},
+    {"action": "accept", "content": {"name": "Ada", "sure": "perhaps", "row": 99}},
+    {"action": "accept", "content": {}},
+    {"action": "accept"},
+    {"action": "decline"},
+    {"action": "decline", "content": {"name": "Ada", "sure": True}},
+    {"action": "cancel"},
+)
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer['action']} {answer.get('content')}")
+async def test_an_answer_to_a_kept_form_is_read_as_the_sdk_reads_it(answer: dict[str, Any]) -> None:
+    """Its value, or the error that the handler gets, with what that was raised from."""
+    heard: list[Any] = []
+
+    async def both(ctx: Context) -> str:
+        for asks in (ctx.elicit, partial(elicitation.elicit_with_validation, ctx.session)):
+            try:
+                heard.append(await asks("Where?", Ordinary))
+            except ValueError as error:
+                heard.append((type(error), str(error), type(error.__cause__), str(error.__cause__)))
+        return "done"
+
+    form_schemas.rendered(Ordinary)
+    assert form_schemas.kept(Ordinary) is not None
+    async with stage(both) as caller:
+        first = await caller.call("both")
+        second = await caller.retry("both", first.token, dict.fromkeys(first.asked, answer))
+        done = await caller.retry("both", second.token, dict.fromkeys(second.asked, answer))
+        assert done.text == "done"
+    assert heard[0] == heard[1] and type(heard[0]) is type(heard[1])
+
+
+def test_a_form_that_may_have_changed_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that was not rendered yet, or that another rendering than Framehold's has to make."""
+    monkeypatch.setattr(form_schemas, "_known", {})
+    assert form_schemas.kept(Ordinary) is form_schemas.kept("Where?") is form_schemas.kept({}) is None
+    for model in (Ordinary, ByList, Described):
+        form_schemas.rendered(model)
+    assert form_schemas.kept(ByList) is None and form_schemas.kept(Ordinary) is not None
+    assert form_schemas.kept(Described) is not None
+    monkeypatch.setattr(Described, "__doc__", "Another one.")
+    assert form_schemas.kept(Described) is None
+    monkeypatch.setattr(elicitation, "render_elicitation_schema", original)
+    assert form_schemas.kept(Ordinary) is None
 
 
 async def test_swapped_arguments_are_named(caplog: pytest.LogCaptureFixture) -> None:
