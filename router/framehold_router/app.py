@@ -28,6 +28,7 @@ from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
 from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord, boot_of
+from framehold_fleet.server import Front, serve
 from framehold_store import Store, open_store
 from framehold_store.system_clock import system_clock
 
@@ -53,7 +54,6 @@ from .fleet.trust import Trust
 from .fleet.unheard import UnheardNodes
 from .fleet.wrong_clock import WrongClock
 from .guard.guesses import Guesses
-from .http.server import Front, serve
 from .http.upstream import Upstream
 from .metrics import Metrics, counting, page
 from .models.events import LogEntry
@@ -303,8 +303,8 @@ async def _serve_ports(
     that Prometheus sees the end of the last requests."""
     if admin is not None:
         relay.close_pages()
-        stack.push_async_callback((await serve(relay.administer, settings, admin)).close, ADMIN_DRAIN)
-    front = await serve(relay, settings, listening)
+        stack.push_async_callback((await serve(relay.administer, settings.limits, admin)).close, ADMIN_DRAIN)
+    front = await serve(relay, settings.limits, listening)
     front.refused = relay.refused
     return front
 

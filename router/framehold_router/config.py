@@ -20,6 +20,7 @@ from pydantic_settings import (
 
 from framehold_core.errors import ConfigError
 from framehold_core.writes import MAX_ATTEMPTS
+from framehold_fleet.limits import Limits
 from framehold_store.config import StoreConfig
 
 from .router_keys import RouterKey
@@ -192,6 +193,19 @@ class RouterSettings(FleetSettings):
     trace_url: str = ""
     """The address of a trace, with `{trace_id}` for its id, to which the dashboard links each ended call; none if
     empty."""
+
+    @property
+    def limits(self) -> Limits:
+        """What clients may hold of a router."""
+        return Limits(
+            max_body=self.max_body,
+            max_head=self.max_head,
+            max_headers=self.max_headers,
+            max_connections=self.max_connections,
+            max_buffered=self.max_buffered,
+            client_timeout=self.client_timeout,
+            keep_alive=self.keep_alive,
+        )
 
     @field_validator("router_keys", mode="before")
     @classmethod

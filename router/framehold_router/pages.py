@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from framehold_fleet.request_reader import MAX_LINE
+
 from .api.access import Access, Need
 from .api.routes import BASE, need_of
 from .api.serve import Api, in_json
@@ -26,7 +28,6 @@ from .api.sources import Sources
 from .dashboard import Dashboard, assets
 from .guard.guesses import Guesses
 from .guard.hosts import REFUSAL, is_answered
-from .http.request_reader import MAX_LINE
 from .models.nodes import ErrorView
 from .telemetry.log_bursts import LogBursts
 

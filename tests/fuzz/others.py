@@ -12,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from framehold.cli.serve.http_protocol import HttpProtocol
-from framehold_router.http.request_reader import Reader, Refused
+from framehold_fleet.request_reader import Reader, Refused
 
 from .streams import PLANTED
 from .strict import Meaning, path_of

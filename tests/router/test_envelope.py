@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from framehold_core import token
 from framehold_core.errors import ProtocolError
 from framehold_core.ids import Boot, CallId, NodeId
+from framehold_fleet.message import Request
+from framehold_fleet.request_head import RequestHead
 from framehold_router import app
 from framehold_router.config import RouterSettings
 from framehold_router.fleet import session_ids
 from framehold_router.fleet.trust import Trust
-from framehold_router.http.headers import RequestHead
-from framehold_router.http.message import Request
 from framehold_router.http.upstream import Upstream
 from framehold_router.routing.placement import Placer
 from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind, read

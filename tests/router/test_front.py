@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framehold_router.http import client_connection
+from framehold_fleet import client_connection
 from framehold_router.http.node_connection import Connection
 from tests.router.wires import DEADLINE, Reply, Router, both_loops, head, node, ok, post, router, silent
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from framehold_core.ids import NodeId
+from framehold_fleet.request_head import first_segment
 from framehold_router.fleet.plane import PROOF
-from framehold_router.http.headers import first_segment
 from tests.router.wires import (
     CALL,
     Reply,

@@ -10,10 +10,10 @@ from httptools import HttpRequestParser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framehold_fleet.repeated import KEPT, PATIENCE
+from framehold_fleet.request_head import RequestHead
+from framehold_fleet.request_reader import Reader, Refused
 from framehold_router.fleet.plane import PROOF
-from framehold_router.http.headers import RequestHead
-from framehold_router.http.repeated import KEPT, PATIENCE
-from framehold_router.http.request_reader import Reader, Refused
 from framehold_router.routing.relay import Relay
 from tests.router.wires import both_loops, node, ok, post, router
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import Boot, CallId, NodeId
+from framehold_fleet.server import Front, serve
 from framehold_router.config import RouterSettings
 from framehold_router.fleet.address import Address, Receiver
 from framehold_router.fleet.statements import HELLO, Role
 from framehold_router.fleet.trust import Trust
-from framehold_router.http.server import Front, serve
 from framehold_router.http.upstream import Upstream
 from framehold_router.routing.placement import Placement
 from framehold_router.routing.refused_hosts import RefusedHosts
@@ -348,7 +348,7 @@ async def router(
     upstream = Upstream(TRUST, Role.ROUTER, system_clock(), **limits)
     placer = Nodes(list(addresses), mint, boots=boots)
     listening = socket.create_server(("127.0.0.1", 0))
-    front = await serve(relay(placer, read, upstream, TRUST, chosen, pages), chosen, listening)
+    front = await serve(relay(placer, read, upstream, TRUST, chosen, pages), chosen.limits, listening)
     try:
         async with AsyncExitStack() as stack, asyncio.timeout(deadline):
             yield Router(front, upstream, placer, listening.getsockname()[1], stack)

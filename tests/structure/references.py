@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = {  # package -> its folder
     "framehold_core": ROOT / "core",
     "framehold_store": ROOT / "store",
+    "framehold_fleet": ROOT / "fleet",
     "framehold_router": ROOT / "router",
     "framehold": ROOT / "node",
     "framehold_loadtest": ROOT / "loadtest",

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 ROOMS = {  # package -> its folder, from the lowest floor up
     "framehold_core": ROOT / "core",
     "framehold_store": ROOT / "store",
+    "framehold_fleet": ROOT / "fleet",
     "framehold_router": ROOT / "router",
     "framehold": ROOT / "node",
     "framehold_loadtest": ROOT / "loadtest",

@@ -23,6 +23,7 @@ LOADTEST = ROOT / "loadtest"
 PACKAGES = {
     "framehold_core": ROOT / "core",
     "framehold_store": ROOT / "store",
+    "framehold_fleet": ROOT / "fleet",
     "framehold_router": ROOT / "router",
     "framehold": ROOT / "node",
 }

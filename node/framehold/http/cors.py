@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Sequence
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from framehold_router.fleet.trust import NODE, ROUTE
+from framehold_fleet.headers import NODE, ROUTE
 
 METHODS = ("GET", "POST", "DELETE")
 EXPOSED = ("mcp-session-id", "www-authenticate", "retry-after", NODE.decode(), ROUTE.decode())

@@ -23,12 +23,12 @@ from urllib.parse import quote
 
 from starlette.types import Receive, Scope, Send
 
+from framehold_fleet.headers import NODE, NOT_HELD, ROUTE, end_to_end, without_internal
 from framehold_router.fleet.address import Receiver
 from framehold_router.fleet.statements import Role
-from framehold_router.fleet.trust import NODE, NOT_HELD, ROUTE, end_to_end, without_internal
-from framehold_router.http.headers import ResponseHead
 from framehold_router.http.incoming import BrokenOff, Incoming
 from framehold_router.http.node_connection import Failure
+from framehold_router.http.response_head import ResponseHead
 from framehold_router.http.upstream import Upstream
 from framehold_router.telemetry.log_bursts import LogBursts
 from framehold_store import system_clock

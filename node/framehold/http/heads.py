@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from framehold_router.fleet.trust import PREFIX
+from framehold_fleet.headers import PREFIX
 
 Headers = Sequence[tuple[bytes, bytes]]
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from framehold_router.fleet.trust import NOT_HELD
+from framehold_fleet.headers import NOT_HELD
 
 logger = logging.getLogger(__name__)
 

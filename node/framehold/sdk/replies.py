@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.effects import Reason, Refusal
-from framehold_router.fleet.trust import NOT_HELD
+from framehold_fleet.headers import NOT_HELD
 
 REASON = "framehold/reason"
 """The key in the `_meta` of a tool's result that says why Framehold, not the tool, ended the call: a `Reason`. An error

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from .headers import ResponseHead
 from .node_connection import Failure, Link
+from .response_head import ResponseHead
 
 
 class BrokenOff(OSError):

@@ -25,10 +25,11 @@ from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpResponseParser
 
+from framehold_fleet.headers import Header
+from framehold_fleet.repeated import Repeated
+
 from ..fleet.statements import RENEWED
-from ..fleet.trust import Header
-from .headers import ResponseHead
-from .repeated import Repeated
+from .response_head import ResponseHead
 
 MAX_HEAD = 64 * 1024
 """The longest head of a response in bytes, including interim responses."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from .headers import MCP
-from .message import Reply, Request
+from framehold_fleet.message import Reply, Request
+from framehold_fleet.request_head import MCP
 
 
 class _Envelope(msgspec.Struct):

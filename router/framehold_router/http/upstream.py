@@ -27,14 +27,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from framehold_core.clock import Clock
+from framehold_fleet.request_head import MCP
 
 from ..fleet.address import Address, Receiver, TlsAddress
 from ..fleet.plane import PROOF
 from ..fleet.statements import HELLO, Role
 from ..fleet.trust import Trust
 from ..telemetry.log_bursts import LogBursts
-from .headers import MCP, ResponseHead
 from .node_connection import Connection, Conversation, Failure, Link
+from .response_head import ResponseHead
 
 _log = logging.getLogger(__name__)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
+from framehold_fleet.message import Request
+
 from ..config import RouterSettings
 from ..fleet.address import Address
 from ..fleet.trust import Trust
-from ..http.message import Request
 from ..http.node_connection import Failure
 from ..http.upstream import Upstream
 from ..telemetry.counters import ABORTED, NONE, OTHER, OUTCOMES, TOOL_HEADER, Meter

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
+from framehold_fleet.headers import NOT_TAKEN
+
 from ..fleet.statements import Statements
-from ..fleet.trust import NOT_TAKEN
-from ..http.headers import ResponseHead
+from ..http.response_head import ResponseHead
 from .placement import Placement
 
 FURTHER = 2

@@ -26,15 +26,16 @@ import logging
 from collections.abc import Callable
 
 from framehold_core.ids import CallId, NodeId, prefix
+from framehold_fleet.headers import CALL_ID
+from framehold_fleet.message import Reply, Request
 
 from ..config import RouterSettings
 from ..fleet.address import Address, Receiver
 from ..fleet.statements import HELLO
-from ..fleet.trust import CALL_ID, Trust
-from ..http.headers import ResponseHead
-from ..http.message import Reply, Request
+from ..fleet.trust import Trust
 from ..http.node_connection import Failure, Link
 from ..http.refusal import refuse
+from ..http.response_head import ResponseHead
 from ..http.upstream import Upstream
 from ..telemetry.log_bursts import LogBursts
 from .declined import FURTHER, Declined, proves_not_taken

@@ -15,9 +15,9 @@ import msgspec
 
 from framehold_core import token
 from framehold_core.ids import CallId, NodeId
+from framehold_fleet.message import Request
 
 from ..fleet import session_ids
-from ..http.message import Request
 
 REVISION = b"2026-07-28"
 """The protocol revision on which a request may start a call that asks."""

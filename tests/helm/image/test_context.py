@@ -13,7 +13,18 @@ def test_a_build_is_sent_the_packages_and_nothing_else(tmp_path: Path) -> None:
     """Neither tests nor what lies about: environments, secrets, caches."""
     sent = context.copy(ROOT, tmp_path / "to")
     tops = {path.partition("/")[0] for path in sent}
-    assert tops == {"LICENSE", "README.md", "pyproject.toml", "core", "store", "router", "node", "loadtest", "images"}
+    assert tops == {
+        "LICENSE",
+        "README.md",
+        "pyproject.toml",
+        "core",
+        "store",
+        "fleet",
+        "router",
+        "node",
+        "loadtest",
+        "images",
+    }
     assert "store/framehold_store/scripts/commit.lua" in sent and "node/framehold/py.typed" in sent
     assert not [path for path in sent if path.endswith((".pyc", "Dockerfile")) or "node_modules" in path]
     assert {path for path in sent if path.startswith("images/")} == {

@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
+from framehold_fleet.headers import CALL_ID
 from framehold_router.fleet.statements import Role
-from framehold_router.fleet.trust import CALL_ID
 from tests.node.fastmcp_stage import hosted
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, server_of

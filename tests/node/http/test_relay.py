@@ -24,7 +24,7 @@ from framehold.config import Settings
 from framehold.hosts.listeners import bus_of
 from framehold.http.app import Application
 from framehold_core.ids import is_call_id
-from framehold_router.fleet.trust import CALL_ID
+from framehold_fleet.headers import CALL_ID
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
 from tests.processes import DEADLINE, until

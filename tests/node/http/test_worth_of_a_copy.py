@@ -25,12 +25,13 @@ from starlette.routing import Mount, Route
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
+from framehold_fleet.headers import CALL_ID
 from framehold_router.collect.node_client import NodeClient
 from framehold_router.fleet.address import address_of
 from framehold_router.fleet.membership import Member
 from framehold_router.fleet.plane import PROOF
 from framehold_router.fleet.statements import HELLO, Role
-from framehold_router.fleet.trust import CALL_ID, Trust
+from framehold_router.fleet.trust import Trust
 from framehold_router.models.nodes import NodeStatus
 from tests import wire
 from tests.node.http.test_authentication import GUARD

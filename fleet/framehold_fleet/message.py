@@ -1,4 +1,4 @@
-"""One HTTP request as a router handles it, and the interfaces between the client's side and the handler.
+"""One HTTP request, and the interfaces between the client's side and the handler.
 
     client -> Front -> handle(request, reply)         reply.begin, write, end, abort -> client
                        reply.listener <- gone, pause, resume
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from .headers import RequestHead
+from .request_head import RequestHead
 
 
 class Request(NamedTuple):

@@ -1,11 +1,11 @@
-"""The heads of relayed messages: what a node gets of a client's head, and what a client gets of a node's.
+"""The head of a request: its parts, and what a router relays of it.
 
 The law: the values and the order of headers are kept byte for byte. Hop-by-hop headers are dropped; internal headers of
 the fleet are neither accepted from a client nor sent to one; the length of a body is sent once, behind the headers. The
 only header with addresses of clients is X-Forwarded-For, to which the router appends the address that it sees.
 
-A client and a node send most of their heads again and again. So everything that is derived from a head is kept with it,
-and a head that is repeated (`repeated.py`) is the same object.
+A client sends most of its heads again and again. So everything that is derived from a head is kept with it, and a head
+that is repeated (`repeated.py`) is the same object.
 
 For most names the decision depends on the name alone. It is made by `end_to_end` and cached in a table. The few names
 whose value matters are handled one by one.
@@ -16,16 +16,16 @@ from __future__ import annotations
 import posixpath
 from urllib.parse import unquote_to_bytes
 
-from ..fleet.trust import CODE, NODE, PREFIX, ROUTE, Header, end_to_end
+from .headers import PREFIX, Header, end_to_end
 
 MCP = b"/mcp"
-_ROUTE = frozenset((NODE, ROUTE, CODE))
 _FORWARDED = b"x-forwarded-for"
 _OTHER_ADDRESSES = frozenset((b"forwarded", b"x-real-ip"))
 """Further headers with the address of a client. Relayed, they would be what the client wrote; X-Forwarded-For ends with
 what the router saw."""
-_CONNECTION = b"connection"
-_NAMES_NOTHING = frozenset((b"keep-alive", b"close"))
+CONNECTION = b"connection"
+NAMES_NOTHING = frozenset((b"keep-alive", b"close"))
+"""Values of `Connection` that name no header."""
 _MAX_CACHED_NAMES = 1024
 
 
@@ -41,7 +41,8 @@ class _Passes(dict[bytes, bool]):
         return passes
 
 
-_passes = _Passes()
+passes = _Passes()
+"""Whether a header of this name is relayed, whatever its value."""
 
 
 class RequestHead:
@@ -67,10 +68,10 @@ class RequestHead:
         forwarded: list[bytes] = []
         parts = [self.method, b" ", self.target, b" HTTP/1.1\r\n"]
         for name, value in headers:
-            if _passes[name]:
+            if passes[name]:
                 parts += (name, b": ", value, b"\r\n")
-            elif name == _CONNECTION:
-                if value.lower() not in _NAMES_NOTHING:
+            elif name == CONNECTION:
+                if value.lower() not in NAMES_NOTHING:
                     return self._relayed(end_to_end(headers))
             elif name == _FORWARDED:
                 forwarded.append(value)
@@ -78,40 +79,6 @@ class RequestHead:
             forwarded.append(self.peer.encode())
         if forwarded:
             parts += (_FORWARDED, b": ", b", ".join(forwarded), b"\r\n")
-        return parts
-
-
-class ResponseHead:
-    """The head of a response of a node. Names of `headers` are in lower case; the length of the body is not among
-    them. `served_by`: the node that served, None if the response names none."""
-
-    __slots__ = ("_lines", "_shown", "headers", "served_by", "status")
-
-    def __init__(self, status: int, headers: list[Header]) -> None:
-        self.status = status
-        self.headers = headers
-        self.served_by: str | None = None
-        self._shown: bool | None = None
-        self._lines = b""
-
-    def lines(self, show_route: bool) -> bytes:
-        """The lines of the headers that a client gets, without the length. `show_route`: whether it also gets the
-        headers that name the node, the route and kept code. Sets `served_by`."""
-        if self._shown is not show_route:
-            self._lines = b"".join(self._passed_back(self.headers, show_route))
-            self._shown = show_route
-        return self._lines
-
-    def _passed_back(self, headers: list[Header], show_route: bool) -> list[bytes]:
-        parts: list[bytes] = []
-        self.served_by = None
-        for name, value in headers:
-            if _passes[name] or (show_route and name in _ROUTE):
-                parts += (name, b": ", value, b"\r\n")
-            if name == NODE:
-                self.served_by = value.decode("latin-1")
-            elif name == _CONNECTION and value.lower() not in _NAMES_NOTHING:
-                return self._passed_back(end_to_end(headers), show_route)
         return parts
 
 

@@ -1,6 +1,6 @@
 """Parses the bytes of a client into complete requests of bounded size, one at a time.
 
-The law: the router and a node never disagree on where a request ends. A request that a strict parser (llhttp, every
+The law: a router and a node never disagree on where a request ends. A request that a strict parser (llhttp, every
 leniency off) rejects is refused. A request is refused also if other parsers could read it differently: a transfer
 coding other than `chunked`, or any transfer coding on HTTP/1.0; no Host header, or two; a target with a fragment, or
 with a user. The authority of an absolute target replaces the Host header (RFC 9112, section 3.2.2), so that a node
@@ -24,11 +24,11 @@ import re
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from ..fleet.trust import Header
 from .chunks import Chunks
-from .headers import RequestHead
+from .headers import Header
 from .message import Request
 from .repeated import Repeated
+from .request_head import RequestHead
 
 MAX_LINE = 8 * 1024
 """The longest target of a request, in bytes."""
@@ -213,7 +213,7 @@ class Reader:
         self._refuse(431, f"The head of the request has more than {limits}; it was not read")
 
     def _ignore_upgrade(self) -> None:
-        """Go on after the parser has stopped at a request to switch protocols. The router never switches, so the body
+        """Go on after the parser has stopped at a request to switch protocols. This server never switches, so the body
         belongs to the request: a new parser reads it as the body of a request with the same framing."""
         if self._method == b"CONNECT":
             raise Refused(501, "This is no forward proxy: CONNECT was not served")

@@ -18,8 +18,8 @@ import logging
 import socket
 from collections.abc import Callable
 
-from ..config import RouterSettings
 from .client_connection import Connection
+from .limits import Limits
 from .message import Handle, Request
 from .places import yielding
 from .response import Response
@@ -37,9 +37,9 @@ _LOOK_AGAIN = 0.1
 class Front:
     """A running server; `serve` starts one. `handle` answers its requests."""
 
-    def __init__(self, handle: Handle, settings: RouterSettings) -> None:
+    def __init__(self, handle: Handle, limits: Limits) -> None:
         self.loop = asyncio.get_running_loop()
-        self.settings = settings
+        self.limits = limits
         self.draining = False
         self.buffered = 0
         """Bytes that all connections hold of requests which are not answered."""
@@ -52,7 +52,7 @@ class Front:
         self._server: asyncio.Server | None = None
         self._empty = asyncio.Event()
         self._no_room_until = 0.0
-        self._pause = min(1.0, settings.client_timeout / 4, settings.keep_alive / 4)
+        self._pause = min(1.0, limits.client_timeout / 4, limits.keep_alive / 4)
         self._timer = self.loop.call_later(self._pause, self._sweep)
 
     async def listen(self, listening: socket.socket) -> None:
@@ -67,7 +67,7 @@ class Front:
         try:
             self._handle(request, response)
         except Exception:
-            _log.exception("a request broke the router; its connection is closed, other requests go on")
+            _log.exception("a bug in the handler of a request; its connection is closed, other requests go on")
             response.abort()
 
     def discard(self, connection: Connection) -> None:
@@ -79,7 +79,7 @@ class Front:
     def has_room(self, peer: str) -> bool:
         """Whether a client of this address gets a place though all are taken: others end for it (`places`)."""
         now = self.loop.time()
-        if len(self.connections) < self.settings.max_connections:
+        if len(self.connections) < self.limits.max_connections:
             return True
         if now < self._no_room_until:
             return False
@@ -141,8 +141,8 @@ class Front:
         self.swept()
 
 
-async def serve(handle: Handle, settings: RouterSettings, listening: socket.socket) -> Front:
+async def serve(handle: Handle, limits: Limits, listening: socket.socket) -> Front:
     """Start a server on the bound socket `listening`, whose requests `handle` answers. `Front.close` ends it."""
-    front = Front(handle, settings)
+    front = Front(handle, limits)
     await front.listen(listening)
     return front

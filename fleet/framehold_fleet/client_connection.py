@@ -1,4 +1,4 @@
-"""A client's connection to the router, in callbacks of the event loop.
+"""The connection of a client, in callbacks of the event loop.
 
 The law: the requests of a connection are answered one at a time and in order; no byte of one request gets into another;
 and every resource that a client can hold is limited: the length of a line, a head and a body, the bytes that wait while
@@ -24,7 +24,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from ..config import RouterSettings
+from .limits import Limits
 from .message import Request
 from .request_reader import SMALL_BODY, Reader, Refused
 from .response import Response, plain
@@ -50,7 +50,7 @@ class ConnectionServer(Protocol):
     a request which is still being received."""
 
     loop: asyncio.AbstractEventLoop
-    settings: RouterSettings
+    limits: Limits
     draining: bool
     buffered: int
     connections: set[Connection]
@@ -78,8 +78,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, front: ConnectionServer) -> None:
         self._front = front
         self._clock = front.loop.time
-        settings = front.settings
-        self._reader = Reader(settings.max_body, settings.max_head, settings.max_headers)
+        limits = front.limits
+        self._reader = Reader(limits.max_body, limits.max_head, limits.max_headers)
         self._response: Response | None = None
         self.peer = ""
         """The client's address; empty on a Unix socket."""
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._ending = False  # input is discarded; the connection closes when the output is sent
         self._unread = 0
         self._since = 0.0  # when the present state began: idle, receiving, choked or deaf
-        self._limit = front.settings.keep_alive  # how long it may last
+        self._limit = front.limits.keep_alive  # how long it may last
         self._receiving = False
         self._listens = False  # its response lasts until the client or the node ends it
         self.held = 0
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._since = self._clock()
         peer = transport.get_extra_info("peername")
         self.peer = peer[0] if isinstance(peer, tuple) else ""
-        over = len(self._front.connections) - self._front.settings.max_connections
+        over = len(self._front.connections) - self._front.limits.max_connections
         if over >= 0 and self._front.has_room(self.peer):
             over = -1
         self._front.connections.add(self)
@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
         self._client_paused = True
         self._unread = self._transport.get_write_buffer_size()
         if not self._ending:
-            self._begin_state(self._front.settings.client_timeout)
+            self._begin_state(self._front.limits.client_timeout)
         if self._response is not None and self._response.listener is not None:
             self._response.listener.pause()
 
@@ -181,13 +181,13 @@ class Connection(asyncio.Protocol):
             unread = self._transport.get_write_buffer_size()
             if unread < self._unread:
                 self._unread, self._since = unread, now
-            elif now - self._since > self._front.settings.client_timeout:
+            elif now - self._since > self._front.limits.client_timeout:
                 self._transport.abort()
         elif self._response is not None or self._rest or now - self._since <= self._limit:
             if now - self._since > REMEMBERED:
                 self._reader.forget()
         elif self._receiving:
-            timeout = f"{self._front.settings.client_timeout:g} s (FRAMEHOLD_CLIENT_TIMEOUT)"
+            timeout = f"{self._front.limits.client_timeout:g} s (FRAMEHOLD_CLIENT_TIMEOUT)"
             self._refuse(408, f"The request was not complete within {timeout}; nothing was started")
         else:
             self._transport.abort()
@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
         if not reader.whole:
             if not self._receiving:
                 self._receiving = True
-                self._begin_state(self._front.settings.client_timeout)
+                self._begin_state(self._front.limits.client_timeout)
             if reader.expects and reader.version:
                 reader.expects = False
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -239,13 +239,13 @@ class Connection(asyncio.Protocol):
         front = self._front
         front.buffered += size - self.held
         self.held = size
-        return front.buffered > front.settings.max_buffered
+        return front.buffered > front.limits.max_buffered
 
     def _makes_room(self) -> bool:
         """Refuse the largest of the requests that are being received, until all together fit the limit; whether this
         one may go on."""
         front = self._front
-        while front.buffered > front.settings.max_buffered:
+        while front.buffered > front.limits.max_buffered:
             other = front.largest()
             if other is None or other.held <= self.held:
                 self.refuse_for_room()
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
 
     def refuse_for_room(self) -> None:
         """Refuse the request that is being received: all clients together send too much."""
-        limit = f"{self._front.settings.max_buffered} bytes (FRAMEHOLD_MAX_BUFFERED)"
+        limit = f"{self._front.limits.max_buffered} bytes (FRAMEHOLD_MAX_BUFFERED)"
         self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
 
     @property
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
         if self._rest:
             self._front.loop.call_soon(self._next)
         elif not self._ending:
-            self._begin_state(self._front.settings.keep_alive)
+            self._begin_state(self._front.limits.keep_alive)
 
     def _next(self) -> None:
         if self._ending or self._client_paused or self._response is not None or not self._rest:
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
             self._shut_down()
         else:
             self._ending = True
-            self._begin_state(self._front.settings.client_timeout)
+            self._begin_state(self._front.limits.client_timeout)
             self._transport.close()
 
     def _refuse(self, status: int, text: str) -> None:
@@ -311,6 +311,6 @@ class Connection(asyncio.Protocol):
         self._receiving = False
         self._reader.drop()
         self._hold(0)
-        self._begin_state(min(DISCARD_SECONDS, self._front.settings.client_timeout))
+        self._begin_state(min(DISCARD_SECONDS, self._front.limits.client_timeout))
         self._transport.write_eof()
         self._resume_reading()

@@ -1,4 +1,4 @@
-"""Which connections end when all places of a router are taken and one more client comes.
+"""Which connections end when all places of a server are taken and one more client comes.
 
 The law: no request that may have begun is broken off, but for subscriptions, whose clients subscribe again. A client's
 address loses no place to one that has more. Of the address with the most places, the connection goes first that has
