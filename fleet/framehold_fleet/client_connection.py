@@ -78,8 +78,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, front: ConnectionServer) -> None:
         self._front = front
         self._clock = front.loop.time
-        limits = front.limits
-        self._reader = Reader(limits.max_body, limits.max_head, limits.max_headers)
+        self._reader = Reader(front.limits)
         self._response: Response | None = None
         self.peer = ""
         """The client's address; empty on a Unix socket."""
@@ -109,7 +108,8 @@ class Connection(asyncio.Protocol):
         if over >= _MAX_REFUSED_CONNECTIONS:
             self._transport.abort()
         elif over >= 0:
-            self._refuse(503, "Too many connections (FRAMEHOLD_MAX_CONNECTIONS); nothing was read. Try again later")
+            named = self._front.limits.named("MAX_CONNECTIONS")
+            self._refuse(503, f"Too many connections{named}; nothing was read. Try again later")
 
     def data_received(self, data: bytes) -> None:
         if self._response is None and not self._rest and not self._client_paused and not self._ending:
@@ -147,6 +147,11 @@ class Connection(asyncio.Protocol):
             self._response.listener.resume()
 
     # Called by the response.
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The transport of the connection."""
+        return self._transport
 
     @property
     def closing(self) -> bool:
@@ -187,7 +192,7 @@ class Connection(asyncio.Protocol):
             if now - self._since > REMEMBERED:
                 self._reader.forget()
         elif self._receiving:
-            timeout = f"{self._front.limits.client_timeout:g} s (FRAMEHOLD_CLIENT_TIMEOUT)"
+            timeout = f"{self._front.limits.client_timeout:g} s{self._front.limits.named('CLIENT_TIMEOUT')}"
             self._refuse(408, f"The request was not complete within {timeout}; nothing was started")
         else:
             self._transport.abort()
@@ -255,7 +260,7 @@ class Connection(asyncio.Protocol):
 
     def refuse_for_room(self) -> None:
         """Refuse the request that is being received: all clients together send too much."""
-        limit = f"{self._front.limits.max_buffered} bytes (FRAMEHOLD_MAX_BUFFERED)"
+        limit = f"{self._front.limits.max_buffered} bytes{self._front.limits.named('MAX_BUFFERED')}"
         self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
 
     @property

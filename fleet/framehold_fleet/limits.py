@@ -11,7 +11,7 @@ class Limits(Value):
     counts the headers of a request, `max_connections` the connections. In seconds: `client_timeout` for a client to
     send its request or to read on, `keep_alive` for an idle connection.
 
-    Errors name the settings of the same names (`FRAMEHOLD_MAX_BODY`)."""
+    `settings` has the names of those limits that an operator can set, as in `MAX_BODY`: errors name these."""
 
     max_body: int
     max_head: int
@@ -20,3 +20,8 @@ class Limits(Value):
     max_buffered: int
     client_timeout: float
     keep_alive: float
+    settings: frozenset[str] = frozenset()
+
+    def named(self, limit: str) -> str:
+        """The setting of a limit, as the end of an error's text: ` (FRAMEHOLD_MAX_BODY)`; empty if it has none."""
+        return f" (FRAMEHOLD_{limit})" if limit in self.settings else ""

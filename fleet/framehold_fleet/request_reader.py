@@ -26,6 +26,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from .chunks import Chunks
 from .headers import Header
+from .limits import Limits
 from .message import Request
 from .repeated import Repeated
 from .request_head import RequestHead
@@ -61,14 +62,15 @@ class Reader:
 
     __slots__ = (
         "_begun", "_body", "_chunked", "_chunks", "_declared", "_due", "_fed", "_fresh", "_headers", "_host",
-        "_max_body", "_max_head", "_max_headers", "_method", "_parser", "_read", "_refusal", "_repeat", "_repeated",
-        "_tail", "_upgrading", "_url", "expects", "keep_alive", "version", "whole",
+        "_max_body", "_max_head", "_max_headers", "_method", "_named", "_parser", "_read", "_refusal", "_repeat",
+        "_repeated", "_tail", "_upgrading", "_url", "expects", "keep_alive", "version", "whole",
     )  # fmt: skip
 
-    def __init__(self, max_body: int, max_head: int, max_headers: int) -> None:
-        """`max_head` is also how many bytes of framing a chunked body may have beyond one for `FRAMING` of its own.
-        Each chunk costs far more than its bytes."""
-        self._max_body, self._max_head, self._max_headers = max_body, max_head, max_headers
+    def __init__(self, limits: Limits) -> None:
+        """`limits.max_head` is also how many bytes of framing a chunked body may have beyond one for `FRAMING` of its
+        own. Each chunk costs far more than its bytes."""
+        self._named = limits.named
+        self._max_body, self._max_head, self._max_headers = limits.max_body, limits.max_head, limits.max_headers
         self._parser = HttpRequestParser(self)
         self._refusal: Refused | None = None
         self._method = b""
@@ -121,7 +123,9 @@ class Reader:
             except HttpParserError as error:
                 raise (self._refusal or Refused(400, f"Malformed request ({error}); it was not read")) from None
             if self._fed > self._max_head and not self.whole:
-                what = f"More than {self._max_head} bytes of head, or of framing for small chunks (FRAMEHOLD_MAX_HEAD)"
+                what = (
+                    f"More than {self._max_head} bytes of head, or of framing for small chunks{self._named('MAX_HEAD')}"
+                )
                 raise Refused(431, f"{what}; the request was not read")
             start = end
         if fresh and self.whole and start == size:
@@ -209,7 +213,8 @@ class Reader:
         raise self._refusal
 
     def _refuse_head(self) -> None:
-        limits = f"{self._max_headers} headers (FRAMEHOLD_MAX_HEADERS) or {self._max_head} bytes (FRAMEHOLD_MAX_HEAD)"
+        headers, head = f"{self._max_headers} headers{self._named('MAX_HEADERS')}", f"{self._max_head} bytes"
+        limits = f"{headers} or {head}{self._named('MAX_HEAD')}"
         self._refuse(431, f"The head of the request has more than {limits}; it was not read")
 
     def _ignore_upgrade(self) -> None:
@@ -320,7 +325,7 @@ class Reader:
             self._too_large()
 
     def _too_large(self) -> None:
-        limit = f"the limit is {self._max_body} bytes (FRAMEHOLD_MAX_BODY)"
+        limit = f"the limit is {self._max_body} bytes{self._named('MAX_BODY')}"
         self._refuse(413, f"Request body too large: {limit}; nothing was started")
 
     def on_message_complete(self) -> None:

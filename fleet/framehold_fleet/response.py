@@ -7,6 +7,7 @@ its connection is reset. Head and body are sent in one write if both are there.
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Protocol
 
@@ -42,20 +43,30 @@ class ResponseSink(Protocol):
     def closing(self) -> bool:
         """Whether the connection closes after this response, even if the client wants to keep it."""
 
+    @property
+    def transport(self) -> asyncio.Transport: ...
+
 
 class Response:
-    """A `Reply` that writes to a connection."""
+    """A `Reply` that writes to a connection. `version` is that of the client's HTTP; `is_mute` says whether the
+    response has no body, whatever is written."""
 
-    __slots__ = ("_chunked", "_head", "_keep_alive", "_mute", "_sink", "_version", "listener")
+    __slots__ = ("_chunked", "_head", "_keep_alive", "_sink", "is_mute", "listener", "version")
 
     def __init__(self, out: ResponseSink, method: bytes, version: str, keep_alive: bool) -> None:
         self.listener: Listener | None = None
         self._sink: ResponseSink | None = out
-        self._version = version
+        self.version = version
         self._keep_alive = keep_alive
-        self._mute = method == b"HEAD"
+        self.is_mute = method == b"HEAD"
         self._chunked = False
         self._head = b""
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The transport of the connection. Asked before the response ends."""
+        assert self._sink is not None, "the response has ended"
+        return self._sink.transport
 
     def begin(self, status: int, lines: bytes, length: bytes | None) -> None:
         """Prepare the head; the first `write` or `end` sends it."""
@@ -64,12 +75,12 @@ class Response:
         self._sink.answered()
         framing = b""
         if status == 204 or status == 304:
-            self._mute = True
+            self.is_mute = True
         if length is not None:
             if status != 204:
                 framing = b"content-length: %b\r\n" % length
-        elif not self._mute:
-            if self._version == "1.1":
+        elif not self.is_mute:
+            if self.version == "1.1":
                 self._chunked = True
                 framing = b"transfer-encoding: chunked\r\n"
             else:
@@ -77,7 +88,7 @@ class Response:
         if not self._keep_alive or self._sink.closing:
             self._keep_alive = False
             framing += b"connection: close\r\n"
-        elif self._version != "1.1":
+        elif self.version != "1.1":
             framing += b"connection: keep-alive\r\n"
         line = _LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
         self._head = b"%b%b%b\r\n" % (line, lines, framing)
@@ -87,7 +98,7 @@ class Response:
         out = self._sink
         if out is None:
             return
-        if self._mute:
+        if self.is_mute:
             data = b""
         elif self._chunked and data:
             data = b"%x\r\n%b\r\n" % (len(data), data)
@@ -102,7 +113,7 @@ class Response:
         out = self._sink
         if out is None:
             return
-        if self._mute:
+        if self.is_mute:
             data = b""
         elif self._chunked:
             data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"

@@ -13,6 +13,7 @@ from uvicorn.server import ServerState
 
 from framehold.cli.serve.http_protocol import HttpProtocol
 from framehold_fleet.request_reader import Reader, Refused
+from tests.limits import limits_of
 
 from .streams import PLANTED
 from .strict import Meaning, path_of
@@ -116,7 +117,7 @@ class Uvicorn:
 
 def read_by_router(pieces: Sequence[bytes]) -> list[Meaning]:
     """The requests that the router's reader accepts in a stream, up to the first that it refuses."""
-    reader, found = Reader(4 << 20, 32 * 1024, 100), list[Meaning]()
+    reader, found = Reader(limits_of(4 << 20, 32 * 1024, 100)), list[Meaning]()
     try:
         for piece in pieces:
             while piece:

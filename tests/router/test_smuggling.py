@@ -15,6 +15,7 @@ from framehold_fleet.request_head import RequestHead
 from framehold_fleet.request_reader import Reader, Refused
 from framehold_router.fleet.plane import PROOF
 from framehold_router.routing.relay import Relay
+from tests.limits import limits_of
 from tests.router.wires import both_loops, node, ok, post, router
 
 anyio_backend = both_loops
@@ -211,7 +212,7 @@ def taken(reader: Reader) -> Read:
 
 def read(pieces: list[bytes], *, forgets: bool = False) -> list[Read]:
     """What a reader makes of these reads. With `forgets` it recognises no head that is repeated."""
-    reader, found = Reader(1 << 20, 32 * 1024, 100), []
+    reader, found = Reader(limits_of(1 << 20, 32 * 1024, 100)), []
     for piece in pieces:
         while piece:
             if forgets:
@@ -272,7 +273,7 @@ COSTLY = {
 def test_what_a_request_costs_follows_its_reads_and_not_its_bytes(data: bytes) -> None:
     """The parser is called for a head, a body and what ends it, and for each further read: not for each empty line."""
     for reads in (1, 7):
-        reader = Reader(1 << 20, 32 * 1024, 100)
+        reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
         reader._parser = parser = Counted(reader)  # type: ignore[assignment]
         size = -(-len(data) // reads)
         for at in range(0, len(data), size):
@@ -288,7 +289,7 @@ def test_framing_that_outgrows_its_body_is_refused(line: bytes) -> None:
     for data in (b"20\r\n%b\r\n" % (b"x" * 32) * 10_000, line * (32 * 1024 // len(line) - 1)):
         (found,) = read([chunked(data + b"0\r\n\r\n")])
         assert found.body
-    reader = Reader(1 << 20, 32 * 1024, 100)
+    reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
     with pytest.raises(Refused) as caught:
         for _ in range(10_000):
             reader.feed(chunked(line) if reader.version == "" else line)
@@ -343,7 +344,7 @@ REPEATED = WRITTEN % (b"", b"5", b"1", b"first")
 )
 def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) -> None:
     """Also when the head that was read before differs in the digits of its length only."""
-    reader = Reader(1 << 20, 32 * 1024, 100)
+    reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
     assert reader.feed(REPEATED) == len(REPEATED)
     reader.take("peer")
     with pytest.raises(Refused):
@@ -352,7 +353,7 @@ def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) ->
 
 def test_a_repeated_head_is_read_once() -> None:
     """It is the same object, until KEPT others came or it is forgotten."""
-    reader = Reader(1 << 20, 32 * 1024, 100)
+    reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
 
     def head(*pieces: bytes) -> RequestHead:
         for piece in pieces:
@@ -375,7 +376,7 @@ def test_a_repeated_head_is_read_once() -> None:
 
 def test_heads_that_are_never_repeated_are_kept_rarely() -> None:
     """A client that begins to repeat its head is recognised all the same."""
-    reader = Reader(1 << 20, 32 * 1024, 100)
+    reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
     for number in range(10 * PATIENCE):
         reader.feed(WRITTEN % (b"", b"5", b"number %d" % number, b"other"))
         reader.take("peer")

@@ -33,6 +33,7 @@ from framehold_router.fleet.trust import Trust
 from framehold_store import codec, lease_codec, pauses
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
+from tests.limits import limits_of
 
 PLACES = (
     ("journal", "c0ffee" * 5 + "00", 3, "answer", "one"),
@@ -71,7 +72,7 @@ Found = list[tuple[bytes, bytes, bytes, bytes]]
 
 def _read(pieces: list[bytes]) -> tuple[Found, bool]:
     """The requests that the router's reader finds, and whether it refuses what follows."""
-    reader, found = Reader(1 << 16, 2048, 20), Found()
+    reader, found = Reader(limits_of(1 << 16, 2048, 20)), Found()
     try:
         for piece in pieces:
             while piece:

@@ -16,15 +16,17 @@ from typing import Any, Literal
 
 import uvicorn
 
+from framehold_fleet.limits import Limits
 from framehold_store import system_clock
 
 from ...config import Settings
 from ...hosts.attached import Attached
 from ...hosts.listeners import end_streams
-from ...http.app import Application
+from ...http.app import PATH, Application
+from ...http.front import AppServer, needs_uvicorn
 from ...telemetry.log_fields import add_call_fields
 from . import outlast
-from .http_protocol import HttpProtocol
+from .http_protocol import MAX_HEAD, MAX_LINES, HttpProtocol
 from .limits import raise_files
 from .listening import BACKLOG, Sockets, event_loop, listen_on, url_of
 from .log import announce, log
@@ -36,6 +38,11 @@ _CUT_SHORT = 1
 """The exit code of a process that didn't end by itself within a lease's life after its name was taken."""
 _TOLD = 0.2
 """Seconds in which the store hears that this node leaves, and routers read that."""
+KEEP_ALIVE = 90
+"""Seconds for which an idle connection stays open: longer than routers keep one, so that no request meets a connection
+that is being closed."""
+CLIENT_TIMEOUT = 30.0
+"""Seconds that a client may take to send a complete request, or to read a response."""
 GRACE = 10.0
 """Seconds that running rounds have to end after Ctrl-C."""
 
@@ -64,12 +71,33 @@ def run(server: Any, settings: Settings, host: str, port: int, show_rounds: bool
         app.attached.runtime.peers.admin_port = sockets.admin.getsockname()[1]
     announce(settings, f"framehold node {settings.node_id} serves {sockets.served(host)}, store: {store}")
     admin = None if sockets.admin is None else AdminPort(app.take_admin_port(), sockets.admin)
-    server = Server(_options(app, "on"), app.attached, admin)
+    server = Server(_options(app, "on", protocol(app)), app.attached, admin)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         outlast.run(runner, _serve(server, app, sockets), server.leave)
 
 
-def _options(app: Any, lifespan: Literal["on", "off"]) -> uvicorn.Config:
+def protocol(app: Application) -> Any:
+    """What makes a connection of a client: the fleet's server, or uvicorn's HTTP protocol."""
+    settings, eviction = app.attached.settings, app.attached.runtime.eviction
+    if settings.server == "uvicorn" or needs_uvicorn(app.routes, PATH):
+        return HttpProtocol
+
+    def limits() -> Limits:
+        return Limits(
+            max_body=settings.max_body,
+            max_head=MAX_HEAD,
+            max_headers=MAX_LINES,
+            max_connections=BACKLOG,
+            max_buffered=int(eviction.intake),
+            client_timeout=CLIENT_TIMEOUT,
+            keep_alive=KEEP_ALIVE,
+            settings=frozenset(("MAX_BODY", "MAX_BUFFERED")),
+        )
+
+    return AppServer(limits).connection
+
+
+def _options(app: Any, lifespan: Literal["on", "off"], http: Any = HttpProtocol) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_config=None,
@@ -78,10 +106,8 @@ def _options(app: Any, lifespan: Literal["on", "off"]) -> uvicorn.Config:
         lifespan=lifespan,
         # Seconds for the streams that clients still listen on when all calls have ended.
         timeout_graceful_shutdown=2,
-        # Seconds, longer than routers keep an idle connection, so that no request meets a connection that is being
-        # closed.
-        timeout_keep_alive=90,
-        http=HttpProtocol,
+        timeout_keep_alive=KEEP_ALIVE,
+        http=http,
         # Believed from this machine, they would let any client of a router here choose its address and scheme.
         proxy_headers=False,
         backlog=BACKLOG,
