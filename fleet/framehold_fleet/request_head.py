@@ -14,6 +14,7 @@ whose value matters are handled one by one.
 from __future__ import annotations
 
 import posixpath
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from .headers import PREFIX, Header, end_to_end
@@ -51,15 +52,16 @@ class RequestHead:
 
     `fields`: the values of the headers by name, of several with one name the last. `lines`: what a node gets of this
     head, without the length and the empty line at the end. `segment`: the first segment of the path (see
-    `first_segment`)."""
+    `first_segment`). `kept`: what the handler has made of this head, for its next request; None at first."""
 
-    __slots__ = ("fields", "headers", "lines", "method", "peer", "segment", "target")
+    __slots__ = ("fields", "headers", "kept", "lines", "method", "peer", "segment", "target")
 
     def __init__(self, method: bytes, target: bytes, headers: list[Header], peer: str) -> None:
         self.method = method
         self.target = target
         self.headers = headers
         self.peer = peer
+        self.kept: Any = None
         self.fields = dict(headers)
         self.segment = first_segment(target)
         self.lines = b"".join(self._relayed(headers))

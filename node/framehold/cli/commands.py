@@ -117,6 +117,7 @@ def node(
     port: Port = 8000,
     store: Annotated[str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, memory.")] = None,
     node_id: Annotated[str | None, typer.Option(help="This node's stable name (FRAMEHOLD_NODE_ID).")] = None,
+    server: Annotated[str | None, typer.Option(help="framehold or uvicorn (FRAMEHOLD_SERVER).")] = None,
     log_level: LogLevel = None,
     standby: Annotated[int | None, typer.Option(hidden=True)] = None,
     show_rounds: Annotated[bool, typer.Option("--show-rounds", hidden=True)] = False,
@@ -126,16 +127,16 @@ def node(
     from .serve import node as node_command
     from .serve import target as targets
 
-    settings = config.load(store_url=store, node_id=node_id, log_level=log_level)
+    settings = config.load(store_url=store, node_id=node_id, server=server, log_level=log_level)
     if not settings.keys:
         raise ConfigError(_NO_KEYS.format(why="without keys that outlive this process its tokens die with it"))
     if standby is None:
-        server = targets.found(target)
+        served = targets.found(target)
     else:
         from .local.in_turn import server_in_turn
 
-        server = server_in_turn(target, settings, standby)
-    node_command.run(server, settings, host, port, show_rounds)
+        served = server_in_turn(target, settings, standby)
+    node_command.run(served, settings, host, port, show_rounds)
 
 
 @app.command()

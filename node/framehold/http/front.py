@@ -25,6 +25,7 @@ from uvicorn.server import ServerState
 from framehold_fleet.client_connection import Connection
 from framehold_fleet.limits import Limits
 from framehold_fleet.message import Reply, Request
+from framehold_fleet.request_head import RequestHead
 from framehold_fleet.response import Response
 from framehold_fleet.server import Front
 
@@ -218,7 +219,16 @@ class AppServer:
 
 def scope_of(request: Request, reply: Response, state: dict[str, Any]) -> Scope:
     """The ASGI scope of a request."""
-    head, transport = request.head, reply.transport
+    head = request.head
+    if head.kept is None:
+        head.kept = _kept(head, reply)
+    headers = [*head.headers, (_LENGTH, b"%d" % len(request.body))] if request.body else list(head.headers)
+    return {**head.kept, "headers": headers, "state": state.copy()}
+
+
+def _kept(head: RequestHead, reply: Response) -> Scope:
+    """The parts of a scope that all requests with this head have: they come on one connection."""
+    transport = reply.transport
     path, _, query = head.target.partition(b"?")
     client, server = (transport.get_extra_info(name) for name in ("peername", "sockname"))
     return {
@@ -231,8 +241,6 @@ def scope_of(request: Request, reply: Response, state: dict[str, Any]) -> Scope:
         "query_string": query,
         "root_path": "",
         "scheme": "http",
-        "headers": [*head.headers, (_LENGTH, b"%d" % len(request.body))] if request.body else list(head.headers),
         "client": tuple(client[:2]) if isinstance(client, tuple) else None,
         "server": tuple(server[:2]) if isinstance(server, tuple) else None,
-        "state": state.copy(),
     }

@@ -1,4 +1,4 @@
-"""`framehold node`: one server in one process, on uvicorn with httptools and uvloop."""
+"""`framehold node`: one server in one process, which uvicorn runs, on the fleet's HTTP server and uvloop."""
 
 from __future__ import annotations
 
@@ -69,9 +69,11 @@ def run(server: Any, settings: Settings, host: str, port: int, show_rounds: bool
     store = "memory (parked calls die with this process)" if settings.store_url is None else settings.store().target
     if sockets.admin is not None:
         app.attached.runtime.peers.admin_port = sockets.admin.getsockname()[1]
-    announce(settings, f"framehold node {settings.node_id} serves {sockets.served(host)}, store: {store}")
+    http = protocol(app)
+    own = ", on uvicorn: the app has routes of its own" if http is HttpProtocol and settings.server != "uvicorn" else ""
+    announce(settings, f"framehold node {settings.node_id} serves {sockets.served(host)}, store: {store}{own}")
     admin = None if sockets.admin is None else AdminPort(app.take_admin_port(), sockets.admin)
-    server = Server(_options(app, "on", protocol(app)), app.attached, admin)
+    server = Server(_options(app, "on", http), app.attached, admin)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         outlast.run(runner, _serve(server, app, sockets), server.leave)
 
