@@ -55,3 +55,11 @@ def test_few_ports_are_held() -> None:
     for _ in range(2 * ports._MOST_HELD):
         ports.free()
     assert len(ports._HELD) == ports._MOST_HELD
+
+
+def test_a_process_that_chose_one_ends_without_a_warning() -> None:
+    """The socket that held it is closed, and not left to the end of the interpreter."""
+    code = "from framehold.cli.local import ports; ports.free()"
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", code]
+    ended = subprocess.run(command, env=environment(), capture_output=True, check=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("", "")

@@ -11,6 +11,7 @@ The law: a chosen port stays free until its server listens, and while the server
 
 from __future__ import annotations
 
+import atexit
 import collections
 import random
 import socket
@@ -82,6 +83,14 @@ def _hold(port: int) -> bool:
     if len(_HELD) > _MOST_HELD:
         _HELD.popleft().close()
     return True
+
+
+@atexit.register
+def _give_up() -> None:
+    """Close what is held. A socket that is still open when its module goes is a ResourceWarning, which is printed where
+    warnings are errors."""
+    while _HELD:
+        _HELD.popleft().close()
 
 
 def _listenable(port: int) -> int:
