@@ -99,14 +99,14 @@ class Front:
     async def leave(self, patience: float) -> None:
         """Stop accepting connections; each connection closes after its next response. Returns when no connection is
         left, or after `patience` seconds."""
-        self._stop()
+        await self._stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._none_left()
 
     async def close(self, deadline: float) -> None:
         """Stop accepting connections, wait up to `deadline` seconds for requests under way, and break off the rest."""
-        self._stop()
+        await self._stop()
         for connection in tuple(self.connections):
             connection.drain()
         try:
@@ -120,10 +120,10 @@ class Front:
             await self._none_left()
         self._timer.cancel()
 
-    def _stop(self) -> None:
-        self.draining = True
+    async def _stop(self) -> None:
         if self._server is not None:
-            self._server.close()
+            await close_server(self._server)
+        self.draining = True
 
     async def _none_left(self) -> None:
         while self.connections:
@@ -139,6 +139,19 @@ class Front:
         for connection in tuple(self.connections):
             connection.sweep(now)
         self.swept()
+
+
+async def close_server(server: asyncio.Server) -> None:
+    """Stop accepting connections; the protocol of each that was accepted has it when this returns.
+
+    asyncio serves a connection one turn of the loop after it was accepted. If its server is closed in between, nobody
+    is told of the connection, and its client waits until the collector finds the socket (CPython's issue 109564)."""
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        loop.remove_reader(listening)
+    await asyncio.sleep(0)
+    server.close()
+    await asyncio.sleep(0)
 
 
 async def serve(handle: Handle, limits: Limits, listening: socket.socket) -> Front:

@@ -19,6 +19,7 @@ import uvicorn
 
 from framehold.cli.serve.node import protocol
 from framehold.http.app import Application
+from framehold_router.http.server import close_server
 from framehold_store.keys import Keys
 from tests.processes import DEADLINE, RUN, Child, python_path, until
 
@@ -44,6 +45,8 @@ class _Quiet(uvicorn.Server):
         await self._end.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            await close_server(server)
         for connection in list(self.server_state.connections):
             connection.shutdown()
         for _ in range(3):
@@ -51,8 +54,6 @@ class _Quiet(uvicorn.Server):
             await asyncio.sleep(0)
         if self.server_state.connections or self.server_state.tasks:
             return await super().shutdown(sockets)
-        for server in self.servers:
-            server.close()
         await self.lifespan.shutdown()
 
     def end(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import Boot, CallId, NodeId
-from framehold_fleet.server import Front, serve
+from framehold_fleet.server import Front, close_server, serve
 from framehold_router.config import RouterSettings
 from framehold_router.fleet.address import Address, Receiver
 from framehold_router.fleet.statements import HELLO, Role
@@ -202,7 +202,9 @@ async def node(answer: Answer | bytes) -> AsyncIterator[Node]:
     try:
         yield made
     finally:
-        server.close()
+        await close_server(server)
+        # A turn later the connection that was accepted last has begun to be served.
+        await asyncio.sleep(0)
         for writer in made.writers:
             writer.close()
 
