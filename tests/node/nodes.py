@@ -19,7 +19,7 @@ import uvicorn
 
 from framehold.cli.serve.node import protocol
 from framehold.http.app import Application
-from framehold_router.http.server import close_server
+from framehold_fleet.server import close_server
 from framehold_store.keys import Keys
 from tests.processes import DEADLINE, RUN, Child, python_path, until
 

@@ -12,6 +12,7 @@ import pytest
 from framehold_core.ids import NodeId
 from framehold_fleet.request_head import first_segment
 from framehold_router.fleet.plane import PROOF
+from framehold_fleet.server import close_server
 from tests.router.wires import (
     CALL,
     Reply,
@@ -207,7 +208,7 @@ async def test_the_routers_own_pages_are_served_beside_the_nodes(tmp_path: Path)
             assert not [name for name, _ in reply[-1].headers if name.startswith(b"framehold-")]
         assert upstream.bytes == b""
         assert it.placer.begun == 0
-    server.close()
+    await close_server(server)
 
 
 async def test_pages_that_are_not_there_are_said_to_be_so() -> None:

@@ -20,6 +20,7 @@ from framehold_router.fleet.statements import HELLO, Role
 from framehold_router.http import node_connection
 from framehold_router.http.node_connection import Failure
 from framehold_router.http.response_head import ResponseHead
+from framehold_fleet.server import close_server
 from framehold_router.http.upstream import Upstream
 from framehold_store.system_clock import system_clock
 from tests.proofs import answered
@@ -627,4 +628,4 @@ async def test_a_unix_socket_is_an_address(tmp_path: Path) -> None:
     server = await asyncio.start_unix_server(serve, path)
     async with upstream() as side:
         assert (await ask(side, path)).body == b"fine"
-    server.close()
+    await close_server(server)

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import redis
 
 from framehold.cli.local.ports import free as free_port
+from framehold_fleet.server import close_server
 from tests.processes import DEADLINE, Child
 
 
@@ -149,7 +150,9 @@ class Wire:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server
-        self._server.close()
+        await close_server(self._server)
+        # A turn later the connection that was accepted last has begun to be served.
+        await asyncio.sleep(0)
         self.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -163,8 +166,9 @@ class Wire:
         assert task
         self._tasks.add(task)
         self.connections += 1
+        self._writers.append(writer)
         upstream, out = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers += [writer, out]
+        self._writers.append(out)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._requests(reader, out))

@@ -14,6 +14,7 @@ from framehold.http.forward import Forward, ForwardResult
 from framehold.sdk.hop import Hop
 from framehold_router.fleet.address import Receiver
 from framehold_router.fleet.trust import Trust
+from framehold_fleet.server import close_server
 from framehold_store.system_clock import system_clock
 from tests.node.nodes import KEY
 from tests.processes import until
@@ -70,7 +71,7 @@ async def forwarded() -> AsyncIterator[tuple[Node, asyncio.Task[ForwardResult]]]
             event.set()
         await asyncio.wait((sending,))
         await forward.close()
-        server.close()
+        await close_server(server)
 
 
 async def test_one_that_has_said_nothing_is_not_waited_for() -> None:
