@@ -11,8 +11,8 @@ import pytest
 
 from framehold_core.ids import NodeId
 from framehold_fleet.request_head import first_segment
-from framehold_router.fleet.plane import PROOF
 from framehold_fleet.server import close_server
+from framehold_router.fleet.plane import PROOF
 from tests.router.wires import (
     CALL,
     Reply,

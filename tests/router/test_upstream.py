@@ -14,13 +14,13 @@ import pytest
 
 from framehold_core.clock import Clock
 from framehold_fleet.headers import Header
+from framehold_fleet.server import close_server
 from framehold_router.fleet.address import Address
 from framehold_router.fleet.plane import PROOF
 from framehold_router.fleet.statements import HELLO, Role
 from framehold_router.http import node_connection
 from framehold_router.http.node_connection import Failure
 from framehold_router.http.response_head import ResponseHead
-from framehold_fleet.server import close_server
 from framehold_router.http.upstream import Upstream
 from framehold_store.system_clock import system_clock
 from tests.proofs import answered

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -244,11 +245,9 @@ async def test_an_idle_connection_ends_with_the_server_and_a_request_has_its_res
     server = uvicorn.Server(config)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(asyncio.CancelledError))
-        import socket
-
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         place = listening.getsockname()
-        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
+        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
         serving = asyncio.create_task(server.serve([listening]))
         await until(lambda: server.started, "its start")
         idle, idle_writer = await asyncio.open_connection(*place)
