@@ -134,6 +134,8 @@ class Front:
         return Connection(self)
 
     def _sweep(self) -> None:
+        if self.draining and not self.connections:
+            return
         self._timer = self.loop.call_later(self._pause, self._sweep)
         now = self.loop.time()
         for connection in tuple(self.connections):
