@@ -3,7 +3,6 @@ authors do with their server while it runs, and what happens beside a request.""
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import weakref
@@ -19,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 import framehold
 from framehold.http.ordinary_rounds import OrdinaryRequest
 from framehold.json_text import weight
+from tests.cycles import cycles
 from tests.ordinary.client import Party
 from tests.ordinary.conversations import FORM, Conversation
 from tests.ordinary.equality import both, played
@@ -61,15 +61,7 @@ async def test_nothing_that_a_handler_changes_in_its_request_is_seen_by_the_next
         assert not tally.differences and tally.taken == 2, tally.told()
 
 
-@pytest.fixture
-def uncollected() -> Iterator[None]:
-    """Garbage is not collected."""
-    gc.disable()
-    yield
-    gc.enable()
-
-
-async def test_a_request_that_is_answered_is_no_garbage_cycle(uncollected: None) -> None:
+async def test_a_request_that_is_answered_is_no_garbage_cycle() -> None:
     """Also where its handler has read the request."""
     known = list[weakref.ref[Any]]()
     made = OrdinaryRequest.__init__
@@ -78,13 +70,14 @@ async def test_a_request_that_is_answered_is_no_garbage_cycle(uncollected: None)
         made(request, *args)
         known.append(weakref.ref(request))
 
-    async with both() as (short, _):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(OrdinaryRequest, "__init__", noted)
-            for _ in range(3):
-                await Conversation("looks", {}, [FORM]).hold(short)
-        short.message = {}
-    assert known and not [request for request in known if request() is not None]
+    with cycles():
+        async with both() as (short, _):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(OrdinaryRequest, "__init__", noted)
+                for _ in range(3):
+                    await Conversation("looks", {}, [FORM]).hold(short)
+            short.message = {}
+        assert known and not [request for request in known if request() is not None]
 
 
 async def test_a_handler_may_change_its_arguments() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import gc
 import logging
 from collections.abc import AsyncIterator
 
@@ -16,6 +15,7 @@ from framehold.frame.frame import Frame
 from framehold_core.effects import Reason
 from framehold_core.ids import prefix
 from framehold_store import system_clock as clock
+from tests.cycles import cycles
 from tests.node.desk import Card, Desk, desk, question, reason, shielded, turns
 from tests.processes import until
 
@@ -198,7 +198,7 @@ async def test_a_bug_costs_the_call_that_met_it_and_leaves_nobody_waiting(at: De
     assert await at.ended(fine) == "q"
 
 
-async def test_calls_leave_no_cycles_behind(at: Desk, uncollected: None) -> None:
+async def test_calls_leave_no_cycles_behind(at: Desk) -> None:
     """Finished ones, raising ones and abandoned ones: the collector of a full node has nothing to find."""
 
     async def asking(frame: Frame) -> str:
@@ -222,9 +222,9 @@ async def test_calls_leave_no_cycles_behind(at: Desk, uncollected: None) -> None
 
     await each_once()
     await turns(10)
-    gc.collect()
-    for _ in range(100):
-        await each_once()
-    await turns(10)
-    assert gc.collect() == 0
+    with cycles() as found:
+        for _ in range(100):
+            await each_once()
+        await turns(10)
+        assert found() == []
     assert not len(at.runtime.table)

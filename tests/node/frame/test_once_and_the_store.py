@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 from collections import Counter
 from typing import Any
@@ -25,6 +24,7 @@ from framehold_core.requests import Request
 from framehold_core.value import replace
 from framehold_store import system_clock as clock
 from framehold_store.base import Done
+from tests.cycles import cycles
 from tests.node.acting import SOON, WAYS, Effects, failure
 from tests.node.desk import Card, Desk, Talk, desk, question, reason, turns
 from tests.node.stage import Word, said, stage
@@ -374,7 +374,7 @@ async def test_a_handler_that_ends_at_once_when_it_is_entered_again() -> None:
 
 
 @pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())
-async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any], uncollected: None) -> None:
+async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any]) -> None:
     """Finished, dropped at each round, carried by tokens; with results, exceptions, joined and impatient waiters."""
 
     async def act() -> list[int]:
@@ -416,15 +416,15 @@ async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any], u
     async with desk(**settings) as at:
         await each_once(at)
         await turns(20)
-        gc.collect()
-        for _ in range(20):
-            await each_once(at)
-        await turns(20)
-        assert gc.collect() == 0
+        with cycles() as found:
+            for _ in range(20):
+                await each_once(at)
+            await turns(20)
+            assert found() == []
         assert not len(at.runtime.table)
 
 
-async def test_calls_abandoned_in_an_effect_leave_no_cycles(uncollected: None) -> None:
+async def test_calls_abandoned_in_an_effect_leave_no_cycles() -> None:
     """Their clients left while the effect ran; it ended, and nothing of it is left."""
     effects = Effects()
 
@@ -447,7 +447,7 @@ async def test_calls_abandoned_in_an_effect_leave_no_cycles(uncollected: None) -
 
     async with desk() as at:
         await each_once(at)
-        gc.collect()
-        for _ in range(20):
-            await each_once(at)
-        assert gc.collect() == 0
+        with cycles() as found:
+            for _ in range(20):
+                await each_once(at)
+            assert found() == []

@@ -4,8 +4,6 @@ later, and what a call leaves behind."""
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -25,6 +23,7 @@ import framehold
 from framehold.config import Settings
 from framehold.hosts.handlers import Handlers
 from framehold.hosts.host_choice import host_of
+from tests.cycles import cycles
 from tests.node.acting import each_way
 from tests.node.fastmcp_stage import hosted
 from tests.node.sagas import SagaClient, done, failed, steps
@@ -353,20 +352,7 @@ async def test_what_is_mounted_later_is_checked_as_without_us_again() -> None:
     assert known("far_tool") is None and attached.server.get_tool_input_schema is alone
 
 
-@pytest.fixture
-def garbage() -> Iterator[list[Any]]:
-    """What the collector found, whenever it was told to look."""
-    gc.unfreeze()
-    gc.collect()
-    gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    yield gc.garbage
-    gc.set_debug(0)
-    gc.garbage.clear()
-    gc.enable()
-
-
-async def test_what_a_component_raises_leaves_no_cycle_behind(garbage: list[Any]) -> None:
+async def test_what_a_component_raises_leaves_no_cycle_behind() -> None:
     """At once and after a question, from tools and prompts. (FastMCP makes a schema for each question, which leaves
     cycles of its own: without frames and tracebacks in them.)"""
     server: FastMCP[Any] = FastMCP("raises")
@@ -389,9 +375,9 @@ async def test_what_a_component_raises_leaves_no_cycle_behind(garbage: list[Any]
         raise PromptError("no")
 
     async with hosted(server) as caller:
-        for _ in range(3):
-            assert (await caller.tool("at_once")).text == "no"
-            assert (await caller.tool("later", "a")).result["isError"]
-            assert (await caller.answered("prompts/get", {"name": "verse"}, "a")).text == "no"
-        gc.collect()
-        assert [item for item in garbage if isinstance(item, FrameType | TracebackType)] == []
+        with cycles() as found:
+            for _ in range(3):
+                assert (await caller.tool("at_once")).text == "no"
+                assert (await caller.tool("later", "a")).result["isError"]
+                assert (await caller.answered("prompts/get", {"name": "verse"}, "a")).text == "no"
+            assert found(FrameType, TracebackType) == []

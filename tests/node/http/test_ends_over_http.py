@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 
 import pytest
 from mcp import MCPError
 from mcp.server.mcpserver import Context
 
+from tests.cycles import cycles
 from tests.node.stage import Word, said, stage
 from tests.processes import until
 from tests.wire import accepted
@@ -105,7 +105,7 @@ async def test_questions_are_kept_from_a_client_that_cannot_be_asked() -> None:
         assert (await client.retry("pair", reply.token, reply.accept(word="r"))).text == "lr"
 
 
-async def test_calls_leave_no_cycles_behind(uncollected: None) -> None:
+async def test_calls_leave_no_cycles_behind() -> None:
     """Through all of the SDK and HTTP, and for tools that raise a protocol error too."""
 
     async def asks(fails: bool, ctx: Context) -> str:
@@ -122,10 +122,10 @@ async def test_calls_leave_no_cycles_behind(uncollected: None) -> None:
                 await client.retry("asks", reply.token, reply.accept(word="x"), arguments=arguments)
 
         await each_once()
-        gc.collect()
-        for _ in range(20):
-            await each_once()
-        assert gc.collect() < 20
+        with cycles() as found:
+            for _ in range(20):
+                await each_once()
+            assert len(found()) < 20
 
 
 async def test_a_result_that_only_escapes_can_carry() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
-import gc
 import inspect
 import logging
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult
 from pydantic import BaseModel, BeforeValidator
 
 from framehold.sdk.tool_shortcut import ToolContext, straightened
+from tests.cycles import cycles
 from tests.node.stage import server_of, stage
 
 pytestmark = pytest.mark.anyio
@@ -196,16 +196,19 @@ def test_a_tools_context_is_what_the_sdk_makes_of_the_same_parts() -> None:
 async def test_a_tool_that_fails_leaves_no_cycle() -> None:
     server = _server()
     enter = straightened(_handler(server))
+
+    async def each_once() -> None:
+        for name in ("foreseen", "crashed", "refused", "fine"):
+            await _played(enter, CallToolRequestParams(name=name, arguments={"what": "x"}))
+
     logging.disable()
     try:
-        for _ in range(2):
-            gc.collect()
-            for name in ("foreseen", "crashed", "refused", "fine"):
-                await _played(enter, CallToolRequestParams(name=name, arguments={"what": "x"}))
-            found = gc.collect()
+        await each_once()
+        with cycles() as found:
+            await each_once()
+            assert found() == []
     finally:
         logging.disable(logging.NOTSET)
-    assert found == 0
 
 
 # ---- where the SDK's own way is taken
