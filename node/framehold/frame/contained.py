@@ -105,6 +105,9 @@ class Contained(Coroutine[Any, Any, Any]):
             if not is_contained(error):
                 raise
             raise in_place_of(error) from error
+        finally:
+            # The frame is in the traceback of what it raises: if it referred to that, the two would be a cycle.
+            del typ, val, tb
 
     def close(self) -> None:
         """End the coroutine inside."""
