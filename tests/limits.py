@@ -15,4 +15,5 @@ def limits_of(max_body: int, max_head: int, max_headers: int) -> Limits:
         max_buffered=1 << 30,
         client_timeout=30.0,
         keep_alive=75.0,
+        settings=frozenset(("MAX_BODY", "MAX_HEAD", "MAX_HEADERS")),
     )

@@ -234,7 +234,8 @@ async def test_a_header_sent_twice_vouches_for_nobody_else(header: str, good: st
         clean = wire(client.envelope("tools/call", {"name": "echo", "arguments": {}})).without(header)
         twice = Wire((*clean.headers, (header, good), (header, bad)), clean.body)
         ours, theirs = await client.both(twice)
-        assert ours.verdict == theirs.verdict
+        # Two hosts are refused before anybody looks at one.
+        assert ours.verdict == theirs.verdict or (header == "host" and ours.status == 400)
         alone = Wire((*clean.headers, (header, bad)), clean.body)
         ours, theirs = await client.both(alone)
         assert ours.status == theirs.status == status
