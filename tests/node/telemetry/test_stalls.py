@@ -247,12 +247,16 @@ async def within_once(ctx: Context) -> str:
 async def test_a_node_keeps_its_last_stall_and_the_tool_that_blocked(
     tool: Callable[..., Awaitable[str]], metrics: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """On a busy machine the node may stand for want of a processor, before or after, or its thread may look too late:
+    then the tool blocks again."""
     app = framehold.asgi(server_of("stage", tool), Settings(node_id="stage", metrics=metrics))
     monkeypatch.setattr(app.attached.stalls, "_limit", SHORT)
-    async with served(app) as url, Caller(url) as client:
-        assert node_state(app.attached).last_stall is None
-        await client.call(tool.__name__)
-        await ended(app.attached.stalls)
-        found = node_state(app.attached).last_stall
-        assert found is not None and found.tool == tool.__name__ and found.where == f"{__name__}:block:{LINE}"
+    assert node_state(app.attached).last_stall is None
+    async with served(app) as url, Caller(url) as client, asyncio.timeout(DEADLINE):
+        found = None
+        while found is None or found.where != f"{__name__}:block:{LINE}":
+            await client.call(tool.__name__)
+            await ended(app.attached.stalls)
+            found = node_state(app.attached).last_stall
+        assert found.tool == tool.__name__
         assert found.seconds > SHORT and found.stack[0] == found.where and len(found.stack) > 2
