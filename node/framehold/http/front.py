@@ -168,10 +168,11 @@ class AppConnection(Connection):
 
 class AppServer:
     """Serves the requests of one uvicorn server. `limits` is asked when the first client connects: then the process
-    knows how much memory it has."""
+    knows how much memory it has. `refused` is called with the status of each request that is refused before the app
+    gets it."""
 
-    def __init__(self, limits: Callable[[], Limits]) -> None:
-        self._limits = limits
+    def __init__(self, limits: Callable[[], Limits], refused: Callable[[int], None] = lambda status: None) -> None:
+        self._limits, self._refused = limits, refused
         self._front: Front | None = None
         self._app: ASGIApp | None = None
         self._state: ServerState | None = None
@@ -185,6 +186,7 @@ class AppServer:
         if self._front is None:
             self._app, self._state, self._app_state = config.loaded_app, server_state, app_state
             self._front = Front(self._handle, self._limits())
+            self._front.refused = self._refused
             # uvicorn ends these connections, and waits until there is none.
             self._front.connections = server_state.connections  # type: ignore[assignment]
         return AppConnection(self._front)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from http import HTTPStatus
 from types import FrameType
 from typing import Any, Literal
 
@@ -96,7 +97,11 @@ def protocol(app: Application) -> Any:
             settings=frozenset(("MAX_BODY", "MAX_BUFFERED")),
         )
 
-    return AppServer(limits).connection
+    def refused(status: int) -> None:
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            eviction.crowded_out()
+
+    return AppServer(limits, refused).connection
 
 
 def _options(app: Any, lifespan: Literal["on", "off"], http: Any = HttpProtocol) -> uvicorn.Config:
