@@ -100,8 +100,8 @@ class AppRequest:
         """Send the head of the response, or a piece of its body.
 
         Raises:
-            RuntimeError: the response has no head yet, has one already, or its body is not as long as announced; it is
-                broken off then.
+            RuntimeError: the response has no head yet, has one already, has a header that would end its line, or its
+                body is not as long as announced; what was begun is broken off then.
         """
         if self._over:
             return
@@ -114,14 +114,21 @@ class AppRequest:
             raise RuntimeError(f"the app sent {kind!r}, which can't come here; its response is broken off")
 
     def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        self._begun, length, lines = True, None, [self._common()]
+        left: int | None = None
+        lines: list[bytes] = []
+        count = 0
         for name, value in headers:
             lower = name.lower()
             if lower == _LENGTH:
-                length, self._left = value, int(value)
+                left = int(value)
             elif lower not in _HOP_BY_HOP:
                 lines += (name, b": ", value, b"\r\n")
-        self._reply.begin(status, b"".join(lines), length)
+                count += 1
+        block = b"".join(lines)
+        if block.count(b"\n") != count or block.count(b"\r") != count or b"\0" in block:
+            raise RuntimeError("a header of the app's response has a line end or a zero byte; the response isn't sent")
+        self._begun, self._left = True, left
+        self._reply.begin(status, self._common() + block, None if left is None else b"%d" % left)
 
     async def _go_on(self, data: bytes, more: bool) -> None:
         if self._left is not None and not self._reply.is_mute:

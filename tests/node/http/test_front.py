@@ -185,6 +185,22 @@ async def test_a_response_that_is_not_whole_does_not_look_whole(name: str) -> No
             assert not heard.startswith(b"HTTP/1.1 200") or (b"0\r\n\r\n" not in body and len(body) != 3), heard
 
 
+@pytest.mark.parametrize(
+    "header",
+    [(b"x-a", b"1\r\nx-evil: 1"), (b"x-a", b"1\nx-evil: 1"), (b"x-a: 1\r\nx-evil", b"1"), (b"x-a", b"1\rx-evil: 1")],
+)
+async def test_a_header_of_a_response_can_not_end_its_line(header: tuple[bytes, bytes]) -> None:
+    async with running(replying(head(header, _length(b"ok")), {"body": b"ok"})) as place:
+        heard = await said(place, b"GET / HTTP/1.1\r\nhost: h\r\n" + END + b"\r\n")
+    assert heard.startswith(b"HTTP/1.1 500 ") and b"x-evil" not in heard
+
+
+async def test_the_length_that_an_app_announces_can_not_end_the_head() -> None:
+    async with running(replying(head((b"content-length", b"2\r\n")), {"body": b"ok"})) as place:
+        heard = await said(place, b"GET / HTTP/1.1\r\nhost: h\r\n" + END + b"\r\n")
+    assert heard.partition(b"\r\n\r\n")[2] == b"ok"
+
+
 async def test_an_app_hears_that_its_client_has_left() -> None:
     heard: list[Any] = []
 
