@@ -129,6 +129,9 @@ class AppRequest:
             raise RuntimeError("a header of the app's response has a line end or a zero byte; the response isn't sent")
         self._begun, self._left = True, left
         self._reply.begin(status, self._common() + block, None if left is None else b"%d" % left)
+        if left is None:
+            # A stream: its first event may be long in coming, and its client waits for the head.
+            self._reply.write(b"")
 
     async def _go_on(self, data: bytes, more: bool) -> None:
         if self._left is not None and not self._reply.is_mute:

@@ -201,6 +201,27 @@ async def test_the_length_that_an_app_announces_can_not_end_the_head() -> None:
     assert heard.partition(b"\r\n\r\n")[2] == b"ok"
 
 
+async def test_the_head_of_a_stream_does_not_wait_for_its_first_event() -> None:
+    event = asyncio.Event()
+
+    async def streaming(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return await told(scope, receive, send)
+        await send(head((b"content-type", b"text/event-stream")))
+        await event.wait()
+        await send({"type": "http.response.body", "body": b"data: 1\n\n"})
+
+    async with running(streaming) as (host, port):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n")
+        async with asyncio.timeout(5):
+            heard = await reader.readuntil(b"\r\n\r\n")
+        assert heard.startswith(b"HTTP/1.1 200 ") and b"text/event-stream" in heard
+        event.set()
+        assert b"data: 1" in await reader.readuntil(b"\r\n0\r\n\r\n")
+        writer.close()
+
+
 async def test_an_app_hears_that_its_client_has_left() -> None:
     heard: list[Any] = []
 
