@@ -68,6 +68,10 @@ class Response:
         assert self._sink is not None, "the response has ended"
         return self._sink.transport
 
+    def close_after(self) -> None:
+        """Close the connection after this response, whatever the client wants. Called before `begin`."""
+        self._keep_alive = False
+
     def begin(self, status: int, lines: bytes, length: bytes | None) -> None:
         """Prepare the head; the first `write` or `end` sends it."""
         if self._sink is None:

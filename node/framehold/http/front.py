@@ -33,7 +33,8 @@ _log = logging.getLogger(__name__)
 
 _SDKS = ("/.well-known/", "/authorize", "/token", "/register", "/revoke")
 """What the paths begin with under which the SDK serves OAuth."""
-_LENGTH, _HOP_BY_HOP = b"content-length", frozenset((b"connection", b"transfer-encoding", b"keep-alive"))
+_LENGTH, _CONNECTION = b"content-length", b"connection"
+_HOP_BY_HOP = frozenset((_CONNECTION, b"transfer-encoding", b"keep-alive"))
 _START, _BODY = "http.response.start", "http.response.body"
 _BROKEN = b"Internal Server Error"
 
@@ -121,6 +122,8 @@ class AppRequest:
             lower = name.lower()
             if lower == _LENGTH:
                 left = int(value)
+            elif lower == _CONNECTION and b"close" in value.lower():
+                self._reply.close_after()
             elif lower not in _HOP_BY_HOP:
                 lines += (name, b": ", value, b"\r\n")
                 count += 1

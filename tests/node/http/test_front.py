@@ -222,6 +222,13 @@ async def test_the_head_of_a_stream_does_not_wait_for_its_first_event() -> None:
         writer.close()
 
 
+async def test_a_connection_closes_after_a_response_that_says_so() -> None:
+    async with running(replying(head((b"Connection", b"Close"), _length(b"ok")), {"body": b"ok"})) as place:
+        async with asyncio.timeout(5):
+            heard = await said(place, b"GET / HTTP/1.1\r\nhost: h\r\n\r\n")
+    assert heard.endswith(b"ok") and heard.lower().count(b"connection: close") == 1
+
+
 async def test_an_app_hears_that_its_client_has_left() -> None:
     heard: list[Any] = []
 
