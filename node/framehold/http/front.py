@@ -238,17 +238,18 @@ def scope_of(request: Request, reply: Response, state: dict[str, Any]) -> Scope:
     if head.kept is None:
         head.kept = _kept(head, reply)
     headers = [*head.headers, (_LENGTH, b"%d" % len(request.body))] if request.body else list(head.headers)
-    return {**head.kept, "headers": headers, "state": state.copy()}
+    # What an app may change is made anew: a change would show in later requests of the connection.
+    return {**head.kept, "asgi": {"version": "3.0", "spec_version": "2.3"}, "headers": headers, "state": state.copy()}
 
 
 def _kept(head: RequestHead, reply: Response) -> Scope:
-    """The parts of a scope that all requests with this head have: they come on one connection."""
+    """The parts of a scope that all requests with this head have, none of which can be changed: they come on one
+    connection."""
     transport = reply.transport
     path, _, query = head.target.partition(b"?")
     client, server = (transport.get_extra_info(name) for name in ("peername", "sockname"))
     return {
         "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": reply.version,
         "method": head.method.decode("ascii"),
         "path": unquote(path.decode("ascii")),

@@ -229,6 +229,29 @@ async def test_a_connection_closes_after_a_response_that_says_so() -> None:
     assert heard.endswith(b"ok") and heard.lower().count(b"connection: close") == 1
 
 
+async def test_what_an_app_changes_in_a_scope_is_not_seen_by_the_next_request() -> None:
+    found: list[str] = []
+
+    async def changing(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return await told(scope, receive, send)
+        found.append(repr({name: value for name, value in scope.items() if name != "client"}))
+        for part in (scope["asgi"], scope["state"], scope):
+            part["changed"] = "yes"
+        scope["headers"].append((b"x-changed", b"yes"))
+        scope["path"] = "/changed"
+        await send(head(_length(b"")))
+        await send({"type": "http.response.body"})
+
+    async with running(changing) as (host, port):
+        reader, writer = await asyncio.open_connection(host, port)
+        for _ in range(3):
+            writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\nab")
+            await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+    assert len(found) == 3 and len(set(found)) == 1
+
+
 async def test_an_app_hears_that_its_client_has_left() -> None:
     heard: list[Any] = []
 
