@@ -31,8 +31,8 @@ from framehold_fleet.server import Front
 
 _log = logging.getLogger(__name__)
 
-_SDKS = ("/.well-known/", "/authorize", "/token", "/register", "/revoke")
-"""What the paths begin with under which the SDK serves OAuth."""
+_METADATA, _OAUTH = "/.well-known/", frozenset(("/authorize", "/token", "/register", "/revoke"))
+"""The paths under which the SDK serves OAuth: what some begin with, and the others whole."""
 _LENGTH, _CONNECTION = b"content-length", b"connection"
 _HOP_BY_HOP = frozenset((_CONNECTION, b"transfer-encoding", b"keep-alive"))
 _START, _BODY = "http.response.start", "http.response.body"
@@ -43,7 +43,8 @@ def needs_uvicorn(routes: Iterable[BaseRoute], endpoint: str) -> bool:
     """Whether an app has a route of its author's, beside MCP at `endpoint` and what the SDK serves: it may take uploads
     of any size, or a WebSocket."""
     return any(
-        not isinstance(route, Route) or (route.path != endpoint and not route.path.startswith(_SDKS))
+        not isinstance(route, Route)
+        or (route.path != endpoint and route.path not in _OAUTH and not route.path.startswith(_METADATA))
         for route in routes
     )
 

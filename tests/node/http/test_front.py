@@ -340,5 +340,6 @@ async def _socket(websocket: Any) -> None: ...
 def test_an_app_with_routes_of_its_author_keeps_uvicorn() -> None:
     mcp = [Route("/mcp", _page), Route("/.well-known/oauth-protected-resource/mcp", _page), Route("/token", _page)]
     assert not needs_uvicorn(mcp, "/mcp")
-    for own in (Route("/upload", _page), Mount("/static", routes=[]), WebSocketRoute("/socket", _socket)):
+    pages = (Route("/upload", _page), Route("/register/photo", _page), Route("/tokens", _page))
+    for own in (*pages, Mount("/static", routes=[]), WebSocketRoute("/socket", _socket)):
         assert needs_uvicorn([*mcp, own], "/mcp")
