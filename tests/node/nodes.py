@@ -17,6 +17,7 @@ import httpx2
 import redis
 import uvicorn
 
+from framehold.cli.serve.http_protocol import HttpProtocol
 from framehold.cli.serve.node import protocol
 from framehold.http.app import Application
 from framehold_fleet.server import close_server
@@ -102,7 +103,7 @@ async def served(
 ) -> AsyncIterator[str]:
     """Serve `app` on this loop and yield the URL of its `/mcp`. `http` is uvicorn's choice of a parser; None: what
     `framehold node` takes. `failures` is as for `_Untuned`, and `config` stands in for all options."""
-    http = http or (protocol(app) if isinstance(app, Application) else "httptools")
+    http = http or (protocol(app) if isinstance(app, Application) else HttpProtocol)
     shown = _Untuned(app, failures) if isinstance(app, Application) else app
     usual = uvicorn.Config(shown, http=http, lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
     server = _Quiet(config or usual)
