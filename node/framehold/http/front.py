@@ -174,6 +174,10 @@ class AppConnection(Connection):
 
     __slots__ = ()
 
+    def _is_crowded(self) -> bool:
+        # One alone is limited by the largest body: it would be refused for ever, though it can be served.
+        return self._front.buffered > self.held and super()._is_crowded()
+
     def shutdown(self) -> None:
         """End when what is under way has its response."""
         self._front.draining = True

@@ -313,3 +313,9 @@ async def test_light_requests_are_not_weighed(monkeypatch: pytest.MonkeyPatch) -
     with Intake(lambda: 1, lambda: None).request() as held:
         assert held.weigh(b"x" * LIGHT, MIB, False) == 0
     assert isinstance(held, Held)
+
+
+async def test_a_large_request_that_is_alone_is_received_whatever_the_limit() -> None:
+    """All requests together are limited, and one alone by the largest body: otherwise it would be refused for ever."""
+    async with crowd(max_buffered=8192) as client:
+        assert (await client.call("echo", arguments={"text": "x" * 30_000})).text
