@@ -244,16 +244,16 @@ class Connection(asyncio.Protocol):
         front = self._front
         front.buffered += size - self.held
         self.held = size
-        return self._is_crowded()
+        return self.is_crowded()
 
-    def _is_crowded(self) -> bool:
+    def is_crowded(self) -> bool:
         """Whether all clients together hold more than they may, with what this one holds."""
         return self._front.buffered > self._front.limits.max_buffered
 
     def _makes_room(self) -> bool:
         """Refuse the largest of the requests that are being received, until all together fit the limit; whether this
         one may go on."""
-        while self._is_crowded():
+        while self.is_crowded():
             other = self._front.largest()
             if other is None or other.held <= self.held:
                 self.refuse_for_room()

@@ -174,9 +174,10 @@ class AppConnection(Connection):
 
     __slots__ = ()
 
-    def _is_crowded(self) -> bool:
-        # One alone is limited by the largest body: it would be refused for ever, though it can be served.
-        return self._front.buffered > self.held and super()._is_crowded()
+    def is_crowded(self) -> bool:
+        """Whether all clients together hold more than they may. One alone is limited by the largest body: it would be
+        refused for ever, though it can be served."""
+        return self._front.buffered > self.held and super().is_crowded()
 
     def shutdown(self) -> None:
         """End when what is under way has its response."""
@@ -232,7 +233,7 @@ class AppServer:
             # As uvicorn does: whatever the author's code raises ends its request and nothing else.
             served.fail()
             if not isinstance(error, asyncio.CancelledError):
-                _log.error("the app raised; its client got status 500, or a response that breaks off", exc_info=error)
+                _log.error("the app raised; a response that is not whole is a 500, or breaks off", exc_info=error)
         else:
             served.fail()
 
