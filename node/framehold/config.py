@@ -57,8 +57,8 @@ class Settings(FleetSettings):
     For one more the largest that is still being received is refused. None: a quarter of the memory for calls, at most
     256 MiB."""
     server: Literal["framehold", "uvicorn"] = "framehold"
-    """The HTTP server of `framehold node`. Framehold's own takes half of the CPU. An app with routes of its author's is
-    served by uvicorn, whatever this says: they may take uploads of any size, or a WebSocket."""
+    """The HTTP server of `framehold node`. Framehold's own takes less CPU. An app with routes of its author's is served
+    by uvicorn, whatever this says: they may take uploads of any size, or a WebSocket."""
     strategy: Literal["hold", "replay"] = "hold"
     """Where a call waits. `hold`: in a frame in memory. `replay`: in its token, from which any node re-enters the
     handler."""

@@ -162,10 +162,6 @@ class FleetSettings(AdminSettings):
         return StoreConfig(self.store_url, self.namespace, max_journal=self.most_written * 3 // 2)
 
 
-_LIMITS = ("MAX_CONNECTIONS", "MAX_BUFFERED", "CLIENT_TIMEOUT", "KEEP_ALIVE")
-"""Settings of what clients may hold, beside those of one request."""
-
-
 class RouterSettings(FleetSettings):
     """The settings of a router."""
 
@@ -209,7 +205,7 @@ class RouterSettings(FleetSettings):
             max_buffered=self.max_buffered,
             client_timeout=self.client_timeout,
             keep_alive=self.keep_alive,
-            settings=frozenset(("MAX_BODY", "MAX_HEAD", "MAX_HEADERS", *_LIMITS)),
+            settings=frozenset(name.upper() for name in Limits.__struct_fields__ if name != "settings"),
         )
 
     @field_validator("router_keys", mode="before")

@@ -353,7 +353,7 @@ class Invocation:
             return {**self._described, "code": self.code}
         digest, user = self._handler.runtime.payloads.sealer.digest, self.principal
         principal = "" if user is None else digest(b"user " + user.encode("utf-8", "surrogatepass"))
-        args = digest(b"arguments " + journal.canonical(self._raw.get("arguments") or {}))
+        args = digest(ARGUMENTS + journal.canonical(self._raw.get("arguments") or {}))
         return {
             "tool": self.tool,
             "code": self.code,
@@ -388,6 +388,8 @@ class Invocation:
         return Outcome(json.loads(data[1:]))
 
 
+ARGUMENTS = b"arguments "
+"""Stands before the arguments in their digest in a record, so that it is no digest of anything else."""
 _INTERNAL = "Internal server error"
 _BROKE_OFF = "the handler of %r raised %s at %s; that ended its call, and the node goes on"
 

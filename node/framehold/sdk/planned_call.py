@@ -13,7 +13,7 @@ from framehold_core import journal
 from ..code.codes import Kept
 from ..frame.asks import NO_ANSWERS
 from ..frame.frame import Frame
-from .invocation import Invocation
+from .invocation import ARGUMENTS, Invocation
 from .marks import Marks
 from .plan import Plan
 from .session import Ctx, FrameContext
@@ -83,7 +83,7 @@ class PlannedCall(Invocation):
 
     def describe(self) -> dict[str, str]:
         digest = self._handler.runtime.payloads.sealer.digest
-        args = digest(b"arguments " + journal.canonical(self._raw.get("arguments") or {}))
+        args = digest(ARGUMENTS + journal.canonical(self._raw.get("arguments") or {}))
         return {**self._plan.described, "code": self.code, "args": args}
 
     def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
