@@ -30,6 +30,7 @@ from framehold_router.fleet.trust import Trust
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
+from tests.processes import until
 from tests.proofs import INSIDE, client, introduced, sent_as
 from tests.store.server import RedisServer
 from tests.wire import Caller
@@ -184,7 +185,10 @@ async def test_a_first_round_that_breaks_off_is_not_sent_again(pair: tuple[Site,
 
     async with await asyncio.start_server(breaks, "127.0.0.1", 0) as broken, Caller(a.url) as caller:
         await caller.call("ask")
-        draining = asyncio.create_task(a.app.attached.runtime.drain(30.0))
+        runtime = a.app.attached.runtime
+        draining = asyncio.create_task(runtime.drain(30.0))
+        # Until it has read which nodes there are, it takes calls itself.
+        await until(lambda: runtime.draining.on, "the drain to know the other nodes")
         await say_address(b, f"http://127.0.0.1:{broken.sockets[0].getsockname()[1]}", a)
         result = await caller.call("ask")
         assert len(reply) == 1
