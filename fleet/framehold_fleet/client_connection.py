@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from .limits import Limits
-from .message import Request
+from .message import Handle, Request
 from .request_reader import SMALL_BODY, Reader, Refused
 from .response import Response, plain
 
@@ -46,8 +46,9 @@ _RESET = struct.pack("ii", 1, 0)
 class ConnectionServer(Protocol):
     """The server that connections belong to: a `server.Front`. It is a Protocol because that module imports this one.
     `buffered` counts the bytes that all connections hold of requests which are not answered. `refused` is called with
-    the status of each request that is refused before it is handed over. `largest` is the connection that holds most of
-    a request which is still being received."""
+    the status of each request that is refused before it is handed over. `crowded` replies to a request whose body is
+    not read to its end, because all clients together hold too much; None: the connection refuses it. `largest` is the
+    connection that holds most of a request which is still being received."""
 
     loop: asyncio.AbstractEventLoop
     limits: Limits
@@ -55,6 +56,7 @@ class ConnectionServer(Protocol):
     buffered: int
     connections: set[Connection]
     refused: Callable[[int], None]
+    crowded: Handle | None
 
     def answer(self, request: Request, response: Response) -> None: ...
 
@@ -263,13 +265,21 @@ class Connection(asyncio.Protocol):
 
     def refuse_for_room(self) -> None:
         """Refuse the request that is being received: all clients together send too much."""
-        limit = f"{self._front.limits.max_buffered} bytes{self._front.limits.named('MAX_BUFFERED')}"
-        self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
+        if self._front.crowded is None or not self._reader.version:
+            limit = f"{self._front.limits.max_buffered} bytes{self._front.limits.named('MAX_BUFFERED')}"
+            self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
+            return
+        # Still receiving: what comes until the response has ended is discarded then.
+        self._receiving, self._listens = True, False
+        version, request = self._reader.version, self._reader.take(self.peer)
+        self._hold(0)
+        self._response = Response(self, request.head.method, version, keep_alive=False)
+        self._front.crowded(Request(request.head, b""), self._response)
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a part of a request has come."""
-        return self._receiving
+        """Whether a part of a request has come, and the rest is waited for."""
+        return self._receiving and self._response is None
 
     def _go_on(self) -> None:
         """Parse the bytes that waited, or wait for more."""
@@ -300,7 +310,7 @@ class Connection(asyncio.Protocol):
 
     def _close(self) -> None:
         """Close the connection after all written bytes have been sent."""
-        if self._rest:
+        if self._rest or self._receiving:
             self._shut_down()
         else:
             self._ending = True

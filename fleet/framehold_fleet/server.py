@@ -46,6 +46,8 @@ class Front:
         self.connections: set[Connection] = set()
         self.refused: Callable[[int], None] = lambda status: None
         """Called with the status of each request that is refused before it is handed over."""
+        self.crowded: Handle | None = None
+        """Replies to a request that is refused for want of room, without its body; None: its connection refuses it."""
         self.swept: Callable[[], None] = lambda: None
         """Called after each check of the connections: once a second, or more often."""
         self._handle = handle

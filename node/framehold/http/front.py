@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,6 +30,8 @@ from framehold_fleet.request_head import RequestHead
 from framehold_fleet.response import Response
 from framehold_fleet.server import Front
 
+from .intake import Crowded
+
 _log = logging.getLogger(__name__)
 
 _METADATA, _OAUTH = "/.well-known/", frozenset(("/authorize", "/token", "/register", "/revoke"))
@@ -37,6 +40,7 @@ _LENGTH, _CONNECTION = b"content-length", b"connection"
 _HOP_BY_HOP = frozenset((_CONNECTION, b"transfer-encoding", b"keep-alive"))
 _START, _BODY = "http.response.start", "http.response.body"
 _BROKEN = b"Internal Server Error"
+_CROWDED = b"the requests that this node serves hold too much memory; nothing was started; send the same request again"
 
 
 def needs_uvicorn(routes: Iterable[BaseRoute], endpoint: str) -> bool:
@@ -53,10 +57,12 @@ class AppRequest:
     """One request as the app sees it, and the listener of its client. `transport` is that of its connection; `common`
     gives the lines of the headers that each response gets."""
 
-    __slots__ = ("_begun", "_body", "_common", "_gone", "_left", "_over", "_reply", "_resumed", "transport")
+    __slots__ = ("_begun", "_body", "_common", "_gone", "_is_cut", "_left", "_over", "_reply", "_resumed", "transport")
 
-    def __init__(self, body: bytes, reply: Response, common: Callable[[], bytes]) -> None:
+    def __init__(self, body: bytes, reply: Response, common: Callable[[], bytes], is_cut: bool = False) -> None:
+        """`is_cut`: the body was not read to its end, for want of room."""
         self._body: bytes | None = body
+        self._is_cut = is_cut
         self._reply, self._common = reply, common
         self.transport = reply.transport
         self._begun = self._over = False
@@ -88,10 +94,18 @@ class AppRequest:
     # ---- ASGI
 
     async def receive(self) -> Message:
-        """The request once; then, when the client has left or the response has ended, that."""
+        """The request once; then, when the client has left or the response has ended, that.
+
+        Raises:
+            Crowded: the rest of the body is not read, for want of room.
+        """
         body, self._body = self._body, None
         if body is not None:
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": self._is_cut}
+        if self._is_cut:
+            # Once: whoever refuses the request receives the rest, and throws it away.
+            self._is_cut, self._body = False, b""
+            raise Crowded
         if not self._over:
             if self._gone is None or self._gone.done():
                 self._gone = asyncio.get_running_loop().create_future()
@@ -156,7 +170,7 @@ class AppRequest:
         self._reply.end(data)
         self.gone()
 
-    def fail(self) -> None:
+    def fail(self, status: int = 500, text: bytes = _BROKEN) -> None:
         """The app has raised, or has ended without a whole response: say so, or break off what was begun."""
         if self._over:
             return
@@ -164,9 +178,9 @@ class AppRequest:
             self._reply.abort()
             self.gone()
         else:
-            lines = self._common() + b"content-type: text/plain; charset=utf-8\r\n"
-            self._reply.begin(500, lines, b"%d" % len(_BROKEN))
-            self.end(_BROKEN)
+            lines = b"content-type: text/plain; charset=utf-8\r\n" + (b"retry-after: 1\r\n" if status == 503 else b"")
+            self._reply.begin(status, self._common() + lines, b"%d" % len(text))
+            self.end(text)
 
 
 class AppConnection(Connection):
@@ -206,13 +220,14 @@ class AppServer:
             self._app, self._state, self._app_state = config.loaded_app, server_state, app_state
             self._front = Front(self._handle, self._limits())
             self._front.refused = self._refused
+            self._front.crowded = partial(self._handle, is_cut=True)
             # uvicorn ends these connections, and waits until there is none.
             self._front.connections = server_state.connections  # type: ignore[assignment]
         return AppConnection(self._front)
 
-    def _handle(self, request: Request, reply: Reply) -> None:
+    def _handle(self, request: Request, reply: Reply, is_cut: bool = False) -> None:
         assert isinstance(reply, Response) and self._state is not None, "a connection of the fleet's server replies"
-        served = AppRequest(request.body, reply, self._lines)
+        served = AppRequest(request.body, reply, self._lines, is_cut)
         scope = scope_of(request, reply, self._app_state)
         task = asyncio.get_running_loop().create_task(self._run(scope, served), name="framehold-request")
         self._state.tasks.add(task)
@@ -229,6 +244,9 @@ class AppServer:
         assert self._app is not None, "a connection was made before"
         try:
             await self._app(scope, served.receive, served.send)
+        except Crowded:
+            self._refused(503)
+            served.fail(503, _CROWDED)
         except BaseException as error:
             # As uvicorn does: whatever the author's code raises ends its request and nothing else.
             served.fail()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,8 +12,11 @@ import pytest
 
 from framehold.engine.memory import Footprint
 from framehold_core.errors import LimitExceeded, StoreUnavailable
+from framehold_fleet.headers import CALL_ID
+from framehold_router.fleet.statements import Role
 from tests.node.operating import Node, marked, pair, unmarked
-from tests.proofs import sent_as, statements
+from tests.node.served import wire
+from tests.proofs import sent_as, stated, statements
 from tests.store.server import RedisServer
 from tests.wire import Reply
 
@@ -72,6 +76,31 @@ async def test_which_refusals_are_declined(node: Node, why: Callable[[Node], Non
         other = await call(node, headers=headers)
         assert other.status == 503 and not proves(node, other)
     node.runtime.draining.closed = False
+
+
+@pytest.mark.parametrize("role", [Role.ROUTER, Role.NODE, Role.ADMIN])
+async def test_a_body_that_has_no_room_is_declined(redis: RedisServer, tmp_path: Path, role: Role) -> None:
+    """It is refused before all of it has come, in the node's words. A router may send it to another node."""
+    limit, most = 64 << 10, 60 << 10
+    async with pair(redis, tmp_path.name, marked, max_buffered=limit, lease_ttl=30.0) as (node, _):
+        host, port = node.caller.url.removeprefix("http://").partition("/")[0].split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        name, value = stated(node.runtime, role, "{}:{}".format(*writer.get_extra_info("sockname")))
+        large = wire(node.caller.envelope("tools/call", {"name": "marked", "arguments": {"name": "x" * most}}))
+        sent = large.having(**{CALL_ID.decode(): CALL, name.decode(): value.decode()}).encoded(f"{host}:{port}")
+        writer.write(sent[:-1])
+        reply = asyncio.create_task(reader.read())
+        while not reply.done():
+            # Until the large one has come, there is room for both.
+            assert (await node.caller.call("marked", arguments={"name": "y" * (limit - most)})).asked
+        writer.close()
+        head, _, body = (await reply).partition(b"\r\n\r\n")
+        first, *lines = head.decode().lower().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        assert " 503 " in first and b"nothing was started" in body and headers["connection"] == "close"
+        assert proves(node, Reply(503, headers, {})) is (role is Role.ROUTER)
+        assert headers["retry-after"] == str(node.runtime.retry_after)
+        assert node.runtime.counts["refused"] == 1
 
 
 async def test_which_refusals_are_not(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

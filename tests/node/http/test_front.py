@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 import uvicorn
+from msgspec.structs import replace
 from starlette.routing import Mount, Route, WebSocketRoute
 
 from framehold.http.front import AppServer, needs_uvicorn
+from framehold.http.intake import Crowded
 from framehold_fleet.limits import Limits
 from tests.limits import limits_of
 from tests.node.nodes import served
@@ -267,6 +269,33 @@ async def test_an_app_hears_that_its_client_has_left() -> None:
         writer.close()
         await until(lambda: len(heard) == 3, "the app's messages")
     assert [message["type"] for message in heard] == ["http.request", "http.disconnect", "http.disconnect"]
+
+
+async def test_an_upload_that_has_no_room_is_refused_whatever_the_app_does() -> None:
+    """The app hears of it where it receives, and what it says in place of the server is heard."""
+
+    async def begins(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"] == "/own":
+            with contextlib.suppress(Crowded):
+                await receive()
+                await receive()
+            await send(head(status=418))
+            await send({"type": "http.response.body"})
+        else:
+            await told(scope, receive, send)
+
+    crowded = replace(LIMITS, max_buffered=64 << 10)
+    async with running(begins, crowded) as place:
+        for path, status in ((b"/", b"503"), (b"/own", b"418")):
+            first = b"POST %b HTTP/1.1\r\nhost: a\r\ncontent-length: 60000\r\n\r\n" % path
+            reader, writer = await asyncio.open_connection(*place)
+            writer.write(first + b"x" * 59_999)
+            reply = asyncio.create_task(reader.read())
+            while not reply.done():
+                second = b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 10000\r\n\r\n"
+                assert (await said(place, second + b"y" * 10_000)).startswith(b"HTTP/1.1 207 ")
+            assert (await reply).startswith(b"HTTP/1.1 %b " % status) and b"\r\nconnection: close\r\n" in await reply
+            writer.close()
 
 
 async def test_an_app_waits_for_a_slow_client() -> None:
