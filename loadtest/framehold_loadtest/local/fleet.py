@@ -50,7 +50,8 @@ backend nodes
 class FleetPlan:
     """What a fleet is made of. `guarded` and `reentrant` are false only to break something on purpose; `slow` is how
     many seconds the booking server's last round takes; `target` is another server's file; `store_away` is how many
-    seconds longer a round trip to the store takes."""
+    seconds longer a round trip to the store takes. `route_headers`: whether responses say which node served them; what
+    is to cost as much as a user's fleet has the default setting, which is off."""
 
     nodes: int = 3
     routers: int = 1
@@ -62,6 +63,7 @@ class FleetPlan:
     slow: float = 0.0
     target: Path | None = None
     store_away: float = 0.0
+    route_headers: bool = True
 
 
 class Fleet:
@@ -83,7 +85,7 @@ class Fleet:
             "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{reached}",
             "FRAMEHOLD_LEASE_TTL": f"{plan.lease_ttl:g}",
             "FRAMEHOLD_STRATEGY": plan.strategy,
-            "FRAMEHOLD_ROUTE_HEADERS": "true",
+            "FRAMEHOLD_ROUTE_HEADERS": str(plan.route_headers),
             "FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL": "20000",
             "LOADTEST_LEDGER": str(self.ledger),
             "LOADTEST_GUARDED": str(plan.guarded),

@@ -21,9 +21,13 @@ from framehold_loadtest.tradeoff.record import Cores
 from framehold_loadtest.tradeoff.site import Site
 
 _CALLS = re.compile(r"^cmdstat_([^:]+):calls=(\d+)", re.MULTILINE)
-_INNER = {"time", "del", "hexists", "hget", "hgetall", "hmget", "hset", "llen", "lrange", "pexpireat", "publish",
-          "rpush", "set", "zadd", "zremrangebyscore"}  # fmt: skip
-"""What scripts call. Redis counts it like what clients ask for, so it is left out: a script is one operation."""
+INNER = frozenset((
+    *("del", "get", "hexists", "hget", "hgetall", "hlen", "hmget", "hset", "hstrlen", "llen", "lrange", "memory|usage"),
+    *("mget", "pexpireat", "publish", "rpush", "scan", "set", "strlen", "time", "xadd", "xrange", "xtrim", "zadd"),
+    *("zcount", "zrange", "zremrangebyscore"),
+))  # fmt: skip
+"""What the store's scripts call. Redis counts it like what clients ask for, so it is left out: a script is one
+operation."""
 MOST_STRETCH, MOST_OTHERS = 1.1, 0.25
 """A turn is not used if its processes took longer than this for their work while others had more cores than that."""
 
@@ -105,4 +109,4 @@ def operations(port: int) -> int:
 def asked(stats: str) -> int:
     """The operations of clients in the text of `INFO commandstats`, without this question itself."""
     calls = {name: int(count) for name, count in _CALLS.findall(stats)}
-    return sum(count for name, count in calls.items() if name not in _INNER and name != "info")
+    return sum(count for name, count in calls.items() if name not in INNER and name != "info")

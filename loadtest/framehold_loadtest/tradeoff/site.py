@@ -68,7 +68,12 @@ class FleetSite:
 
     def __init__(self, folder: Path, pace: Pace, strategy: str, store_away: float = 0.0) -> None:
         plan = FleetPlan(
-            nodes=pace.nodes, strategy=strategy, lease_ttl=pace.lease_ttl, target=_HELD, store_away=store_away
+            nodes=pace.nodes,
+            strategy=strategy,
+            lease_ttl=pace.lease_ttl,
+            target=_HELD,
+            store_away=store_away,
+            route_headers=False,
         )
         self.fleet = Fleet(folder, plan)
         self.ledger = self.fleet.ledger

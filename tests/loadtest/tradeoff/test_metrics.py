@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import framehold_store
 from framehold_loadtest.notes import ENDED, LOST, UNBORN, Call
 from framehold_loadtest.report import html_page
 from framehold_loadtest.report.data import Cell, Measured, Missing, Point, Sweep, Tradeoff
@@ -191,3 +193,10 @@ def test_a_machine_is_busy_where_others_had_the_cores_that_were_waited_for() -> 
 def test_a_script_is_one_operation() -> None:
     """Whatever it calls within the store."""
     assert meter.asked(STATS) == 76
+
+
+def test_whatever_a_script_calls_is_none_of_its_clients_operations() -> None:
+    """Of each script that ships, each command."""
+    scripts = Path(framehold_store.__file__).with_name("scripts").glob("*.lua")
+    called = {name.lower() for path in scripts for name in re.findall(r"redis\.p?call\('([A-Z]+)'", path.read_text())}
+    assert called == {name.partition("|")[0] for name in meter.INNER}
