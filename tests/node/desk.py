@@ -17,6 +17,7 @@ from framehold.config import Settings
 from framehold.engine.replies import Answer, Ended, Parked
 from framehold.engine.runtime import Runtime
 from framehold.engine.token_claims import Claims
+from framehold.frame import contained
 from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
 from framehold_core import effects as fx
@@ -195,11 +196,14 @@ async def desk(*, shared: bool = False, **settings: Any) -> AsyncIterator[Desk]:
     runtime = assemble(
         Settings(node_id="desk", lease_ttl=5.0, advertise_url="", **settings), store, shared, clock.system_clock()
     )
+    loop = asyncio.get_running_loop()
+    contained.contain(loop)
     await runtime.open()
     try:
         yield Desk(runtime, store)
     finally:
         await runtime.close()
+        contained.release(loop)
 
 
 def texts(parked: Parked) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
+from framehold.frame.contained import contain
 from framehold_core.ids import CallId, NodeId
 from framehold_core.requests import Record
 
@@ -102,6 +103,7 @@ class World:
         events: list[Any] = []
         self.loop.set_exception_handler(lambda _, context: events.append(context))
         self.places.reach, self.places.kill = self.reach, lambda owner: self.kill(owner, 0.3)
+        contain(self.loop)
         try:
             self.loop.run_until_complete(self.loop.create_task(self._play(), context=self._here))
         finally:

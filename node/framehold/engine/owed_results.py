@@ -1,8 +1,9 @@
 """Has the results that calls owe to the store written in time.
 
 The handler hears the result of an effect at once; the next write of its call takes the result along (docs/protocol.md,
-rule 13). If no write comes within the delay, the result is written by a write of its own. One timer serves all calls of
-a node.
+rule 13). If no write comes within the delay, the result is written by a write of its own, but not while the handler has
+something to do: it may come to its next question, whose write takes the result along. One timer serves all calls of a
+node.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ class OwedResults:
     def _write_due(self, loop: asyncio.AbstractEventLoop) -> None:
         now, self._timer = loop.time(), None
         while self._waiting and self._waiting[0][0] <= now:
-            self._write_first()
+            frame = self._waiting[0][1].frame
+            if frame is not None and frame.settles:
+                _, slot = self._waiting.popleft()
+                self._waiting.append((now + self._delay, slot))
+            else:
+                self._write_first()
         if self._waiting:
             self._timer = loop.call_at(self._waiting[0][0], self._write_due, loop)
 

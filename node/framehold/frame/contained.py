@@ -1,4 +1,6 @@
-"""SystemExit and KeyboardInterrupt stay in the task that raises them.
+"""The tasks that handlers start: what they raise stays in their call, and the frame of the handler hears of them.
+
+SystemExit and KeyboardInterrupt stay in the task that raises them.
 
 asyncio lets both through: a task that ends by one of them ends its event loop, and with it everybody's calls. Code that
 was written for a command line raises them (argparse does, at a bad argument).
@@ -9,6 +11,8 @@ was written for a command line raises them (argparse does, at a bad argument).
     3. such a task ends with a RuntimeError in their place, which its awaiter gets
 
 Tasks of the author's lifespan are not contained: they may end the process, and mean to.
+
+A handler that has started no task has settled as soon as its own task waits (`Frame.ask`).
 """
 
 from __future__ import annotations
@@ -18,11 +22,23 @@ import contextvars
 import signal
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 ENDS_PROCESS = (SystemExit, KeyboardInterrupt)
 _in_request: contextvars.ContextVar[bool] = contextvars.ContextVar("framehold_in_request", default=False)
 Factory = Callable[..., Any]
+
+
+class Branching(Protocol):
+    """Whose handler may start tasks: a frame. `task` is the handler's own task, None before it runs; `branches` says
+    whether the handler has started another one."""
+
+    task: asyncio.Task[None] | None
+    branches: bool
+
+
+starter: contextvars.ContextVar[Branching | None] = contextvars.ContextVar("framehold_starter", default=None)
+"""Whose handler the running code belongs to; None outside of handlers, and in effects, whose tasks ask nothing."""
 
 
 def begin() -> None:
@@ -33,6 +49,11 @@ def begin() -> None:
 def leave_out() -> None:
     """Don't contain the next task of this context: it contains all that it runs by itself."""
     _in_request.set(False)
+
+
+def sees_tasks(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the tasks that are started on `loop` are seen: nobody has exchanged its task factory."""
+    return isinstance(loop.get_task_factory(), _Containing)
 
 
 def is_contained(error: BaseException) -> bool:
@@ -72,6 +93,9 @@ class _Containing:
     def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
         context = options.get("context")
         inside = _in_request.get() if context is None else context.get(_in_request, False)
+        frame = starter.get() if context is None else context.get(starter)
+        if frame is not None and frame.task is not None:
+            frame.branches = True
         if inside and asyncio.iscoroutine(coro):
             coro = Contained(coro)
         if self.before is not None:

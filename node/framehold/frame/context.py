@@ -8,7 +8,7 @@ sees what a handler has set, as if it had run in the request's own task.
 from __future__ import annotations
 
 import contextvars
-from typing import Any
+from typing import Any, Protocol
 
 from . import contained, span
 from .logged_call import Logged, logged_call
@@ -32,17 +32,21 @@ def keep(*variables: contextvars.ContextVar[Any]) -> None:
     _handler_owned.update(variables)
 
 
-def handler_context(variables: contextvars.Context, logged: Logged) -> contextvars.Context:
-    """A new context for a handler, copied from the context of the request that enters it. `logged` is what the
-    handler's log lines belong to."""
+class Entered(Logged, contained.Branching, Protocol):
+    """What the log lines and the tasks of a handler belong to: its frame."""
+
+
+def handler_context(variables: contextvars.Context, frame: Entered) -> contextvars.Context:
+    """A new context for the handler of `frame`, copied from the context of the request that enters it."""
     context = variables.copy()
-    context.run(_enter, variables, logged)
+    context.run(_enter, variables, frame)
     return context
 
 
-def _enter(variables: contextvars.Context, logged: Logged) -> None:
+def _enter(variables: contextvars.Context, frame: Entered) -> None:
     _last_round.set(variables)
-    logged_call.set(logged)
+    logged_call.set(frame)
+    contained.starter.set(frame)
     contained.leave_out()
     span.enter()
 

@@ -1,7 +1,8 @@
 """A live frame: the suspended handler, the questions that it waits on, and the request that carries its round.
 
-The set of questions of a round is closed after a few turns of the loop without a further question, so that the branches
-of a gather ask together:
+The set of questions of a round is closed when the handler has settled. One that has started no task has settled as soon
+as its own task waits for a question or for an effect. Any other has a few turns of the loop without a further question,
+so that the branches of a gather ask together:
 
     1. the handler asks; the question joins `pending`; a turn counter starts, or starts again
     2. `SETTLE` turns without a further question: if a round is open, all pending questions leave as one `Asked` event
@@ -33,7 +34,7 @@ from framehold_core.errors import DivergenceError
 from framehold_core.events import Answer
 from framehold_core.journal import Lane
 
-from . import loop
+from . import contained, loop
 from .asks import NO_ANSWERS, Ask, Question, duplicate_ask, key_stem, numbered_key, prefilled_drafts
 from .context import handler_context, refresh
 from .effect_call import refuse_inside_effect
@@ -68,6 +69,7 @@ class Frame:
         "_recorded",
         "_scope",
         "_settling",
+        "branches",
         "carrier",
         "context",
         "dead",
@@ -94,6 +96,7 @@ class Frame:
         self.leftover_answers: tuple[Answer, ...] = ()
         self._asked: tuple[str, ...] = ()
         self._settling = 0
+        self.branches = False
         self._deliveries: deque[Callable[[], None]] | None = None
         self.loop = asyncio.get_running_loop()
         self.epoch = epoch
@@ -142,6 +145,7 @@ class Frame:
         lane = Lane.MAIN if is_main else self.lane()
         ask = self.pending[name] = Ask(name, question, lane, self.loop.create_future())
         self.settle()
+        self.stopped()
         try:
             answer = await ask.answer
         finally:
@@ -201,6 +205,17 @@ class Frame:
         if self._settling == 0:
             self.loop.call_soon(self._turn)
         self._settling = max(self._settling, SETTLE if self.replay is None else SETTLE_FULLY)
+
+    def stopped(self) -> None:
+        """The running task is about to wait for a question, or for an effect. If it is the handler's own and there is
+        no other, nothing of the handler can go on: it has settled."""
+        if self._settling > 1 and not self.branches and self.replay is None and contained.sees_tasks(self.loop):
+            self._settling = 1 if asyncio.current_task() is self.task else self._settling
+
+    @property
+    def settles(self) -> bool:
+        """Whether the handler has something to do, or may have: it has not settled."""
+        return self._settling > 0
 
     def hears_at_once(self, key: str) -> bool:
         """Whether the handler that comes to an effect whose result is recorded hears it at once: it is next, and

@@ -31,7 +31,7 @@ from framehold_core.writes import once_digest
 from framehold_store.values import Packed, Values
 
 from . import fingerprints
-from .contained import ENDS_PROCESS, in_place_of, is_contained
+from .contained import ENDS_PROCESS, in_place_of, is_contained, starter
 from .effect_call import call_effect, key_reused, running_effect
 from .ports import CallJournal, RunningFrame
 from .state_journal import StateJournal
@@ -52,6 +52,12 @@ def in_doubt(key: str) -> InDoubt:
     """The error for an effect whose intent is recorded and whose result is not. Also for an effect that was broken off
     from within: how far it came is not known, so that is no outcome (docs/protocol.md, rule 13)."""
     return InDoubt(_DOUBT.format(key=key))
+
+
+def _enter(key: str) -> None:
+    """From now on the current context is that of the effect under `key`."""
+    running_effect.set(key)
+    starter.set(None)
 
 
 async def wait_for_outcome(outcome: asyncio.Future[Packed], gone: Callable[[], bool] = lambda: False) -> Packed:
@@ -166,9 +172,12 @@ class Effects:
             self._effects[digest] = effect
             if not known:
                 effect_run = self._run_and_record(effect, digest, lambda: call_effect(fn, args, kwargs))
-                effect.task = self._journal.shield(effect_run, contextvars.copy_context())
+                context = contextvars.copy_context()
+                context.run(_enter, key)
+                effect.task = self._journal.shield(effect_run, context)
         elif effect.fp != fp:
             raise key_reused(key, effect.name, fingerprints.name_of(fn))
+        self._frame.stopped()
         packed = await wait_for_outcome(effect.outcome, lambda: self._frame.dead)
         # Decoded for each caller: one may change the object that it gets.
         return self._journal.payloads.values.unpack(packed.codec, packed.data).get()
@@ -207,7 +216,6 @@ class Effects:
     async def _run_and_record(self, effect: Effect, digest: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Write the intent, run the effect, write the result. See the module's numbered steps."""
         journal, values = self._journal, self._journal.payloads.values
-        running_effect.set(effect.key)
         try:
             await self._wait_for_rebuild()
             is_in_doubt = effect.intended_before and not effect.idempotent

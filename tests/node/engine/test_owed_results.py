@@ -18,8 +18,12 @@ class _Call:
     owed = ("a result",)
 
 
+class _Frame:
+    settles = False
+
+
 class _Slot:
-    call = _Call()
+    call, frame = _Call(), _Frame()
 
 
 async def test_a_result_that_is_not_due_with_the_first_one_is_written_too() -> None:
@@ -36,3 +40,19 @@ async def test_a_result_that_is_not_due_with_the_first_one_is_written_too() -> N
     results.add(second)
     await until(lambda: len(written) == 2, "both writes")
     assert written == [first, second]
+
+
+async def test_a_result_waits_while_its_handler_has_something_to_do() -> None:
+    """The handler may come to its next question, whose write takes the result along. Others are written meanwhile."""
+    busy, other = _Slot(), _Slot()
+    busy.frame = _Frame()
+    busy.frame.settles = True
+    written: list[Any] = []
+    results = OwedResults(0.005, lambda slot, event: written.append(slot))
+    for slot in (busy, other, other):
+        results.add(cast(Slot, slot))
+    await until(lambda: len(written) == 2, "the writes of the other call")
+    assert written == [other, other]
+    busy.frame.settles = False
+    await until(lambda: len(written) == 3, "its own write")
+    assert written[2] is busy

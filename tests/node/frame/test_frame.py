@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -45,6 +45,49 @@ async def test_nested_gathers_leave_in_one_round(at: Desk) -> None:
     assert sorted(texts(asked)) == ["a", "b", "c", "d", "e"]
     done = await at.retry(asked, {key: wire["asks"] for key, wire in asked.questions.items()})
     assert done == Ended("abcde")
+
+
+def _itself(work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+    return work
+
+
+async def _briefly() -> None:
+    """What a task of a handler does, before the handler asks."""
+
+
+@pytest.mark.parametrize(("how", "at_once"), [(_itself, True), (asyncio.ensure_future, False)])
+async def test_a_handler_without_other_tasks_has_settled_when_it_asks(
+    at: Desk, how: Callable[..., Awaitable[None]], at_once: bool
+) -> None:
+    """Nothing of it can come to another question. No turns are counted, however much waits for its turn on the loop."""
+    counted: list[int] = []
+
+    async def handler(frame: Frame) -> str:
+        await how(_briefly())
+        asking = asyncio.get_running_loop().call_soon
+        asking(lambda: counted.append(frame._settling))
+        return str(await frame.ask(question("one")))
+
+    asked = await at.parked(handler)
+    assert counted == [1 if at_once else SETTLE]
+    assert await at.retry(asked, dict.fromkeys(asked.questions, "1")) == Ended("1")
+
+
+async def test_turns_are_counted_where_tasks_are_not_seen(at: Desk) -> None:
+    """An author's task factory may have taken the place of the one that sees them: a gather asks together still."""
+
+    async def handler(frame: Frame) -> str:
+        return "".join(await asyncio.gather(*(frame.ask(question(name)) for name in "ab")))
+
+    loop = asyncio.get_running_loop()
+    before = loop.get_task_factory()
+    loop.set_task_factory(lambda loop, coro, **options: asyncio.Task(coro, loop=loop, **options))
+    try:
+        asked = await at.parked(handler)
+    finally:
+        loop.set_task_factory(before)
+    assert sorted(texts(asked)) == ["a", "b"]
+    assert await at.retry(asked, {key: wire["asks"] for key, wire in asked.questions.items()}) == Ended("ab")
 
 
 @pytest.mark.parametrize(("late", "together"), [(SETTLE - 2, True), (SETTLE + 3, False)])
