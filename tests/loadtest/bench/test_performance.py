@@ -61,7 +61,7 @@ def test_a_run_is_put_on_the_page_with_where_and_how_it_was_measured(
     text = copied.read_text(encoding="utf-8")
     for label in ("command", "machine", "commit", "date", "load before"):
         assert f"| {label} | {FOUND['machine'][label]} |" in text
-    assert "| router to HAProxy, CPU, same hash | 1.7 x | 1.5 x |" in text
+    assert "| router to HAProxy, CPU, same hash | 1.5 x | 1.2 x |" in text
     assert all(f"| {name} | {FOUND['seconds'][name]:.0f} s |" in text for name in command.SECTIONS)
     assert text.partition("## Beside its peers")[2] == before
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framehold_loadtest.bench.generators.calls import Measured, Site
-from framehold_loadtest.bench.subjects.serve import FRAMEHOLD, SDK, SDK_DEFAULT
+from framehold_loadtest.bench.subjects.serve import FRAMEHOLD, NODE, SDK, SDK_DEFAULT
 from framehold_loadtest.local.listeners import Cores, Listener, announced, redis_server, started
 from framehold_loadtest.local.process import NotAvailable, python
 
@@ -72,8 +72,8 @@ def running(server: str, cores: Cores) -> Iterator[Target]:
     """
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(redis_server(cores.load)) if server.endswith("redis") else None
-        ours = server.startswith(FRAMEHOLD)
-        variant, environment = (FRAMEHOLD, settings(store)) if ours else (server, {})
+        ours = next((variant for variant in (NODE, FRAMEHOLD) if server.startswith(variant)), None)
+        variant, environment = (server, {}) if ours is None else (ours, settings(store))
         yield Target(stack.enter_context(serving(variant, cores.server, environment)), store)
 
 

@@ -18,7 +18,11 @@ from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, DEFAULT,
 from framehold_loadtest.local.listeners import Cores
 from framehold_loadtest.local.process import NotAvailable
 
-SERVERS = (BASELINE, DEFAULT, "framehold memory", "framehold redis")
+SERVERS = (
+    *(BASELINE, DEFAULT, "framehold memory", "framehold redis"),
+    *("framehold node, memory", "framehold node, redis"),
+)
+"""The SDK's, Framehold's under uvicorn, and Framehold's as `framehold node` serves it."""
 
 
 @dataclass(frozen=True, slots=True)

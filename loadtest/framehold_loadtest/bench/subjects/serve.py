@@ -1,8 +1,8 @@
 """One measured server in a process of its own: `python -m framehold_loadtest.bench.subjects.serve VARIANT [--metered]`.
 
 It binds a free port of 127.0.0.1, prints the number, and serves until it is terminated. All variants
-run under the same uvicorn settings; Framehold reads its own from `FRAMEHOLD_*` in the environment, and tells
-routers the address that it bound.
+run under the same uvicorn settings, but for the one that has the connections of `framehold node`. Framehold reads its
+own settings from `FRAMEHOLD_*` in the environment, and tells routers the address that it bound.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -21,9 +21,10 @@ from framehold_loadtest.config import set_variable
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-SDK, SDK_DEFAULT, FRAMEHOLD = "sdk", "sdk, default", "framehold"
-VARIANTS = (SDK, SDK_DEFAULT, FRAMEHOLD)
-"""The SDK's hand-written handler, which responds with JSON alone, or in the SDK's default mode; and Framehold's."""
+SDK, SDK_DEFAULT, FRAMEHOLD, NODE = "sdk", "sdk, default", "framehold", "framehold node"
+VARIANTS = (SDK, SDK_DEFAULT, FRAMEHOLD, NODE)
+"""The SDK's hand-written handler, which responds with JSON alone, or in the SDK's default mode; and Framehold's, as
+`uvicorn server:app` serves it, or as `framehold node` does."""
 _IDLE_SECONDS = 3600  # a connection waits for its turn while other servers are measured, or filled
 
 
@@ -54,18 +55,24 @@ def main() -> None:
             app = build(chosen.variant)
         except Exception as error:
             sys.exit(f"{chosen.variant} could not be built: {type(error).__name__}: {error}")
+        http: Any = "httptools"
+        if chosen.variant == NODE:
+            from framehold.cli.serve.node import protocol
+
+            http = protocol(app)
         if chosen.metered:
             app = Meter(app)
-        serve(app, listener)
+        serve(app, listener, http)
 
 
-def serve(app: ASGIApp, listener: socket.socket) -> None:
-    """Print the port of a socket that listens, and serve an app there until the process is terminated."""
+def serve(app: ASGIApp, listener: socket.socket, http: Any = "httptools") -> None:
+    """Print the port of a socket that listens, and serve an app there until the process is terminated. `http` is what
+    uvicorn makes of each connection."""
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=http,
         log_level="error",
         access_log=False,
         timeout_keep_alive=_IDLE_SECONDS,
