@@ -58,7 +58,9 @@ def main() -> None:
         http: Any = "httptools"
         if chosen.variant == NODE:
             from framehold.cli.serve.node import protocol
+            from framehold.http.app import Application
 
+            assert isinstance(app, Application), "`framehold.asgi` makes one"
             http = protocol(app)
         if chosen.metered:
             app = Meter(app)
