@@ -271,10 +271,10 @@ class Connection(asyncio.Protocol):
             return
         # Still receiving: what comes until the response has ended is discarded then.
         self._receiving, self._listens = True, False
-        version, request = self._reader.version, self._reader.take(self.peer)
+        head = self._reader.cut(self.peer)
         self._hold(0)
-        self._response = Response(self, request.head.method, version, keep_alive=False)
-        self._front.crowded(Request(request.head, b""), self._response)
+        response = self._response = Response(self, head.method, self._reader.version, keep_alive=False)
+        self._front.crowded(Request(head, b""), response)
 
     @property
     def is_receiving(self) -> bool:

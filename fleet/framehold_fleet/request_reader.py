@@ -165,6 +165,13 @@ class Reader:
         self._reset()
         return request
 
+    def cut(self, peer: str) -> RequestHead:
+        """Return the head of a request whose body is not read to its end, and delete the rest of it. Nothing can be
+        read after that."""
+        head = self._repeat or RequestHead(self._method, self._url, self._headers, peer)
+        self.drop()
+        return head
+
     def _is_plain(self) -> bool:
         """Whether the request asks for nothing but to be answered on a connection that stays open. A request without a
         length is plain too, but has no length by which it could be recognised."""

@@ -40,21 +40,20 @@ class OwedResults:
     def write_all(self) -> None:
         """Write everything that is owed now: the node leaves."""
         while self._waiting:
-            self._write_first()
+            _, slot = self._waiting.popleft()
+            self._write(slot)
 
     def _write_due(self, loop: asyncio.AbstractEventLoop) -> None:
         now, self._timer = loop.time(), None
         while self._waiting and self._waiting[0][0] <= now:
-            frame = self._waiting[0][1].frame
-            if frame is not None and frame.settles:
-                _, slot = self._waiting.popleft()
+            _, slot = self._waiting.popleft()
+            if slot.frame is not None and slot.frame.settles:
                 self._waiting.append((now + self._delay, slot))
             else:
-                self._write_first()
+                self._write(slot)
         if self._waiting:
             self._timer = loop.call_at(self._waiting[0][0], self._write_due, loop)
 
-    def _write_first(self) -> None:
-        _, slot = self._waiting.popleft()
+    def _write(self, slot: Slot) -> None:
         if slot.call.owed:
             self._feed(slot, ev.Flush())

@@ -145,7 +145,7 @@ class Frame:
         lane = Lane.MAIN if is_main else self.lane()
         ask = self.pending[name] = Ask(name, question, lane, self.loop.create_future())
         self.settle()
-        self.stopped()
+        self.note_wait()
         try:
             answer = await ask.answer
         finally:
@@ -206,11 +206,13 @@ class Frame:
             self.loop.call_soon(self._turn)
         self._settling = max(self._settling, SETTLE if self.replay is None else SETTLE_FULLY)
 
-    def stopped(self) -> None:
+    def note_wait(self) -> None:
         """The running task is about to wait for a question, or for an effect. If it is the handler's own and there is
         no other, nothing of the handler can go on: it has settled."""
-        if self._settling > 1 and not self.branches and self.replay is None and contained.sees_tasks(self.loop):
-            self._settling = 1 if asyncio.current_task() is self.task else self._settling
+        if self._settling <= 1 or self.branches or self.replay is not None:
+            return
+        if asyncio.current_task() is self.task and contained.sees_tasks(self.loop):
+            self._settling = 1
 
     @property
     def settles(self) -> bool:

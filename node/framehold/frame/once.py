@@ -177,7 +177,8 @@ class Effects:
                 effect.task = self._journal.shield(effect_run, context)
         elif effect.fp != fp:
             raise key_reused(key, effect.name, fingerprints.name_of(fn))
-        self._frame.stopped()
+        if not effect.outcome.done():
+            self._frame.note_wait()
         packed = await wait_for_outcome(effect.outcome, lambda: self._frame.dead)
         # Decoded for each caller: one may change the object that it gets.
         return self._journal.payloads.values.unpack(packed.codec, packed.data).get()

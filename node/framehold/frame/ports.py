@@ -79,8 +79,8 @@ class RunningFrame(Protocol):
     def hear(self, delivery: Callable[[], None]) -> None:
         """Deliver something to the handler when it has settled; see `Frame.hear`."""
 
-    def stopped(self) -> None:
-        """The running task is about to wait for an effect; see `Frame.stopped`."""
+    def note_wait(self) -> None:
+        """The running task is about to wait for an effect; see `Frame.note_wait`."""
 
     def settle(self) -> None:
         """Start the turn counter again that closes the round's set of questions; see `Frame.settle`."""

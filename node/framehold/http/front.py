@@ -30,6 +30,7 @@ from framehold_fleet.request_head import RequestHead
 from framehold_fleet.response import Response
 from framehold_fleet.server import Front
 
+from ..sdk.replies import crowded
 from .intake import Crowded
 
 _log = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ _LENGTH, _CONNECTION = b"content-length", b"connection"
 _HOP_BY_HOP = frozenset((_CONNECTION, b"transfer-encoding", b"keep-alive"))
 _START, _BODY = "http.response.start", "http.response.body"
 _BROKEN = b"Internal Server Error"
-_CROWDED = b"the requests that this node serves hold too much memory; nothing was started; send the same request again"
+_RETRY_AFTER = 1
+"""Seconds after which a client may send a request again that had no room."""
 
 
 def needs_uvicorn(routes: Iterable[BaseRoute], endpoint: str) -> bool:
@@ -170,7 +172,12 @@ class AppRequest:
         self._reply.end(data)
         self.gone()
 
-    def fail(self, status: int = 500, text: bytes = _BROKEN) -> None:
+    @property
+    def is_begun(self) -> bool:
+        """Whether the response has begun."""
+        return self._begun
+
+    def fail(self) -> None:
         """The app has raised, or has ended without a whole response: say so, or break off what was begun."""
         if self._over:
             return
@@ -178,9 +185,9 @@ class AppRequest:
             self._reply.abort()
             self.gone()
         else:
-            lines = b"content-type: text/plain; charset=utf-8\r\n" + (b"retry-after: 1\r\n" if status == 503 else b"")
-            self._reply.begin(status, self._common() + lines, b"%d" % len(text))
-            self.end(text)
+            lines = self._common() + b"content-type: text/plain; charset=utf-8\r\n"
+            self._reply.begin(500, lines, b"%d" % len(_BROKEN))
+            self.end(_BROKEN)
 
 
 class AppConnection(Connection):
@@ -246,7 +253,9 @@ class AppServer:
             await self._app(scope, served.receive, served.send)
         except Crowded:
             self._refused(503)
-            served.fail(503, _CROWDED)
+            if not served.is_begun:
+                await crowded(_RETRY_AFTER, served.receive, served.send)
+            served.fail()
         except BaseException as error:
             # As uvicorn does: whatever the author's code raises ends its request and nothing else.
             served.fail()

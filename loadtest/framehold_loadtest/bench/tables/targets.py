@@ -194,17 +194,15 @@ def _survived(way: str, scale: float) -> Callable[[Mapping[str, Any]], _Measured
     return look
 
 
-_MEMORY, _REDIS = "framehold memory", "framehold redis"
-_NODE_MEMORY, _NODE_REDIS = "framehold node, memory", "framehold node, redis"
 SINGLE_JUDGED = "framehold redis, everysec"
 """The row of section `single` that is judged."""
 CALLS = {
     server: Target(f"{what}, to the SDK", must, stretch, "{:.3g} x", "calls", _calls(server), higher_is_better=True)
     for server, what, must, stretch in (
-        (_MEMORY, "`uvicorn server:app` without a store, CPU", 2.0, 2.4),
-        (_REDIS, "`uvicorn server:app` with Redis, CPU of both", 1.8, 2.1),
-        (_NODE_MEMORY, "`framehold node` without a store, CPU", 2.5, 3.0),
-        (_NODE_REDIS, "`framehold node` with Redis, CPU of both", 2.2, 2.6),
+        ("framehold memory", "`uvicorn server:app` without a store, CPU", 2.0, 2.4),
+        ("framehold redis", "`uvicorn server:app` with Redis, CPU of both", 1.8, 2.1),
+        ("framehold node, memory", "`framehold node` without a store, CPU", 2.5, 3.0),
+        ("framehold node, redis", "`framehold node` with Redis, CPU of both", 2.2, 2.6),
     )
 }
 """Two-round calls per CPU second, as a ratio to the SDK's hand-written handler that responds with JSON alone."""
