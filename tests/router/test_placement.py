@@ -23,9 +23,9 @@ START, ANY = Facts(Kind.START), Facts(Kind.ANY)
 A, B, C, D = (NodeId(name) for name in "abcd")
 
 
-def member(node: NodeId, parked: int | None = 0, state: str = "live", url: str | None = None) -> Member:
+def member(node: NodeId, parked: int | None = 0, state: str = "live", url: str | None = None, beat: int = 0) -> Member:
     url = f"http://{node}:80" if url is None else url
-    return Member(node, Incarnation("i"), Boot("b"), state, url, address_of(url), Stats(parked=parked))
+    return Member(node, Incarnation("i"), Boot("b"), state, url, address_of(url), Stats(parked=parked), beat=beat)
 
 
 def fleet(*nodes: NodeId | Member) -> Fleet:
@@ -146,6 +146,15 @@ def test_a_node_that_reports_after_the_others_is_not_passed_over() -> None:
         reported |= {node: held[node] for node in ((A, B, C) if turn % 2 == 0 else (D,))}
         stage.fleet = fleet(*(member(node, reported[node]) for node in nodes))
     assert max(held.values()) < 1.25 * sum(held.values()) / len(nodes)
+
+
+def test_a_node_above_the_bound_by_two_reports_gets_no_call() -> None:
+    """By one report it may seem so because it reported after the others, or before them."""
+    others = member(B, 100), member(C, 100)
+    stage = Stage(member(A, 100, beat=1), *others)
+    for beat, parked, room in ((2, 200, True), (3, 190, False), (4, 190, False), (5, 100, True), (6, 200, True)):
+        stage.fleet = fleet(member(A, parked, beat=beat), *others)
+        assert (A in {stage.place(START).node for _ in range(200)}) is room, (beat, parked)
 
 
 def test_a_slow_node_gets_fewer_calls_however_many_are_parked() -> None:

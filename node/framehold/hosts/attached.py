@@ -173,8 +173,10 @@ class Attached:
         if not self._announced:
             self._announced = True
             self.marked = tuple(self.handlers.marked(self.settings.strategy))
+            # Every start reads the code of the handlers: the first call of a tool would hold up the event loop with it.
+            codes = code_names(self.handlers.served_codes())
             if isinstance(self.runtime.heartbeat, Heartbeat):
-                self.runtime.heartbeat.codes = code_names(self.handlers.served_codes())
+                self.runtime.heartbeat.codes = codes
                 if self.settings.keeps_code:
                     self.code = tuple(self.handlers.kept_code(self.settings.max_code))
             for line in notices(self.settings, self.handlers, self._address, self.over_http, self.code or ()):

@@ -15,9 +15,9 @@ choice costs a few draws and look-ups, however many calls there are.
 - ANY: the less busy one of two nodes, drawn at random.
 
 Nodes report their parked calls one after the other, with their heartbeats. While many calls park, a node that has just
-reported seems fuller than the others. Without an allowance it would get no call until they have reported too, and the
-last one to report would get nearly all. So a node may have some parked calls more: as many as the number of any node
-changed by with its last report.
+reported seems fuller than the others. If it were judged by that report alone it would get no call until they have
+reported too, and the last one to report would get nearly all. So a node is within the bound of parked calls if it is by
+one of its last two reports.
 
 A node that declined a new call is drawn for no other one until its next heartbeat, if there is another choice. A node
 that could not be reached is passed over for a while if there is another choice: an address that swallows packets must
@@ -110,7 +110,8 @@ class Placer:
         self._names: tuple[NodeId, ...] = ()
         self._room: frozenset[NodeId] = frozenset()
         self._total = 0
-        self._moved: dict[NodeId, int] = {}
+        self._earlier: dict[NodeId, int] = {}
+        """The parked calls of each node as of the report before its last one."""
         self._look(self._view)
 
     def place(self, facts: Facts, tried: Collection[NodeId] = ()) -> Placement | None:
@@ -193,9 +194,10 @@ class Placer:
         beats = {node: (member.boot, member.beat) for node, member in fleet.members.items()}
         self._declined = {node: beat for node, beat in self._declined.items() if beats.get(node) == beat}
         same &= fleet.ring.nodes
-        changes = {node: abs(self._parked(node) - (before[node].stats.parked or 0)) for node in same}
-        reported = {node for node in same if changes[node] or before[node].beat != fleet.members[node].beat}
-        self._moved = {node: changes[node] if node in reported else self._moved.get(node, 0) for node in same}
+        held = {node: before[node].stats.parked or 0 for node in same}
+        reported = {node for node in same if (before[node].beat, held[node]) != (beats[node][1], self._parked(node))}
+        self._earlier |= {node: held[node] for node in reported}
+        self._earlier = {node: parked for node, parked in self._earlier.items() if node in same}
         self._room = self._with_room(self._names)
         self._total = sum(self._rounds[node] for node in self._room)
 
@@ -204,8 +206,8 @@ class Placer:
         other nodes take no share of the load."""
         if not allowed:
             return frozenset()
-        full = _bound(sum(map(self._parked, allowed)), len(allowed)) + max(self._moved.values(), default=0)
-        return frozenset(node for node in allowed if self._parked(node) < full)
+        full = _bound(sum(map(self._parked, allowed)), len(allowed))
+        return frozenset(node for node in allowed if self._lower(node) < full)
 
     def _start(self, tried: Collection[NodeId]) -> Placement | None:
         allowed = self._allowed(tried, self._declined)
@@ -292,6 +294,11 @@ class Placer:
     def _parked(self, node: NodeId) -> int:
         """The parked calls of a node as of its last heartbeat."""
         return self._view.members[node].stats.parked or 0
+
+    def _lower(self, node: NodeId) -> int:
+        """The parked calls of a node as of one of its last two reports, whichever has fewer."""
+        parked = self._parked(node)
+        return min(parked, self._earlier.get(node, parked))
 
     def _business(self, node: NodeId) -> tuple[int, int]:
         """The load of a node for a request that is no round: all requests in flight from here first; parked calls break

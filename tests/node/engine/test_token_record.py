@@ -64,7 +64,7 @@ def every_line(caplog: pytest.LogCaptureFixture) -> None:
 async def at(*tools: Any, **settings: Any) -> AsyncIterator[Stage]:
     """A node whose keys are known here; strategy replay, where nothing else is said."""
     server = server_of("stage", *tools)
-    result = {"node_id": "stage", "keys": (KEY,), "strategy": "replay", "max_round": 2, **settings}
+    result = {"node_id": "stage", "keys": (KEY,), "strategy": "replay", "max_round": 20, **settings}
     app = framehold.asgi(server, Settings(**result))
     async with served(app) as url, Stage(url) as caller:
         caller.runtime, caller.server = app.attached.runtime, server

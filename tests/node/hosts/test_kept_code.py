@@ -11,6 +11,7 @@ import pytest
 
 import framehold
 from framehold.admin.probes import node_state
+from framehold.code.codes import Codes
 from framehold.config import Settings
 from tests.node.code.releases import release
 from tests.node.nodes import KEY, served
@@ -211,6 +212,18 @@ async def test_the_status_of_a_node_names_kept_code_by_digest_and_size(redis: Re
         'tool "tool"', 'tool "structured"', 'tool "method"', 'prompt "prompt"', 'resource "kinds://template/{name}"'
     }  # fmt: skip
     assert (found['tool "tool"'].digest, found['tool "tool"'].bytes) == (digest, size)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_first_call_reads_no_code(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node has read it when it started, with a store in memory too: to read files would hold up the event loop."""
+    (method, params), _ = KINDS[kind]
+    with release(tmp_path / "only", SERVER) as module:
+        app = framehold.asgi(module.server, Settings(node_id="a"))
+        async with served(app) as url, Caller(url) as caller:
+            monkeypatch.delattr(Codes, "_found")
+            reply = await caller.send(method, params)
+            assert reply.messages == ["early question?"]
 
 
 async def test_a_handler_whose_code_can_not_be_kept_is_named_at_the_start(
