@@ -271,10 +271,10 @@ class Connection(asyncio.Protocol):
             return
         # Still receiving: what comes until the response has ended is discarded then.
         self._receiving, self._listens = True, False
-        head = self._reader.cut(self.peer)
+        request = self._reader.cut(self.peer)
         self._hold(0)
-        response = self._response = Response(self, head.method, self._reader.version, keep_alive=False)
-        self._front.crowded(Request(head, b""), response)
+        response = self._response = Response(self, request.head.method, self._reader.version, keep_alive=False)
+        self._front.crowded(request, response)
 
     @property
     def is_receiving(self) -> bool:

@@ -15,10 +15,11 @@ from .request_head import RequestHead
 
 
 class Request(NamedTuple):
-    """A complete request."""
+    """A complete request. `call` is the value of the header CALL_ID, which is not among the headers of `head`."""
 
     head: RequestHead
     body: bytes
+    call: bytes = b""
 
 
 class Listener(Protocol):

@@ -25,7 +25,7 @@ import re
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from .chunks import Chunks
-from .headers import Header
+from .headers import CALL_ID, Header
 from .limits import Limits
 from .message import Request
 from .repeated import Repeated
@@ -43,7 +43,9 @@ FRAMING = 4
 _LINE_END = b"\r\n"
 _EMPTY_LINE = _LINE_END * 2
 _BLANK = re.compile(rb"[\r\n]+")
-_SPECIAL = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_SPECIAL = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect", CALL_ID))
+_APART = frozenset((b"content-length", CALL_ID))
+"""Headers that are not among those of the head: they differ in requests whose heads are the same."""
 
 
 class Refused(Exception):
@@ -61,7 +63,7 @@ class Reader:
     `version` belong to that request. A request always has exactly one Host header."""
 
     __slots__ = (
-        "_begun", "_body", "_chunked", "_chunks", "_declared", "_due", "_fed", "_fresh", "_headers", "_host",
+        "_begun", "_body", "_call", "_chunked", "_chunks", "_declared", "_due", "_fed", "_fresh", "_headers", "_host",
         "_max_body", "_max_head", "_max_headers", "_method", "_named", "_parser", "_read", "_refusal", "_repeat",
         "_repeated", "_tail", "_upgrading", "_url", "expects", "keep_alive", "version", "whole",
     )  # fmt: skip
@@ -86,6 +88,7 @@ class Reader:
         self._url = b""
         self._headers: list[Header] = []
         self._host: bytes | None = None
+        self._call = b""
         self._body: bytes | bytearray = b""
         self._declared = 0
         self._due = 0  # bytes of the body of declared length that are still missing, once its head is complete
@@ -137,7 +140,7 @@ class Reader:
         found = self._repeated.find(data)
         if found is None or len(found[1]) > self._max_body:
             return False
-        self._repeat, self._body = found
+        self._repeat, self._body, self._call = found
         self.whole, self.keep_alive, self.version = True, True, "1.1"
         return True
 
@@ -154,23 +157,24 @@ class Reader:
         """Return the complete request, and get ready for the next one."""
         body = bytes(self._body)
         if self._repeat is not None:
-            request = Request(self._repeat, body)
+            request = Request(self._repeat, body, self._call)
             # All that `_recognised` has set; the rest is as `_reset` left it.
             self.whole, self.keep_alive, self.version = False, False, ""
-            self._body, self._repeat = b"", None
+            self._body, self._call, self._repeat = b"", b"", None
             return request
-        request = Request(RequestHead(self._method, self._url, self._headers, peer), body)
+        request = Request(RequestHead(self._method, self._url, self._headers, peer), body, self._call)
         if self._read is not None and self._is_plain():
             self._repeated.keep(self._read, self._method + b" ", len(body), request.head)
         self._reset()
         return request
 
-    def cut(self, peer: str) -> RequestHead:
-        """Return the head of a request whose body is not read to its end, and delete the rest of it. Nothing can be
-        read after that."""
+    def cut(self, peer: str) -> Request:
+        """Return a request whose body is not read to its end, without its body, and delete that. Nothing can be read
+        after that."""
         head = self._repeat or RequestHead(self._method, self._url, self._headers, peer)
+        request = Request(head, b"", self._call)
         self.drop()
-        return head
+        return request
 
     def _is_plain(self) -> bool:
         """Whether the request asks for nothing but to be answered on a connection that stays open. A request without a
@@ -257,12 +261,14 @@ class Reader:
         name = name.lower()
         if name in _SPECIAL:
             self._special(name, value)
-            if name == b"content-length":
+            if name in _APART:
                 return
         self._headers.append((name, value))
 
     def _special(self, name: bytes, value: bytes) -> None:
-        if name == b"host":
+        if name == CALL_ID:
+            self._call = value
+        elif name == b"host":
             if self._host is not None:
                 self._refuse(400, "Two Host headers; the request was not read")
             self._host = value

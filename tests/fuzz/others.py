@@ -124,7 +124,7 @@ def read_by_router(pieces: Sequence[bytes]) -> list[Meaning]:
                 piece = piece[reader.feed(piece) :]
                 if reader.whole:
                     is_last = not reader.keep_alive
-                    head, body = reader.take("")
+                    head, body, _ = reader.take("")
                     found.append(Meaning(head.method, head.target, body))
                     if is_last:
                         return found

@@ -200,14 +200,15 @@ class Read(NamedTuple):
     headers: list[tuple[bytes, bytes]]
     sent_on: bytes
     body: bytes
+    call: bytes
     version: str
     keep_alive: bool
 
 
 def taken(reader: Reader) -> Read:
     version, keep_alive = reader.version, reader.keep_alive
-    head, body = reader.take("peer")
-    return Read(head.method, head.target, head.headers, head.lines, body, version, keep_alive)
+    head, body, call = reader.take("peer")
+    return Read(head.method, head.target, head.headers, head.lines, body, call, version, keep_alive)
 
 
 def read(pieces: list[bytes], *, forgets: bool = False) -> list[Read]:
@@ -298,7 +299,20 @@ def test_framing_that_outgrows_its_body_is_refused(line: bytes) -> None:
 
 
 WRITTEN = b"POST /mcp HTTP/1.1\r\nHost: a\r\n%bContent-Length: %b\r\nX-A: %b\r\n\r\n%b"
+CALLS = b"0123456789abcdef" * 2, b"f" * 32
+NAMED = [WRITTEN % (b"", b"5\r\nframehold-call-id: " + call, b"1", b"named") for call in CALLS]
+"""As a router writes them: the id of a new call stands behind the length."""
 ALIKE = [
+    *NAMED,
+    WRITTEN % (b"", b"5\r\nframehold-call-id: short", b"1", b"named"),
+    WRITTEN % (b"", b"5\r\nframehold-call-id: %b0" % CALLS[0], b"1", b"named"),
+    WRITTEN % (b"", b"5\r\nframehold-call-id: %b-0" % CALLS[0][2:], b"1", b"named"),
+    WRITTEN % (b"", b"5\r\nframehold-call-id:  %b" % CALLS[0], b"1", b"named"),
+    WRITTEN % (b"", b"5\r\nFramehold-Call-Id: %b" % CALLS[0], b"1", b"named"),
+    WRITTEN % (b"", b"5\r\nframehold-call-id: %b\r\nframehold-call-id: %b" % CALLS, b"1", b"named"),
+    WRITTEN % (b"framehold-call-id: %b\r\n" % CALLS[0], b"5", b"1", b"first"),
+    WRITTEN % (b"", b"5", b"1\r\nFramehold-Call-Id: %b" % CALLS[0], b"first"),
+    WRITTEN % (b"", b"53", b"1", b"\r\nframehold-call-id: %b" % CALLS[0]),
     WRITTEN % (b"", b"5", b"1", b"first"),
     WRITTEN % (b"", b"13", b"1", b"of two digits"),
     WRITTEN % (b"", b"0", b"1", b""),
@@ -340,6 +354,8 @@ REPEATED = WRITTEN % (b"", b"5", b"1", b"first")
         WRITTEN % (b"", b"\xb2", b"1", b"as"),
         WRITTEN % (b"Content-Length: 5\r\n", b"5", b"1", b"twice"),
         WRITTEN % (b"", b"9999999", b"1", b"large"),
+        WRITTEN % (b"", b"5\r\nframehold-call-id: %b\n" % CALLS[0][1:], b"1", b"lines"),
+        WRITTEN % (b"", b"5\r\nframehold-call-id: %b\0" % CALLS[0][1:], b"1", b"nulls"),
     ],
 )
 def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) -> None:
@@ -363,6 +379,7 @@ def test_a_repeated_head_is_read_once() -> None:
     first = head(REPEATED)
     assert head(REPEATED) is first
     assert head(WRITTEN % (b"", b"13", b"1", b"of two digits")) is first
+    assert head(NAMED[0]) is first
     assert head(REPEATED[:30], REPEATED[30:]) is not first
     assert head(REPEATED) is first
     for number in range(KEPT):

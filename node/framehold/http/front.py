@@ -24,6 +24,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from framehold_fleet.client_connection import Connection
+from framehold_fleet.headers import CALL_ID
 from framehold_fleet.limits import Limits
 from framehold_fleet.message import Reply, Request
 from framehold_fleet.request_head import RequestHead
@@ -271,6 +272,8 @@ def scope_of(request: Request, reply: Response, state: dict[str, Any]) -> Scope:
     if head.kept is None:
         head.kept = _kept(head, reply)
     headers = [*head.headers, (_LENGTH, b"%d" % len(request.body))] if request.body else list(head.headers)
+    if request.call:
+        headers.append((CALL_ID, request.call))
     # What an app may change is made anew: a change would show in later requests of the connection.
     return {**head.kept, "asgi": {"version": "3.0", "spec_version": "2.3"}, "headers": headers, "state": state.copy()}
 

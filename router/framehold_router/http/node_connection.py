@@ -193,7 +193,8 @@ class Connection(asyncio.Protocol):
         self._last_activity = self._clock()
         fresh = not self._fed
         if fresh and not self._mute and (found := self._repeated.find(data)) is not None:
-            self._finish_repeated(*found)
+            head, body, _ = found
+            self._finish_repeated(head, body)
             return
         self._fed += len(data)
         sound = True

@@ -129,7 +129,7 @@ class Exchange:
 
     def send(self, receiver: Receiver | Address, more_headers: bytes) -> None:
         """Send the request to `receiver`: its head, `more_headers`, and its body."""
-        head, body = self.request
+        head, body = self.request.head, self.request.body
         length = b"content-length: %d\r\n" % len(body) if body or head.method in _BODIED else b""
         lines = b"%b%b%b" % (head.lines, length, more_headers)
         self.link = self.relay.upstream.send(receiver, lines, body, self, mute=head.method == b"HEAD")

@@ -78,7 +78,7 @@ def _read(pieces: list[bytes]) -> tuple[Found, bool]:
             while piece:
                 piece = piece[reader.feed(piece) :]
                 if reader.whole:
-                    head, body = reader.take("")
+                    head, body, _ = reader.take("")
                     found.append((head.method, head.target, head.lines, body))
     except Refused:
         return found, True

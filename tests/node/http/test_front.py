@@ -120,6 +120,20 @@ async def test_a_request_may_come_in_any_pieces() -> None:
                 assert _OWN.sub(b"", await said(place, request[:cut], request[cut:])) == whole, cut
 
 
+async def test_an_app_sees_the_id_of_each_new_call_whether_its_head_came_before_or_not() -> None:
+    """A router writes the id behind the length, and none into a retry. The rest of the head is the same."""
+    head, ids = b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n", (b"", b"a" * 32, b"", b"0" * 32, b"1" * 32)
+    async with running(told) as (host, port):
+        reader, writer = await asyncio.open_connection(host, port)
+        for call in ids:
+            writer.write(head + (b"framehold-call-id: %b\r\n" % call if call else b"") + b"\r\nab")
+            found = await reader.readuntil(b"}")
+            body = await reader.readuntil(b'"ab"]')
+            named = re.findall(rb'"framehold-call-id", "(\w+)"', found + body)
+            assert named == ([call] if call else []), found + body
+        writer.close()
+
+
 Part = Callable[[Any, Any], Any]
 
 
