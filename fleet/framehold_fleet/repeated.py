@@ -63,8 +63,8 @@ class Repeated(Generic[Head]):
     def keep(self, data: bytes, begin: bytes, size: int, head: Head) -> None:
         """Keep the head of the message `data`. A parser has read exactly one message from `data`, with one length, no
         transfer coding, and a body of `size` bytes; `begin` are the first bytes of its own head. Nothing is kept if the
-        head is too long, if its length is not written as most programs write it, if CALL_ID stands elsewhere than behind
-        that, or after many messages in vain."""
+        head is too long, if its length is not written as most programs write it, if CALL_ID stands elsewhere than
+        behind it, or after many messages in vain."""
         if self._missed > PATIENCE and self._missed % PATIENCE:
             return
         end = len(data) - size
