@@ -9,7 +9,6 @@ node.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from framehold_core import events as ev
 
@@ -18,12 +17,13 @@ from .slot import Slot
 
 
 class OwedResults:
-    """The calls that owe a result, the one that owes it the longest first. `delay` is in seconds; 0 has each result
+    """The calls that owe results, the one that owes one the longest first. `delay` is in seconds; 0 has each result
     written at once."""
 
     def __init__(self, delay: float, feed: Feed) -> None:
         self._delay, self._feed = delay, feed
-        self._waiting: deque[tuple[float, Slot]] = deque()
+        self._due: dict[Slot, float] = {}
+        """When the results of each call are written, on the loop's clock; in this order."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, slot: Slot) -> None:
@@ -31,28 +31,36 @@ class OwedResults:
         if self._delay <= 0:
             self._feed(slot, ev.Flush())
             return
+        if slot in self._due:
+            if len(slot.call.owed) > 1:
+                return
+            # A write took along what it owed before.
+            del self._due[slot]
         loop = asyncio.get_running_loop()
-        due = loop.time() + self._delay
-        self._waiting.append((due, slot))
+        due = self._due[slot] = loop.time() + self._delay
         if self._timer is None:
             self._timer = loop.call_at(due, self._write_due, loop)
 
     def write_all(self) -> None:
         """Write everything that is owed now: the node leaves."""
-        while self._waiting:
-            _, slot = self._waiting.popleft()
-            self._write(slot)
+        while self._due:
+            self._write(self._take())
 
     def _write_due(self, loop: asyncio.AbstractEventLoop) -> None:
         now, self._timer = loop.time(), None
-        while self._waiting and self._waiting[0][0] <= now:
-            _, slot = self._waiting.popleft()
+        while self._due and next(iter(self._due.values())) <= now:
+            slot = self._take()
             if slot.frame is not None and slot.frame.settles:
-                self._waiting.append((now + self._delay, slot))
+                self._due[slot] = now + self._delay
             else:
                 self._write(slot)
-        if self._waiting:
-            self._timer = loop.call_at(self._waiting[0][0], self._write_due, loop)
+        if self._due:
+            self._timer = loop.call_at(next(iter(self._due.values())), self._write_due, loop)
+
+    def _take(self) -> Slot:
+        slot = next(iter(self._due))
+        del self._due[slot]
+        return slot
 
     def _write(self, slot: Slot) -> None:
         if slot.call.owed:
