@@ -53,6 +53,8 @@ class Registry:
         self._strings = strings
         self._multi_key = multi_key
         self._garbage: dict[str, bytes] = {}
+        self._reads: dict[frozenset[NodeId] | None, asyncio.Task[tuple[NodeRecord, ...]]] = {}
+        """The reads of leases that are not sent yet, by the names that are read; None: of all nodes."""
         self._subscription: asyncio.Task[None] | None = None
         self.feed = Feed(poll, disconnected=True)
 
@@ -84,6 +86,22 @@ class Registry:
         return LeaseReply(result, at, lease_codec.read(node.node, stored), stored)
 
     async def nodes(self, wanted: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
+        """See `Store.nodes`. Those who ask in one turn of the loop share one read, and get the same object: a node that
+        takes over ten thousand calls asks for each."""
+        key = None if wanted is None else frozenset(wanted)
+        if key not in self._reads:
+            reading = self._reads[key] = asyncio.create_task(self._read_soon(key))
+            # All who asked may have left.
+            reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._reads[key])
+
+    async def _read_soon(self, key: frozenset[NodeId] | None) -> tuple[NodeRecord, ...]:
+        await asyncio.sleep(0)
+        # Whoever asks from now on gets what is read later.
+        del self._reads[key]
+        return await self._read(key)
+
+    async def _read(self, wanted: Collection[NodeId] | None) -> tuple[NodeRecord, ...]:
         names = await self._listed() if wanted is None else sorted(wanted)
         named = [name for name in names if is_node_id(name)]
         garbage = {name: b"" for name in names if not is_node_id(name)}

@@ -177,6 +177,27 @@ async def test_nodes_are_listed_by_name(store: Store) -> None:
     assert await names(store) == ["a", "node-1", "node-10", "node-2"]
 
 
+async def test_who_asks_for_leases_in_one_turn_shares_one_read(redis_store: RedisStore) -> None:
+    """A node that takes over thousands of calls asks for each. Whoever asks later gets what is read later."""
+    await redis_store.register(node("a"), TTL)
+    asked = [asyncio.create_task(redis_store.nodes()) for _ in range(10)]
+    named = [asyncio.create_task(redis_store.nodes({NodeId("a")})) for _ in range(10)]
+    asked[0].cancel()
+    for group in (asked[1:], named):
+        first, *rest = await asyncio.gather(*group)
+        assert len(first) == 1 and all(found is first for found in rest)
+    await redis_store.register(node("b"), TTL)
+    assert await names(redis_store) == ["a", "b"]
+
+
+async def test_a_read_of_leases_that_fails_fails_for_all_who_asked(redis_store: RedisStore) -> None:
+    asked = [asyncio.create_task(redis_store.nodes()) for _ in range(3)]
+    closing = asyncio.create_task(redis_store.close())
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    await closing
+    assert all(isinstance(item, StoreUnavailable) for item in found)
+
+
 async def test_the_living_are_counted(store: Store) -> None:
     """As many as are listed: who gave its lease back is counted no longer, or it would stand for one that runs out."""
     assert await store.count_nodes() == 0

@@ -38,13 +38,13 @@ _UNLIMITED = 1 << 60
 
 class Footprint:
     """An estimate of how much a process uses of `limit` bytes. `start` is its RSS before its first frame. `used` is the
-    estimate in bytes, `weight` the bytes of one frame, `resident` the last RSS."""
+    estimate in bytes, `weight` the bytes of one frame, `resident` the last RSS. There were `frames` frames then."""
 
     def __init__(self, limit: int, start: int) -> None:
         self.limit, self.high, self.low, self.slack = limit, limit * HIGH, limit * LOW, limit * SLACK
         self.resident, self.used, self.weight = start, float(start), float(MIN_FRAME_BYTES)
         self._start, self._height = start, float(start)
-        self._recorded, self._frames, self._falling = math.inf, 0, False
+        self._recorded, self.frames, self._falling = math.inf, 0, False
         self.measured: float | None = None
         """Bytes of one frame as last measured with MIN_SAMPLE frames or more; None if it never had so many. `weight` is
         a working value that evictions need even before that."""
@@ -60,15 +60,15 @@ class Footprint:
         else:
             # Pages that were given back to the system can't be filled again: the maximum goes down with them.
             self._height = min(self._height, resident + self.high - self.low)
-        self.resident, self._frames, self.weight = resident, frames, max(MIN_FRAME_BYTES, min(self._recorded, shared))
+        self.resident, self.frames, self.weight = resident, frames, max(MIN_FRAME_BYTES, min(self._recorded, shared))
         self.count(frames)
         if risen:
             self.used = resident
 
     def count(self, frames: int) -> None:
         """Take in the present number of frames. Frames that came since the last reading are added with their weight."""
-        here = min(self.resident, self._start + self.weight * min(frames, self._frames))
-        self.used = here + self.weight * max(0, frames - self._frames)
+        here = min(self.resident, self._start + self.weight * min(frames, self.frames))
+        self.used = here + self.weight * max(0, frames - self.frames)
 
     @property
     def most(self) -> float:

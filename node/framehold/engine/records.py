@@ -9,7 +9,7 @@ same bytes, so that the store recognizes a write that it has already applied.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -94,6 +94,16 @@ class Ways(NamedTuple):
     went_back: Callable[[], None]
 
 
+class _Seen(NamedTuple):
+    """What the leases `found` say: those that are believed, the nodes whose lease is not, and the addresses of the
+    others."""
+
+    found: Collection[NodeRecord]
+    believed: Mapping[NodeId, NodeRecord]
+    doubtful: frozenset[NodeId]
+    addresses: Mapping[NodeId, str]
+
+
 class CallRecords:
     """Reads and writes call records for one node. The replies of the store are fed to the event queue as events.
 
@@ -116,6 +126,7 @@ class CallRecords:
         """The lines that each call would cause while the store does not answer, or when a node dies."""
         self.gate = TakeoverGate(shared.clock)
         self._ownership = Ownership(settings.lease_ttl)
+        self._seen = _Seen((), {}, frozenset(), {})
         self.addresses: dict[NodeId, str] = {}
         """The addresses of the nodes, as the last lookup read them."""
 
@@ -347,19 +358,29 @@ class CallRecords:
         owner = NodeId("" if stored is None else stored.record.owner)
         named = {owner, *(item.node for item in slot.call.undecided)}
         unlisted = named - {lease.node for lease in found} - {NodeId("")}
-        return (*found, *await records.nodes(unlisted)) if unlisted else found
+        more = await records.nodes(unlisted) if unlisted else ()
+        return (*found, *more) if more else found
+
+    def _look(self, found: Collection[NodeRecord]) -> _Seen:
+        """What these leases say. Calls whose leases were read at once get the same object, so it is made once."""
+        if self._seen.found is not found:
+            members = [(lease, self._member(lease)) for lease in found]
+            believed = {
+                lease.node: lease if member.address is not None else replace(lease, address="")
+                for lease, member in members
+                if member.state != STRANGE
+            }
+            doubtful = frozenset(lease.node for lease, member in members if member.state == STRANGE)
+            addresses = {lease.node: lease.address for lease, member in members if member.address is not None}
+            self._seen = _Seen(found, believed, doubtful, addresses)
+        return self._seen
 
     def _sight(self, slot: Slot, stored: Stored | None, found: Collection[NodeRecord], held: Lease) -> Sight:
         """All that was seen of a call; `held` is this node's lease before the read. The addresses of the nodes are
         kept."""
         beat, now = slot.backing.beat, self._clock.now()
-        members = [(lease, self._member(lease)) for lease in found]
-        self.addresses = {lease.node: lease.address for lease, member in members if member.address is not None}
-        believed = {
-            lease.node: lease if member.address is not None else replace(lease, address="")
-            for lease, member in members
-            if member.state != STRANGE
-        }
+        _, believed, doubtful, addresses = self._look(found)
+        self.addresses = dict(addresses)
         heir = self._heir(slot.call.id)
         if heir is not None:
             self.addresses[heir[0]] = heir[1]
@@ -368,7 +389,7 @@ class CallRecords:
             stored=stored,
             waiting=slot.call.undecided,
             leases=believed,
-            doubtful=frozenset(lease.node for lease, member in members if member.state == STRANGE),
+            doubtful=doubtful,
             me=beat.lease,
             code=slot.handler.code,
             is_marked=slot.call.reentrant,

@@ -416,6 +416,18 @@ async def test_frames_go_for_memory_until_the_low_mark_and_no_further(gauge: Gau
         assert client.runtime.counts["refused"] == 0
 
 
+async def test_memory_is_read_again_as_soon_as_some_frames_have_come(
+    gauge: Gauge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However young the last reading is: frames may be large, and come fast."""
+    monkeypatch.setattr(eviction, "READING_AGE", math.inf)
+    async with room() as client:
+        await client.parked("marked", *"ab")
+        gauge.mib, looks = 95, gauge.looks
+        await client.parked("marked", *"cdefghijkl")
+        assert gauge.looks > looks and client.runtime.counts["memory"]
+
+
 async def test_growth_beyond_what_was_seen_makes_more_frames_go(gauge: Gauge) -> None:
     async with room() as client:
         await client.parked("marked", *"abcdefghi")
