@@ -9,9 +9,11 @@ import pytest
 
 from framehold_fleet import client_connection
 from framehold_router.http.node_connection import Connection
-from tests.router.wires import DEADLINE, Reply, Router, both_loops, head, node, ok, post, router, silent
+from tests.router.wires import DEADLINE, Door, Reply, Router, both_loops, head, node, ok, post, router, silent
 
 anyio_backend = both_loops
+door = pytest.fixture(lambda: router)
+"""The tests that take it run before a node, too (tests/node/http/test_client_side.py)."""
 
 GET = b"GET /mcp HTTP/1.1\r\nHost: router.test\r\n\r\n"
 
@@ -40,9 +42,9 @@ async def endless(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.St
         await writer.drain()
 
 
-async def test_pipelined_requests_are_answered_one_at_a_time_and_in_order() -> None:
+async def test_pipelined_requests_are_answered_one_at_a_time_and_in_order(door: Door) -> None:
     gate = Gate()
-    async with node(gate) as upstream, router(upstream.address) as it:
+    async with node(gate) as upstream, door(upstream.address) as it:
         client = await it.client()
         client.send(post(b"one") + post(b"two") + post(b"three"))
         for number, body in enumerate((b"one", b"two", b"three")):
@@ -53,10 +55,10 @@ async def test_pipelined_requests_are_answered_one_at_a_time_and_in_order() -> N
             assert (await client.heard()).body == body
 
 
-async def test_requests_with_one_head_are_relayed_alike() -> None:
+async def test_requests_with_one_head_are_relayed_alike(door: Door) -> None:
     """With bodies of any length, and without one; a client that is idle is forgotten, and read as before."""
     bodies = [b"one", b"one", b"two of eleven", b"", b"x" * 100_000, b"one"]
-    async with node(echo) as upstream, router(upstream.address) as it:
+    async with node(echo) as upstream, door(upstream.address) as it:
         client = await it.client()
         for body in bodies:
             assert (await client.ask(post(body, "Connection: keep-alive", "X-A: b"))).body == body
@@ -75,9 +77,9 @@ async def test_requests_with_one_head_are_relayed_alike() -> None:
         )
 
 
-async def test_a_request_whose_bytes_came_while_another_was_answered_is_read_after_it() -> None:
+async def test_a_request_whose_bytes_came_while_another_was_answered_is_read_after_it(door: Door) -> None:
     gate = Gate()
-    async with node(gate) as upstream, router(upstream.address) as it:
+    async with node(gate) as upstream, door(upstream.address) as it:
         client = await it.client()
         second = post(b"two")
         client.send(post(b"one") + second[:20])
@@ -97,8 +99,8 @@ async def test_many_pipelined_refusals_do_not_nest() -> None:
             assert (await client.heard()).status == 503
 
 
-async def test_a_connection_serves_until_the_client_wants_it_closed() -> None:
-    async with node(echo) as upstream, router(upstream.address) as it:
+async def test_a_connection_serves_until_the_client_wants_it_closed(door: Door) -> None:
+    async with node(echo) as upstream, door(upstream.address) as it:
         client = await it.client()
         kept = await client.ask(post(b"one"))
         assert kept.one(b"connection") is None
@@ -107,15 +109,15 @@ async def test_a_connection_serves_until_the_client_wants_it_closed() -> None:
         assert await client.rest() == b""
 
 
-async def test_what_follows_a_last_request_is_not_read() -> None:
-    async with node(echo) as upstream, router(upstream.address) as it:
+async def test_what_follows_a_last_request_is_not_read(door: Door) -> None:
+    async with node(echo) as upstream, door(upstream.address) as it:
         text = await it.all(post(b"one", "Connection: close") + post(b"two"))
         assert text.count(b"HTTP/1.1 200 OK") == 1
         assert len(upstream.requests) == 1
 
 
-async def test_http_1_0_ends_with_its_response_unless_it_asks_to_stay() -> None:
-    async with node(echo) as upstream, router(upstream.address) as it:
+async def test_http_1_0_ends_with_its_response_unless_it_asks_to_stay(door: Door) -> None:
+    async with node(echo) as upstream, door(upstream.address) as it:
         assert (await it.all(post(b"one", version="1.0"))).endswith(b"\r\n\r\none")
         client = await it.client()
         for body in (b"two", b"three"):
@@ -123,9 +125,9 @@ async def test_http_1_0_ends_with_its_response_unless_it_asks_to_stay() -> None:
             assert (reply.one(b"connection"), reply.body) == (b"keep-alive", body)
 
 
-async def test_a_body_without_a_length_is_chunked_or_ends_with_an_http_1_0_connection() -> None:
+async def test_a_body_without_a_length_is_chunked_or_ends_with_an_http_1_0_connection(door: Door) -> None:
     data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: a\r\n\r\n"
-    async with node(data) as upstream, router(upstream.address) as it:
+    async with node(data) as upstream, door(upstream.address) as it:
         client = await it.client()
         for _ in range(2):
             reply = await client.ask(GET)
@@ -145,9 +147,9 @@ async def test_a_body_without_a_length_is_chunked_or_ends_with_an_http_1_0_conne
         (b"GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"),
     ],
 )
-async def test_a_response_without_a_body_leaves_the_connection_usable(method: bytes, data: bytes) -> None:
+async def test_a_response_without_a_body_leaves_the_connection_usable(door: Door, method: bytes, data: bytes) -> None:
     """Nothing but the head is sent, so the next response is where the client looks for it."""
-    async with node(data) as upstream, router(upstream.address) as it:
+    async with node(data) as upstream, door(upstream.address) as it:
         client = await it.client()
         for _ in range(2):
             client.send(GET.replace(b"GET", method))
@@ -157,17 +159,17 @@ async def test_a_response_without_a_body_leaves_the_connection_usable(method: by
             assert reply.one(b"content-length") == (b"5" if b"Content-Length" in data else None)
 
 
-async def test_a_204_has_no_length() -> None:
-    async with node(ok(b"", status="204 No Content")) as upstream, router(upstream.address) as it:
+async def test_a_204_has_no_length(door: Door) -> None:
+    async with node(ok(b"", status="204 No Content")) as upstream, door(upstream.address) as it:
         client = await it.client()
         for _ in range(2):
             client.send(GET)
             assert (await client.heard(bodiless=True)).one(b"content-length") is None
 
 
-async def test_a_client_that_waits_for_permission_gets_it() -> None:
+async def test_a_client_that_waits_for_permission_gets_it(door: Door) -> None:
     """And the expectation, which is a connection's own, stays behind."""
-    async with node(echo) as upstream, router(upstream.address) as it:
+    async with node(echo) as upstream, door(upstream.address) as it:
         client = await it.client()
         client.send(post(b"", "Expect: 100-continue").replace(b"Content-Length: 0", b"Content-Length: 5"))
         assert (await head(client.reader)).first == b"HTTP/1.1 100 Continue"
@@ -175,21 +177,21 @@ async def test_a_client_that_waits_for_permission_gets_it() -> None:
         assert upstream.requests[0].one(b"expect") is None
 
 
-async def test_no_permission_is_given_for_a_body_that_is_too_large() -> None:
-    async with node(echo) as upstream, router(upstream.address, max_body=4) as it:
+async def test_no_permission_is_given_for_a_body_that_is_too_large(door: Door) -> None:
+    async with node(echo) as upstream, door(upstream.address, max_body=4) as it:
         text = await it.all(post(b"", "Expect: 100-continue").replace(b"Content-Length: 0", b"Content-Length: 5"))
         assert text.startswith(b"HTTP/1.1 413 ")
 
 
-async def test_a_large_body_passes_whole() -> None:
-    async with node(echo) as upstream, router(upstream.address) as it:
+async def test_a_large_body_passes_whole(door: Door) -> None:
+    async with node(echo) as upstream, door(upstream.address) as it:
         body = bytes(range(256)) * 280
         assert (await it.ask(post(body))).body == body
 
 
-async def test_a_body_beyond_the_limit_is_refused_by_its_declared_length() -> None:
+async def test_a_body_beyond_the_limit_is_refused_by_its_declared_length(door: Door) -> None:
     """It is refused before a byte of the body came; a client that sends the body all the same can read why."""
-    async with node(echo) as upstream, router(upstream.address) as it:
+    async with node(echo) as upstream, door(upstream.address) as it:
         request = post(bytes(5 << 20))
         early = await it.all(request[:200])
         client = await it.client()
@@ -202,8 +204,8 @@ async def test_a_body_beyond_the_limit_is_refused_by_its_declared_length() -> No
         assert upstream.bytes == b""
 
 
-async def test_a_chunked_body_beyond_the_limit_is_refused_by_count() -> None:
-    async with node(echo) as upstream, router(upstream.address, max_body=1000) as it:
+async def test_a_chunked_body_beyond_the_limit_is_refused_by_count(door: Door) -> None:
+    async with node(echo) as upstream, door(upstream.address, max_body=1000) as it:
         head, chunks = GET.replace(b"GET", b"POST")[:-2] + b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n"
         assert (await it.ask(head + chunks * 500 + b"0\r\n\r\n")).status == 200
         assert (await it.all(head + chunks * 501)).startswith(b"HTTP/1.1 413 ")
@@ -291,9 +293,9 @@ async def test_a_large_body_is_held_once_while_it_is_sent(monkeypatch: pytest.Mo
     assert [any(piece is body for piece in pieces) for body in bodies] == [False, True, True, False]
 
 
-async def test_small_requests_pass_though_all_is_held() -> None:
+async def test_small_requests_pass_though_all_is_held(door: Door) -> None:
     """In one segment and in two."""
-    async with node(echo) as upstream, router(upstream.address, max_buffered=8000) as it:
+    async with node(echo) as upstream, door(upstream.address, max_buffered=8000) as it:
         hog, client = await it.client(), await it.client()
         hog.send(announced(9000, 7999))
         await holding(it, 7999)
@@ -304,7 +306,7 @@ async def test_small_requests_pass_though_all_is_held() -> None:
         await holding(it, 7999)
 
 
-async def test_a_complete_body_counts_until_its_response_begins() -> None:
+async def test_a_complete_body_counts_until_its_response_begins(door: Door) -> None:
     """It may have to be sent again until then. A call that is slow, or a stream that stays open, is not for free."""
     begins = asyncio.Event()
 
@@ -312,7 +314,7 @@ async def test_a_complete_body_counts_until_its_response_begins() -> None:
         await begins.wait()
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
 
-    async with node(slow) as upstream, router(upstream.address, max_buffered=25_000) as it:
+    async with node(slow) as upstream, door(upstream.address, max_buffered=25_000) as it:
         clients = [await it.client() for _ in range(3)]
         for client in clients[:2]:
             client.send(post(b"x" * 10_000))
@@ -325,9 +327,9 @@ async def test_a_complete_body_counts_until_its_response_begins() -> None:
         await holding(it, 0)
 
 
-async def test_an_unfinished_head_counts_and_ends_with_one_header_too_many() -> None:
+async def test_an_unfinished_head_counts_and_ends_with_one_header_too_many(door: Door) -> None:
     """Its lines take far more memory than their bytes, so they are counted as they come."""
-    async with node(echo) as upstream, router(upstream.address, max_headers=20) as it:
+    async with node(echo) as upstream, door(upstream.address, max_headers=20) as it:
         client = await it.client()
         client.send(b"GET /mcp HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 19)
         await holding(it, 19 + 9 + 19 * 5)
@@ -356,14 +358,14 @@ def with_headers(*lines: bytes) -> bytes:
     ],
     ids=["target", "part of a target", "head", "large head", "part of a head", "headers", "empty", "chunk", "trailer"],
 )
-async def test_a_head_beyond_a_limit_is_refused(status: int, data: bytes) -> None:
-    async with node(echo) as upstream, router(upstream.address) as it:
+async def test_a_head_beyond_a_limit_is_refused(door: Door, status: int, data: bytes) -> None:
+    async with node(echo) as upstream, door(upstream.address) as it:
         assert (await it.all(data)).startswith(b"HTTP/1.1 %d " % status)
         assert upstream.bytes == b""
 
 
-async def test_a_head_within_the_limits_passes() -> None:
-    async with node(echo) as upstream, router(upstream.address) as it:
+async def test_a_head_within_the_limits_passes(door: Door) -> None:
+    async with node(echo) as upstream, door(upstream.address) as it:
         target = b"/mcp?" + b"a" * 8000
         data = with_headers(*[b"x: " + b"a" * 200] * 99).replace(b"/mcp", target)
         assert (await it.ask(data)).status == 200
@@ -379,19 +381,21 @@ async def test_a_head_within_the_limits_passes() -> None:
     ],
     ids=["bytes", "headers"],
 )
-async def test_the_limits_of_a_head_are_settings(settings: dict[str, Any], lines: list[bytes], named: bytes) -> None:
+async def test_the_limits_of_a_head_are_settings(
+    door: Door, settings: dict[str, Any], lines: list[bytes], named: bytes
+) -> None:
     """The response names them, and with other ones the same head passes."""
-    async with node(echo) as upstream, router(upstream.address, **settings) as it:
+    async with node(echo) as upstream, door(upstream.address, **settings) as it:
         refused = await it.all(with_headers(*lines))
         assert refused.startswith(b"HTTP/1.1 431 ") and named in refused
-    async with node(echo) as upstream, router(upstream.address, max_head=100_000, max_headers=300) as it:
+    async with node(echo) as upstream, door(upstream.address, max_head=100_000, max_headers=300) as it:
         assert (await it.ask(with_headers(b"y: " + b"a" * 50_000, *[b"x: a"] * 200))).status == 200
 
 
 @pytest.mark.parametrize("sent", [1, 40, len(post()) - 1], ids=["line", "head", "body"])
-async def test_a_request_that_never_ends_is_given_up(sent: int) -> None:
+async def test_a_request_that_never_ends_is_given_up(door: Door, sent: int) -> None:
     """It has a time from its first byte on, however steadily the rest comes."""
-    async with node(echo) as upstream, router(upstream.address, client_timeout=0.3) as it:
+    async with node(echo) as upstream, door(upstream.address, client_timeout=0.3) as it:
         client = await it.client()
         data = post(bytes(400))
         dribble = asyncio.create_task(_dribble(client.writer, data, sent))
@@ -409,9 +413,9 @@ async def _dribble(writer: asyncio.StreamWriter, data: bytes, first: int) -> Non
         writer.write(data[at : at + 1])
 
 
-async def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
+async def test_an_idle_connection_is_closed_and_a_busy_one_is_not(door: Door) -> None:
     gate = Gate()
-    async with node(gate) as upstream, router(upstream.address, keep_alive=0.2) as it:
+    async with node(gate) as upstream, door(upstream.address, keep_alive=0.2) as it:
         busy, idle = await it.client(), await it.client()
         busy.send(post(b"one"))
         assert await idle.rest() == b""
@@ -420,8 +424,8 @@ async def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
         assert await busy.rest() == b""
 
 
-async def test_connections_beyond_the_limit_are_told_so() -> None:
-    async with node(echo) as upstream, router(upstream.address, max_connections=1) as it:
+async def test_connections_beyond_the_limit_are_told_so(door: Door) -> None:
+    async with node(echo) as upstream, door(upstream.address, max_connections=1) as it:
         first = await it.client()
         assert (await first.ask(post(b"one"))).body == b"one"
         text = await it.all(post(b"two"))
@@ -462,8 +466,8 @@ async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
         await done.wait()
 
 
-async def test_a_client_that_does_not_read_is_given_up() -> None:
-    async with node(endless) as upstream, router(upstream.address, client_timeout=0.2) as it:
+async def test_a_client_that_does_not_read_is_given_up(door: Door) -> None:
+    async with node(endless) as upstream, door(upstream.address, client_timeout=0.2) as it:
         client = await it.client(receive_buffer=4096)
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport that reads
         client.send(GET)
@@ -472,9 +476,9 @@ async def test_a_client_that_does_not_read_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("behind", [b"", post(b"waits"), bytes(60_000)], ids=["alone", "a request waits", "bytes wait"])
-async def test_a_client_that_leaves_ends_its_request_at_the_node(behind: bytes) -> None:
+async def test_a_client_that_leaves_ends_its_request_at_the_node(door: Door, behind: bytes) -> None:
     """At once, also where more of the client's bytes wait for their turn."""
-    async with node(silent) as upstream, router(upstream.address) as it:
+    async with node(silent) as upstream, door(upstream.address) as it:
         client = await it.client()
         client.send(post() + behind)
         await upstream.arrived.wait()
@@ -483,10 +487,10 @@ async def test_a_client_that_leaves_ends_its_request_at_the_node(behind: bytes) 
         assert not +it.placer.counts
 
 
-async def test_what_waits_behind_a_request_is_bounded() -> None:
+async def test_what_waits_behind_a_request_is_bounded(door: Door) -> None:
     """A client that goes on sending is not read on."""
     gate = Gate()
-    async with node(gate) as upstream, router(upstream.address) as it:
+    async with node(gate) as upstream, door(upstream.address) as it:
         client = await it.client()
         client.send(post(b"one"))
         await upstream.arrived.wait()

@@ -16,9 +16,11 @@ from framehold_fleet.request_reader import Reader, Refused
 from framehold_router.fleet.plane import PROOF
 from framehold_router.routing.relay import Relay
 from tests.limits import limits_of
-from tests.router.wires import both_loops, node, ok, post, router
+from tests.router.wires import Door, both_loops, node, ok, post, router
 
 anyio_backend = both_loops
+door = pytest.fixture(lambda: router)
+"""The tests that take it run before a node, too (tests/node/http/test_client_side.py)."""
 
 CHUNKED = "Transfer-Encoding: chunked"
 SECOND = b"GET /smuggled HTTP/1.1\r\nHost: router.test\r\n\r\n"
@@ -114,9 +116,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED.keys())
-async def test_is_refused(data: bytes) -> None:
+async def test_is_refused(door: Door, data: bytes) -> None:
     """One answer that refuses, then the end of the connection; no node gets a byte, whatever follows."""
-    async with node(ok()) as upstream, router(upstream.address) as it:
+    async with node(ok()) as upstream, door(upstream.address) as it:
         text = await it.all(data + SECOND)
         assert text.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 417 ", b"HTTP/1.1 501 "))
         assert text.count(b"\r\n\r\n") == 1
@@ -182,9 +184,9 @@ async def test_is_sent_on_in_one_form(data: bytes, length: bytes, body: bytes) -
 
 
 @pytest.mark.parametrize("host", [b"a", b"A:80", b"b", b"b:8080", b"[::1]:80"])
-async def test_the_host_of_an_absolute_target_counts(host: bytes) -> None:
+async def test_the_host_of_an_absolute_target_counts(door: Door, host: bytes) -> None:
     """Whatever the header says (RFC 9112, section 3.2.2)."""
-    async with node(ok()) as upstream, router(upstream.address) as it:
+    async with node(ok()) as upstream, door(upstream.address) as it:
         data = request(b"POST http://%b/mcp?x HTTP/1.1" % host, "X: y", "Host: a", "Content-Length: 5", body=b"hello")
         for _ in range(2):
             assert (await it.ask(data)).status == 200

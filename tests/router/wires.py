@@ -8,7 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -359,3 +359,8 @@ async def router(
         await upstream.close()
     assert not +placer.counts, f"still in flight: {placer.counts}"
     assert not front.connections
+
+
+Door = Callable[..., AbstractAsyncContextManager[Router]]
+"""What clients connect to, before the nodes at some addresses, with some settings: a router, or a node whose app passes
+requests on."""
