@@ -96,9 +96,11 @@ class Registry:
         return await asyncio.shield(self._reads[key])
 
     async def _read_soon(self, key: frozenset[NodeId] | None) -> tuple[NodeRecord, ...]:
-        await asyncio.sleep(0)
-        # Whoever asks from now on gets what is read later.
-        del self._reads[key]
+        try:
+            await asyncio.sleep(0)
+        finally:
+            # Whoever asks from now on gets what is read later.
+            del self._reads[key]
         return await self._read(key)
 
     async def _read(self, wanted: Collection[NodeId] | None) -> tuple[NodeRecord, ...]:

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import framehold
 from framehold.config import Settings
+from framehold.engine.eviction import COUNT
 from framehold.http.app import Application
 from framehold.http.ordinary_rounds import OrdinaryRounds
+from framehold_core import events as ev
 from tests.ordinary.tools import server
 from tests.processes import DEADLINE
 
@@ -108,6 +110,14 @@ class Party:
         kept = tuple(sorted((name, _VARIES.get(name, value)) for name, value in headers))
         # A token of strategy replay has the journal, whose sealed values differ in length.
         return Seen(status, kept, _TOKEN.sub('"requestState":"token"', text), raised)
+
+    async def evict(self) -> None:
+        """Drop all frames that may go, and wait until their handlers have ended."""
+        runtime = self.app.attached.runtime
+        while (slot := runtime.table.pop_oldest_evictable()) is not None:
+            runtime.feed(slot, ev.Evict(COUNT))
+        while runtime.tasks.cancelling:
+            await asyncio.sleep(0)
 
     def counted(self) -> dict[str, Any]:
         """What the node has counted. Results that no other write has taken along are left out: a timer decides."""

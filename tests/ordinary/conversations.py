@@ -11,7 +11,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.ordinary.client import Headers, Party, Seen, Sent
@@ -257,7 +257,8 @@ TWISTS: dict[str, Twist] = {
 @dataclass
 class Conversation:
     """One call. `answers` are given to all questions of its rounds, one after the other. Its request `step`, from 0, is
-    sent as `twist` makes it, before it is sent as it should be. Each request is sent `copies` times at once."""
+    sent as `twist` makes it, before it is sent as it should be. Each request is sent `copies` times at once. With
+    `evicts` the frame of its call is gone before each retry, if the tool is marked."""
 
     tool: str
     arguments: Any
@@ -265,12 +266,15 @@ class Conversation:
     twist: str = ""
     step: int = 0
     copies: int = 1
+    evicts: bool = False
 
     async def hold(self, party: Party) -> list[Seen]:
         """Play it, and return what was replied."""
         seen: list[Seen] = []
         for step in range(len(self.answers) + 1):
             answer = self.answers[step - 1] if step else None
+            if self.evicts and step:
+                await party.evict()
             made = self._request(party, answer if step else _NONE)
             if self.twist and step == self.step:
                 kept, tokens = party.message, list(party.tokens)
@@ -331,6 +335,13 @@ def each_twist() -> Iterator[Conversation]:
         yield Conversation("weather", {"location": "Oslo"}, [FORM], twist, step)
 
 
+def each_eviction() -> Iterator[Conversation]:
+    """Each tool with each answer to its questions, and each twist of a retry, where no frame waits for it."""
+    for talk in (*each_answer(), *each_twist()):
+        for copies in (1, 3):
+            yield replace(talk, evicts=True, copies=copies)
+
+
 def each_answer() -> Iterator[Conversation]:
     """Each tool with each answer to its first question, and a right one after that."""
     for tool, (arguments, rounds) in CALLS.items():
@@ -346,5 +357,5 @@ def drawn(seed: int) -> Iterator[Conversation]:
         arguments, rounds = CALLS[tool]
         answers = [draw.choice(ANSWERS if draw.random() < 0.3 else (FORM, COUNT)) for _ in range(rounds)]
         twist = draw.choice(list(TWISTS)) if draw.random() < 0.5 else ""
-        copies = draw.choice((1, 1, 1, 1, 4))
-        yield Conversation(tool, arguments(draw), answers, twist, draw.randint(0, rounds), copies)
+        copies, step = draw.choice((1, 1, 1, 1, 4)), draw.randint(0, rounds)
+        yield Conversation(tool, arguments(draw), answers, twist, step, copies, draw.random() < 0.2)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.ordinary.conversations import Conversation, each_answer, each_twist
+from tests.ordinary.conversations import Conversation, each_answer, each_eviction, each_twist
 from tests.ordinary.equality import both, compared, drained, played
 from tests.store.server import RedisServer
 
@@ -25,9 +25,10 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("conversations", [each_twist, each_answer])
+@pytest.mark.parametrize("conversations", [each_twist, each_answer, each_eviction])
 async def test_each_request_is_replied_as_on_the_long_path(conversations: Callable[[], Iterator[Conversation]]) -> None:
-    """Each thing that may be unusual, in a first request and in a retry; each tool, with each answer."""
+    """Each thing that may be unusual, in a first request and in a retry; each tool, with each answer; also where the
+    frame is gone."""
     async with both() as pair:
         tally = await played(pair, conversations())
         assert not tally.differences and tally.taken, tally.told()

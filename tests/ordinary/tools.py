@@ -36,12 +36,14 @@ async def weather(location: str, ctx: Context) -> str:
     return f"{location} {answer.data.units if answer.action == 'accept' else answer.action}"
 
 
+@framehold.reentrant
 async def two(ctx: Context, x: int = 1) -> dict[str, Any]:
     first = await ctx.elicit(f"first {x}", Units)
     second = await ctx.elicit("second", Count)
     return {"first": first.action, "second": second.data.n if second.action == "accept" else second.action}
 
 
+@framehold.reentrant
 async def both(ctx: Context) -> list[str]:
     found = await asyncio.gather(ctx.elicit("A", Units), ctx.elicit("B", Count))
     return [answer.action for answer in found]
@@ -101,6 +103,7 @@ async def by_hand(ctx: Context) -> str | InputRequiredResult:
     return InputRequiredResult(input_requests={"u": types.ElicitRequest(params=form)}, request_state="mine")
 
 
+@framehold.reentrant
 async def noisy(ctx: Context) -> str:
     await ctx.report_progress(1, 2, "half")
     await ctx.elicit("ok?", Units)
@@ -108,6 +111,7 @@ async def noisy(ctx: Context) -> str:
     return "done"
 
 
+@framehold.reentrant
 async def looks(ctx: Context) -> str:
     """What a handler sees of its request, before it asks and after."""
 
@@ -126,6 +130,7 @@ async def looks(ctx: Context) -> str:
     return json.dumps([before, seen()], sort_keys=True)
 
 
+@framehold.reentrant
 async def reads_its_body(ctx: Context) -> str:
     request: Any = ctx.request_context.request
     data = json.loads(await request.body())
@@ -133,6 +138,7 @@ async def reads_its_body(ctx: Context) -> str:
     return f"{data['method']} {len(await ctx.request_context.request.body()) > 0}"  # type: ignore[union-attr]
 
 
+@framehold.reentrant
 async def url(ctx: Context) -> str:
     return (await ctx.elicit_url("go", "https://example.test/", "e1")).action
 

@@ -254,19 +254,23 @@ class Runtime:
         return await self._answer(slot, claims, given, Arrival(carrier, handler, raw=answers))
 
     def resume(
-        self, slot: Slot, claims: Claims, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
+        self, claims: Claims, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier, *, here: bool
     ) -> Awaitable[Answer] | None:
-        """Answer a request of a call without a user whose frame waits here, as `retry` does. None, and nothing was
-        done, where `retry` would refuse it."""
-        if slot.frame is None or self.table.get(claims.call) is not slot:
+        """Answer a request of a call without a user, as `retry` does. `here`: its frame waits here; else it has none
+        here. None, and nothing was done, where that is not so, or `retry` would refuse the request."""
+        slot = self.table.get(claims.call)
+        if here != (slot is not None and slot.frame is not None):
             return None
         try:
             named = partial(self.payloads.sealer.digest, head=claims.head)
             given = answers_of.given(answers, self.settings.max_value, named)
-            answers_of.fits(sum([len(answer.value) for answer in given]), slot.size, self._most_written)
-            parsed = answers_of.parsed(slot, claims.round, answers)
+            size = sum([len(answer.value) for answer in given])
+            answers_of.fits(size, 0 if slot is None else slot.size, self._most_written)
+            parsed = answers_of.parsed(slot, claims.round, answers) if here and slot is not None else None
         except MalformedAnswer:
             return None
+        if slot is None:
+            slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
         return self._answer(slot, claims, given, Arrival(carrier, handler, parsed, answers))
 
     def _answer(self, slot: Slot, claims: Claims, given: tuple[ev.Answer, ...], arrival: Arrival) -> Awaitable[Answer]:

@@ -4,7 +4,7 @@
 2. the body has the parameters of a first request or of a retry, and no other; its id needs no escapes
 3. the `_meta` states an identity that the SDK has validated (`client_identities`), and no user is signed in
 4. the tool has a plan (`sdk/plan.py`)
-5. the token of a retry is for this tool and these arguments, and the frame of its call waits here
+5. the token of a retry is for this tool and these arguments, and its call has no frame here, or one that waits
 
 The law: nothing is refused here. A request that is not an ordinary round goes to the entry, with its body replayed, so
 each refusal has one author.
@@ -24,7 +24,6 @@ from framehold_core.call import Phase
 from framehold_core.ids import CallId
 
 from .. import json_text
-from ..engine.slot import Slot
 from ..engine.table import Table
 from ..engine.token_claims import Claims
 from ..sdk import questions
@@ -57,11 +56,12 @@ _read = msgspec.json.Decoder(_Body).decode
 
 
 class Retried(NamedTuple):
-    """What a retry brings: the claims of its token, its answers by key, and the slot of its call, whose frame waits."""
+    """What a retry brings: the claims of its token, its answers by key, and whether the frame of its call waits here;
+    if not, it has none here."""
 
     claims: Claims
     answers: Mapping[str, Any]
-    slot: Slot
+    here: bool
 
 
 class Ordinary(NamedTuple):
@@ -118,17 +118,17 @@ class Recognition:
 
     def _retry(self, params: _Params, state: str, given: bytes, raw: dict[str, Any]) -> tuple[str, Retried | None]:
         """The digest of the arguments of a request with a token, and what the request brings; None if its token is not
-        for it, or its frame does not wait here."""
+        for it, or its call runs here."""
         call, sealed = token.halves(state)
         slot, answers = self._table.get(CallId(call)), json_text.read(bytes(params.answers))
-        if slot is None or type(answers) is not dict:
+        if type(answers) is not dict or questions.has_failure(answers):
             return "", None
-        if slot.frame is None or slot.call.phase is not _PARKED or questions.has_failure(answers):
+        entered = None if slot is None or slot.frame is None else slot.handler
+        if slot is not None and entered is not None and slot.call.phase is not _PARKED:
             return "", None
-        entered = slot.handler
         if type(entered) is PlannedCall and entered.given_arguments == given:
             digest = entered.digest
         else:
             digest = arguments_digest(raw.get("arguments"))
-        claims = self._tokens.open(slot.call.id, sealed, params.name, digest)
-        return digest, None if claims is None else Retried(claims, answers, slot)
+        claims = self._tokens.open(CallId(call), sealed, params.name, digest)
+        return digest, None if claims is None else Retried(claims, answers, entered is not None)

@@ -179,8 +179,10 @@ class OrdinaryRounds:
         if not self._runtime.takes(tool) or tracing.has_provider():
             return None
         found = self._recognition.recognise(tool, data)
-        # The value of a larger first request is weighed, and packed while its call is parked.
-        if found is None or (found.retried is None and len(data) > LIGHT):
+        if found is None:
+            return None
+        # The value of a larger one that enters a handler is weighed, and packed while the call is parked.
+        if len(data) > LIGHT and (found.retried is None or not found.retried.here):
             return None
         if hop is not None:
             if hop.relayed:
@@ -195,8 +197,8 @@ class OrdinaryRounds:
         if hop is not None:
             hop.offers, hop.route = True, _ROUTES[found.retried is None]
         if found.retried is not None:
-            claims, answers, slot = found.retried
-            return runtime.resume(slot, claims, answers, call, request)
+            claims, answers, here = found.retried
+            return runtime.resume(claims, answers, call, request, here=here)
         return runtime.begin(call, request, None if hop is None else hop.call)
 
     async def _served(self, request: OrdinaryRequest, waiting: Awaitable[Answer]) -> None:
