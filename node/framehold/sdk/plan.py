@@ -2,9 +2,9 @@
 and how its result goes on the wire.
 
 A plan is made once, and is used as long as the tool and its server are what they were when it was made. A tool has no
-plan if the SDK, an extension or the author's code has to look at its requests: if it is not async, has parameters from
-`Resolve` or parameters that a header repeats, has strategy replay, is rehearsed, or if its server has a middleware of
-somebody else or a layer of the SDK is patched.
+plan if the SDK, an extension or the author's code has to look at its requests: if it has parameters from `Resolve` or
+parameters that a header repeats, has strategy replay, is rehearsed, or if its server has a middleware of somebody else
+or a layer of the SDK is patched.
 
 Private parts of the SDK that are touched here; a test names the release and checks them:
 

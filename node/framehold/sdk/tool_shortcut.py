@@ -2,8 +2,8 @@
 would keep itself and the request in memory while the frame is parked: 3 KB in all.
 
 The law: results and log lines are those of the SDK, word for word. A test plays both ways. The SDK's own way is taken
-where something else stands between (a subclass, an extension that intercepts, a patched layer), and for a tool that is
-not async or has parameters from `Resolve`. On that way, too, the first of the layers is this module's: it makes the
+where something else stands between (a subclass, an extension that intercepts, a patched layer), and for a tool that has
+parameters from `Resolve`. On that way, too, the first of the layers is this module's: it makes the
 error result, and the exception behind that is not seen below it.
 
 Private parts of the SDK that are touched here; a test names the release and checks them:
@@ -15,6 +15,7 @@ Private parts of the SDK that are touched here; a test names the release and che
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
@@ -22,6 +23,7 @@ from operator import is_
 from types import FunctionType, MethodType
 from typing import Any
 
+import anyio.to_thread
 from mcp.server.elicitation import (
     AcceptedElicitation,
     ElicitationResult,
@@ -170,13 +172,13 @@ def is_served(handler: Any, server: MCPServer[Any]) -> bool:
 
 
 def is_ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
-    """Whether only the SDK's own layers stand before `tool`, and it is async and has no parameters from `Resolve`."""
+    """Whether only the SDK's own layers stand before `tool`, and it has no parameters from `Resolve`."""
     kinds = type(tool) is Tool and type(tool.fn_metadata) is FuncMetadata and type(manager) is ToolManager
     whole = kinds and type(server).call_tool is MCPServer.call_tool
     touched = "call_tool" in vars(server) or "call_tool" in vars(manager)
     # By identity: a wrapper of a layer may be equal to it.
     unpatched = bool(_OWN_LAYERS) and all(map(is_, map(getattr, _OWNERS, _NAMES), _OWN_LAYERS))
-    return whole and not touched and tool.is_async and not tool.resolved_params and unpatched
+    return whole and not touched and not tool.resolved_params and unpatched
 
 
 async def _through_layers(server: MCPServer[Any], ctx: Any, params: CallToolRequestParams) -> Any:
@@ -210,7 +212,10 @@ async def run(
         if tool.context_kwarg is not None:
             arguments = {**(arguments or {}), tool.context_kwarg: context}
         try:
-            running = tool.fn(**(arguments or {}))
+            if tool.is_async:
+                running = tool.fn(**(arguments or {}))
+            else:
+                running = anyio.to_thread.run_sync(functools.partial(tool.fn, **(arguments or {})))
             # While the handler is suspended, this coroutine keeps nothing in memory that the handler does not.
             arguments = context = given = None
             return convert(await running)
