@@ -1,8 +1,8 @@
 """Section `survival`: what a client sees when the node of its call is gone, and what that costs the next node.
 
 Each row is a small fleet of its own: Redis, two nodes and a router. Calls are parked on the first node, that node is
-ended, and all calls are answered at once through the router. A ledger on disk counts the effects. The statistics of
-Redis count its scripts.
+ended, and all calls are answered at once through the router. The calls of a storm have two nodes that carry them on,
+each on a core. A ledger on disk counts the effects. The statistics of Redis count its scripts.
 """
 
 from __future__ import annotations
@@ -115,8 +115,12 @@ def _storm(way: str, calls: int, cores: Cores) -> _Seen:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = stack.enter_context(redis_server(cores.load))
         common = {**settings(store), "FRAMEHOLD_LEASE_TTL": str(TTL), "LEDGER": str(folder / "ledger")}
-        first, second = (stack.enter_context(_node(name, cores, common)) for name in ("a", "b"))
-        router = stack.enter_context(proxies.framehold_router(cores.load, common, 2))
+        first, second = (stack.enter_context(_node(name, cores.server, common)) for name in ("a", "b"))
+        nodes = 2
+        if calls > 1:
+            stack.enter_context(_node("c", cores.load, common))
+            nodes = 3
+        router = stack.enter_context(proxies.framehold_router(cores.load, common, nodes))
         # Parked on the first, and it alone: whatever the router would have chosen.
         arguments = ["--park", first.port, "--node", first.pid, "--signal", way, "--port", router.port]
         before = rss_bytes(second.pid)
@@ -128,9 +132,9 @@ def _storm(way: str, calls: int, cores: Cores) -> _Seen:
 
 
 @contextlib.contextmanager
-def _node(name: str, cores: Cores, common: Mapping[str, str]) -> Iterator[Listener]:
+def _node(name: str, core: int, common: Mapping[str, str]) -> Iterator[Listener]:
     argv = ["framehold", "node", str(_SERVER), "--port", "0"]
-    with announced(argv, cores.server, {**common, "FRAMEHOLD_NODE_ID": name}, framehold_port) as node:
+    with announced(argv, core, {**common, "FRAMEHOLD_NODE_ID": name}, framehold_port) as node:
         yield node
 
 
