@@ -31,6 +31,7 @@ from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
 from tests.leases import lease
 from tests.node.injected_pair import HELD, SOON, Pair, Silent, born, forget_lease, inside, release, shown
+from tests.node.stage import Stage
 from tests.processes import until
 from tests.wire import Reply
 
@@ -282,14 +283,21 @@ async def bug(pair: Pair) -> None:
 # ---- nodes that begin and end
 
 
+async def _end(pair: Pair, node: Stage) -> None:
+    """End a node whose effect is let go when the end waits for it."""
+    ending = asyncio.ensure_future(pair.tried(inside(node).end))
+    await until(lambda: ending.done() or inside(node).draining.closed, "the beginning of the end", SOON)
+    HELD.set()
+    await ending
+
+
 async def life(pair: Pair) -> None:
     """A node begins, and is drained and ended with a parked call and a round that runs."""
     async with born(pair) as node:
         name, asked = await pair.asked(node)
         running = await pair.running(node)
-        asyncio.get_running_loop().call_later(0.1, HELD.set)
         await asyncio.gather(*(pair.tried(lambda: inside(node).drain(0.03)) for _ in range(2)))
-        await pair.tried(inside(node).end)
+        await _end(pair, node)
         await running
     await pair.ended(pair.b, name, asked)
 
@@ -320,9 +328,8 @@ async def life_of_a_stranger(pair: Pair) -> None:
     async with born(pair) as node:
         name, asked = await pair.asked(node)
         running = await pair.running(node)
-        asyncio.get_running_loop().call_later(0.05, HELD.set)
         inside(node).heartbeat.lost.set()
-        await pair.tried(inside(node).end)
+        await _end(pair, node)
         await running
     await pair.ended(pair.b, name, asked)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Iterable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -159,9 +159,11 @@ class Count:
 
 
 @asynccontextmanager
-async def party(**settings: Any) -> AsyncIterator[Party]:
-    """A fresh server with these settings, from its start to its end."""
+async def party(middlewares: Iterable[Any] = (), **settings: Any) -> AsyncIterator[Party]:
+    """A fresh server with these settings and ASGI middlewares, from its start to its end."""
     app = framehold.asgi(server(), Settings(**{"node_id": "ordinary", **settings}))
+    for middleware in middlewares:
+        app.add_middleware(middleware)
     async with app.lifespan():
         yield Party(app)
 

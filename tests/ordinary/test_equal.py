@@ -9,8 +9,9 @@ from types import CoroutineType
 from typing import Any
 
 import pytest
+from starlette.middleware.base import BaseHTTPMiddleware
 
-from tests.ordinary.conversations import Conversation, each_answer, each_eviction, each_twist
+from tests.ordinary.conversations import FORM, Conversation, drawn, each_answer, each_eviction, each_twist
 from tests.ordinary.equality import both, compared, drained, played
 from tests.store.server import RedisServer
 
@@ -48,6 +49,40 @@ async def test_the_same_with_a_store_of_a_fleet(redis: RedisServer) -> None:
 async def test_the_same_at_a_node_that_drains() -> None:
     tally = await drained(450, 3)
     assert not tally.differences, tally.told()
+
+
+class Passing:
+    """A middleware that adds a header to each response."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def adding(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"x-passed", b"yes")]}
+            await send(message)
+
+        await self._app(scope, receive, adding if scope["type"] == "http" else send)
+
+
+class Dispatching(BaseHTTPMiddleware):
+    """One of Starlette's own kind, which runs the app in a task of its own."""
+
+    async def dispatch(self, request: Any, call_next: Any) -> Any:
+        response = await call_next(request)
+        response.headers["x-dispatched"] = "yes"
+        return response
+
+
+@pytest.mark.parametrize("middlewares", [(Passing,), (Dispatching, Passing)], ids=["plain", "both kinds"])
+async def test_the_same_behind_middlewares_of_the_author(middlewares: tuple[Any, ...]) -> None:
+    """They see each request and each response."""
+    async with both(middlewares=middlewares) as pair:
+        tally = await played(pair, drawn(4), 450)
+        assert tally.is_good(), tally.told()
+        seen = await Conversation("weather", {"location": "Oslo"}, [FORM]).hold(pair[0])
+    assert all((b"x-passed", b"yes") in item.headers for item in seen)
 
 
 async def test_a_round_that_waits_holds_four_coroutines() -> None:

@@ -44,7 +44,7 @@ from .body import Reception
 from .cors import Cors
 from .entry import Entry
 from .node_relay import NodeRelay
-from .ordinary_rounds import OrdinaryRounds, rounds_of
+from .ordinary_rounds import Inside, OrdinaryRounds, rounds_of
 from .refusal_log import RefusalLog
 from .session_affinity import SESSIONLESS, SessionAffinity, name_sessions
 
@@ -109,10 +109,12 @@ class Application:
         hop = None
         if front.rounds is not None and scope["path"] == PATH:
             tool, hop = self._known(front.rounds, scope, receive)
-            again = receive if tool is None else await front.rounds.serve(tool, scope, receive, send, hop)
-            if again is None:
-                return
-            receive = again
+            if tool is not None:
+                answering = send if hop is None else hop.adding_headers(send)
+                again = await front.rounds.serve(tool, scope, receive, answering, hop)
+                if again is None:
+                    return
+                receive = again
         hop = received(scope, receive, runtime) if hop is None else hop
         if hop.introduction is not None:
             await introduce(hop.introduction, send)
@@ -242,9 +244,13 @@ class Application:
         attached, taken = self.attached, self._endpoint.methods
         log = self._refusals
         reception = Reception(attached.runtime)
-        guarded = _guarded(
-            self._app, self._endpoint, lambda rest: Entry(attached, self._relay, rest, self._security, reception), log
-        )
+
+        def enter(rest: ASGIApp, wrapped: bool) -> ASGIApp:
+            entry = Entry(attached, self._relay, rest, self._security, reception)
+            rounds = rounds_of(attached, self.server, entry, reception.intake) if wrapped else None
+            return entry if rounds is None else Inside(rounds, entry)
+
+        guarded = _guarded(self._app, self._endpoint, enter, log)
         served = SessionAffinity(guarded, attached.runtime, self._relay.forward, reception)
         cors = Cors(served, self._security.allowed_origins)
         log.allows = cors.allows
@@ -368,14 +374,15 @@ def _inside(endpoint: Any) -> Any:
     return endpoint.app if isinstance(endpoint, RequireAuthMiddleware) else endpoint
 
 
-def _guarded(app: Starlette, route: Route, enter: Callable[[ASGIApp], ASGIApp], log: RefusalLog) -> ASGIApp:
+def _guarded(app: Starlette, route: Route, enter: Callable[[ASGIApp, bool], ASGIApp], log: RefusalLog) -> ASGIApp:
     """Framehold's entry, behind the same guard and middlewares as the SDK's endpoint. What may refuse a host or an
-    origin stands behind `log`: the endpoint, and the middlewares if there are any."""
+    origin stands behind `log`: the endpoint, and the middlewares if there are any. `enter` makes the entry of what it
+    does not serve, and of whether middlewares alone stand before it."""
     guard = route.endpoint if isinstance(route.endpoint, RequireAuthMiddleware) else None
     # What the entry does not serve goes to the endpoint itself: it has passed guard and middlewares already.
     endpoint = route.app if guard is None else guard.app
     is_wrapped = _is_wrapped(app)
-    entry = enter(endpoint if is_wrapped else log.around(endpoint))
+    entry = enter(endpoint if is_wrapped else log.around(endpoint), is_wrapped and guard is None)
     if guard is not None:
         entry, inner = copy.copy(guard), entry
         entry.app = inner
