@@ -89,18 +89,17 @@ class Registry:
         """See `Store.nodes`. Those who ask in one turn of the loop share one read, and get the same object: a node that
         takes over ten thousand calls asks for each."""
         key = None if wanted is None else frozenset(wanted)
-        if key not in self._reads:
-            reading = self._reads[key] = asyncio.create_task(self._read_soon(key))
+        reading = self._reads.get(key)
+        # One whose event loop has ended never began.
+        if reading is None or reading.done():
+            reading = self._reads[key] = asyncio.create_task(self._read_next(key))
             # All who asked may have left.
             reading.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(self._reads[key])
+        return await asyncio.shield(reading)
 
-    async def _read_soon(self, key: frozenset[NodeId] | None) -> tuple[NodeRecord, ...]:
-        try:
-            await asyncio.sleep(0)
-        finally:
-            # Whoever asks from now on gets what is read later.
-            del self._reads[key]
+    async def _read_next(self, key: frozenset[NodeId] | None) -> tuple[NodeRecord, ...]:
+        """Read, in the turn after that in which it was asked for. Whoever asks from now on gets what is read later."""
+        del self._reads[key]
         return await self._read(key)
 
     async def _read(self, wanted: Collection[NodeId] | None) -> tuple[NodeRecord, ...]:

@@ -3,8 +3,8 @@ would keep itself and the request in memory while the frame is parked: 3 KB in a
 
 The law: results and log lines are those of the SDK, word for word. A test plays both ways. The SDK's own way is taken
 where something else stands between (a subclass, an extension that intercepts, a patched layer), and for a tool that has
-parameters from `Resolve`. On that way, too, the first of the layers is this module's: it makes the
-error result, and the exception behind that is not seen below it.
+parameters from `Resolve`. On that way, too, the first of the layers is this module's: it makes the error result, and
+the exception behind that is not seen below it.
 
 Private parts of the SDK that are touched here; a test names the release and checks them:
 
