@@ -2,9 +2,9 @@
 
 The law: a router and a node never disagree on where a request ends. A request that a strict parser (llhttp, every
 leniency off) rejects is refused. A request is refused also if other parsers could read it differently: a transfer
-coding other than `chunked`, or any transfer coding on HTTP/1.0; no Host header, or two; a target with a fragment, or
-with a user. The authority of an absolute target replaces the Host header (RFC 9112, section 3.2.2), so that a node
-sees one host.
+coding other than `chunked`, or any transfer coding on HTTP/1.0; no Host header, or two, or one that names no host; a
+target with a fragment, or with a user. The authority of an absolute target replaces the Host header (RFC 9112, section
+3.2.2), so that a node sees one host.
 
 The parser does not report where in its input a request ended. So it is fed pieces that can't contain the end of one
 request and the start of the next:
@@ -43,6 +43,8 @@ FRAMING = 4
 _LINE_END = b"\r\n"
 _EMPTY_LINE = _LINE_END * 2
 _BLANK = re.compile(rb"[\r\n]+")
+_HOST = re.compile(rb"(?:\[[\w.:~%-]+\]|[\w.~!$&'()*+,;=%-]*)(?::[0-9]*)?")
+"""A host and its port, as a URL has them (RFC 3986, section 3.2). A router repeats a client's Host to a node."""
 _SPECIAL = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect", CALL_ID))
 _APART = frozenset((b"content-length", CALL_ID))
 """Headers that are not among those of the head: they differ in requests whose heads are the same."""
@@ -271,7 +273,7 @@ class Reader:
         elif name == b"host":
             if self._host is not None:
                 self._refuse(400, "Two Host headers; the request was not read")
-            self._host = value
+            self._host = self._checked_host(value.strip(b" \t"))
         elif name == b"content-length":
             self._declared = int(value)
             if self._declared > self._max_body:
@@ -322,8 +324,14 @@ class Reader:
             return  # "*" or an authority
         if scheme.lower() not in (b"http", b"https") or not authority or b"@" in authority:
             self._refuse(400, "The target of the request is neither a path nor a URL without a user; it was not read")
+        self._checked_host(authority)
         self._headers = [(name, authority if name == b"host" else value) for name, value in self._headers]
         self._url = path if path[:1] == b"/" else b"/" + path
+
+    def _checked_host(self, host: bytes) -> bytes:
+        if _HOST.fullmatch(host) is None:
+            self._refuse(400, "The host of the request is none that a URL can have; it was not read")
+        return host
 
     def on_body(self, piece: bytes) -> None:
         self._fed = max(self._fed - len(piece) - len(piece) // FRAMING, 0)
