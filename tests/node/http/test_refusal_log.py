@@ -50,8 +50,9 @@ async def test_what_strangers_send_is_bounded(caplog: pytest.LogCaptureFixture) 
     """Cut short, readable, and no more than a few of them."""
     async with served(framehold.asgi(MCPServer("n"), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
         for number in range(refusal_log.MAX_LOGGED_NAMES + 5):
-            await http.get(url, headers={b"host": f"h{number}.{'x' * 5000}".encode() + b"\x85\xff"})
-        await http.get(url, headers={b"host": b"evil\x85\xff"})
+            origin = f"http://h{number}.{'x' * 5000}".encode() + b"\x85\xff"
+            await http.post(url, headers={b"origin": origin, b"content-type": b"application/json"})
+        await http.get(url, headers={b"host": b"evil.test"})
     found = lines(caplog)
     assert len(found) == refusal_log.MAX_LOGGED_NAMES and max(map(len, found)) < 400
 
