@@ -36,10 +36,10 @@ from .engine.performer import Performer
 from .engine.ports import CodeKeeper
 from .engine.rechecks import Rechecks
 from .engine.records import SKEW, CallRecords, Ways
-from .engine.runtime import Parts, Runtime, load_of, run_all
+from .engine.runtime import Parts, Runtime, load_of
 from .engine.shared import Shared
 from .engine.table import Table
-from .engine.tasks import Tasks
+from .engine.tasks import Tasks, run_all
 from .frame.payloads import Payloads
 from .telemetry.metrics import Metrics
 from .telemetry.prometheus import Exposition

@@ -159,9 +159,9 @@ class Count:
 
 
 @asynccontextmanager
-async def party(middlewares: Iterable[Any] = (), **settings: Any) -> AsyncIterator[Party]:
-    """A fresh server with these settings and ASGI middlewares, from its start to its end."""
-    app = framehold.asgi(server(), Settings(**{"node_id": "ordinary", **settings}))
+async def party(middlewares: Iterable[Any] = (), is_guarded: bool = False, **settings: Any) -> AsyncIterator[Party]:
+    """A fresh server with these settings and ASGI middlewares, from its start to its end. A guarded one has users."""
+    app = framehold.asgi(server(is_guarded), Settings(**{"node_id": "ordinary", **settings}))
     for middleware in middlewares:
         app.add_middleware(middleware)
     async with app.lifespan():

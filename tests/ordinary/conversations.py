@@ -71,6 +71,7 @@ CALLS: dict[str, tuple[Callable[[random.Random], Any], int]] = {
     "url": (lambda draw: {}, 1),
     "marked": (lambda draw: {}, 1),
     "replayed": (lambda draw: {}, 1),
+    "whose": (lambda draw: {}, 1),
     "brief": (lambda draw: {}, 1),
     "loose": (lambda draw: {"text": draw.choice(TEXTS)}, 1),
     "no such tool": (lambda draw: {}, 0),
@@ -182,7 +183,7 @@ HEADERS: dict[str, tuple[str | None, ...]] = {
     "mcp-method": (None, "tools/list", "Tools/call"),
     "mcp-protocol-version": (None, "2025-06-18", "2099-01-01"),
     "mcp-session-id": ("abc",),
-    "authorization": ("Bearer x",),
+    "authorization": ("Bearer x", "Bearer bob"),
     "framehold-call-id": ("0" * 32,),
     "framehold-proof": ("v1p.x",),
     "user-agent": ("agent", " padded "),
@@ -258,7 +259,8 @@ TWISTS: dict[str, Twist] = {
 class Conversation:
     """One call. `answers` are given to all questions of its rounds, one after the other. Its request `step`, from 0, is
     sent as `twist` makes it, before it is sent as it should be. Each request is sent `copies` times at once. With
-    `evicts` the frame of its call is gone before each retry, if the tool is marked."""
+    `evicts` the frame of its call is gone before each retry, if the tool is marked. `user` is who sends them, if
+    anybody is signed in."""
 
     tool: str
     arguments: Any
@@ -267,6 +269,7 @@ class Conversation:
     step: int = 0
     copies: int = 1
     evicts: bool = False
+    user: str = ""
 
     async def hold(self, party: Party) -> list[Seen]:
         """Play it, and return what was replied."""
@@ -306,7 +309,8 @@ class Conversation:
             params["inputResponses"] = dict.fromkeys(party.asked, answer)
             params["requestState"] = (party.message.get("result") or {}).get("requestState", party.tokens[-1])
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        return Parts(body, _headers(self.tool))
+        shown = [(b"authorization", f"Bearer {self.user}".encode())] if self.user else []
+        return Parts(body, [*_headers(self.tool), *shown])
 
 
 _NONE: Any = object()

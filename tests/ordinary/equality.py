@@ -41,7 +41,7 @@ class Tally(NamedTuple):
 async def both(redis: str = "", **settings: Any) -> AsyncIterator[tuple[Party, Party]]:
     """A server with the short path, and one without it. `settings` are those of `party`."""
     stored = {**settings, **({"store_url": redis, "keys": (secrets.token_hex(32),)} if redis else {})}
-    names = [{"namespace": secrets.token_hex(8)} if redis else {} for _ in range(2)]
+    names: list[dict[str, Any]] = [{"namespace": secrets.token_hex(8)} if redis else {} for _ in range(2)]
     async with party(**stored, **names[0]) as short, party(ordinary=False, **stored, **names[1]) as long:
         yield short, long
 

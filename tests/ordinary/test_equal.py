@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
 from types import CoroutineType
 from typing import Any
 
@@ -85,11 +87,24 @@ async def test_the_same_behind_middlewares_of_the_author(middlewares: tuple[Any,
     assert all((b"x-passed", b"yes") in item.headers for item in seen)
 
 
+LIMITS = {"": {}, "calls": {"max_parked_per_principal": 9}, "journals": {"max_journal_per_principal": 3_000}}
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS.keys())
+async def test_the_same_behind_a_guard(limits: dict[str, Any]) -> None:
+    """Users are signed in. A request of another user, and one beyond a limit of one user, is refused on both paths."""
+    ann = (replace(talk, user="ann") for talk in chain(each_twist(), drawn(5)))
+    async with both(is_guarded=True, **limits) as pair:
+        tally = await played(pair, ann, 900)
+        assert not tally.differences and tally.taken > 50, tally.told()
+        assert bool(limits) is bool(pair[0].app.attached.runtime.table.met)
+
+
 async def test_a_round_that_waits_holds_four_coroutines() -> None:
     """From the task of its request to the future of its reply. Each of them is entered and left in each round."""
     found: list[list[str]] = []
 
-    def chain(task: asyncio.Task[Any]) -> list[str]:
+    def waiting(task: asyncio.Task[Any]) -> list[str]:
         names, coroutine = [], task.get_coro()
         while isinstance(coroutine, CoroutineType):
             names.append(coroutine.__qualname__)
@@ -97,7 +112,7 @@ async def test_a_round_that_waits_holds_four_coroutines() -> None:
         return names
 
     async def look() -> str:
-        found.extend(chain(task) for task in asyncio.all_tasks() if "_submit" in str(chain(task)))
+        found.extend(waiting(task) for task in asyncio.all_tasks() if "_submit" in str(waiting(task)))
         return "seen"
 
     async with both() as (short, _):

@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
-from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateSecurity
+from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateSecurity, _principal_claim
 from mcp.shared.exceptions import MCPError
 
 from framehold.engine import token_claims
@@ -24,7 +29,7 @@ from framehold.engine.replies import Parked
 from framehold.engine.token_claims import Claims
 from framehold.sdk.boundary import Boundary
 from framehold.sdk.state_codec import PrefixCodec
-from framehold.sdk.token import METHOD, Tokens, arguments_digest, tokens_of
+from framehold.sdk.token import METHOD, Tokens, arguments_digest, signed_in, tokens_of
 from framehold_core import effects, token
 from framehold_core.clock import Clock
 from framehold_core.ids import CallId
@@ -33,6 +38,20 @@ from framehold_store.system_clock import system_clock
 CALL, TOOL, AUDIENCE = CallId("c" * 32), "weather", "a server"
 ARGUMENTS: dict[str, Any] = {"location": "Oslo", "n": 1}
 PARKED = Parked({}, CALL, effects.Questions(2, 3, 4, "mark"), "", 0.0, "seal")
+
+
+@contextmanager
+def signed(user: str | None, issuer: str | None = None) -> Iterator[str | None]:
+    """Within it this user is signed in, as the value is named in tokens; None: nobody is."""
+    shown = None
+    if user is not None:
+        claims = None if issuer is None else {"iss": issuer}
+        shown = AuthenticatedUser(AccessToken(token="t", client_id=user, scopes=[], claims=claims))
+    before = auth_context_var.set(shown)
+    try:
+        yield signed_in()
+    finally:
+        auth_context_var.reset(before)
 
 
 class Made:
@@ -65,7 +84,7 @@ class Made:
     def at_once(self, wire: str, tool: str, arguments: Any) -> Claims | None:
         """The claims that the short way opens."""
         call, sealed = token.halves(wire)
-        return self.tokens.open(CallId(call), sealed, tool, arguments_digest(arguments))
+        return self.tokens.open(CallId(call), sealed, tool, arguments_digest(arguments), signed_in())
 
 
 def _context(params: dict[str, Any]) -> Any:
@@ -126,28 +145,41 @@ def test_both_ways_open_the_same_tokens(changed: dict[str, Any], state: str | No
         logging.disable(logging.NOTSET)
 
 
-def test_a_right_token_is_opened_by_both() -> None:
+def of(user: str | None, parked: Parked = PARKED) -> str:
+    """A token as the short way seals it."""
+    return MADE.tokens.seal(parked, "node", "boot", TOOL, arguments_digest(ARGUMENTS), user)
+
+
+USERS = [(None, None), ("somebody", None), ("somebody", "https://issuer"), ("\ud800", None)]
+
+
+@pytest.mark.parametrize(("user", "issuer"), USERS)
+def test_a_right_token_is_opened_by_both(user: str | None, issuer: str | None) -> None:
     claims = token_claims.read(token_claims.mint(PARKED, "node", "boot"))
-    for wire in (sealed(envelope()), MADE.tokens.seal(PARKED, "node", "boot", TOOL, arguments_digest(ARGUMENTS))):
-        assert MADE.at_once(wire, TOOL, ARGUMENTS) == MADE.by_the_boundary(wire, TOOL, ARGUMENTS) == claims
+    with signed(user, issuer) as named:
+        for wire in (sealed(envelope(p=... if named is None else _principal_claim(named))), of(named)):
+            assert MADE.at_once(wire, TOOL, ARGUMENTS) == MADE.by_the_boundary(wire, TOOL, ARGUMENTS) == claims
 
 
-def test_both_seal_the_same_claims() -> None:
-    """But for the moment at which they do it."""
-    wire = MADE.tokens.seal(PARKED, "node", "boot", TOOL, arguments_digest(ARGUMENTS))
+@pytest.mark.parametrize(("user", "issuer"), USERS)
+def test_both_seal_the_same_claims(user: str | None, issuer: str | None) -> None:
+    """But for the moment at which they do it, and the salt of a user's claim."""
     state = token_claims.mint(PARKED, "node", "boot")
-    theirs = MADE.boundary._seal(_context({"name": TOOL, "arguments": ARGUMENTS}), state)
+    with signed(user, issuer) as named:
+        wire = of(named)
+        theirs = MADE.boundary._seal(_context({"name": TOOL, "arguments": ARGUMENTS}), state)
     ours, other = (json.loads(MADE.codec.unseal(text.split(".", 2)[2])) for text in (wire, theirs))
-    assert ours.keys() == other.keys()
+    assert ours.keys() == other.keys() and ("p" in ours) is (user is not None)
     for name in ("iat", "exp"):
         assert ours.pop(name) == pytest.approx(other.pop(name), abs=5.0)
+    assert len(ours.pop("p", "")) == len(other.pop("p", ""))
     assert ours == other
 
 
 @pytest.mark.parametrize("lifetime", [0.0, 30.0])
 def test_a_lifetime_of_the_handler_ends_the_token(lifetime: float) -> None:
     parked = PARKED._replace(lifetime=lifetime)
-    wire = MADE.tokens.seal(parked, "node", "boot", TOOL, arguments_digest(ARGUMENTS))
+    wire = of(None, parked)
     claims = json.loads(MADE.codec.unseal(wire.split(".", 2)[2]))
     assert claims["exp"] - claims["iat"] == pytest.approx(lifetime or MADE.security.ttl)
 
@@ -156,31 +188,47 @@ def _other_state(tag: str = token_claims.OURS, call: str = CALL) -> str:
     return tag + token_claims.mint(PARKED._replace(call=CallId(call)), "node", "boot")[1:]
 
 
-WRONG: dict[str, dict[str, Any]] = {
-    "of another format": {"v": 2},
-    "expired": {"exp": 0.0},
-    "of another method": {"m": "prompts/get"},
-    "of another tool": {"t": "other"},
-    "of other arguments": {"a": arguments_digest({"location": "Bern"})},
-    "of another server": {"aud": "another server"},
-    "of no server": {"aud": ...},
-    "of a user": {"p": "somebody"},
-    "an author's state": {"s": _other_state("A")},
-    "of another call": {"s": _other_state(call="d" * 32)},
+class Wrong(NamedTuple):
+    """The claims that are wrong in a token, and who is signed in."""
+
+    claims: dict[str, Any]
+    by: str | None = None
+
+    def taken(self, opens: Any) -> bool:
+        """Whether a way to open tokens takes it."""
+        with signed(self.by):
+            return opens(sealed(envelope(**self.claims)), TOOL, ARGUMENTS) is not None
+
+
+with signed("somebody") as SOMEBODY:
+    CLAIM = _principal_claim(SOMEBODY or "")
+WRONG = {
+    "of another format": Wrong({"v": 2}),
+    "expired": Wrong({"exp": 0.0}),
+    "of another method": Wrong({"m": "prompts/get"}),
+    "of another tool": Wrong({"t": "other"}),
+    "of other arguments": Wrong({"a": arguments_digest({"location": "Bern"})}),
+    "of another server": Wrong({"aud": "another server"}),
+    "of no server": Wrong({"aud": ...}),
+    "of a user": Wrong({"p": CLAIM}),
+    "of nobody": Wrong({}, "somebody"),
+    "of another user": Wrong({"p": CLAIM}, "another"),
+    "of a user who is no text": Wrong({"p": 1}, "somebody"),
+    "an author's state": Wrong({"s": _other_state("A")}),
+    "of another call": Wrong({"s": _other_state(call="d" * 32)}),
 }
 
 
 def wrongly_taken() -> list[str]:
     """The wrong tokens that the short way takes."""
-    return [why for why, changed in WRONG.items() if MADE.at_once(sealed(envelope(**changed)), TOOL, ARGUMENTS)]
+    return [why for why, wrong in WRONG.items() if wrong.taken(MADE.at_once)]
 
 
 @pytest.mark.parametrize("why", WRONG)
 def test_a_wrong_claim_is_left_to_the_boundary_which_refuses_it(why: str) -> None:
     """Each check by itself."""
-    wire = sealed(envelope(**WRONG[why]))
-    assert MADE.at_once(wire, TOOL, ARGUMENTS) is None
-    assert MADE.by_the_boundary(wire, TOOL, ARGUMENTS) is None
+    assert not WRONG[why].taken(MADE.at_once)
+    assert not WRONG[why].taken(MADE.by_the_boundary)
 
 
 @pytest.mark.parametrize(("one", "other"), [({"n": 1}, {"n": 1.0}), ({"n": 100}, {"n": 1e2}), (None, {})])

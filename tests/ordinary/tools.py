@@ -8,11 +8,14 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server import MCPServer
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ImageContent, InputRequiredResult, TextContent
-from pydantic import BaseModel, Field
+from pydantic import AnyHttpUrl, BaseModel, Field
 
 import framehold
 
@@ -159,6 +162,12 @@ async def replayed(ctx: Context) -> str:
     return (await ctx.elicit("ok?", Units)).action
 
 
+async def whose(ctx: Context) -> list[str]:
+    seen = [get_access_token()]
+    await ctx.elicit("ok?", Units)
+    return [token.subject or "" if token else "nobody" for token in (*seen, get_access_token())]
+
+
 @framehold.options(ttl=30)
 async def brief(ctx: Context) -> str:
     return (await ctx.elicit("ok?", Units)).action
@@ -166,13 +175,25 @@ async def brief(ctx: Context) -> str:
 
 TOOLS = (
     *(weather, two, both, plain, number, shape, fails, result, nothing, many, limited, sync, by_hand, noisy, looks),
-    *(reads_its_body, url, marked, replayed, brief),
+    *(reads_its_body, url, marked, replayed, whose, brief),
 )
 
 
-def server() -> MCPServer[Any]:
-    """A server with all of them, and one whose result has no schema."""
-    made: MCPServer[Any] = MCPServer("ordinary", log_level="CRITICAL")
+class Verifier:
+    """Each access token is the name of its user; nobody has `x`."""
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        return None if token == "x" else AccessToken(token=token, client_id="app", subject=token, scopes=[])
+
+
+_URL = AnyHttpUrl("http://127.0.0.1:9")
+
+
+def server(is_guarded: bool = False) -> MCPServer[Any]:
+    """A server with all of them, and one whose result has no schema. A guarded one has users."""
+    auth = AuthSettings(issuer_url=_URL, resource_server_url=_URL, validate_token_resource=False)
+    guard: dict[str, Any] = {"token_verifier": Verifier(), "auth": auth} if is_guarded else {}
+    made: MCPServer[Any] = MCPServer("ordinary", log_level="CRITICAL", **guard)
     for tool in TOOLS:
         made.tool(description="A tool of this test.")(tool)
 

@@ -97,7 +97,7 @@ class Eviction:
             )
 
     def has_room(self) -> bool:
-        """Whether `admit` would admit a call without a user, and evict no frame for their number."""
+        """Whether `admit` would admit a call of a user who may have one more, and evict no frame for their number."""
         footprint = self.footprint
         if footprint is not None:
             if self._is_reading_old(footprint, self._clock.now()):

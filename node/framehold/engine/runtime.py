@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from framehold_core import events as ev
 from framehold_core.call import Call, Phase, forget, without_frame
 from framehold_core.continuation import step
 from framehold_core.ending import LOST
+from framehold_core.errors import LimitExceeded
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_core.value import replace
 from framehold_router.fleet.node_stats import Stats
@@ -51,7 +52,7 @@ from .records import CallRecords
 from .replies import Answer
 from .shared import Shared
 from .slot import Arrival, Backing, Slot
-from .tasks import each, keep
+from .tasks import each, keep, run_all
 from .token_claims import Carried, Claims
 from .token_record import TokenRecord
 
@@ -216,11 +217,11 @@ class Runtime:
         return not stands and tool not in self.door.pauses.known
 
     def begin(self, handler: HandlerEntry, carrier: RoundCarrier, call_id: CallId | None) -> Awaitable[Answer] | None:
-        """Enter a handler for a new call that has strategy hold, no user and no answers, as `start` does. None, and
+        """Enter a handler for a new call of strategy hold that has no weight and no answers, as `start` does. None, and
         nothing was done, where `start` would refuse it, or wait or make room first."""
         if not self.door.has_store() or (call_id is not None and self.table.get(call_id) is not None):
             return None
-        if not self.eviction.has_room():
+        if not (self.table.has_room_for(handler.principal) and self.eviction.has_room()):
             return None
         return self._begin(handler, carrier, call_id, self._store_backing)
 
@@ -256,8 +257,8 @@ class Runtime:
     def resume(
         self, claims: Claims, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier, *, here: bool
     ) -> Awaitable[Answer] | None:
-        """Answer a request of a call without a user, as `retry` does. `here`: its frame waits here; else it has none
-        here. None, and nothing was done, where that is not so, or `retry` would refuse the request."""
+        """Answer a request that brings a verified token, as `retry` does. `here`: the frame of its call waits here;
+        else it has none here. None, and nothing was done, where that is not so, or `retry` would refuse the request."""
         slot = self.table.get(claims.call)
         if here != (slot is not None and slot.frame is not None):
             return None
@@ -266,8 +267,9 @@ class Runtime:
             given = answers_of.given(answers, self.settings.max_value, named)
             size = sum([len(answer.value) for answer in given])
             answers_of.fits(size, 0 if slot is None else slot.size, self._most_written)
+            self.table.admit_answers(handler.principal, size)
             parsed = answers_of.parsed(slot, claims.round, answers) if here and slot is not None else None
-        except MalformedAnswer:
+        except (MalformedAnswer, LimitExceeded):
             return None
         if slot is None:
             slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
@@ -463,12 +465,6 @@ class Runtime:
         await self.eviction.sweep()
         if isinstance(self.heartbeat, Alone):
             run_all(self.after_renewal)
-
-
-def run_all(actions: Iterable[Callable[[], None]]) -> None:
-    """Call each of `actions` in order."""
-    for action in actions:
-        action()
 
 
 def load_of(shared: Shared, peers: Peers, drain: Drain, beat: Heartbeat | Alone) -> Stats:

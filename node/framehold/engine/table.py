@@ -97,6 +97,13 @@ class Table:
                 limit="MEMORY_LIMIT",
             )
 
+    def has_room_for(self, principal: str | None) -> bool:
+        """Whether `admit` and `full_for` have nothing against a new call without weight."""
+        if principal is None:
+            return True
+        is_below = self._per_principal[principal] < self._settings.max_parked_per_principal
+        return is_below and self.journals.may_begin(principal)
+
     def refused(self, limit: str, of_one: bool = False) -> None:
         """Note that a new call is refused for a limit, named by its setting; `of_one`: for what one principal may
         have."""

@@ -15,7 +15,7 @@ import asyncio
 import contextvars
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,12 @@ CANCEL_TIMEOUT = 10.0
 
 PAUSE = 0.1
 """Seconds after a turn of a loop that raised: without them a loop that raises at once would serve nothing else."""
+
+
+def run_all(actions: Iterable[Callable[[], None]]) -> None:
+    """Call each of `actions` in order."""
+    for action in actions:
+        action()
 
 
 def never() -> bool:

@@ -382,7 +382,7 @@ def _guarded(app: Starlette, route: Route, enter: Callable[[ASGIApp, bool], ASGI
     # What the entry does not serve goes to the endpoint itself: it has passed guard and middlewares already.
     endpoint = route.app if guard is None else guard.app
     is_wrapped = _is_wrapped(app)
-    entry = enter(endpoint if is_wrapped else log.around(endpoint), is_wrapped and guard is None)
+    entry = enter(endpoint if is_wrapped else log.around(endpoint), is_wrapped)
     if guard is not None:
         entry, inner = copy.copy(guard), entry
         entry.app = inner

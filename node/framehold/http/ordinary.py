@@ -2,9 +2,10 @@
 
 1. the head is known for this tool (`heads`)
 2. the body has the parameters of a first request or of a retry, and no other; its id needs no escapes
-3. the `_meta` states an identity that the SDK has validated (`client_identities`), and no user is signed in
+3. the `_meta` states an identity that the SDK has validated (`client_identities`)
 4. the tool has a plan (`sdk/plan.py`)
-5. the token of a retry is for this tool and these arguments, and its call has no frame here, or one that waits
+5. the token of a retry is for this tool, these arguments and the user who is signed in, and its call has no frame
+   here, or one that waits
 
 The law: nothing is refused here. A request that is not an ordinary round goes to the entry, with its body replayed, so
 each refusal has one author.
@@ -17,7 +18,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from mcp.server.auth.middleware.auth_context import get_access_token
 
 from framehold_core import token
 from framehold_core.call import Phase
@@ -29,7 +29,7 @@ from ..engine.token_claims import Claims
 from ..sdk import questions
 from ..sdk.plan import Plan, Plans
 from ..sdk.planned_call import PlannedCall
-from ..sdk.token import METHOD, Tokens, arguments_digest
+from ..sdk.token import METHOD, Tokens, arguments_digest, signed_in
 from .client_identities import Client, ClientIdentities
 
 _PARKED = Phase.PARKED
@@ -67,7 +67,7 @@ class Retried(NamedTuple):
 class Ordinary(NamedTuple):
     """An ordinary round. `id` is the request's id as it is written, `meta` is its `_meta` (JSON), `given_arguments` are
     its arguments (JSON; empty if it has none), `raw` are its parameters `name` and `arguments`, and `digest` is that of
-    the arguments in a token. `retried` is None for a first request."""
+    the arguments in a token. `user` is who is signed in, None if nobody is. `retried` is None for a first request."""
 
     id: bytes
     plan: Plan
@@ -76,6 +76,7 @@ class Ordinary(NamedTuple):
     given_arguments: bytes
     raw: dict[str, Any]
     digest: str
+    user: str | None
     retried: Retried | None
 
 
@@ -91,7 +92,7 @@ class Recognition:
             body = _read(data)
             params, request_id = body.params, bytes(body.id)
             told = body.method == METHOD and body.jsonrpc == "2.0" and params.name == tool
-            if not told or _ID.fullmatch(request_id) is None or get_access_token() is not None:
+            if not told or _ID.fullmatch(request_id) is None:
                 return None
             meta = bytes(params.meta)
             plan, client = self._plans.current(tool), self._identities.client(meta)
@@ -103,20 +104,22 @@ class Recognition:
                 raw["arguments"] = arguments = json_text.read(given)
                 if type(arguments) is not dict:
                     return None
-            digest, retried = "", None
+            digest, user, retried = "", signed_in(), None
             if params.state is not msgspec.UNSET:
-                digest, retried = self._retry(params, params.state, given, raw)
+                digest, retried = self._retry(params, params.state, given, raw, user)
                 if retried is None:
                     return None
             elif bytes(params.answers):
                 return None
             else:
                 digest = arguments_digest(raw.get("arguments"))
-            return Ordinary(request_id, plan, client, meta, given, raw, digest, retried)
+            return Ordinary(request_id, plan, client, meta, given, raw, digest, user, retried)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
-    def _retry(self, params: _Params, state: str, given: bytes, raw: dict[str, Any]) -> tuple[str, Retried | None]:
+    def _retry(
+        self, params: _Params, state: str, given: bytes, raw: dict[str, Any], user: str | None
+    ) -> tuple[str, Retried | None]:
         """The digest of the arguments of a request with a token, and what the request brings; None if its token is not
         for it, or its call runs here."""
         call, sealed = token.halves(state)
@@ -130,5 +133,5 @@ class Recognition:
             digest = entered.digest
         else:
             digest = arguments_digest(raw.get("arguments"))
-        claims = self._tokens.open(CallId(call), sealed, params.name, digest)
+        claims = self._tokens.open(CallId(call), sealed, params.name, digest, user)
         return digest, None if claims is None else Retried(claims, answers, entered is not None)

@@ -192,7 +192,7 @@ class OrdinaryRounds:
     def _begun(self, request: OrdinaryRequest, hop: Hop | None) -> Awaitable[Answer] | None:
         """The reply to a round, which begins now. None, and nothing was done, if it would be refused."""
         found, runtime = request.found, self._runtime
-        call = PlannedCall(found.plan, request, found.given_arguments, found.raw, found.digest)
+        call = PlannedCall(found.plan, request, found.given_arguments, found.raw, found.digest, found.user)
         if hop is not None:
             hop.offers, hop.route = True, _ROUTES[found.retried is None]
         if found.retried is not None:
@@ -264,7 +264,7 @@ class OrdinaryRounds:
         head = b'{"jsonrpc":"2.0","id":' + found.id + b',"result":'
         if isinstance(answer, Parked):
             held = self._runtime.heartbeat.lease
-            token = self._tokens.seal(answer, held.node, held.boot, found.plan.name, found.digest)
+            token = self._tokens.seal(answer, held.node, held.boot, found.plan.name, found.digest, found.user)
             questions = json_text.write(answer.questions)
             if _HALF in questions:
                 # Then the whole message is escaped.

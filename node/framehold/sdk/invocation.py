@@ -351,8 +351,7 @@ class Invocation:
         fleet."""
         if self._described is not None:
             return {**self._described, "code": self.code}
-        digest, user = self._handler.runtime.payloads.sealer.digest, self.principal
-        principal = "" if user is None else digest(b"user " + user.encode("utf-8", "surrogatepass"))
+        digest = self._handler.runtime.payloads.sealer.digest
         args = digest(ARGUMENTS + journal.canonical(self._raw.get("arguments") or {}))
         return {
             "tool": self.tool,
@@ -360,8 +359,13 @@ class Invocation:
             "method": self._handler.method,
             "target": self._target,
             "args": args,
-            "principal": principal,
+            "principal": self.user_digest(),
         }
+
+    def user_digest(self) -> str:
+        """Who is signed in, as a digest with a key of the fleet; empty if nobody is."""
+        digest, user = self._handler.runtime.payloads.sealer.digest, self.principal
+        return "" if user is None else digest(b"user " + user.encode("utf-8", "surrogatepass"))
 
     def dump(self, outcome: object) -> bytes:
         """An outcome as bytes, for its tombstone."""

@@ -42,7 +42,7 @@ class PlannedRequest(Protocol):
 
 class PlannedCall(Invocation):
     """Enters a tool that has a plan. `given_arguments` are the arguments as the request has them, JSON, and empty if it
-    has none; `digest` is that of its token."""
+    has none; `digest` is that of its token; `principal` is who is signed in."""
 
     __slots__ = ("_plan", "_request", "code", "digest", "given_arguments", "lifetime", "marks", "reentrant")
 
@@ -53,7 +53,13 @@ class PlannedCall(Invocation):
     reentrant: bool
 
     def __init__(
-        self, plan: Plan, request: PlannedRequest, given_arguments: bytes, raw: dict[str, Any], digest: str
+        self,
+        plan: Plan,
+        request: PlannedRequest,
+        given_arguments: bytes,
+        raw: dict[str, Any],
+        digest: str,
+        principal: str | None,
     ) -> None:
         # `Invocation.__init__` is not called: it reads all from a context.
         self._plan = plan
@@ -61,7 +67,8 @@ class PlannedCall(Invocation):
         self.given_arguments, self._raw, self.digest = given_arguments, raw, digest
         self._handler, self.tool = plan.seam.wrapped, plan.name
         self.marks, self.reentrant, self.lifetime, self.code = plan.marks, plan.reentrant, plan.lifetime, plan.code
-        self._ctx = self._params = self._kept = self._marks = self._described = self.principal = None
+        self._ctx = self._params = self._kept = self._marks = self._described = None
+        self.principal = principal
         self.prefilled, self.given, self.weight = NO_ANSWERS, b"", 0
 
     def call_handler(self, frame: Frame, given: bytes) -> Awaitable[Any]:
@@ -84,7 +91,8 @@ class PlannedCall(Invocation):
     def describe(self) -> dict[str, str]:
         digest = self._handler.runtime.payloads.sealer.digest
         args = digest(ARGUMENTS + journal.canonical(self._raw.get("arguments") or {}))
-        return {**self._plan.described, "code": self.code, "args": args}
+        user = {} if self.principal is None else {"principal": self.user_digest()}
+        return {**self._plan.described, **user, "code": self.code, "args": args}
 
     def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
         super().enter_kept(digest, kept, data)

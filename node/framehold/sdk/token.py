@@ -11,6 +11,7 @@ or takes it.
 Private parts of the SDK that are touched here; a test names the release and checks them:
 
 - `RequestStateBoundary._security`, `_audience`: the policy of the boundary, and what it binds tokens to
+- `_principal_claim`, `_principal_matches`: the claim of a user, with a salt of its own in each token
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ from binascii import b2a_base64
 from typing import Any
 
 import msgspec
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import principal_components
 from mcp.server.request_state import (
     AESGCMRequestStateCodec,
     InvalidRequestState,
     RequestStateSecurity,
+    _principal_claim,
+    _principal_matches,
     authenticated_principal,
+    compact_json,
 )
 
 from framehold_core import journal, token
@@ -59,24 +65,26 @@ _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(_Envelope).d
 
 
 class Tokens:
-    """Seals and opens the tokens of one server, which have no user. `codec` is that of the SDK, `clock` has the time of
-    the store. `audience` is what the boundary binds tokens to, `ttl` is for how many seconds they are valid."""
+    """Seals and opens the tokens of one server. `codec` is that of the SDK, `clock` has the time of the store,
+    `audience` is what the boundary binds tokens to, `ttl` is for how many seconds they are valid. `user` is a user as
+    `signed_in` names one; None is nobody."""
 
     def __init__(
         self, security: RequestStateSecurity, codec: AESGCMRequestStateCodec, clock: Clock, audience: Any
     ) -> None:
         self._security, self._codec, self._clock, self._audience = security, codec, clock, audience
 
-    def seal(self, parked: Parked, node: str, boot: str, tool: str, arguments: str) -> str:
+    def seal(self, parked: Parked, node: str, boot: str, tool: str, arguments: str, user: str | None) -> str:
         """The token of a round that waits for answers. `arguments` is the digest of the request's arguments."""
         state, now = token_claims.mint(parked, node, boot), self._clock.time()
         expires = now + (parked.lifetime or self._security.ttl)
-        envelope = _Envelope(1, now, expires, METHOD, tool, arguments, state, self._audience)
+        claim = None if user is None else _principal_claim(user)
+        envelope = _Envelope(1, now, expires, METHOD, tool, arguments, state, self._audience, claim)
         return token.hold(parked.call, self._codec.seal(_write(envelope)))
 
-    def open(self, call: CallId, sealed: str, tool: str, arguments: str) -> Claims | None:
-        """The claims of a token for this call, this tool and these arguments; None if the SDK's way has to look at it.
-        `sealed` is the sealed part of the token."""
+    def open(self, call: CallId, sealed: str, tool: str, arguments: str, user: str | None) -> Claims | None:
+        """The claims of a token for this call, this tool, these arguments and this user; None if the SDK's way has to
+        look at it. `sealed` is the sealed part of the token."""
         try:
             envelope = _read(self._codec.unseal(sealed))
         except (InvalidRequestState, msgspec.MsgspecError):
@@ -88,12 +96,24 @@ class Tokens:
             or envelope.t != tool
             or envelope.a != arguments
             or envelope.aud != self._audience
-            or envelope.p is not None
+            or not _is_of(envelope.p, user)
             or not envelope.s.startswith(token_claims.OURS)
         ):
             return None
         claims = token_claims.read_once(envelope.s)
         return claims if claims is not None and claims.call == call else None
+
+
+def signed_in() -> str | None:
+    """The user of the request that this task serves, as the boundary binds tokens to it; None: nobody is signed in."""
+    shown = get_access_token()
+    return None if shown is None else compact_json(principal_components(shown))
+
+
+def _is_of(claim: Any, user: str | None) -> bool:
+    if user is None or claim is None:
+        return claim is user
+    return isinstance(claim, str) and _principal_matches(claim, user)
 
 
 def tokens_of(boundary: Boundary) -> Tokens | None:

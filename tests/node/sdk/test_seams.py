@@ -29,6 +29,8 @@ from mcp.server.request_state import (
     AESGCMRequestStateCodec,
     RequestStateBoundary,
     RequestStateSecurity,
+    _principal_claim,
+    _principal_matches,
     compact_json,
 )
 from mcp.server.runner import ServerRunner
@@ -74,7 +76,7 @@ TOUCHED = {
     "sdk/boundary.py": {"_seal", "_seal_result", "_unseal"},
     "sdk/inbound.py": {"_mcp_param_rejection", "mcp.server._streamable_http_modern"},
     "sdk/plan.py": {"_tool_manager"},
-    "sdk/token.py": {"_audience", "_security"},
+    "sdk/token.py": {"_audience", "_security", "_principal_claim", "_principal_matches"},
     "sdk/tool_shortcut.py": {"_handle_call_tool", "_subscriptions", "_tool_manager"},
     "telemetry/tracing.py": {"_TRACER_PROVIDER"},
     "wires/legacy_session.py": {"_connection", "_request_outbound"},
@@ -118,6 +120,8 @@ def private(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.Import | ast.ImportFrom):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             yield from (name for name in modules if name.startswith("mcp") and "._" in name)
+            if isinstance(node, ast.ImportFrom) and modules[0].startswith("mcp"):
+                yield from (alias.name for alias in node.names if re.match("_(?!_)", alias.name))
 
 
 def test_only_the_seam_touches_private_parts() -> None:
@@ -169,6 +173,13 @@ def test_an_mcpserver_comes_with_its_boundary_and_its_tracing() -> None:
     kinds = [type(item) for item in middleware]
     assert isinstance(middleware, list), CHANGED + "Server.middleware"
     assert kinds.index(OpenTelemetryMiddleware) < kinds.index(RequestStateBoundary), CHANGED + "the middleware's order"
+
+
+def test_a_user_is_bound_to_a_token_by_a_salted_claim() -> None:
+    claims = {_principal_claim("somebody") for _ in range(2)}
+    assert len(claims) == 2, CHANGED + "_principal_claim"
+    for claim in claims:
+        assert _principal_matches(claim, "somebody") and not _principal_matches(claim, "another")
 
 
 def test_a_boundary_holds_its_policy() -> None:
