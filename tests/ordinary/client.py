@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -159,9 +159,11 @@ class Count:
 
 
 @asynccontextmanager
-async def party(middlewares: Iterable[Any] = (), is_guarded: bool = False, **settings: Any) -> AsyncIterator[Party]:
-    """A fresh server with these settings and ASGI middlewares, from its start to its end. A guarded one has users."""
-    app = framehold.asgi(server(is_guarded), Settings(**{"node_id": "ordinary", **settings}))
+async def party(
+    middlewares: Iterable[Any] = (), make: Callable[[], Any] = server, **settings: Any
+) -> AsyncIterator[Party]:
+    """A fresh server, which `make` makes, with these settings and ASGI middlewares, from its start to its end."""
+    app = framehold.asgi(make(), Settings(**{"node_id": "ordinary", **settings}))
     for middleware in middlewares:
         app.add_middleware(middleware)
     async with app.lifespan():

@@ -30,6 +30,8 @@ TEXTS = (
     "é",
     "\U0001f600",
     "x" * 300,
+    "é" * 3000,
+    "x" * 70_000,
     "x" * 900,
     "\\",
     '"',
@@ -51,6 +53,7 @@ ANSWERS: tuple[Any, ...] = (
     {"action": "accept", "content": {"n": 3.0, "units": "é\U0001f600"}},
     {"action": "accept", "content": {"n": 1e2, "units": "\ud800", "more": [1, {"a": 2.50}]}},
 )
+# Targets, with the arguments that are drawn for them, and how many rounds are answered at most.
 CALLS: dict[str, tuple[Callable[[random.Random], Any], int]] = {
     "weather": (lambda draw: {"location": draw.choice(TEXTS)}, 1),
     "two": (lambda draw: draw.choice([{}, None, {"x": draw.choice(NUMBERS)}]), 2),
@@ -75,8 +78,15 @@ CALLS: dict[str, tuple[Callable[[random.Random], Any], int]] = {
     "brief": (lambda draw: {}, 1),
     "loose": (lambda draw: {"text": draw.choice(TEXTS)}, 1),
     "no such tool": (lambda draw: {}, 0),
+    "resolved": (lambda draw: {"location": draw.choice(TEXTS)}, 1),
+    "greeting": (lambda draw: draw.choice([{"name": draw.choice(TEXTS)}, {"name": 5}, {}, None]), 1),
+    "silent": (lambda draw: {"name": draw.choice(("a", "b")), "more": draw.choice(TEXTS)}, 0),
+    "place://Oslo": (lambda draw: draw.choice([None, None, {}]), 1),
+    "all://places": (lambda draw: None, 0),
+    "none://places": (lambda draw: None, 0),
 }
-"""Tools, with the arguments that are drawn for them, and how many rounds are answered at most."""
+METHODS = {"greeting": "prompts/get", "silent": "prompts/get"}
+"""Methods of prompts in `CALLS`. Names with a colon are resources, all others are tools."""
 METAS: dict[str, Any] = {
     "progress token": {**META, "progressToken": "p1"},
     "number as progress token": {**META, "progressToken": 7},
@@ -179,8 +189,8 @@ HEADERS: dict[str, tuple[str | None, ...]] = {
     "content-type": (None, "text/plain", "application/json; charset=utf-8"),
     "host": ("evil.test", "localhost:8000", None),
     "origin": ("http://evil.test", "http://127.0.0.1:8000"),
-    "mcp-name": (None, "other", "", " weather ", "=?base64?d2VhdGhlcg==?=", "two"),
-    "mcp-method": (None, "tools/list", "Tools/call"),
+    "mcp-name": (None, "other", "", " weather ", "greeting", "place://Bern", "=?base64?d2VhdGhlcg==?=", "two"),
+    "mcp-method": (None, "tools/list", "Tools/call", "prompts/get", "resources/read"),
     "mcp-protocol-version": (None, "2025-06-18", "2099-01-01"),
     "mcp-session-id": ("abc",),
     "authorization": ("Bearer x", "Bearer bob"),
@@ -196,6 +206,7 @@ TWICE = (
 )
 PARAMS: dict[str, tuple[Any, ...]] = {
     "name": (5, None, "two", "nope"),
+    "uri": ("place://Bern", 5),
     "arguments": (None, [], "x", 5, {}, {"location": "other"}, {"location": 1.0, "n": 1e2, "x": [1.5, 2.0]}),
     "inputResponses": (None, [], {}, 5, {"q": FORM}, {"q": 5}),
     "requestState": (None, "", 5, "h1.", "h1.x", "é", "x" * 3000, "Fown", "Aown"),
@@ -245,6 +256,8 @@ TWISTS: dict[str, Twist] = {
             "a control character": b'"\x01"',
             "long": b'"' + b"y" * 2000 + b'"',
             "longer": b'"' + b"y" * 5000 + b'"',
+            "the longest": b'"' + b"y" * 63_000 + b'"',
+            "too long": b'"' + b"y" * 99_000 + b'"',
             "many items": b"[" + b"[]," * 900 + b"0]",
         }.items()
     },
@@ -302,15 +315,16 @@ class Conversation:
         return self._request(party, answer).sent()
 
     def _request(self, party: Party, answer: Any) -> Parts:
-        params: dict[str, Any] = {"name": self.tool, "_meta": META}
+        params: dict[str, Any] = {"uri" if "://" in self.tool else "name": self.tool, "_meta": META}
         if self.arguments is not None:
             params["arguments"] = self.arguments
         if answer is not _NONE:
             params["inputResponses"] = dict.fromkeys(party.asked, answer)
             params["requestState"] = (party.message.get("result") or {}).get("requestState", party.tokens[-1])
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        method = "resources/read" if "://" in self.tool else METHODS.get(self.tool, "tools/call")
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         shown = [(b"authorization", f"Bearer {self.user}".encode())] if self.user else []
-        return Parts(body, [*_headers(self.tool), *shown])
+        return Parts(body, [*_headers(method, self.tool), *shown])
 
 
 _NONE: Any = object()
@@ -320,23 +334,24 @@ async def _at_once(party: Party, sent: Sent, copies: int) -> list[Seen]:
     return list(await asyncio.gather(*(party.send(sent) for _ in range(copies))))
 
 
-def _headers(tool: str) -> Headers:
+def _headers(method: str, name: str) -> Headers:
     found: Mapping[str, str] = {
         "host": "127.0.0.1:8000",
         "content-type": "application/json",
         "accept": "application/json, text/event-stream",
         "mcp-protocol-version": "2026-07-28",
-        "mcp-method": "tools/call",
-        "mcp-name": tool,
+        "mcp-method": method,
+        "mcp-name": name,
     }
     return [(name.encode(), value.encode()) for name, value in found.items()]
 
 
 def each_twist() -> Iterator[Conversation]:
     """Each twist, in a first request and in a retry of a client that the server knows already."""
-    yield Conversation("weather", {"location": "Oslo"}, [FORM])
-    for twist, step in itertools.product(TWISTS, (0, 1)):
-        yield Conversation("weather", {"location": "Oslo"}, [FORM], twist, step)
+    for name, arguments in {"weather": {"location": "Oslo"}, "greeting": {"name": "Ann"}, "place://Oslo": None}.items():
+        yield Conversation(name, arguments, [FORM])
+        for twist, step in itertools.product(TWISTS, (0, 1)):
+            yield Conversation(name, arguments, [FORM], twist, step)
 
 
 def each_eviction() -> Iterator[Conversation]:

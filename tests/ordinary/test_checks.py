@@ -1,7 +1,7 @@
 """Each check that tells an ordinary round from other requests is taken out in turn, and the comparison turns red.
 
-Not here, since nobody can see that they are gone: that the frame of a retry is parked (core decides on each retry by
-its table, whatever the phase), and that a first request is light (its value is weighed on the long path only)."""
+Not here, since nobody can see that it is gone: that the frame of a retry is parked. Core decides on each retry by its
+table, whatever the phase."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Check(NamedTuple):
 
 
 RECOGNISED = {
-    "the method": Check(Recognition, "recognise", "body.method == METHOD and ", ""),
+    "the method": Check(Recognition, "recognise", "body.method == target.method and ", ""),
     "the version of JSON-RPC": Check(Recognition, "recognise", ' and body.jsonrpc == "2.0"', ""),
-    "the name in the header": Check(Recognition, "recognise", " and params.name == tool", ""),
+    "the name in the header": Check(Recognition, "recognise", " and _names(params, target)", ""),
     "the request id": Check(Recognition, "recognise", "_ID.fullmatch(request_id) is None", "False"),
     "arguments that are an object": Check(Recognition, "recognise", "type(arguments) is not dict", "False"),
     "answers without a token": Check(Recognition, "recognise", "elif bytes(params.answers):", "elif False:"),
@@ -45,8 +45,8 @@ RECOGNISED = {
 CLAIMED = {
     "the format": Check(Tokens, "open", "envelope.v != 1\n", "False\n"),
     "the end": Check(Tokens, "open", "or not self._clock.time() < envelope.exp\n", "or False\n"),
-    "the method": Check(Tokens, "open", "or envelope.m != METHOD\n", "or False\n"),
-    "the tool": Check(Tokens, "open", "or envelope.t != tool\n", "or False\n"),
+    "the method": Check(Tokens, "open", "or envelope.m != target.method\n", "or False\n"),
+    "the tool": Check(Tokens, "open", "or envelope.t != target.name\n", "or False\n"),
     "the arguments": Check(Tokens, "open", "or envelope.a != arguments\n", "or False\n"),
     "the server": Check(Tokens, "open", "or envelope.aud != self._audience\n", "or False\n"),
     "the user": Check(Tokens, "open", "or not _is_of(envelope.p, user)\n", "or False\n"),
@@ -87,5 +87,5 @@ def test_without_a_check_of_the_claims_a_wrong_token_is_taken(name: str, monkeyp
 
 @pytest.mark.nightly
 async def test_without_a_look_at_the_node_a_drain_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    _take_out(monkeypatch, Check(OrdinaryRounds, "_recognised", "not self._runtime.takes(tool) or ", ""))
+    _take_out(monkeypatch, Check(OrdinaryRounds, "_recognised", "not self._runtime.takes(target.label) or ", ""))
     assert (await drained(450, 3)).differences

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import CoroutineType
 from typing import Any
@@ -15,6 +16,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 
 from tests.ordinary.conversations import FORM, Conversation, drawn, each_answer, each_eviction, each_twist
 from tests.ordinary.equality import both, compared, drained, played
+from tests.ordinary.tools import low_level, server
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -94,10 +96,19 @@ LIMITS = {"": {}, "calls": {"max_parked_per_principal": 9}, "journals": {"max_jo
 async def test_the_same_behind_a_guard(limits: dict[str, Any]) -> None:
     """Users are signed in. A request of another user, and one beyond a limit of one user, is refused on both paths."""
     ann = (replace(talk, user="ann") for talk in chain(each_twist(), drawn(5)))
-    async with both(is_guarded=True, **limits) as pair:
+    async with both(make=partial(server, is_guarded=True), **limits) as pair:
         tally = await played(pair, ann, 900)
         assert not tally.differences and tally.taken > 50, tally.told()
         assert bool(limits) is bool(pair[0].app.attached.runtime.table.met)
+
+
+@pytest.mark.parametrize("is_listing", [False, True], ids=["schemas", "a list"])
+async def test_the_same_of_a_low_level_server(is_listing: bool) -> None:
+    """One that lists its tools is asked for the list in each request, since headers may have to repeat arguments."""
+    calls = (talk for talk in each_twist() if talk.tool == "weather")
+    async with both(make=partial(low_level, is_listing)) as pair:
+        tally = await played(pair, calls)
+        assert not tally.differences and bool(tally.taken) is not is_listing, tally.told()
 
 
 async def test_a_round_that_waits_holds_four_coroutines() -> None:

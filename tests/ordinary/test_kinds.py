@@ -7,6 +7,7 @@ import json
 import logging
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from tests.cycles import cycles
 from tests.ordinary.client import Party
 from tests.ordinary.conversations import FORM, Conversation
 from tests.ordinary.equality import both, played
-from tests.ordinary.tools import Units
+from tests.ordinary.tools import Units, server
 
 pytestmark = pytest.mark.anyio
 WEATHER = Conversation("weather", {"location": "Oslo"}, [FORM])
@@ -204,15 +205,28 @@ async def test_a_value_that_is_too_heavy_is_refused_as_on_the_long_path() -> Non
         assert one == other and one.status == 413
 
 
+@pytest.mark.parametrize(("name", "argument"), [("weather", "location"), ("greeting", "name")])
+async def test_a_parked_call_of_a_heavy_request_keeps_little_of_it(name: str, argument: str) -> None:
+    """Its arguments are packed, and its record has the digest of all of them."""
+    async with both(keys=("k" * 32,)) as pair:
+        kept = list[Any]()
+        for side in pair:
+            for value in ("Oslo", "y" * 40_000):
+                await Conversation(name, {argument: value}, []).hold(side)
+            *_, slot = side.app.attached.runtime.table
+            handler: Any = slot.handler
+            kept.append((handler.describe(), handler._raw, handler.weight))
+            assert not getattr(handler, "given_arguments", b"")
+    assert kept[0] == kept[1] and kept[0][1] == {"name": name} and kept[0][2] > 40_000
+
+
 async def test_half_of_a_surrogate_pair_in_a_question() -> None:
     """The whole message is escaped then, also the name of the server."""
-    async with both() as pair:
+    async with both(make=partial(server, name="sérver")) as pair:
 
         async def asks_half(ctx: Context) -> str:
             return (await ctx.elicit("half \ud800?", Units)).action
 
         tool(pair, asks_half)
-        for side in pair:
-            side.app.attached.server.name = "sérver"
         tally = await played(pair, [Conversation("asks_half", {}, [FORM])] * 2)
         assert not tally.differences and tally.taken, tally.told()

@@ -29,7 +29,7 @@ from framehold.engine.replies import Parked
 from framehold.engine.token_claims import Claims
 from framehold.sdk.boundary import Boundary
 from framehold.sdk.state_codec import PrefixCodec
-from framehold.sdk.token import METHOD, Tokens, arguments_digest, signed_in, tokens_of
+from framehold.sdk.token import METHOD, Target, Tokens, arguments_digest, signed_in, tokens_of
 from framehold_core import effects, token
 from framehold_core.clock import Clock
 from framehold_core.ids import CallId
@@ -84,7 +84,7 @@ class Made:
     def at_once(self, wire: str, tool: str, arguments: Any) -> Claims | None:
         """The claims that the short way opens."""
         call, sealed = token.halves(wire)
-        return self.tokens.open(CallId(call), sealed, tool, arguments_digest(arguments), signed_in())
+        return self.tokens.open(CallId(call), sealed, Target(METHOD, tool), arguments_digest(arguments), signed_in())
 
 
 def _context(params: dict[str, Any]) -> Any:
@@ -147,7 +147,7 @@ def test_both_ways_open_the_same_tokens(changed: dict[str, Any], state: str | No
 
 def of(user: str | None, parked: Parked = PARKED) -> str:
     """A token as the short way seals it."""
-    return MADE.tokens.seal(parked, "node", "boot", TOOL, arguments_digest(ARGUMENTS), user)
+    return MADE.tokens.seal(parked, "node", "boot", Target(METHOD, TOOL), arguments_digest(ARGUMENTS), user)
 
 
 USERS = [(None, None), ("somebody", None), ("somebody", "https://issuer"), ("\ud800", None)]

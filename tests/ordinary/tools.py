@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import mcp_types as types
 from mcp.server import MCPServer
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
-from mcp.server.mcpserver import Context
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import Context, Elicit, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ImageContent, InputRequiredResult, TextContent
@@ -189,11 +190,11 @@ class Verifier:
 _URL = AnyHttpUrl("http://127.0.0.1:9")
 
 
-def server(is_guarded: bool = False) -> MCPServer[Any]:
+def server(is_guarded: bool = False, name: str = "ordinary") -> MCPServer[Any]:
     """A server with all of them, and one whose result has no schema. A guarded one has users."""
     auth = AuthSettings(issuer_url=_URL, resource_server_url=_URL, validate_token_resource=False)
     guard: dict[str, Any] = {"token_verifier": Verifier(), "auth": auth} if is_guarded else {}
-    made: MCPServer[Any] = MCPServer("ordinary", log_level="CRITICAL", **guard)
+    made: MCPServer[Any] = MCPServer(name, log_level="CRITICAL", **guard)
     for tool in TOOLS:
         made.tool(description="A tool of this test.")(tool)
 
@@ -202,4 +203,55 @@ def server(is_guarded: bool = False) -> MCPServer[Any]:
         await ctx.elicit("ok?", Units)
         return text
 
+    made.tool(description="Its parameter is resolved by asking.")(resolved)
+    made.prompt()(greeting)
+    made.prompt()(silent)
+    made.resource("place://{name}")(place)
+    made.resource("all://places")(places)
     return made
+
+
+async def ask_units() -> Elicit[Units]:
+    return Elicit("units?", Units)
+
+
+async def resolved(location: str, units: Annotated[Units, Resolve(ask_units)]) -> str:
+    return f"{location} {units.units}"
+
+
+async def greeting(name: str, ctx: Context) -> str:
+    answer = await ctx.elicit(f"{name}?", Units)
+    return f"hello {name} {answer.action}"
+
+
+def silent(name: str, more: str = "x") -> list[str]:
+    if name == "a":
+        raise ValueError(name)
+    return [name, more]
+
+
+@framehold.reentrant
+async def place(name: str, ctx: Context) -> str:
+    answer = await ctx.elicit("ok?", Units)
+    return f"{name} {answer.action}"
+
+
+async def places() -> str:
+    return "all"
+
+
+def low_level(is_listing: bool) -> Server[Any]:
+    """A low-level server with a tool that asks. One that lists its tools declares no function for their schemas."""
+
+    async def call(ctx: Any, params: types.CallToolRequestParams) -> CallToolResult:
+        answer = await ctx.session.elicit_form("units?", Units.model_json_schema())
+        given = json.dumps(params.arguments)
+        return CallToolResult(content=[TextContent(type="text", text=f"{params.name} {given} {answer.action}")])
+
+    async def tools(ctx: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="weather", input_schema={"type": "object"})])
+
+    schemas: dict[str, Any] = {"weather": {"type": "object"}}
+    if is_listing:
+        return Server("low", on_call_tool=call, on_list_tools=tools)
+    return Server("low", on_call_tool=call, get_tool_input_schema=schemas.get)

@@ -85,7 +85,7 @@ class Eviction:
                 was started.
             NodeFull: this node has as many calls as it may, or memory is short; nothing was started.
         """
-        self._table.admit(principal, weight, math.inf if self.footprint is None else self.footprint.most / 4)
+        self._table.admit(principal, weight, self._share())
         if (footprint := self._check_memory()) is not None:
             self._admit_to(footprint)
         limit = self._settings.max_parked
@@ -96,8 +96,14 @@ class Eviction:
                 "MAX_PARKED",
             )
 
-    def has_room(self) -> bool:
-        """Whether `admit` would admit a call of a user who may have one more, and evict no frame for their number."""
+    def _share(self) -> float:
+        """Bytes that the requests of one principal's calls may take."""
+        return math.inf if self.footprint is None else self.footprint.most / 4
+
+    def has_room(self, principal: str | None, weight: int) -> bool:
+        """Whether `admit` would admit a call, and evict no frame for their number."""
+        if not self._table.has_room_for(principal, weight, self._share()):
+            return False
         footprint = self.footprint
         if footprint is not None:
             if self._is_reading_old(footprint, self._clock.now()):

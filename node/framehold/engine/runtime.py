@@ -217,11 +217,11 @@ class Runtime:
         return not stands and tool not in self.door.pauses.known
 
     def begin(self, handler: HandlerEntry, carrier: RoundCarrier, call_id: CallId | None) -> Awaitable[Answer] | None:
-        """Enter a handler for a new call of strategy hold that has no weight and no answers, as `start` does. None, and
-        nothing was done, where `start` would refuse it, or wait or make room first."""
+        """Enter a handler for a new call of strategy hold that has no answers, as `start` does. None, and nothing was
+        done, where `start` would refuse it, or wait or make room first."""
         if not self.door.has_store() or (call_id is not None and self.table.get(call_id) is not None):
             return None
-        if not (self.table.has_room_for(handler.principal) and self.eviction.has_room()):
+        if not self.eviction.has_room(handler.principal, handler.weight):
             return None
         return self._begin(handler, carrier, call_id, self._store_backing)
 

@@ -97,10 +97,12 @@ class Table:
                 limit="MEMORY_LIMIT",
             )
 
-    def has_room_for(self, principal: str | None) -> bool:
-        """Whether `admit` and `full_for` have nothing against a new call without weight."""
+    def has_room_for(self, principal: str | None, weight: int, share: float) -> bool:
+        """Whether `admit` and `full_for` have nothing against a new call."""
         if principal is None:
             return True
+        if weight and self._weights[principal] and self._weights[principal] + weight > share:
+            return False
         is_below = self._per_principal[principal] < self._settings.max_parked_per_principal
         return is_below and self.journals.may_begin(principal)
 

@@ -39,6 +39,7 @@ from ..hosts.attach import attach
 from ..hosts.attached import Attached
 from ..hosts.host_choice import host_of
 from ..sdk.hop import Hop, introduce, received
+from ..sdk.token import Target
 from . import mounting
 from .body import Reception
 from .cors import Cors
@@ -108,10 +109,10 @@ class Application:
             _use_path(scope)
         hop = None
         if front.rounds is not None and scope["path"] == PATH:
-            tool, hop = self._known(front.rounds, scope, receive)
-            if tool is not None:
+            target, hop = self._known(front.rounds, scope, receive)
+            if target is not None:
                 answering = send if hop is None else hop.adding_headers(send)
-                again = await front.rounds.serve(tool, scope, receive, answering, hop)
+                again = await front.rounds.serve(target, scope, receive, answering, hop)
                 if again is None:
                     return
                 receive = again
@@ -146,19 +147,18 @@ class Application:
             self._keeper = asyncio.get_running_loop().create_task(self._keep(self._ready), name="framehold-keeper")
         return self._ready
 
-    def _known(self, rounds: OrdinaryRounds, scope: Scope, receive: Receive) -> tuple[str | None, Hop | None]:
-        """The tool of a request at PATH whose head is known, None if it is not; and its hop, None if that was not
-        looked at."""
+    def _known(self, rounds: OrdinaryRounds, scope: Scope, receive: Receive) -> tuple[Target | None, Hop | None]:
+        """What a request at PATH is for, None if its head is not known; and its hop, None if that was not looked at."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
             return None, None
-        runtime, hop, tool = self.attached.runtime, None, None
+        runtime, hop, target = self.attached.runtime, None, None
         if not runtime.settings.route_headers:
-            tool = rounds.heads.tool(scope["headers"])
-        if tool is None:
+            target = rounds.heads.target(scope["headers"])
+        if target is None:
             hop = received(scope, receive, runtime)
-            tool = rounds.heads.tool(scope["headers"]) if hop.introduction is None else None
+            target = rounds.heads.target(scope["headers"]) if hop.introduction is None else None
         scope["app"] = self._app
-        return tool, hop
+        return target, hop
 
     async def _page(self, front: _Front, path: str, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is none for MCP. Pages of the author answer to the names that MCP requests do; FastMCP

@@ -19,7 +19,7 @@ from mcp.server.connection import Connection
 from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+from mcp.shared.inbound import NAME_BEARING_METHODS, find_invalid_x_mcp_header, x_mcp_header_map
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import JSONRPCRequest
 from mcp_types.methods import INPUT_REQUIRED_METHODS
@@ -33,8 +33,9 @@ from ..frame.logged_call import NamedCall, logged_call
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
 from ..sdk.inbound import param_rejection
+from ..sdk.plan import argument_names
 from ..sdk.replies import Misdirected, NotTaken, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
-from ..sdk.token import METHOD
+from ..sdk.token import Target
 from ..telemetry import tracing
 from ..wires import saga
 from .body import Body, Reception, left
@@ -115,7 +116,7 @@ class Entry:
             version: Kernel(attached.server, version, self.identities) for version in MODERN_PROTOCOL_VERSIONS
         }
         self.heads = Heads()
-        """The heads of the calls of tools that were served."""
+        """The heads of the requests that were served."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -143,8 +144,8 @@ class Entry:
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
             await self._rest(scope, request.receive, send)
             return
-        if found.method == METHOD and type(tool := found.params.get("name")) is str:
-            self.heads.learn(scope["headers"], tool)
+        if (key := NAME_BEARING_METHODS.get(found.method)) and type(name := found.params.get(key)) is str:
+            self.heads.learn(scope["headers"], Target(found.method, name))
         await self._serve(request, found, data, receive, send)
 
     def kernel(self, version: str) -> Kernel:
@@ -182,12 +183,10 @@ class Entry:
         return False
 
     def _arguments(self, found: Classified) -> Collection[str] | None:
-        """The names of the arguments that a tool has; None if they are not known, or others may be given too."""
+        """The names of the arguments that the tool of a request has; None: not known."""
         schema_of = self._attached.server.get_tool_input_schema
         schema = None if found.method != "tools/call" or schema_of is None else schema_of(str(found.params.get("name")))
-        if schema is None or schema.get("additionalProperties"):
-            return None
-        return schema.get("properties")
+        return argument_names(schema)
 
     async def _mirrors_correctly(self, request: Request, found: Classified) -> bool:
         """Whether the SDK finds that each header equals the parameter that it mirrors."""
@@ -311,18 +310,9 @@ class Entry:
     ) -> Misdirected | None:
         """Run the round through the kernel once, and write the reply. Returns the `Misdirected` that names the other
         node where another node holds the call; nothing was replied then."""
-        kernel, task = self._kernels[client.protocol_version], asyncio.current_task()
-        assert task is not None, "a request is served in a task"
+        kernel = self._kernels[client.protocol_version]
         exchange.closed = False
-        if not kernel.has_middlewares_of_others():
-            self.watches.add(exchange, receive, task.cancel)
-            try:
-                return await self._pass(kernel, exchange, found, client)
-            except asyncio.CancelledError:
-                if not exchange.left or task.uncancel():
-                    raise
-                return None
-        # What such a middleware shields from cancellation is shielded from a scope only.
+        # What a middleware shields from cancellation is shielded from a scope only.
         with anyio.CancelScope() as scope:
             self.watches.add(exchange, receive, scope.cancel)
             return await self._pass(kernel, exchange, found, client)

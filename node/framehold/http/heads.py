@@ -6,8 +6,8 @@ decide: the host, the forms of body and reply, and the headers that repeat the b
 length, differ in each request.
 
 The law: a head is learned only after the entry has found that the SDK accepts it, and that its routing headers agree
-with the body; and it is learned for one tool. Clients choose their headers, so the number and the size of what is kept
-are bounded.
+with the body; and it is learned for one target. Clients choose their headers, so the number and the size of what is
+kept are bounded.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from framehold_fleet.headers import PREFIX
+
+from ..sdk.token import Target
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -28,17 +30,17 @@ MAX_KNOWN = 1024
 """How many heads are kept."""
 MAX_BYTES = 4096
 """Bytes up to which a head is kept: it stays in memory."""
-_LENGTH_DIGITS = 4
+_LENGTH_DIGITS = 5
 """Digits of a content length up to which a body may be ordinary."""
 
 
 class _Shape(NamedTuple):
     """Which headers a head has, in order: `pick` takes the deciding values of them, `length` is the place of the length
-    of the body, and `tools` are the names of tools by deciding values."""
+    of the body, and `targets` are what requests are for, by deciding values."""
 
     pick: Callable[[Sequence[bytes]], Any]
     length: int | None
-    tools: dict[Any, str]
+    targets: dict[Any, Target]
 
 
 class Heads:
@@ -48,8 +50,8 @@ class Heads:
         self._shapes: dict[tuple[bytes, ...], _Shape] = {}
         self._known = 0
 
-    def tool(self, headers: Headers) -> str | None:
-        """The tool of a request with these headers; None if they are not known."""
+    def target(self, headers: Headers) -> Target | None:
+        """What a request with these headers is for; None if they are not known."""
         if not headers:
             return None
         names, values = zip(*headers, strict=True)
@@ -58,16 +60,16 @@ class Heads:
             return None
         if shape.length is not None and len(values[shape.length]) > _LENGTH_DIGITS:
             return None
-        return shape.tools.get(shape.pick(values))
+        return shape.targets.get(shape.pick(values))
 
-    def learn(self, headers: Headers, tool: str) -> None:
-        """Keep a head that the entry has served a call of `tool` with. One that leaves anything to be looked at is not
-        kept: a header that is there twice, an encoded name, an internal header."""
+    def learn(self, headers: Headers, target: Target) -> None:
+        """Keep a head that the entry has served a request for `target` with. One that leaves anything to be looked at
+        is not kept: a header that is there twice, an encoded name, an internal header."""
         found = dict(headers)
         names = tuple([name for name, _ in headers])
         if len(found) != len(names) or any(name in _NEVER or name.startswith(PREFIX) for name in names):
             return
-        if found.get(b"mcp-name") != tool.encode("latin-1", "replace") or not set(_ROUTING) <= found.keys():
+        if found.get(b"mcp-name") != target.name.encode("latin-1", "replace") or not set(_ROUTING) <= found.keys():
             return
         if sum(len(name) + len(value) for name, value in headers) > MAX_BYTES:
             return
@@ -76,8 +78,8 @@ class Heads:
             self._known = 0
         shape = self._shapes.get(names) or self._shapes.setdefault(names, _shape(names))
         key = shape.pick([value for _, value in headers])
-        self._known += key not in shape.tools
-        shape.tools[key] = tool
+        self._known += key not in shape.targets
+        shape.targets[key] = target
 
 
 def _shape(names: tuple[bytes, ...]) -> _Shape:

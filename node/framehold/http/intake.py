@@ -66,19 +66,21 @@ class Intake:
             largest.refuse()
 
     def take(self, data: bytes, largest: int) -> int:
-        """Charge a small body that is whole, and the value that it becomes. Returns how many bytes `give_back` gets, 0
-        if there is no room. `largest` is the size of the largest body."""
-        size = len(data)
+        """Charge a body that is whole, and the value that it becomes. Returns the bytes of the value, 0 for a light
+        one; -1 if there is no room, and nothing was charged. `largest` is the size of the largest body. `give_back`
+        gets the size of the body and that of the value."""
+        size, total = len(data), 0
         if size > LIGHT:
             weight = json_text.weight(data, HEAVIEST * largest)
             if weight.structure > HEAVIEST * largest:
-                return 0
-            size += sum(weight)
+                return -1
+            total = sum(weight)
+        size += total
         self.held += size
         if size > SMALL and self._is_beyond(size):
             self.held -= size
-            return 0
-        return size
+            return -1
+        return total
 
     def give_back(self, size: int) -> None:
         """The response to a request has ended that `take` has charged."""

@@ -1,27 +1,17 @@
-"""One pass of a round through the SDK's kernel, without the work whose result is known already.
+"""One pass of a round through the SDK's kernel.
 
 The order of the steps is the SDK's: middlewares with the outermost first, surface validation, look-up of the handler,
-its parameters, the handler, the envelope. A pass skips a step only where a predicate below says so. The docstring of
-the predicate names the promise that the shortcut rests on:
+its parameters, the handler, the envelope. Two things differ:
 
-- `_needs_no_surface`: surface validation of a first request
-- `_is_sealed_retry`: surface validation and the parameter model of a retry
-- `isinstance(result, Asking)`: validation of a reply that asks. Its questions were shaped for the wire when they were
-  asked
-- `text_result.dumped`: validation of a result of plain texts, which comes out as it went in
-- `Kernel._results_unedited`: a copy of the server's identity for each reply
-
-Two steps are left out for every request: the `_meta` model, because surface validation checks its shape together with
-the other parameters; and the gate of the handshake, because a request of this revision has no handshake.
+- the answers of a retry are not validated here: each is parsed by the result type of its own question, whose error
+  names the answer
+- the gate of the handshake is left out, because a request of this revision has no handshake
 
 Private methods of the SDK's runner are used here. The test that names the SDK's release checks them.
 """
 
 from __future__ import annotations
 
-import copy
-import operator
-from collections.abc import Sequence
 from typing import Any
 
 import mcp_types as types
@@ -34,18 +24,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 
 from ..engine import token_claims
-from ..sdk.middleware_chain import Call, chained, dumped, is_ours
-from ..sdk.replies import Asking
+from ..sdk.middleware_chain import chained, dumped
 from ..sdk.seam import Seam
 from ..sdk.session import Ctx
-from . import text_result
 from .client_identities import ClientIdentities
 from .exchange import Exchange
-
-_FIRST_REQUEST = {"name", "arguments", "_meta"}
-"""The parameters that a first request of a tool may have."""
-_RETRY = {"name", "uri", "arguments", "_meta", "inputResponses", "requestState"}
-"""The parameters that a retry may have."""
 
 
 class Kernel(ServerRunner[Any]):
@@ -54,20 +37,14 @@ class Kernel(ServerRunner[Any]):
     def __init__(self, server: Server[Any], version: str, identities: ClientIdentities) -> None:
         super().__init__(server, Connection.from_envelope(version, None, None), None)
         self._version, self._identities = version, identities
-        self._server_identity = server.server_info_stamp
-        self._middlewares: Sequence[Any] = ()
-        self._chain: Call = self._inner
-        self._results_unedited = True
-        """Whether all middlewares are Framehold's or the SDK's boundary. The promise: none of these edits a result in
-        place, so replies may share the server's identity and their questions."""
 
     async def round(
         self, exchange: Exchange, connection: Connection, lifespan: Any, method: str, params: dict[str, Any]
     ) -> dict[str, Any]:
         """Run one request through the chain. Returns its result as it goes on the wire. Raises what the chain
         raises."""
-        result = await self._chain(self.context(exchange, connection, lifespan, method, params))
-        return result if type(result) is dict else dumped(result)
+        chain = chained(self.server.middleware, self._inner)
+        return dumped(await chain(self.context(exchange, connection, lifespan, method, params)))
 
     def context(
         self, exchange: Exchange, connection: Connection, lifespan: Any, method: str, params: dict[str, Any]
@@ -89,76 +66,33 @@ class Kernel(ServerRunner[Any]):
             request=exchange.request,
         )
 
-    def has_middlewares_of_others(self) -> bool:
-        """Whether a middleware of the server is the author's or a library's. Builds the chain anew if the middlewares
-        changed, since an author may add or remove one at any time: to be called before each `round`."""
-        now, seen = self.server.middleware, self._middlewares
-        if len(now) != len(seen) or not all(map(operator.is_, now, seen)):
-            self._middlewares = tuple(now)
-            self._chain = chained(now, self._inner)
-            self._results_unedited = all(map(is_ours, now))
-        return not self._results_unedited
-
     async def _inner(self, ctx: Ctx) -> Any:
-        method, params, version = ctx.method, ctx.params, self._version
+        method, params = ctx.method, ctx.params
         entry = self.server.get_request_handler(method)
+        is_seam = entry is not None and isinstance(entry.handler, Seam)
+        checked = _without_answers(params) if is_seam else params
+        try:
+            methods.validate_client_request(method, self._version, checked)
+        except KeyError:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method) from None
         if entry is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
-        handler, validated = entry.handler, None
-        if not isinstance(handler, Seam) or not self._is_sealed_retry(params):
-            surface_checked = self._needs_no_surface(method, params)
-            if not surface_checked:
-                try:
-                    methods.validate_client_request(method, version, params)
-                except KeyError:
-                    raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method) from None
-            validated = entry.params_type.model_validate({} if params is None else params, by_name=False)
-            if not surface_checked:
-                self._identities.keep_valid((params or {}).get("_meta"))
-        return self.shaped(method, await handler(ctx, validated))
+        validated = entry.params_type.model_validate({} if checked is None else checked, by_name=False)
+        self._identities.keep_valid((params or {}).get("_meta"))
+        return self.shaped(method, await entry.handler(ctx, validated))
 
     def shaped(self, method: str, result: Any) -> dict[str, Any]:
         """What a handler has returned, as it goes on the wire. Raises MCPError if it is an error."""
-        if isinstance(result, Asking):
-            reply = {**result, "_meta": {types.SERVER_INFO_META_KEY: self._server_identity}}
-            # Replies share questions and identity: a middleware of others may edit its own copy.
-            return reply if self._results_unedited else copy.deepcopy(reply)
         if isinstance(result, types.ErrorData):
             raise MCPError.from_error_data(result)
         return self._serialize(method, self._version, result)
 
-    def _serialize(self, method: str, version: str, result: Any) -> dict[str, Any]:
-        plain = text_result.dumped(result) if method == "tools/call" else None
-        return super()._serialize(method, version, result) if plain is None else self._stamp_server_info(version, plain)
 
-    def _stamp_server_info(self, version: str, result: dict[str, Any]) -> dict[str, Any]:
-        if result.get("_meta") is not None or not self._results_unedited:
-            return super()._stamp_server_info(version, result)
-        result["_meta"] = {types.SERVER_INFO_META_KEY: self._server_identity}
-        return result
-
-    def _needs_no_surface(self, method: str, params: Any) -> bool:
-        """Whether these are the parameters of a first request in which surface validation can find nothing wrong.
-
-        The promise: for `tools/call`, the surface checks that `name` is a text, that `arguments` is an object or
-        absent, and that `_meta` is valid. All three are checked here, and no other parameter is there."""
-        if method != "tools/call" or not isinstance(params, dict) or not params.keys() <= _FIRST_REQUEST:
-            return False
-        arguments = params.get("arguments")
-        named = isinstance(params.get("name"), str) and (arguments is None or isinstance(arguments, dict))
-        return named and self._identities.is_valid(params.get("_meta"))
-
-    def _is_sealed_retry(self, params: Any) -> bool:
-        """Whether these are the parameters of a retry that needs no validation beyond its seal and its questions.
-
-        The promise: the boundary has opened the request state. Name and arguments are sealed in it as round 1
-        validated them, and each answer is parsed by the result type of its own question. Only `_meta` is new."""
-        if not isinstance(params, dict) or not params.keys() <= _RETRY:
-            return False
-        state, answers, arguments = params.get("requestState"), params.get("inputResponses"), params.get("arguments")
-        if not isinstance(state, str) or not state.startswith((token_claims.OURS, token_claims.REPLAY)):
-            return False
-        # The digest of the arguments takes an empty list or text for none.
-        if arguments is not None and not isinstance(arguments, dict):
-            return False
-        return isinstance(answers, dict) and self._identities.is_valid(params.get("_meta"))
+def _without_answers(params: Any) -> Any:
+    """The parameters of a request but for the answers that come with a token of Framehold's."""
+    state = params.get("requestState") if isinstance(params, dict) else None
+    if not isinstance(state, str) or not state.startswith((token_claims.OURS, token_claims.REPLAY)):
+        return params
+    if not isinstance(params.get("inputResponses"), dict):
+        return params
+    return {name: value for name, value in params.items() if name != "inputResponses"}

@@ -1,10 +1,10 @@
 """Which requests are ordinary rounds.
 
-1. the head is known for this tool (`heads`)
+1. the head is known for this target, a tool, a prompt or a resource (`heads`)
 2. the body has the parameters of a first request or of a retry, and no other; its id needs no escapes
 3. the `_meta` states an identity that the SDK has validated (`client_identities`)
-4. the tool has a plan (`sdk/plan.py`)
-5. the token of a retry is for this tool, these arguments and the user who is signed in, and its call has no frame
+4. the handler has a plan (`sdk/plan.py`)
+5. the token of a retry is for this target, these arguments and the user who is signed in, and its call has no frame
    here, or one that waits
 
 The law: nothing is refused here. A request that is not an ordinary round goes to the entry, with its body replayed, so
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from mcp.shared.inbound import NAME_BEARING_METHODS
 
 from framehold_core import token
 from framehold_core.call import Phase
@@ -27,9 +28,9 @@ from .. import json_text
 from ..engine.table import Table
 from ..engine.token_claims import Claims
 from ..sdk import questions
-from ..sdk.plan import Plan, Plans
+from ..sdk.plan import GeneralPlan, Plan, Plans
 from ..sdk.planned_call import PlannedCall
-from ..sdk.token import METHOD, Tokens, arguments_digest, signed_in
+from ..sdk.token import Target, Tokens, arguments_digest, signed_in
 from .client_identities import Client, ClientIdentities
 
 _PARKED = Phase.PARKED
@@ -38,8 +39,9 @@ _ID = re.compile(rb'\d{1,15}|"[ !#-\[\]-~]{1,100}"')
 
 
 class _Params(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    name: str
     meta: msgspec.Raw = msgspec.field(name="_meta")
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    uri: str | msgspec.UnsetType = msgspec.UNSET
     arguments: msgspec.Raw = msgspec.Raw(b"")
     answers: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="inputResponses")
     state: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="requestState")
@@ -66,11 +68,13 @@ class Retried(NamedTuple):
 
 class Ordinary(NamedTuple):
     """An ordinary round. `id` is the request's id as it is written, `meta` is its `_meta` (JSON), `given_arguments` are
-    its arguments (JSON; empty if it has none), `raw` are its parameters `name` and `arguments`, and `digest` is that of
-    the arguments in a token. `user` is who is signed in, None if nobody is. `retried` is None for a first request."""
+    its arguments (JSON; empty if it has none), `raw` are its parameters `name` or `uri`, and `arguments`. `digest` is
+    that of the arguments in a token. `user` is who is signed in, None if nobody is. `retried` is None for a first
+    request."""
 
     id: bytes
-    plan: Plan
+    target: Target
+    plan: Plan | GeneralPlan
     client: Client
     meta: bytes
     given_arguments: bytes
@@ -86,19 +90,19 @@ class Recognition:
     def __init__(self, plans: Plans, tokens: Tokens, identities: ClientIdentities, table: Table) -> None:
         self._plans, self._tokens, self._identities, self._table = plans, tokens, identities, table
 
-    def recognise(self, tool: str, data: bytes) -> Ordinary | None:
-        """The ordinary round with the body `data`, whose head is known for `tool`; None if it is not ordinary."""
+    def recognise(self, target: Target, data: bytes) -> Ordinary | None:
+        """The ordinary round with the body `data`, whose head is known for `target`; None if it is not ordinary."""
         try:
             body = _read(data)
             params, request_id = body.params, bytes(body.id)
-            told = body.method == METHOD and body.jsonrpc == "2.0" and params.name == tool
+            told = body.method == target.method and body.jsonrpc == "2.0" and _names(params, target)
             if not told or _ID.fullmatch(request_id) is None:
                 return None
             meta = bytes(params.meta)
-            plan, client = self._plans.current(tool), self._identities.client(meta)
+            plan, client = self._plans.current(target), self._identities.client(meta)
             if plan is None or client is None:
                 return None
-            raw: dict[str, Any] = {"name": tool}
+            raw: dict[str, Any] = {NAME_BEARING_METHODS[target.method]: target.name}
             given = bytes(params.arguments)
             if given:
                 raw["arguments"] = arguments = json_text.read(given)
@@ -106,23 +110,23 @@ class Recognition:
                     return None
             digest, user, retried = "", signed_in(), None
             if params.state is not msgspec.UNSET:
-                digest, retried = self._retry(params, params.state, given, raw, user)
+                digest, retried = self._retry(target, params, given, raw, user)
                 if retried is None:
                     return None
             elif bytes(params.answers):
                 return None
             else:
                 digest = arguments_digest(raw.get("arguments"))
-            return Ordinary(request_id, plan, client, meta, given, raw, digest, user, retried)
+            return Ordinary(request_id, target, plan, client, meta, given, raw, digest, user, retried)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
     def _retry(
-        self, params: _Params, state: str, given: bytes, raw: dict[str, Any], user: str | None
+        self, target: Target, params: _Params, given: bytes, raw: dict[str, Any], user: str | None
     ) -> tuple[str, Retried | None]:
         """The digest of the arguments of a request with a token, and what the request brings; None if its token is not
         for it, or its call runs here."""
-        call, sealed = token.halves(state)
+        call, sealed = token.halves(str(params.state))
         slot, answers = self._table.get(CallId(call)), json_text.read(bytes(params.answers))
         if type(answers) is not dict or questions.has_failure(answers):
             return "", None
@@ -133,5 +137,12 @@ class Recognition:
             digest = entered.digest
         else:
             digest = arguments_digest(raw.get("arguments"))
-        claims = self._tokens.open(CallId(call), sealed, params.name, digest, user)
+        claims = self._tokens.open(CallId(call), sealed, target, digest, user)
         return digest, None if claims is None else Retried(claims, answers, entered is not None)
+
+
+def _names(params: _Params, target: Target) -> bool:
+    """Whether parameters name the target, and nothing beside that is for another method."""
+    if target.method == "resources/read":
+        return params.uri == target.name and params.name is msgspec.UNSET and not bytes(params.arguments)
+    return params.name == target.name and params.uri is msgspec.UNSET

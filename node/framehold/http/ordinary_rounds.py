@@ -14,7 +14,6 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server.connection import Connection
-from mcp.server.mcpserver import MCPServer
 from mcp.server.runner import aclose_shielded, modern_error_data
 from starlette.requests import Request as HttpRequest
 from starlette.types import Message, Receive, Scope, Send
@@ -27,18 +26,21 @@ from ..hosts.attached import Attached
 from ..sdk import questions, replies
 from ..sdk.boundary import Boundary
 from ..sdk.hop import KEY, Hop, received
-from ..sdk.invocation import Outcome
-from ..sdk.plan import Plans
+from ..sdk.invocation import Invocation, Outcome
+from ..sdk.plan import Plan, Plans
 from ..sdk.planned_call import PlannedCall
 from ..sdk.session import Ctx
-from ..sdk.token import METHOD, Tokens, tokens_of
+from ..sdk.token import Target, Tokens, tokens_of
 from ..telemetry import tracing
 from .classify import Classified
 from .connection import Identity
 from .entry import Entry
 from .exchange import Exchange
-from .intake import LIGHT, SMALL, Intake
+from .intake import Intake
 from .ordinary import Ordinary, Recognition
+
+LARGEST = 64 * 1024
+"""Bytes of a body up to which a request may be an ordinary round."""
 
 
 class OrdinaryRequest(Exchange):
@@ -140,48 +142,47 @@ class OrdinaryRounds:
         self.heads = entry.heads
         self._runtime, self.clock = attached.runtime, attached.runtime.clock
         self._most = attached.settings.max_body
-        self._limit = min(SMALL, self._most)
+        self._limit = min(LARGEST, self._most)
         identity = json_text.write({types.SERVER_INFO_META_KEY: attached.server.server_info_stamp})
         self._tail = b',"_meta":' + identity + b"}}"
 
-    async def serve(self, tool: str, scope: Scope, receive: Receive, send: Send, hop: Hop | None) -> Receive | None:
-        """Serve a request whose head is known for `tool`, if it is an ordinary round. Returns None then, else the
+    async def serve(
+        self, target: Target, scope: Scope, receive: Receive, send: Send, hop: Hop | None
+    ) -> Receive | None:
+        """Serve a request whose head is known for `target`, if it is an ordinary round. Returns None then, else the
         `receive` by which the entry gets it. `hop` is its last step, None where that is not known."""
         message = await receive()
         data = message.get("body", b"")
         if message["type"] != "http.request" or message.get("more_body") or len(data) > self._limit:
             return _again(message, receive)
         # First: to make room may evict the frame that the request is for.
-        if not (size := self._intake.take(data, self._most)):
+        if (weight := self._intake.take(data, self._most)) < 0:
             return _again(message, receive)
         draining, before = self._runtime.draining, logged_call.get()
         draining.unanswered += 1
         try:
-            found = self._recognised(tool, data, hop)
+            found = self._recognised(target, data, hop)
             # A request that has to wait for its turn waits at the entry.
             if found is None or not self._entry.turns.is_free():
                 return _again(message, receive)
             request = OrdinaryRequest(scope, receive, send, data, found, self)
-            if (waiting := self._begun(request, hop)) is None:
+            if (waiting := self._begun(request, hop, weight)) is None:
                 return _again(message, receive)
             await self._served(request, waiting)
             return None
         finally:
-            self._intake.give_back(size)
+            self._intake.give_back(len(data) + weight)
             draining.unanswered -= 1
             if draining.closed:
                 draining.responded()
             logged_call.set(before)
 
-    def _recognised(self, tool: str, data: bytes, hop: Hop | None) -> Ordinary | None:
+    def _recognised(self, target: Target, data: bytes, hop: Hop | None) -> Ordinary | None:
         """The ordinary round; None if it is none, or if this node takes none now."""
-        if not self._runtime.takes(tool) or tracing.has_provider():
+        if not self._runtime.takes(target.label) or tracing.has_provider():
             return None
-        found = self._recognition.recognise(tool, data)
+        found = self._recognition.recognise(target, data)
         if found is None:
-            return None
-        # The value of a larger one that enters a handler is weighed, and packed while the call is parked.
-        if len(data) > LIGHT and (found.retried is None or not found.retried.here):
             return None
         if hop is not None:
             if hop.relayed:
@@ -189,16 +190,32 @@ class OrdinaryRounds:
             hop.distrust_call(data)
         return found
 
-    def _begun(self, request: OrdinaryRequest, hop: Hop | None) -> Awaitable[Answer] | None:
+    def _begun(self, request: OrdinaryRequest, hop: Hop | None, weight: int) -> Awaitable[Answer] | None:
         """The reply to a round, which begins now. None, and nothing was done, if it would be refused."""
-        found, runtime = request.found, self._runtime
-        call = PlannedCall(found.plan, request, found.given_arguments, found.raw, found.digest, found.user)
+        found, runtime, call = request.found, self._runtime, self._call(request, weight)
+        if call is None:
+            return None
         if hop is not None:
             hop.offers, hop.route = True, _ROUTES[found.retried is None]
         if found.retried is not None:
             claims, answers, here = found.retried
             return runtime.resume(claims, answers, call, request, here=here)
         return runtime.begin(call, request, None if hop is None else hop.call)
+
+    def _call(self, request: OrdinaryRequest, weight: int) -> Invocation | None:
+        """What enters the handler of a request; None if the entry has to look at it."""
+        found = request.found
+        if isinstance(found.plan, Plan):
+            given = (found.given_arguments, found.raw, found.digest)
+            return PlannedCall(found.plan, request, *given, found.user, weight)
+        self.hop_of(request).weight = weight
+        ctx, params = request.ctx, None
+        if found.retried is None:
+            params = found.plan.validated(ctx.protocol_version, ctx.params or {})
+            if params is None:
+                return None
+        call = Invocation(found.plan.seam.wrapped, ctx, params)
+        return call if call.strategy == "hold" else None
 
     async def _served(self, request: OrdinaryRequest, waiting: Awaitable[Answer]) -> None:
         """Wait for the reply of a round, and send it."""
@@ -228,7 +245,7 @@ class OrdinaryRounds:
         the error is the handler's."""
         found = request.found
         if not heard:
-            error = found.plan.seam.failure(error, found.plan.name, begins=found.retried is None)
+            error = found.plan.seam.failure(error, found.target.label, begins=found.retried is None)
         if isinstance(error, replies.Misdirected):
             self._entry.watches.remove(request)
             await request.leave()
@@ -242,7 +259,7 @@ class OrdinaryRounds:
 
     async def _pass_on(self, request: OrdinaryRequest, elsewhere: replies.Misdirected) -> None:
         """Forward a round to the node that holds its call, as the entry does."""
-        found = Classified(request.request_id, METHOD, json_text.read(request.data)["params"])
+        found = Classified(request.request_id, request.found.target.method, json_text.read(request.data)["params"])
         client, receive = request.found.client.connection, request.receive
         # The entry forwards by the hop in the scope.
         self.hop_of(request)
@@ -254,8 +271,9 @@ class OrdinaryRounds:
         body = self._rendered(request, held[0])
         if body is not None:
             return json_text.read(body)["result"] if request.streaming else body
-        version = request.found.client.connection.protocol_version
-        result = self._entry.kernel(version).shaped(METHOD, request.found.plan.seam.reply(held.pop()))
+        found = request.found
+        kernel = self._entry.kernel(found.client.connection.protocol_version)
+        result = kernel.shaped(found.target.method, found.plan.seam.reply(held.pop()))
         return self._boundary.sealed(request.ctx, result)
 
     def _rendered(self, request: OrdinaryRequest, answer: Answer) -> bytes | None:
@@ -264,13 +282,13 @@ class OrdinaryRounds:
         head = b'{"jsonrpc":"2.0","id":' + found.id + b',"result":'
         if isinstance(answer, Parked):
             held = self._runtime.heartbeat.lease
-            token = self._tokens.seal(answer, held.node, held.boot, found.plan.name, found.digest, found.user)
+            token = self._tokens.seal(answer, held.node, held.boot, found.target, found.digest, found.user)
             questions = json_text.write(answer.questions)
             if _HALF in questions:
                 # Then the whole message is escaped.
                 return None
-            asked = b'{"resultType":"input_required","inputRequests":' + questions
-            return head + asked + b',"requestState":"' + token.encode() + b'"' + self._tail
+            asked = b'{"inputRequests":' + questions + b',"requestState":"' + token.encode()
+            return head + asked + b'","resultType":"input_required"' + self._tail
         if isinstance(answer, Ended) and isinstance(answer.outcome, Outcome) and answer.outcome.rendered:
             return head + answer.outcome.rendered + self._tail
         return None
@@ -282,7 +300,7 @@ class OrdinaryRounds:
         found = request.found
         kernel = self._entry.kernel(found.client.connection.protocol_version)
         params = {**found.raw, "_meta": json_text.read(found.meta)}
-        return kernel.context(request, request.connection, self.attached.lifespan_state, METHOD, params)
+        return kernel.context(request, request.connection, self.attached.lifespan_state, found.target.method, params)
 
     def hop_of(self, request: OrdinaryRequest) -> Hop:
         """The last step of a request."""
@@ -300,19 +318,19 @@ class Inside:
         self._rounds, self._entry = rounds, entry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tool = None
+        target = None
         if scope["method"] == "POST" and not scope.get("root_path"):
-            tool = self._rounds.heads.tool(scope["headers"])
-        again = receive if tool is None else await self._rounds.serve(tool, scope, receive, send, scope[KEY])
+            target = self._rounds.heads.target(scope["headers"])
+        again = receive if target is None else await self._rounds.serve(target, scope, receive, send, scope[KEY])
         if again is not None:
             await self._entry(scope, again, send)
 
 
 def rounds_of(attached: Attached, server: Any, entry: Entry, intake: Intake) -> OrdinaryRounds | None:
-    """Serves the ordinary rounds of a server; None if it has none: it is no MCPServer, or the author's code seals its
-    tokens, or the setting ORDINARY is off."""
+    """Serves the ordinary rounds of a server; None if it has none: the author's code, or FastMCP, seals its tokens, it
+    is rehearsed, or the setting ORDINARY is off."""
     boundary, settings = attached.boundary, attached.settings
-    if not settings.ordinary or type(server) is not MCPServer or not isinstance(boundary, Boundary):
+    if not settings.ordinary or settings.rehearse or not isinstance(boundary, Boundary):
         return None
     if (tokens := tokens_of(boundary)) is None:
         return None

@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import json
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -271,12 +271,13 @@ class Invocation:
         assert ctx is not None, "a handler is entered once per invocation"
         session = self.open_session(frame, self._handler.connect(ctx))
         raw, params = self._inputs(ctx, frame, given)
+        hop = hops.of(ctx.request) if self.weight else None
         inner = FrameContext(
             session=session,
             lifespan_context=ctx.lifespan_context,
             protocol_version=ctx.protocol_version,
             method=ctx.method,
-            params=self._lean(ctx, raw),
+            params=self.lean(raw, None if hop is None else hop.arguments),
         )
         return self._handler.enter(inner, params)
 
@@ -295,15 +296,14 @@ class Invocation:
             result = json_text.read(result + b"}")
         return Outcome(_tagged(result, frame, self._handler.runtime.settings.max_body), failure=failure)
 
-    def _lean(self, ctx: Ctx, raw: dict[str, Any]) -> Any:
+    def lean(self, raw: dict[str, Any], known: Collection[str] | None) -> Any:
         """What a parked call keeps of its raw parameters. Of a heavy request nothing else stays: its digest is made
-        here."""
+        here. `known` are the names of the arguments that its tool has; None: not known."""
         if not self.weight:
             return raw
-        hop = hops.of(ctx.request)
         self._described = self.describe()
         self._raw = {name: value for name, value in self._raw.items() if name in _TARGETS}
-        return Packed(raw, None if hop is None else hop.arguments)
+        return Packed(raw, known)
 
     def _failed(self, error: BaseException, frame: Frame) -> Outcome:
         failure = remembered() or failure_of(error)

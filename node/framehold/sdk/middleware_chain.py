@@ -15,11 +15,6 @@ from .session import Ctx
 Call = Callable[[Ctx], Awaitable[Any]]
 
 
-def is_ours(middleware: Any) -> bool:
-    """Whether a middleware never edits a result in place: the SDK's boundary, or a middleware that `attach` added."""
-    return isinstance(middleware, RequestStateBoundary) or getattr(middleware, "framehold", False)
-
-
 PASSES = "passes"
 """The mark of a middleware of Framehold's that hands a `tools/call` of this revision on as it is."""
 
@@ -35,9 +30,7 @@ def all_pass(middlewares: Sequence[Any], boundary: RequestStateBoundary) -> bool
 def chained(middlewares: Sequence[Any], call: Call) -> Call:
     """A function that runs a request through `middlewares`, the first of them outermost, and then through `call`."""
     for middleware in reversed(middlewares):
-        # Those whose parameter has this name are called without a function in between.
-        own = is_ours(middleware)
-        call = partial(middleware, call_next=call) if own else partial(_through, middleware, call)
+        call = partial(_through, middleware, call)
     return call
 
 

@@ -13,9 +13,9 @@ Private parts of the SDK that are touched here; a test names the release and che
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
@@ -23,7 +23,8 @@ from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp.server.request_state import RequestStateBoundary
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
-from pydantic import BaseModel
+from mcp_types import methods
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from .. import json_text
@@ -31,7 +32,7 @@ from .invocation import Rendered
 from .marks import Marks, marks_of
 from .middleware_chain import all_pass
 from .seam import Seam
-from .token import METHOD
+from .token import METHOD, Target
 from .tool_shortcut import is_ordinary, is_served
 
 MAX_PLANS = 1024
@@ -40,11 +41,23 @@ MAX_PLANS = 1024
 
 class Plan:
     """What is known of one tool. `seam` serves it, on `server`; `code` is the digest of its code, empty if it is not
-    re-entrant; `described` are those fields of a call's record that all its calls have; `validates` makes the arguments
+    re-entrant; `arguments` are the names of its arguments, None if it may have others; `described` are those fields of
+    a call's record that all its calls have; `validates` makes the arguments
     of its function out of those of a request, and `renders` makes its result out of what its function returned."""
 
     __slots__ = (
-        *("code", "described", "function", "lifetime", "marks", "metadata", "name", "parameters", "reentrant"),
+        *(
+            "arguments",
+            "code",
+            "described",
+            "function",
+            "lifetime",
+            "marks",
+            "metadata",
+            "name",
+            "parameters",
+            "reentrant",
+        ),
         *("renders", "seam", "server", "tool", "validates"),
     )
 
@@ -53,6 +66,7 @@ class Plan:
         self.function, self.metadata, self.parameters = tool.fn, tool.fn_metadata, tool.parameters
         self.marks: Marks = marks_of(tool.fn)
         self.reentrant, self.lifetime = self.marks.reentrant, self.marks.ttl
+        self.arguments = argument_names(tool.parameters)
         lookup = seam.wrapped.lookup
         self.code = lookup.code(METHOD, {"name": tool.name}) if self.reentrant else ""
         self.described = {"tool": tool.name, "method": METHOD, "target": tool.name, "principal": ""}
@@ -70,34 +84,61 @@ class Plan:
         )
 
 
+class GeneralPlan(NamedTuple):
+    """What is known of a handler without a plan of its own: a prompt, a resource, a tool with layers before it, a
+    low-level handler. `seam` serves it. It is entered with the context of its request, as the SDK does it."""
+
+    seam: Seam
+
+    def validated(self, version: str, params: Mapping[str, Any]) -> Any:
+        """The parameters of a first request as the handler gets them; None if the SDK refuses them."""
+        try:
+            methods.validate_client_request(self.seam.method, version, params)
+            return self.seam.wrapped.params_type.model_validate(params, by_name=False)
+        except (ValidationError, KeyError):
+            return None
+
+
 class Plans:
     """The plans of one server. `lowlevel` is the server that serves its requests, `boundary` seals their states, and
     `strategy` is the setting STRATEGY."""
 
-    def __init__(
-        self, server: MCPServer[Any], lowlevel: Server[Any], boundary: RequestStateBoundary, strategy: str
-    ) -> None:
-        self._server, self._lowlevel, self._strategy = server, lowlevel, strategy
-        self._boundary = boundary
-        self._manager: ToolManager = server._tool_manager
+    def __init__(self, server: Any, lowlevel: Server[Any], boundary: RequestStateBoundary, strategy: str) -> None:
+        self._server = server if type(server) is MCPServer else None
+        self._lowlevel, self._strategy, self._boundary = lowlevel, strategy, boundary
         self._plans: dict[str, Plan] = {}
         self._middlewares: list[Any] = []
 
-    def current(self, name: str) -> Plan | None:
-        """The plan of a tool; None if it has none."""
-        tool, entry = self._manager.get_tool(name), self._lowlevel.get_request_handler(METHOD)
-        if tool is None or entry is None or not is_ordinary(self._server, self._manager, tool):
+    def current(self, target: Target) -> Plan | GeneralPlan | None:
+        """The plan of a handler; None if it has none."""
+        entry, now = self._lowlevel.get_request_handler(target.method), self._lowlevel.middleware
+        if entry is None or not isinstance(entry.handler, Seam):
             return None
-        now = self._lowlevel.middleware
         if len(now) != len(self._middlewares) or not all(map(is_, now, self._middlewares)):
             if not all_pass(now, self._boundary):
                 return None
             self._middlewares = list(now)
-        plan = self._plans.get(name)
-        return plan if plan is not None and plan.is_of(tool, entry.handler) else self._made(tool, entry.handler)
+        if target.method != METHOD:
+            return GeneralPlan(entry.handler)
+        plan = None if self._server is None else self._of_tool(self._server, target.name, entry.handler)
+        return plan if plan is not None or self._may_mirror(target.name) else GeneralPlan(entry.handler)
 
-    def _made(self, tool: Tool, seam: Any) -> Plan | None:
-        if not isinstance(seam, Seam) or not is_served(seam.handler, self._server) or not tool.name.isprintable():
+    def _may_mirror(self, tool: str) -> bool:
+        """Whether headers may have to repeat arguments of a tool, as far as is known without a list of all tools."""
+        schema_of = self._lowlevel.get_tool_input_schema
+        schema = None if schema_of is None else schema_of(tool)
+        return schema is None or find_invalid_x_mcp_header(schema) is not None or bool(x_mcp_header_map(schema))
+
+    def _of_tool(self, server: MCPServer[Any], name: str, seam: Seam) -> Plan | None:
+        manager: ToolManager = server._tool_manager
+        tool = manager.get_tool(name)
+        if tool is None or not is_ordinary(server, manager, tool):
+            return None
+        plan = self._plans.get(name)
+        return plan if plan is not None and plan.is_of(tool, seam) else self._made(server, tool, seam)
+
+    def _made(self, server: MCPServer[Any], tool: Tool, seam: Seam) -> Plan | None:
+        if not is_served(seam.handler, server) or not tool.name.isprintable():
             return None
         if self._lowlevel.get_tool_input_schema is None:
             return None
@@ -105,13 +146,19 @@ class Plans:
             return None
         if find_invalid_x_mcp_header(tool.parameters) is not None or x_mcp_header_map(tool.parameters):
             return None
-        plan = Plan(self._server, seam, tool)
-        if (plan.marks.strategy or self._strategy) != "hold" or seam.runtime.settings.rehearse:
+        plan = Plan(server, seam, tool)
+        if (plan.marks.strategy or self._strategy) != "hold":
             return None
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
         self._plans[tool.name] = plan
         return plan
+
+
+def argument_names(schema: Mapping[str, Any] | None) -> Collection[str] | None:
+    """The names of the arguments that a tool with this input schema has; None if they are not known, or others may be
+    given too."""
+    return None if schema is None or schema.get("additionalProperties") else schema.get("properties")
 
 
 def _validator(tool: Tool) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -42,7 +42,8 @@ class PlannedRequest(Protocol):
 
 class PlannedCall(Invocation):
     """Enters a tool that has a plan. `given_arguments` are the arguments as the request has them, JSON, and empty if it
-    has none; `digest` is that of its token; `principal` is who is signed in."""
+    has none; `digest` is that of its token; `principal` is who is signed in, and
+    `weight` what the arguments take at most, in bytes; 0 for light ones."""
 
     __slots__ = ("_plan", "_request", "code", "digest", "given_arguments", "lifetime", "marks", "reentrant")
 
@@ -60,6 +61,7 @@ class PlannedCall(Invocation):
         raw: dict[str, Any],
         digest: str,
         principal: str | None,
+        weight: int,
     ) -> None:
         # `Invocation.__init__` is not called: it reads all from a context.
         self._plan = plan
@@ -69,7 +71,7 @@ class PlannedCall(Invocation):
         self.marks, self.reentrant, self.lifetime, self.code = plan.marks, plan.reentrant, plan.lifetime, plan.code
         self._ctx = self._params = self._kept = self._marks = self._described = None
         self.principal = principal
-        self.prefilled, self.given, self.weight = NO_ANSWERS, b"", 0
+        self.prefilled, self.given, self.weight = NO_ANSWERS, b"", weight
 
     def call_handler(self, frame: Frame, given: bytes) -> Awaitable[Any]:
         request, self._request = self._request, None
@@ -77,18 +79,22 @@ class PlannedCall(Invocation):
         if given or self.enters_kept:
             self._ctx = request.ctx
             return super().call_handler(frame, given)
-        plan, connection = self._plan, request.connection
+        plan, connection, arguments = self._plan, request.connection, self._raw.get("arguments")
         inner = FrameContext(
             session=self.open_session(frame, connection),
             lifespan_context=request.lifespan_state,
             protocol_version=connection.protocol_version,
             method=METHOD,
-            params=self._raw,
+            params=self.lean(self._raw, plan.arguments),
         )
         context = tool_context(plan.server, inner)
-        return run(plan.tool, context, self._raw.get("arguments"), plan.validates, plan.renders)
+        if self.weight:
+            self.given_arguments = b""
+        return run(plan.tool, context, arguments, plan.validates, plan.renders)
 
     def describe(self) -> dict[str, str]:
+        if self._described is not None:
+            return super().describe()
         digest = self._handler.runtime.payloads.sealer.digest
         args = digest(ARGUMENTS + journal.canonical(self._raw.get("arguments") or {}))
         user = {} if self.principal is None else {"principal": self.user_digest()}

@@ -26,10 +26,6 @@ _DISCARD_SILENCE = 1.0
 """Seconds of silence after which the rest of a refused body is no longer received."""
 
 
-class Asking(dict[str, Any]):
-    """A result that asks. It has its wire form already."""
-
-
 class Unavailable(MCPError):
     """This node can't serve the request now; the same request may succeed in `retry_after` seconds. HTTP status 503."""
 

@@ -157,7 +157,7 @@ class Seam:
         if isinstance(answer, Parked):
             held = runtime.heartbeat.lease
             state = answer.state or token_claims.mint(answer, held.node, held.boot)
-            return replies.Asking(resultType="input_required", inputRequests=answer.questions, requestState=state)
+            return {"resultType": "input_required", "inputRequests": answer.questions, "requestState": state}
         if isinstance(answer, Ended):
             outcome = answer.outcome
             assert isinstance(outcome, Outcome)

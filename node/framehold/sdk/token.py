@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from binascii import b2a_base64
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -44,6 +44,18 @@ from .boundary import Boundary
 from .state_codec import PrefixCodec
 
 METHOD = "tools/call"
+
+
+class Target(NamedTuple):
+    """What a request is for: its method, and the name or the URI in its parameters."""
+
+    method: str
+    name: str
+
+    @property
+    def label(self) -> str:
+        """The name for logs and metrics: that of the tool or the prompt; for a resource it is the method."""
+        return self.method if self.method == "resources/read" else self.name
 
 
 class _Envelope(msgspec.Struct, omit_defaults=True):
@@ -74,16 +86,16 @@ class Tokens:
     ) -> None:
         self._security, self._codec, self._clock, self._audience = security, codec, clock, audience
 
-    def seal(self, parked: Parked, node: str, boot: str, tool: str, arguments: str, user: str | None) -> str:
+    def seal(self, parked: Parked, node: str, boot: str, target: Target, arguments: str, user: str | None) -> str:
         """The token of a round that waits for answers. `arguments` is the digest of the request's arguments."""
         state, now = token_claims.mint(parked, node, boot), self._clock.time()
         expires = now + (parked.lifetime or self._security.ttl)
         claim = None if user is None else _principal_claim(user)
-        envelope = _Envelope(1, now, expires, METHOD, tool, arguments, state, self._audience, claim)
+        envelope = _Envelope(1, now, expires, *target, arguments, state, self._audience, claim)
         return token.hold(parked.call, self._codec.seal(_write(envelope)))
 
-    def open(self, call: CallId, sealed: str, tool: str, arguments: str, user: str | None) -> Claims | None:
-        """The claims of a token for this call, this tool, these arguments and this user; None if the SDK's way has to
+    def open(self, call: CallId, sealed: str, target: Target, arguments: str, user: str | None) -> Claims | None:
+        """The claims of a token for this call, this target, these arguments and this user; None if the SDK's way has to
         look at it. `sealed` is the sealed part of the token."""
         try:
             envelope = _read(self._codec.unseal(sealed))
@@ -92,8 +104,8 @@ class Tokens:
         if (
             envelope.v != 1
             or not self._clock.time() < envelope.exp
-            or envelope.m != METHOD
-            or envelope.t != tool
+            or envelope.m != target.method
+            or envelope.t != target.name
             or envelope.a != arguments
             or envelope.aud != self._audience
             or not _is_of(envelope.p, user)

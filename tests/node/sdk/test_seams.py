@@ -70,7 +70,7 @@ TOUCHED = {
     "hosts/listeners.py": {"_bus", "_max_subscriptions"},
     "hosts/mcpserver_host.py": {"_lowlevel_server", "_tool_manager", "_prompt_manager", "_resource_manager"}
     | {"_resources"},
-    "http/kernel.py": {"_serialize", "_stamp_server_info"},
+    "http/kernel.py": {"_serialize"},
     "http/mounting.py": {"_getframe"},
     "http/session_affinity.py": {"_admit_session", "_server_instances", "_session_owners"},
     "sdk/boundary.py": {"_seal", "_seal_result", "_unseal"},
@@ -309,8 +309,6 @@ def test_the_runner_can_be_driven_in_parts() -> None:
     made = "ServerSession(dctx, self.connection, request_meta=meta if dctx.request_id is not None else None)"
     assert made in inspect.getsource(ServerRunner._make_context), CHANGED + "_make_context"
     assert names(ServerRunner._serialize) == ["method", "version", "result"], CHANGED + "_serialize"
-    assert names(ServerRunner._stamp_server_info) == ["version", "result"], CHANGED + "_stamp_server_info"
-    assert "self._stamp_server_info(version, dumped)" in inspect.getsource(ServerRunner._serialize)
     assert names(methods.validate_client_request)[:3] == ["method", "version", "params"]
     source = inspect.getsource(ServerRunner._on_request)
     steps = ("validate_client_request", "get_request_handler", "model_validate", "entry.handler", "_serialize")

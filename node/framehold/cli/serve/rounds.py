@@ -76,7 +76,7 @@ class EarlierCalls:
     within one request, which has no frame and no id: the call is one line, at its end. All other requests pass."""
 
     framehold = PASSES
-    """It edits no result (`middleware_chain.is_ours`), and does nothing for clients of this revision."""
+    """It does nothing for clients of this revision."""
 
     def __init__(self, node: str, write: Callable[[str], None]) -> None:
         self._node, self._write = node, write
