@@ -86,7 +86,7 @@ class Settings(FleetSettings):
     """For how long a result of `once`, which its handler has heard, waits for the next write of its call to take it
     along. Then it is written by itself. 0: at once."""
     ordinary: bool = True
-    """Whether ordinary rounds of tools take the short path through this node. Without it each request takes the long
+    """Whether ordinary rounds take the short path through this node. Without it each request takes the long
     one, to the same replies."""
     legacy_shim: bool = True
     """Whether a handler that returns its questions also serves clients of earlier revisions, over their live

@@ -35,7 +35,7 @@ class Check(NamedTuple):
 RECOGNISED = {
     "the method": Check(Recognition, "recognise", "body.method == target.method and ", ""),
     "the version of JSON-RPC": Check(Recognition, "recognise", ' and body.jsonrpc == "2.0"', ""),
-    "the name in the header": Check(Recognition, "recognise", " and _names(params, target)", ""),
+    "the name in the header": Check(Recognition, "recognise", " and name == target.name", ""),
     "the request id": Check(Recognition, "recognise", "_ID.fullmatch(request_id) is None", "False"),
     "arguments that are an object": Check(Recognition, "recognise", "type(arguments) is not dict", "False"),
     "answers without a token": Check(Recognition, "recognise", "elif bytes(params.answers):", "elif False:"),
@@ -49,7 +49,7 @@ CLAIMED = {
     "the tool": Check(Tokens, "open", "or envelope.t != target.name\n", "or False\n"),
     "the arguments": Check(Tokens, "open", "or envelope.a != arguments\n", "or False\n"),
     "the server": Check(Tokens, "open", "or envelope.aud != self._audience\n", "or False\n"),
-    "the user": Check(Tokens, "open", "or not _is_of(envelope.p, user)\n", "or False\n"),
+    "the user": Check(Tokens, "open", "or (envelope.p is not user and not _is_of(envelope.p, user))\n", "or False\n"),
     "the tag": Check(Tokens, "open", "or not envelope.s.startswith(token_claims.OURS)\n", "or False\n"),
     "the call": Check(Tokens, "open", " and claims.call == call", ""),
 }

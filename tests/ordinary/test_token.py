@@ -84,7 +84,9 @@ class Made:
     def at_once(self, wire: str, tool: str, arguments: Any) -> Claims | None:
         """The claims that the short way opens."""
         call, sealed = token.halves(wire)
-        return self.tokens.open(CallId(call), sealed, Target(METHOD, tool), arguments_digest(arguments), signed_in())
+        return self.tokens.open(
+            CallId(call), sealed, Target(METHOD, tool, tool), arguments_digest(arguments), signed_in()
+        )
 
 
 def _context(params: dict[str, Any]) -> Any:
@@ -147,7 +149,7 @@ def test_both_ways_open_the_same_tokens(changed: dict[str, Any], state: str | No
 
 def of(user: str | None, parked: Parked = PARKED) -> str:
     """A token as the short way seals it."""
-    return MADE.tokens.seal(parked, "node", "boot", Target(METHOD, TOOL), arguments_digest(ARGUMENTS), user)
+    return MADE.tokens.seal(parked, "node", "boot", Target(METHOD, TOOL, TOOL), arguments_digest(ARGUMENTS), user)
 
 
 USERS = [(None, None), ("somebody", None), ("somebody", "https://issuer"), ("\ud800", None)]

@@ -16,7 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from framehold_loadtest import marked_page as marks
-from framehold_loadtest.bench.sections import calls, frames, replay, routed, router, single, steps, store, survival
+from framehold_loadtest.bench.sections import (
+    calls,
+    frames,
+    kinds,
+    replay,
+    routed,
+    router,
+    single,
+    steps,
+    store,
+    survival,
+)
 from framehold_loadtest.bench.tables import performance
 from framehold_loadtest.bench.tables.table import head
 from framehold_loadtest.bench.tables.targets import standing
@@ -32,6 +43,7 @@ class BenchPlan:
     """What each section does; on a quiet machine the full one takes some nine minutes, the quick one four."""
 
     calls: calls.CallsPlan
+    kinds: kinds.KindsPlan
     single: single.SinglePlan
     frames: frames.FramesPlan
     store_seconds: float
@@ -42,6 +54,7 @@ class BenchPlan:
 
 FULL = BenchPlan(
     calls=calls.CallsPlan(turns=60, warm=0.1, seconds=0.3),
+    kinds=kinds.KindsPlan(turns=15, calls=100),
     single=single.SinglePlan(turns=20, calls=100),
     frames=frames.FramesPlan(frames=(100, 20_000, 100_000), batches=10, batch_size=400),
     store_seconds=5.0,
@@ -53,6 +66,7 @@ FULL = BenchPlan(
 )
 QUICK = BenchPlan(
     calls=calls.CallsPlan(turns=12, warm=0.1, seconds=0.3),
+    kinds=kinds.KindsPlan(turns=5, calls=60),
     single=single.SinglePlan(turns=8, calls=50),
     frames=frames.FramesPlan(frames=(100, 10_000), batches=4, batch_size=250),
     store_seconds=1.5,
@@ -114,6 +128,7 @@ def _incomplete(section: Mapping[str, Any]) -> bool:
 def _measure(name: str, plan: BenchPlan, cores: Cores) -> Mapping[str, Any]:
     runs: dict[str, Callable[[], Mapping[str, Any]]] = {
         "calls": lambda: calls.measure(plan.calls, cores),
+        "kinds": lambda: kinds.measure(plan.kinds, cores),
         "steps": lambda: steps.measure(cores),
         "single": lambda: single.measure(plan.single, cores),
         "frames": lambda: frames.measure(plan.frames, cores),
@@ -129,9 +144,9 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=performance.PROGRAM, description="The speed of Framehold, measured.")
     parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, about four minutes")
     only = (
-        "run this section (repeatable): whole calls beside the SDK's, the functions that a round enters, one call at a "
-        "time, parked frames, store writes, the router, what replays, tokens and `once` cost, or calls whose node is "
-        "gone"
+        "run this section (repeatable): whole calls beside the SDK's, each kind of handler, the functions that a round "
+        "enters, one call at a time, parked frames, store writes, the router, what replays, tokens and `once` cost, or "
+        "calls whose node is gone"
     )
     parser.add_argument("--only", choices=SECTIONS, action="append", help=only)
     return marks.parsed(parser)

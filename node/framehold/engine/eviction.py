@@ -102,7 +102,7 @@ class Eviction:
 
     def has_room(self, principal: str | None, weight: int) -> bool:
         """Whether `admit` would admit a call, and evict no frame for their number."""
-        if not self._table.has_room_for(principal, weight, self._share()):
+        if principal is not None and not self._table.has_room_for(principal, weight, self._share()):
             return False
         footprint = self.footprint
         if footprint is not None:

@@ -97,7 +97,8 @@ class FrameLink:
     def admit(self, what: str) -> None:
         """Raise LimitExceeded if the journal is too long for one more entry, or those of its user are. `what` names it
         for the error."""
-        self._services.table.admit_entry(self._slot.handler.principal, what)
+        if (principal := self._slot.handler.principal) is not None:
+            self._services.table.admit_entry(principal, what)
         limit = self._services.max_journal
         if (size := self._slot.size + self._slot.unwritten) >= limit:
             raise LimitExceeded(

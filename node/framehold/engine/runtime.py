@@ -267,7 +267,8 @@ class Runtime:
             given = answers_of.given(answers, self.settings.max_value, named)
             size = sum([len(answer.value) for answer in given])
             answers_of.fits(size, 0 if slot is None else slot.size, self._most_written)
-            self.table.admit_answers(handler.principal, size)
+            if handler.principal is not None:
+                self.table.admit_answers(handler.principal, size)
             parsed = answers_of.parsed(slot, claims.round, answers) if here and slot is not None else None
         except (MalformedAnswer, LimitExceeded):
             return None

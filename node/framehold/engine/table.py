@@ -97,10 +97,8 @@ class Table:
                 limit="MEMORY_LIMIT",
             )
 
-    def has_room_for(self, principal: str | None, weight: int, share: float) -> bool:
+    def has_room_for(self, principal: str, weight: int, share: float) -> bool:
         """Whether `admit` and `full_for` have nothing against a new call."""
-        if principal is None:
-            return True
         if weight and self._weights[principal] and self._weights[principal] + weight > share:
             return False
         is_below = self._per_principal[principal] < self._settings.max_parked_per_principal
@@ -128,10 +126,10 @@ class Table:
         if not self.journals.may_answer(principal, size):
             raise _no_room(self.journals, principal, "no answer was taken, and the call waits")
 
-    def admit_entry(self, principal: str | None, what: str) -> None:
+    def admit_entry(self, principal: str, what: str) -> None:
         """Raise LimitExceeded if the journals of this principal have twice as much as they may, so that a call can't
         record `what`."""
-        if principal is not None and not self.journals.may_go_on(principal):
+        if not self.journals.may_go_on(principal):
             raise _no_room(self.journals, principal, f"{what} was not asked or run")
 
     def holders(self, count: int) -> list[tuple[str, int]]:

@@ -28,11 +28,12 @@ import contextvars
 import copy
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server import context as contexts
+from fastmcp.server import elicitation
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import FastMCPRequestContext, extract_version_spec, fastmcp_request_ctx
 from fastmcp.utilities.versions import VersionSpec
@@ -43,6 +44,7 @@ from framehold_core.errors import StoreUnavailable
 
 from ..engine import token_claims
 from ..frame import context as variables
+from ..sdk import form_schemas
 from ..sdk.replies import Unavailable
 from ..sdk.session import Ctx, FrameSession
 from .fastmcp_code import GUARDED, ComponentLookup, Entry
@@ -229,11 +231,22 @@ async def _suspending(self: Context, *args: Any, **kwargs: Any) -> Any:
     return await _elicit(self, *args, **kwargs)
 
 
+def _is_plain(form: Any) -> bool:
+    """Whether nothing computes the schema of a form: a plain model, or one plain value."""
+    if get_origin(form) is elicitation.ScalarElicitationType:
+        return all(map(form_schemas.is_plain_type, get_args(form)))
+    return form_schemas.is_plain(form)
+
+
+_forms = form_schemas.Forms(elicitation.get_elicitation_schema, _is_plain)
+
+
 def let_contexts_ask() -> None:
-    """Make `Context.elicit` reach the session if that is a frame's. For any other session it stays unchanged. Raises
-    ConfigError."""
+    """Make `Context.elicit` reach the session if that is a frame's. For any other session it stays unchanged, but that
+    the schemas of plain forms are kept. Raises ConfigError."""
     current = getattr(contexts, "_current_context", None)
     if current is None or not callable(getattr(Context, "_is_modern_protocol", None)):
         raise moved("its refusal to elicit")
     variables.keep(fastmcp_request_ctx, current)
     Context.elicit = _suspending  # type: ignore[method-assign]
+    elicitation.get_elicitation_schema = _forms  # type: ignore[assignment]

@@ -145,7 +145,7 @@ class Entry:
             await self._rest(scope, request.receive, send)
             return
         if (key := NAME_BEARING_METHODS.get(found.method)) and type(name := found.params.get(key)) is str:
-            self.heads.learn(scope["headers"], Target(found.method, name))
+            self.heads.learn(scope["headers"], Target(found.method, name, found.method if key == "uri" else name))
         await self._serve(request, found, data, receive, send)
 
     def kernel(self, version: str) -> Kernel:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.shared.inbound import NAME_BEARING_METHODS
 
 from framehold_core import token
@@ -34,6 +35,8 @@ from ..sdk.token import Target, Tokens, arguments_digest, signed_in
 from .client_identities import Client, ClientIdentities
 
 _PARKED = Phase.PARKED
+READ = "resources/read"
+"""The one method whose target is a URI. It has no arguments."""
 _ID = re.compile(rb'\d{1,15}|"[ !#-\[\]-~]{1,100}"')
 """A request id that a response repeats as it is written: digits, or a text without escapes."""
 
@@ -95,8 +98,9 @@ class Recognition:
         try:
             body = _read(data)
             params, request_id = body.params, bytes(body.id)
-            told = body.method == target.method and body.jsonrpc == "2.0" and _names(params, target)
-            if not told or _ID.fullmatch(request_id) is None:
+            name, other = (params.uri, params.name) if target.method == READ else (params.name, params.uri)
+            told = body.method == target.method and body.jsonrpc == "2.0" and name == target.name
+            if not told or other is not msgspec.UNSET or _ID.fullmatch(request_id) is None:
                 return None
             meta = bytes(params.meta)
             plan, client = self._plans.current(target), self._identities.client(meta)
@@ -105,10 +109,12 @@ class Recognition:
             raw: dict[str, Any] = {NAME_BEARING_METHODS[target.method]: target.name}
             given = bytes(params.arguments)
             if given:
+                if target.method == READ:
+                    return None
                 raw["arguments"] = arguments = json_text.read(given)
                 if type(arguments) is not dict:
                     return None
-            digest, user, retried = "", signed_in(), None
+            digest, retried, user = "", None, None if get_access_token() is None else signed_in()
             if params.state is not msgspec.UNSET:
                 digest, retried = self._retry(target, params, given, raw, user)
                 if retried is None:
@@ -139,10 +145,3 @@ class Recognition:
             digest = arguments_digest(raw.get("arguments"))
         claims = self._tokens.open(CallId(call), sealed, target, digest, user)
         return digest, None if claims is None else Retried(claims, answers, entered is not None)
-
-
-def _names(params: _Params, target: Target) -> bool:
-    """Whether parameters name the target, and nothing beside that is for another method."""
-    if target.method == "resources/read":
-        return params.uri == target.name and params.name is msgspec.UNSET and not bytes(params.arguments)
-    return params.name == target.name and params.uri is msgspec.UNSET

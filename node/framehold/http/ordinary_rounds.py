@@ -27,7 +27,7 @@ from ..sdk import questions, replies
 from ..sdk.boundary import Boundary
 from ..sdk.hop import KEY, Hop, received
 from ..sdk.invocation import Invocation, Outcome
-from ..sdk.plan import Plan, Plans
+from ..sdk.plan import GeneralPlan, Plan, Plans
 from ..sdk.planned_call import PlannedCall
 from ..sdk.session import Ctx
 from ..sdk.token import Target, Tokens, tokens_of
@@ -54,6 +54,8 @@ class OrdinaryRequest(Exchange):
         self.data, self.found, self._rounds = data, found, rounds
         self.came, self.variables = rounds.clock.time(), copy_context()
         self.handler_context: Context | None = None
+        self.lifespan_state = rounds.attached.lifespan_state
+        """What the lifespan of the server has yielded."""
         self.ending: asyncio.Task[None] | None = None
         self._connection: Identity | None = None
         self._ctx: Ctx | None = None
@@ -64,11 +66,6 @@ class OrdinaryRequest(Exchange):
         if self._connection is None:
             self._connection = Identity(self.found.client.connection)
         return self._connection
-
-    @property
-    def lifespan_state(self) -> Any:
-        """What the lifespan of the server has yielded."""
-        return self._rounds.attached.lifespan_state
 
     @property
     def ctx(self) -> Ctx:
@@ -192,8 +189,12 @@ class OrdinaryRounds:
 
     def _begun(self, request: OrdinaryRequest, hop: Hop | None, weight: int) -> Awaitable[Answer] | None:
         """The reply to a round, which begins now. None, and nothing was done, if it would be refused."""
-        found, runtime, call = request.found, self._runtime, self._call(request, weight)
-        if call is None:
+        found, runtime = request.found, self._runtime
+        call: Invocation | None
+        if isinstance(found.plan, Plan):
+            given = (found.given_arguments, found.raw, found.digest)
+            call = PlannedCall(found.plan, request, *given, found.user, weight)
+        elif (call := self._general(request, found.plan, weight)) is None:
             return None
         if hop is not None:
             hop.offers, hop.route = True, _ROUTES[found.retried is None]
@@ -202,19 +203,15 @@ class OrdinaryRounds:
             return runtime.resume(claims, answers, call, request, here=here)
         return runtime.begin(call, request, None if hop is None else hop.call)
 
-    def _call(self, request: OrdinaryRequest, weight: int) -> Invocation | None:
+    def _general(self, request: OrdinaryRequest, plan: GeneralPlan, weight: int) -> Invocation | None:
         """What enters the handler of a request; None if the entry has to look at it."""
-        found = request.found
-        if isinstance(found.plan, Plan):
-            given = (found.given_arguments, found.raw, found.digest)
-            return PlannedCall(found.plan, request, *given, found.user, weight)
         self.hop_of(request).weight = weight
         ctx, params = request.ctx, None
-        if found.retried is None:
-            params = found.plan.validated(ctx.protocol_version, ctx.params or {})
+        if request.found.retried is None:
+            params = plan.validated(ctx.protocol_version, ctx.params or {})
             if params is None:
                 return None
-        call = Invocation(found.plan.seam.wrapped, ctx, params)
+        call = Invocation(plan.seam.wrapped, ctx, params)
         return call if call.strategy == "hold" else None
 
     async def _served(self, request: OrdinaryRequest, waiting: Awaitable[Answer]) -> None:

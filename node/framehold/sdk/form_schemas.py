@@ -2,12 +2,13 @@
 their schema; each caller gets a copy of its own, equal to what the SDK renders at that moment.
 
 The law: a kept schema is used only while everything is the same that the SDK's rendering reads. For a plain model
-(`_is_plain`) that is its core schema, which pydantic replaces when it builds the model again, its name and its
+(`is_plain`) that is its core schema, which pydantic replaces when it builds the model again, its name and its
 docstring. Any other model is rendered each time: its choices may have been computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -25,14 +26,42 @@ _VALUES = (str, int, float, bool, NoneType)
 _HOOKS = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__", "model_json_schema")
 
 
-class _Known(NamedTuple):
+class _Kept(NamedTuple):
+    """The schema of a plain type (JSON), and what its rendering has read that may change."""
+
+    schema: bytes
     core: Any
     described: tuple[str, str | None]
-    schema: bytes | None
-    """JSON; None if the model is rendered each time."""
+
+    def holds(self, form: Any) -> bool:
+        """Whether the type would be rendered to the same now."""
+        core = getattr(form, "__pydantic_core_schema__", None)
+        return self.core is core and self.described == (form.__name__, form.__doc__)
 
 
-_known: dict[type[BaseModel], _Known] = {}
+class Forms:
+    """Renders the schemas of forms by `render`, and keeps those of types for which `is_plain` holds."""
+
+    def __init__(self, render: Callable[[Any], dict[str, Any]], is_plain: Callable[[Any], bool]) -> None:
+        self._render, self._is_plain = render, is_plain
+        self.known: dict[Any, _Kept] = {}
+
+    def __call__(self, form: Any) -> dict[str, Any]:
+        """What `render` returns for a type. Raises what that raises."""
+        if not self._is_plain(form):
+            return self._render(form)
+        known = self.known.get(form)
+        if known is not None and known.holds(form):
+            return _parsed(known.schema)
+        made = self._render(form)
+        data = json_text.write(made)
+        if _parsed(data) == made:
+            if len(self.known) >= MAX_KEPT:
+                self.known.clear()
+            self.known[form] = _Kept(
+                data, getattr(form, "__pydantic_core_schema__", None), (form.__name__, form.__doc__)
+            )
+        return made
 
 
 def keep() -> None:
@@ -49,25 +78,18 @@ def rendered(schema: Any) -> dict[str, Any]:
     if not hasattr(schema, "model_json_schema"):
         order = "; the message comes first, then the model" if isinstance(schema, str) else ""
         raise TypeError(f"ctx.elicit(message, schema): the schema must be a pydantic model, not {schema!r:.80}{order}")
-    core, described = getattr(schema, "__pydantic_core_schema__", None), (schema.__name__, schema.__doc__)
-    known = _known.get(schema)
-    if known is not None and known.core is core and known.described == described:
-        return render_elicitation_schema(schema) if known.schema is None else _parsed(known.schema)
-    made = render_elicitation_schema(schema)
-    if len(_known) >= MAX_KEPT:
-        _known.clear()
-    data = json_text.write(made) if _is_plain(schema) else None
-    _known[schema] = _Known(core, described, data if data is None or _parsed(data) == made else None)
-    return made
+    return _forms(schema)
 
 
 def kept(schema: Any) -> bytes | None:
     """The schema of a model's form (JSON), if `rendered` would return a kept one; else None."""
-    known = _known.get(schema) if isinstance(schema, type) else None
-    if known is None or known.schema is None or elicitation.render_elicitation_schema is not rendered:
+    known = _forms.known.get(schema) if isinstance(schema, type) else None
+    if known is None or elicitation.render_elicitation_schema is not rendered:
         return None
-    core, described = getattr(schema, "__pydantic_core_schema__", None), (schema.__name__, schema.__doc__)
-    return known.schema if known.core is core and known.described == described else None
+    core = getattr(schema, "__pydantic_core_schema__", None)
+    # As `holds`, which would be one more call in each round.
+    is_same = known.core is core and known.described == (schema.__name__, schema.__doc__)
+    return known.schema if is_same else None
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
@@ -75,9 +97,9 @@ def _parsed(data: bytes) -> dict[str, Any]:
     return schema
 
 
-def _is_plain(model: type[BaseModel]) -> bool:
+def is_plain(model: Any) -> bool:
     """Whether no code of the author's, and no object that may change, has a part in the schema of this model."""
-    if model.__mro__ != (model, BaseModel, object) or model.model_config:
+    if getattr(model, "__mro__", ()) != (model, BaseModel, object) or model.model_config:
         return False
     made = model.__pydantic_decorators__
     computed = made.validators or made.field_validators or any(hook in vars(model) for hook in _HOOKS)
@@ -90,13 +112,17 @@ def _is_plain_field(field: FieldInfo) -> bool:
     fixed = field.default is PydanticUndefined or type(field.default) in _VALUES
     # Constraints such as `Ge` are frozen.
     constrained = all(type(item).__module__ == "annotated_types" for item in field.metadata)
-    return fixed and constrained and _is_plain_type(field.annotation)
+    return fixed and constrained and is_plain_type(field.annotation)
 
 
-def _is_plain_type(annotation: Any) -> bool:
+def is_plain_type(annotation: Any) -> bool:
+    """Whether a type consists of plain values and literals of them."""
     if annotation in _VALUES:
         return True
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return all(type(part) in _VALUES for part in parts)
-    return origin in (Union, UnionType, list) and all(map(_is_plain_type, parts))
+    return origin in (Union, UnionType, list) and all(map(is_plain_type, parts))
+
+
+_forms = Forms(render_elicitation_schema, is_plain)

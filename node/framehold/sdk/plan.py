@@ -120,22 +120,21 @@ class Plans:
             self._middlewares = list(now)
         if target.method != METHOD:
             return GeneralPlan(entry.handler)
-        plan = None if self._server is None else self._of_tool(self._server, target.name, entry.handler)
-        return plan if plan is not None or self._may_mirror(target.name) else GeneralPlan(entry.handler)
+        if (server := self._server) is not None:
+            manager: ToolManager = server._tool_manager
+            tool = manager.get_tool(target.name)
+            if tool is not None and is_ordinary(server, manager, tool):
+                plan = self._plans.get(target.name)
+                if plan is not None and plan.is_of(tool, entry.handler):
+                    return plan
+                return self._made(server, tool, entry.handler)
+        return None if self._may_mirror(target.name) else GeneralPlan(entry.handler)
 
     def _may_mirror(self, tool: str) -> bool:
         """Whether headers may have to repeat arguments of a tool, as far as is known without a list of all tools."""
         schema_of = self._lowlevel.get_tool_input_schema
         schema = None if schema_of is None else schema_of(tool)
         return schema is None or find_invalid_x_mcp_header(schema) is not None or bool(x_mcp_header_map(schema))
-
-    def _of_tool(self, server: MCPServer[Any], name: str, seam: Seam) -> Plan | None:
-        manager: ToolManager = server._tool_manager
-        tool = manager.get_tool(name)
-        if tool is None or not is_ordinary(server, manager, tool):
-            return None
-        plan = self._plans.get(name)
-        return plan if plan is not None and plan.is_of(tool, seam) else self._made(server, tool, seam)
 
     def _made(self, server: MCPServer[Any], tool: Tool, seam: Seam) -> Plan | None:
         if not is_served(seam.handler, server) or not tool.name.isprintable():

@@ -29,10 +29,8 @@ class PlannedRequest(Protocol):
         """The connection that the handler begins with."""
         ...
 
-    @property
-    def lifespan_state(self) -> Any:
-        """What the lifespan of the server has yielded."""
-        ...
+    lifespan_state: Any
+    """What the lifespan of the server has yielded."""
 
     @property
     def ctx(self) -> Ctx:
@@ -85,7 +83,7 @@ class PlannedCall(Invocation):
             lifespan_context=request.lifespan_state,
             protocol_version=connection.protocol_version,
             method=METHOD,
-            params=self.lean(self._raw, plan.arguments),
+            params=self.lean(self._raw, plan.arguments) if self.weight else self._raw,
         )
         context = tool_context(plan.server, inner)
         if self.weight:

@@ -47,15 +47,12 @@ METHOD = "tools/call"
 
 
 class Target(NamedTuple):
-    """What a request is for: its method, and the name or the URI in its parameters."""
+    """What a request is for: its method, and the name or the URI in its parameters. `label` is the name for logs and
+    metrics: that of the tool or the prompt; for a resource it is the method."""
 
     method: str
     name: str
-
-    @property
-    def label(self) -> str:
-        """The name for logs and metrics: that of the tool or the prompt; for a resource it is the method."""
-        return self.method if self.method == "resources/read" else self.name
+    label: str
 
 
 class _Envelope(msgspec.Struct, omit_defaults=True):
@@ -91,7 +88,7 @@ class Tokens:
         state, now = token_claims.mint(parked, node, boot), self._clock.time()
         expires = now + (parked.lifetime or self._security.ttl)
         claim = None if user is None else _principal_claim(user)
-        envelope = _Envelope(1, now, expires, *target, arguments, state, self._audience, claim)
+        envelope = _Envelope(1, now, expires, target.method, target.name, arguments, state, self._audience, claim)
         return token.hold(parked.call, self._codec.seal(_write(envelope)))
 
     def open(self, call: CallId, sealed: str, target: Target, arguments: str, user: str | None) -> Claims | None:
@@ -108,7 +105,7 @@ class Tokens:
             or envelope.t != target.name
             or envelope.a != arguments
             or envelope.aud != self._audience
-            or not _is_of(envelope.p, user)
+            or (envelope.p is not user and not _is_of(envelope.p, user))
             or not envelope.s.startswith(token_claims.OURS)
         ):
             return None
@@ -123,9 +120,7 @@ def signed_in() -> str | None:
 
 
 def _is_of(claim: Any, user: str | None) -> bool:
-    if user is None or claim is None:
-        return claim is user
-    return isinstance(claim, str) and _principal_matches(claim, user)
+    return user is not None and isinstance(claim, str) and _principal_matches(claim, user)
 
 
 def tokens_of(boundary: Boundary) -> Tokens | None:

@@ -18,7 +18,9 @@ from framehold_loadtest.bench.generators.rounds import QUESTIONS
 from framehold_loadtest.bench.generators.writers import Turn, Written, written
 from framehold_loadtest.bench.lab import proxies
 from framehold_loadtest.bench.lab.servers import Target, run_json
-from framehold_loadtest.bench.sections import calls, single, steps
+from framehold_loadtest.bench.sections import calls, kinds, single, steps
+from framehold_loadtest.bench.subjects.kinds import KINDS
+from framehold_loadtest.bench.tables import targets
 from framehold_loadtest.bench.tables.targets import SINGLE_JUDGED
 from framehold_loadtest.local.listeners import Listener, pick_cores, redis_server
 from framehold_loadtest.local.process import NotAvailable
@@ -46,6 +48,13 @@ def test_no_round_enters_more_functions_than_before() -> None:
         whole[row["round"]] += row["entries"]
     assert all(whole[number] <= bound for number, bound in STEPS.items()), whole
     assert all(row["entries"] and row["files"] for row in found["rows"])
+
+
+def test_each_kind_of_handler_is_measured_beside_the_same_by_hand() -> None:
+    found = kinds.measure(kinds.KindsPlan(turns=2, calls=2), pick_cores())
+    assert found["not_available"] == {}
+    assert [row["kind"] for row in found["rows"]] == [*KINDS] and targets.KINDS.keys() <= KINDS.keys()
+    assert all(len(row["ratios"]) == 2 and min(row["ours"], row["theirs"]) > 0 for row in found["rows"])
 
 
 def test_writes_are_made_together_by_redis_py_and_alone_in_turn() -> None:

@@ -11,8 +11,9 @@ import dataclasses
 import importlib.metadata
 import inspect
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import mcp_types as types
 import pytest
@@ -20,7 +21,8 @@ from fastmcp import Context, FastMCP
 from fastmcp.prompts import PromptResult
 from fastmcp.resources import ResourceContent, ResourceResult
 from fastmcp.server import context as contexts
-from fastmcp.server import dependencies, telemetry
+from fastmcp.server import dependencies, elicitation, telemetry
+from fastmcp.server.elicitation import ScalarElicitationType
 from fastmcp.server.low_level import FastMCPServerMiddleware
 from fastmcp.server.providers import fastmcp_provider as mounted
 from fastmcp.server.providers.base import Provider
@@ -32,7 +34,7 @@ from fastmcp.server.transforms.visibility import Visibility
 from fastmcp.tools.base import ToolResult
 from mcp.server import Server
 from mcp.server.request_state import RequestStateBoundary
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 import framehold.hosts.fastmcp
 from framehold.hosts import fastmcp_code, fastmcp_results
@@ -119,6 +121,38 @@ def test_a_context_refuses_by_one_method_and_asks_through_its_session() -> None:
     source = inspect.getsource(inspect.unwrap(Context.elicit))
     assert "if self._is_modern_protocol():" in source and "await self.session.elicit(" in source, CHANGED + "elicit"
     assert "return self.request_context.session" in inspect.getsource(vars(Context)["session"].fget)
+
+
+class Form(BaseModel):
+    """A form."""
+
+    name: str = Field(title="Your name", max_length=40)
+    meal: Literal["soup", "fish"] = "soup"
+
+
+class Computed(BaseModel):
+    name: str = Field(json_schema_extra=lambda schema: schema.update(enum=["a"]))
+
+
+@dataclass
+class Plain:
+    name: str
+
+
+@pytest.mark.parametrize(
+    "form", [Form, Computed, Plain, ScalarElicitationType[bool], ScalarElicitationType[Literal["a", "b"]]]
+)
+def test_a_form_is_rendered_by_one_function(form: Any) -> None:
+    """Ours returns what FastMCP's does, and each caller gets a schema of its own."""
+    framehold.hosts.fastmcp.let_contexts_ask()
+    forms: Any = framehold.hosts.fastmcp._forms
+    assert elicitation.get_elicitation_schema is forms, CHANGED + "get_elicitation_schema"
+    theirs = vars(forms)["_render"]
+    assert "get_elicitation_schema(response_type)" in inspect.getsource(elicitation.parse_elicit_response_type)
+    for _ in range(2):
+        found: dict[str, Any] = elicitation.get_elicitation_schema(form)
+        assert found == theirs(form) and list(found) == list(theirs(form))
+        found.clear()
 
 
 def test_the_present_request_is_in_two_variables() -> None:

@@ -144,7 +144,7 @@ class Ordinary(BaseModel):
     days: list[Literal["mo", "tu"]] = Field(default_factory=list)
 
 
-def test_an_ordinary_form_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ordinary_form_is_rendered_once() -> None:
     """And each caller gets a schema of its own, in the SDK's order."""
     rendered: list[Any] = []
 
@@ -152,23 +152,22 @@ def test_an_ordinary_form_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> N
         rendered.append(model)
         return original(model)
 
-    monkeypatch.setattr(form_schemas, "render_elicitation_schema", counted)
-    monkeypatch.setattr(form_schemas, "_known", {})
-    first, second = form_schemas.rendered(Ordinary), form_schemas.rendered(Ordinary)
+    forms = form_schemas.Forms(counted, form_schemas.is_plain)
+    first, second = forms(Ordinary), forms(Ordinary)
     assert rendered == [Ordinary]
     assert first == second == original(Ordinary) and list(first["properties"]) == list(second["properties"])
     second["properties"].clear()
-    assert form_schemas.rendered(Ordinary) == first
+    assert forms(Ordinary) == first
 
 
 def test_no_more_models_are_kept_than_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """An author may make one for each question."""
     monkeypatch.setattr(form_schemas, "MAX_KEPT", 3)
-    monkeypatch.setattr(form_schemas, "_known", {})
+    forms = form_schemas.Forms(original, form_schemas.is_plain)
     for number in range(10):
         made = type(f"Made{number}", (BaseModel,), {"__annotations__": {"word": "str"}})
-        assert form_schemas.rendered(made)["title"] == f"Made{number}"
-    assert len(form_schemas._known) <= 3
+        assert forms(made)["title"] == f"Made{number}"
+    assert len(forms.known) <= 3
 
 
 async def test_a_client_is_shown_the_choices_of_the_moment() -> None:
@@ -223,7 +222,7 @@ async def test_an_answer_to_a_kept_form_is_read_as_the_sdk_reads_it(answer: dict
 
 def test_a_form_that_may_have_changed_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one that was not rendered yet, or that another rendering than Framehold's has to make."""
-    monkeypatch.setattr(form_schemas, "_known", {})
+    monkeypatch.setattr(form_schemas, "_forms", form_schemas.Forms(original, form_schemas.is_plain))
     assert form_schemas.kept(Ordinary) is form_schemas.kept("Where?") is form_schemas.kept({}) is None
     for model in (Ordinary, ByList, Described):
         form_schemas.rendered(model)

@@ -42,6 +42,11 @@ def _call_verdict(row: Row) -> str:
     return target.verdict(row["cpu_ratio"], " x") if target else NONE
 
 
+def _kind_verdict(row: Row) -> str:
+    target = targets.KINDS.get(row["kind"])
+    return target.verdict(median(row["ratios"]), " x") if target else NONE
+
+
 def _frame_kib(row: Row) -> float:
     return float(row["rss_bytes"] / row["frames"] / 1024)
 
@@ -91,6 +96,13 @@ _CALLS = (
     value("busy server/load", "server_busy load_busy", "{:.0%} / {:.0%}"),
     ERRORS,
     computed("target", _call_verdict),
+)
+_KINDS = (
+    text("handler", "kind"),
+    value("us CPU/call", "ours", scale=1e6),
+    value("by hand, us", "theirs", scale=1e6),
+    ratios("ratio", "ratios"),
+    computed("target", _kind_verdict),
 )
 _SINGLE = (
     text("server", "server"),
@@ -186,6 +198,16 @@ def calls(section: Mapping[str, Any]) -> list[Table]:
     ).format(**section)
     rows = section["rows"]
     return [Table(title, lines(_CALLS, rows), [*MODES, *errors_of(rows, "server")], section["not_available"])]
+
+
+def kinds(section: Mapping[str, Any]) -> list[Table]:
+    """The table of section `kinds`."""
+    title = (
+        "Calls by kind of handler, in one process without HTTP, {plan[turns]} x {plan[calls]} calls at each server in"
+        " turn, medians (quartiles); ratios to the same handler written by hand for the SDK with JSON alone"
+    ).format(**section)
+    rows = section["rows"]
+    return [Table(title, lines(_KINDS, rows) if rows else [], missing=section["not_available"])]
 
 
 def single(section: Mapping[str, Any]) -> list[Table]:
@@ -294,6 +316,7 @@ def survival(section: Mapping[str, Any]) -> list[Table]:
 
 TABLES: dict[str, Callable[[Mapping[str, Any]], Sequence[Table]]] = {
     "calls": calls,
+    "kinds": kinds,
     "steps": steps,
     "single": single,
     "frames": frames,

@@ -113,6 +113,14 @@ def _calls(server: str) -> Callable[[Mapping[str, Any]], _Measured]:
     return look
 
 
+def _kind(kind: str) -> Callable[[Mapping[str, Any]], _Measured]:
+    def look(section: Mapping[str, Any]) -> _Measured:
+        ratios = _row(section, kind=kind)["ratios"]
+        return median(ratios), _quartiles(ratios)
+
+    return look
+
+
 def _weight(section: Mapping[str, Any]) -> _Measured:
     each = [(row["rss_bytes"] / row["frames"] / 1024, row["frames"]) for row in section["rows"]]
     return each[-1][0], ", ".join(f"{kib:.1f} at {frames:,}" for kib, frames in each)
@@ -206,6 +214,18 @@ CALLS = {
     )
 }
 """Two-round calls per CPU second, as a ratio to the SDK's hand-written handler that responds with JSON alone."""
+KINDS = {
+    kind: Target(f"{what}, CPU, to the SDK", 1.8, 2.3, "{:.3g} x", "kinds", _kind(kind), higher_is_better=True)
+    for kind, what in (
+        ("sync tool, no question", "a sync tool"),
+        ("tool behind a guard", "a tool behind a guard"),
+        ("tool behind an ASGI middleware", "a tool behind an ASGI middleware"),
+        ("prompt", "a prompt with a question"),
+        ("low-level tool of a server that lists", "a tool of a low-level server"),
+        ("FastMCP tool", "a tool of FastMCP, to FastMCP"),
+    )
+}
+"""By the names of `subjects.kinds`."""
 TRADEOFF = {
     "calls_per_second": Target("the trade-off's tool, steady: H-hold's calls per second to E's", 0.9, 1.05, "{:.3g} x",
                                "trade-off", _ELSEWHERE, True),
@@ -234,7 +254,8 @@ AFTER_DRAIN = Target("a call goes on after SIGTERM", 200.0, 200.0, "{:.0f} ms", 
 STORM = Target("10,000 calls of a killed node, answered per second", 1100.0, 1400.0, "{:,.0f}", "survival", _storm,
                True)  # fmt: skip
 TARGETS = (
-    *CALLS.values(), *TRADEOFF.values(), STEPS, SINGLE, ROUTER_CPU, ROUTER_ADDED, STORM, FRAME, RESUME_P50, RESUME_P99,
+    *CALLS.values(), *KINDS.values(),
+    *TRADEOFF.values(), STEPS, SINGLE, ROUTER_CPU, ROUTER_ADDED, STORM, FRAME, RESUME_P50, RESUME_P99,
     YOUNG_PAUSE, CYCLIC, STORE_WRITE, WRITES, ONCE_WRITES, AFTER_DEATH, AFTER_DRAIN,
 )  # fmt: skip
 """In the order of the table."""
