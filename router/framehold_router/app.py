@@ -150,7 +150,6 @@ def _chosen(settings: RouterSettings, trust: Trust, clock: Clock, placer: Placer
         "place": placer.where,
         "refused_hosts": placer.refused_hosts.now,
         "clock": clock.time,
-        "report": settings.tradeoff_report,
         "credential": trust.credential(settings.admin_token),
         "trace_url": settings.trace_url,
         "playground": settings.playground,

@@ -188,8 +188,6 @@ class RouterSettings(FleetSettings):
     """Headers of a request."""
     history: bool = True
     """Whether the figures of the fleet are kept in the store, for a day."""
-    tradeoff_report: str = ""
-    """Path of the report.json of `framehold bench tradeoff` that the API and the dashboard show; none if empty."""
     trace_url: str = ""
     """The address of a trace, with `{trace_id}` for its id, to which the dashboard links each ended call; none if
     empty."""

@@ -17,7 +17,6 @@ from tests.dashboard.player import Player, playground
 from tests.dashboard.screen import Look, Screen, chromium, screen
 from tests.dashboard.stage import Stage, stage
 from tests.dashboard.view import SCHEMES, View
-from tests.router.cast import RECORDED
 from tests.store.server import RedisServer
 
 Screens = Callable[..., AbstractAsyncContextManager[Screen]]
@@ -46,7 +45,7 @@ async def foxes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mappi
 @pytest.fixture(scope="package")
 async def fleet(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> AsyncIterator[Stage]:
     """Three real nodes behind a real router."""
-    async with stage(tmp_path_factory.mktemp("dashboard"), redis, RECORDED) as made:
+    async with stage(tmp_path_factory.mktemp("dashboard"), redis) as made:
         yield made
 
 

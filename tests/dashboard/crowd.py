@@ -10,12 +10,10 @@ import bisect
 import dataclasses
 import json
 import random
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -154,16 +152,6 @@ async def log_of(cast: Cast, node: str) -> None:
         await cast.logs(event=event, takeover={**takeover, "tool": name, "from_node": name, "from_boot": "b"})
 
 
-def report() -> dict[str, Any]:
-    """A measured trade-off with a hostile word at each place."""
-    metrics = {name: {"missing": name} for name in HOSTILE} | {"calls_lost": {"missing": HOSTILE[0]}}
-    more = {"p50_ms_round_1": {"value": 1e300, "unit": HOSTILE[1]}, **metrics}
-    cells = [{"option": option, "condition": name, "metrics": more} for option in HOSTILE for name in HOSTILE]
-    head = dict.fromkeys(("commit", "started", "command"), HOSTILE[3] * 5)
-    machine = {name: name for name in HOSTILE}
-    return {"kind": "tradeoff", "machine": machine, **head, "options": HOSTILE, "conditions": HOSTILE, "cells": cells}
-
-
 class Crowd(NamedTuple):
     """The pages' address, and the calls by node."""
 
@@ -188,9 +176,7 @@ async def crowd(calls: int = CALLS) -> AsyncIterator[Crowd]:
             await cast.node(name, saying(said(name, **counts)), more, boot=f"b-{name}")
         # Only a lease says these names: whoever can write to the store can write one.
         cast.members += [member(name, name, stats=Stats(version=name, parked=1)) for name in HOSTILE]
-        measured = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "report.json"
-        measured.write_text(json.dumps(report()), encoding="utf-8")
-        sources = dataclasses.replace(await cast.sources(), clock=time.time, report=str(measured))
+        sources = dataclasses.replace(await cast.sources(), clock=time.time)
         server = TestServer(guarded(sources, TOKEN), host="127.0.0.1")
         await stack.enter_async_context(server)
         yield Crowd(f"http://127.0.0.1:{server.port}", rows)

@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -50,8 +48,6 @@ class Line:
         """Or "cut" (whoever asks is cut off), or "stopped" (whoever asks is never answered)."""
         self.slow = ""
         """What is answered when the way is mended."""
-        self.report = Path("report.json")
-        """Where the router looks for a report of the trade-off. There is none at first."""
         self.older = False
         """Whether the router is of a release that has less to say."""
         self.asked: list[web.Request] = []
@@ -131,9 +127,9 @@ NEWER |= {"departed", "arcs", "moved", "changed"}
 def _less(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
     if not request.path.startswith("/api/") or not isinstance(response, web.Response) or response.status >= 400:
         return response
-    if request.path.endswith(
-        ("/access", "/tradeoff", "/capacity", "/history", "/tools", "/waiting")
-    ) or request.path.startswith("/api/v1/nodes/"):
+    if request.path.endswith(("/access", "/capacity", "/history", "/tools", "/waiting")) or request.path.startswith(
+        "/api/v1/nodes/"
+    ):
         return web.json_response({"error": f"GET {request.path} is not served here"}, status=404)
     if "arcs" in request.query:
         return web.json_response({"error": "arcs is wrong: Extra inputs are not permitted"}, status=400)
@@ -148,8 +144,7 @@ async def line(token: str | None = TOKEN, **guard: Any) -> AsyncIterator[Line]:
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
         await cast.node("harbour", made.tells)
-        made.report = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "report.json"
-        sources = dataclasses.replace(await cast.sources(), clock=time.time, report=str(made.report))
+        sources = dataclasses.replace(await cast.sources(), clock=time.time)
         app = guarded(sources, token, **guard)
         app.middlewares.insert(0, made.between)
         server = TestServer(app, host="127.0.0.1")

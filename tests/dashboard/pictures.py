@@ -1,8 +1,8 @@
-"""Takes the pictures of `docs/dashboard.md`: `python -m tests.dashboard.pictures REPORT [FOLDER]`.
+"""Takes the pictures of `docs/dashboard.md`: `python -m tests.dashboard.pictures [FOLDER]`.
 
 The law: what is shown is a real fleet as the tests have it, after half a minute of traffic in which a node was killed
-and its calls were carried on; by the same browser, with the same checks. REPORT is the report.json of a real run of
-`framehold bench tradeoff`. The playground is that of `framehold up` with the booking example, after a kill.
+and its calls were carried on; by the same browser, with the same checks. The playground is that of `framehold up` with
+the booking example, after a kill.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ async def pictures(made: Stage, folder: Path, traffic: float = TRAFFIC) -> list[
                 "capacity": "/capacity",
                 "call": f"/calls/{call}",
                 "failovers": "/failovers",
-                "tradeoff": "/tradeoff",
             }
             for name, path in pages.items():
                 for scheme in SCHEMES:
@@ -144,13 +143,13 @@ async def of_the_playground(logs: Path, folder: Path) -> list[Path]:
     return taken
 
 
-async def main(report: Path, folder: Path) -> None:
+async def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     redis = RedisServer()
     redis.start()
     try:
         with tempfile.TemporaryDirectory() as logs:
-            async with stage(Path(logs), redis, report.resolve(strict=True)) as made:
+            async with stage(Path(logs), redis) as made:
                 for file in [*await pictures(made, folder), *await of_the_playground(Path(logs), folder)]:
                     print(f"{file.stat().st_size // 1024:4d} KiB  {file}")
     finally:
@@ -158,8 +157,6 @@ async def main(report: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit(
-            "usage: python -m tests.dashboard.pictures REPORT [FOLDER]; REPORT is made by: framehold bench tradeoff"
-        )
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER))
+    if len(sys.argv) > 2:
+        sys.exit("usage: python -m tests.dashboard.pictures [FOLDER]")
+    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER))

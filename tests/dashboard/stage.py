@@ -103,14 +103,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, redis: RedisServer, report: Path) -> AsyncIterator[Stage]:
-    """The fleet with its waiting calls, some of which have been answered before; its router shows this report."""
+async def stage(folder: Path, redis: RedisServer) -> AsyncIterator[Stage]:
+    """The fleet with its waiting calls, some of which have been answered before."""
     settings = {"lease_ttl": f"{LEASE_TTL:g}", "drain_timeout": "30", "token_ttl": "1800"}
     fleet = Fleet(folder, redis, "tests/dashboard/agency.py", **settings)
     try:
         await fleet.start_nodes(*NODES)
-        own = {"FRAMEHOLD_ADMIN_TOKEN": TOKEN, "FRAMEHOLD_TRADEOFF_REPORT": str(report)}
-        router = RouterProcess(folder / "router.log", **fleet.common, **own)
+        router = RouterProcess(folder / "router.log", **fleet.common, FRAMEHOLD_ADMIN_TOKEN=TOKEN)
         fleet.routers.append(router)
         await router.start()
         async with Caller(router.url) as caller, httpx2.AsyncClient(base_url=router.root) as http:

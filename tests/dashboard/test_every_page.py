@@ -23,7 +23,6 @@ PAGES = {
     "tool": "/tools/refund",
     "call": "/calls/{call}",
     "failovers": "/failovers",
-    "trade-off": "/tradeoff",
     "unknown": "/no/such/page",
 }
 

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 _FOCUSED = "() => document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || ''"
 _RING = """() => { const style = getComputedStyle(document.activeElement);
   return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1 || style.boxShadow !== 'none'; }"""
-NAMES = ("Overview", "Ring", "Nodes", "Leases", "Calls", "Tools", "Capacity", "Failovers", "Trade-off")
+NAMES = ("Overview", "Ring", "Nodes", "Leases", "Calls", "Tools", "Capacity", "Failovers")
 
 
 async def press(screen: Screen, *keys: str) -> str:
@@ -42,10 +42,10 @@ async def test_tab_goes_through_all_pages(at_fleet: Screen) -> None:
         assert await press(at_fleet, "Tab") == name
         assert await at_fleet.page.evaluate(_RING), f"the focus on {name} can't be seen"
     await press(at_fleet, "Enter")
-    await at_fleet.page.wait_for_url("**/dashboard/tradeoff")
+    await at_fleet.page.wait_for_url("**/dashboard/failovers")
     await at_fleet.until("() => document.activeElement.tagName === 'H1'")
-    assert await at_fleet.page.locator("nav [aria-current=page]").inner_text() == "Trade-off"
-    assert (await at_fleet.page.title()).startswith("Trade-off")
+    assert await at_fleet.page.locator("nav [aria-current=page]").inner_text() == "Failovers"
+    assert (await at_fleet.page.title()).startswith("Failovers")
     await at_fleet.page.go_back()
     await at_fleet.until("() => document.title.startsWith('Overview')")
 

@@ -86,7 +86,7 @@ async def test_a_flood_of_events_is_drawn_as_it_comes_and_not_kept(way: Line, pa
         *("", "/leases"),
         *(
             pytest.param(path, marks=pytest.mark.nightly)
-            for path in ("/ring", "/nodes", "/nodes/harbour", "/failovers", "/tradeoff")
+            for path in ("/ring", "/nodes", "/nodes/harbour", "/failovers")
         ),
     ],
 )

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -43,8 +42,6 @@ TRUST = Trust([b"k" * 32])
 STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5, clock_offset=-1.5)
 SOON = 10.0
 NOW = 1_700_000_000.0
-RECORDED = Path(__file__).resolve().parents[1] / "loadtest" / "recorded" / "tradeoff.json"
-"""A report of the trade-off, made up in the form of a real one."""
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Client = TestClient[web.Request, web.Application]

@@ -20,7 +20,7 @@ from framehold_router.api.access import Need
 from framehold_router.api.openapi import document
 from framehold_router.api.routes import BASE, ROUTES, Route
 from framehold_router.models.calls import EndedCallView
-from tests.router.cast import NOW, RECORDED, Cast, Client, said, saying
+from tests.router.cast import NOW, Cast, Client, said, saying
 from tests.store.calls import HEAD, fence
 
 pytestmark = pytest.mark.anyio
@@ -73,8 +73,7 @@ def anyio_backend() -> str:
 async def client() -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
-        cast.token, cast.more["report"] = TOKEN, str(RECORDED)
-        cast.more["playground"] = "kill"
+        cast.token, cast.more["playground"] = TOKEN, "kill"
         await cast.node(
             "a",
             saying(said("a", rounds=3, tools=["t"], rss=5, frames=1, max_parked=9, paused=[PAUSE], last_stall=STALL)),

@@ -27,7 +27,6 @@ from ..models.nodes import (
 )
 from ..models.profile import NodeDetailView
 from ..models.tools import ToolsQuery, ToolsView, WaitingView
-from ..models.tradeoff import TradeoffView
 from .access import Need
 from .sources import Asked, Sources
 
@@ -79,8 +78,6 @@ ROUTES = (
     Route("GET", "calls", "calls", "Calls that ended in the last hour, and how", CallsView, query=CallsQuery,
           listed=True),
     Route("GET", "failovers", "failovers", "What came of each node's end", FailoversView, listed=True),
-    Route("GET", "tradeoff", "tradeoff", "What each option costs, and whom it harms, as it was measured", TradeoffView,
-          listed=True, errors=(404, 503)),
     Route("GET", "events", "events", "What happened lately", EventsView, listed=True),
     Route("GET", "stream", "stream", "Overview, nodes and events as they change", None, errors=(503,)),
     Route("GET", "openapi.json", "openapi", "This document", None, Need.OPEN),

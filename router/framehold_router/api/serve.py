@@ -20,7 +20,7 @@ from ..models.calls import CallsView, LeasesView
 from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
-from . import actions, call, calls, capacity, failovers, fleet, history, leases, node, tools, tradeoff
+from . import actions, call, calls, capacity, failovers, fleet, history, leases, node, tools
 from .access import Access
 from .openapi import document
 from .overview import Overview, Rates
@@ -62,7 +62,6 @@ class Api:
             "call": call.answer,
             "calls": calls.answer,
             "failovers": failures.answer,
-            "tradeoff": tradeoff.Measurements().answer,
             "events": fleet.events,
             "lookup": call.lookup,
             "drain": actions.drain,

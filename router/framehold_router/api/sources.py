@@ -41,7 +41,7 @@ class Sources:
     nothing. `loss` gives the last loss of the store that this router knows of. `refused_hosts` gives
     the nodes that refuse the Host of requests. `retries` is the meter that counts
     retries, None without metrics. `change` gives the last change of the ring. `history` is None if none is kept.
-    `report` is the path of the trade-off report, empty if there is none. `max_attempts` is how many processes may end
+    `max_attempts` is how many processes may end
     in one round of a call before it is stuck. `credential` names the admin token in events. `trace_url` is where a
     trace is shown, with `{trace_id}` for its id; empty if that is not known. `playground` is the setting of that name.
     `routers` gives the routers of the fleet. `clock` gives seconds since 1970."""
@@ -63,7 +63,6 @@ class Sources:
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None
     history: History | None = None
-    report: str = ""
     credential: str = ""
     trace_url: str = ""
     playground: Playground = "off"

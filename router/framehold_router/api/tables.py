@@ -18,12 +18,10 @@ from ..models.capacity import CapacityView, ResourceView
 from ..models.events import EventsView, EventView, FailoversView, FailoverView
 from ..models.nodes import NodesView, NodeView, RingNodeView, RingView
 from ..models.tools import ToolsView, ToolView
-from ..models.tradeoff import TradeoffView
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NESTED = ("last_stall", "paused", "handlers")
 """Fields that are models themselves: no cell can hold them."""
-_METRIC = ("option", "condition", "metric", "value", "unit", "missing")
 _PHASES = ("detect", "claim", "replay", "resume", "total")
 
 
@@ -31,8 +29,6 @@ def table(view: BaseModel) -> str | None:
     """`view` as CSV; None if it is no list."""
     if isinstance(view, FailoversView):
         return _csv(_failover_columns(), map(_failover, view.failovers))
-    if isinstance(view, TradeoffView):
-        return _csv(_METRIC, _metrics(view))
     lists: tuple[tuple[type[BaseModel], type[BaseModel], str], ...] = (
         (NodesView, NodeView, "nodes"),
         (LeasesView, LeaseView, "items"),
@@ -59,14 +55,6 @@ def _failover(item: FailoverView) -> Mapping[str, Any]:
     row: dict[str, Any] = item.model_dump(mode="json", exclude={"durations", "calls"})
     row |= {f"{phase}_seconds": item.durations.get(phase) for phase in _PHASES}
     return row | {"calls": len(item.calls)}
-
-
-def _metrics(view: TradeoffView) -> Iterable[Mapping[str, Any]]:
-    """A row for each metric of each cell: a value and its unit, or why there is none."""
-    for cell in view.cells:
-        for name, found in cell.metrics.items():
-            row = {"option": cell.option, "condition": cell.condition, "metric": name, **found.model_dump()}
-            yield {column: row.get(column) for column in _METRIC}
 
 
 def _csv(columns: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> str:

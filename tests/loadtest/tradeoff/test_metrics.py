@@ -10,16 +10,11 @@ import pytest
 
 import framehold_store
 from framehold_loadtest.notes import ENDED, LOST, UNBORN, Call
-from framehold_loadtest.report import html_page
-from framehold_loadtest.report.data import Cell, Measured, Missing, Point, Sweep, Tradeoff
+from framehold_loadtest.report.data import Measured, Missing
 from framehold_loadtest.report.respects import RESPECTS, Value, value
-from framehold_loadtest.tradeoff import meter, series, turns
-from framehold_loadtest.tradeoff.conditions import CONDITIONS
+from framehold_loadtest.tradeoff import meter, turns
 from framehold_loadtest.tradeoff.metrics import NO_CALL, NOT_HERE, metrics, missing
-from framehold_loadtest.tradeoff.options import OPTIONS
-from framehold_loadtest.tradeoff.pace import FULL
 from framehold_loadtest.tradeoff.record import Cores, Noted, Seen, Turn
-from framehold_router.api.tradeoff import MAX_REPORT_BYTES
 
 pytestmark = pytest.mark.load
 
@@ -163,24 +158,6 @@ def test_the_report_finds_each_respect_in_it() -> None:
     absent = [respect.name for respect in RESPECTS if not isinstance(value(whole, respect), Value)]
     assert absent == ["seconds_to_recover"]
     assert set(missing("why").values()) == {Missing(missing="why")}
-
-
-def test_a_report_of_a_whole_run_is_one_that_a_router_reads(tmp_path: Path) -> None:
-    """All options under all conditions in five turns, with their series: a router reads no more than so many bytes."""
-    weighed = replace(SEEN, parked={"node": 9000.123, "router": 0.0, "store": 1400.456})
-    found = metrics(weighed, rounds=3)
-    uneven = {name: one.model_copy(update={"value": one.value + 1 / 3}) if isinstance(one, Measured) else one
-              for name, one in found.items()}  # fmt: skip
-    cell, point = (turns.merged([turns.Turned(uneven)] * count) for count in (FULL.turns, FULL.series_turns))
-    run = Tradeoff(
-        machine={}, commit="c", started="s", command="x", options=list(OPTIONS), conditions=list(CONDITIONS),
-        cells=[Cell(option=option, condition=under, metrics=cell) for option in OPTIONS for under in CONDITIONS],
-        series=[Sweep(name=name, unit="", points=[Point(option=option, x=x, metrics=series.kept(point))
-                                                 for option in OPTIONS for x in values])
-                for name, values in series.VALUES.items()],
-    )  # fmt: skip
-    (tmp_path / "report.json").write_text(html_page.text(run))
-    assert (tmp_path / "report.json").stat().st_size < MAX_REPORT_BYTES
 
 
 def test_a_machine_is_busy_where_others_had_the_cores_that_were_waited_for() -> None:

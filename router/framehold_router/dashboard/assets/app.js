@@ -16,7 +16,6 @@ import Playground from "./pages/playground.js";
 import Ring from "./pages/ring.js";
 import Tool from "./pages/tool.js";
 import Tools from "./pages/tools.js";
-import Tradeoff from "./pages/tradeoff.js";
 import { SignIn } from "./parts/dialog.js";
 import { Finder, Keys } from "./parts/finder.js";
 import { Guard } from "./parts/guard.js";
@@ -35,7 +34,6 @@ const PAGES = [
   { path: ["tools"], name: "Tools", key: "t", page: Tools, one: Tool },
   { path: ["capacity"], name: "Capacity", key: "a", page: Capacity },
   { path: ["failovers"], name: "Failovers", key: "f", page: Failovers },
-  { path: ["tradeoff"], name: "Trade-off", key: "d", page: Tradeoff },
   { path: ["playground"], name: "Playground", key: "p", page: Playground, where: ({ playground }) => playground !== "off" },
 ];
 

@@ -13,15 +13,6 @@ export const number = (value) => (known(value) ? WHOLE.format(value) : NONE);
 /** A rate: 0.42, 8.1, 1,234. */
 export const rate = (value) => (known(value) ? (value >= 100 ? WHOLE.format(value) : String(+value.toFixed(value < 10 ? 2 : 1))) : NONE);
 
-const SHORT = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
-
-/** A measured value: a whole number, or three significant digits: 0.0123, 1.91, 34.2, 1,202, 1.00e+15. */
-export function measured(value) {
-  if (!known(value)) return NONE;
-  if (Math.abs(value) >= 1e15) return value.toExponential(2);
-  return (Number.isInteger(value) || Math.abs(value) >= 99.95 ? WHOLE : SHORT).format(value);
-}
-
 /** Bytes, in units of 1024: 812 B, 4.1 KiB. */
 export function bytes(value) {
   if (!known(value)) return NONE;

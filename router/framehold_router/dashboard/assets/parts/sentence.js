@@ -8,9 +8,6 @@ export const begun = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 /** With a capital, and a full stop. */
 export const sentence = (text) => `${begun(text)}${/[.!?]$/.test(text) ? "" : "."}`;
 
-/** With what stands between backticks as code. */
-export const quoted = (text) => text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
-
 /** Whether a text names a node. */
 export const names = (text, node) => Boolean(node) && text.includes(node);
 
