@@ -30,8 +30,9 @@ _DEV = "dev"
 _STAND_IN = "fakeredis"
 """The stand-in for Redis of `framehold up`, and with it lupa. Images leave it out: they never serve it, and its Lua has
 a bridge to Python."""
-_PROCESS_ONE = ("dumb-init>=1.2.5",)
-"""The first process of a container: it passes signals on, and reaps processes that handlers leave behind."""
+_BESIDE = ("dumb-init>=1.2.5", "py-spy>=0.4")
+"""What an image has beside Framehold: the first process of a container, which passes signals on and reaps processes
+that handlers leave behind; and a profiler of running processes."""
 
 
 def requirements() -> dict[str, list[str]]:
@@ -41,7 +42,7 @@ def requirements() -> dict[str, list[str]]:
     extras = [*_dependencies("pyproject.toml", extras=True), *_dependencies("loadtest/pyproject.toml", extras=True)]
     return {
         "build": sorted(_BUILD),
-        "runtime": sorted([*(each for each in ours if not each.startswith(_STAND_IN)), *_PROCESS_ONE]),
+        "runtime": sorted([*(each for each in ours if not each.startswith(_STAND_IN)), *_BESIDE]),
         "loadtest": sorted(theirs),
         _DEV: sorted({*ours, *theirs, *extras}),
     }

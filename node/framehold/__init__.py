@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .config import Settings
     from .hosts.attach import attach
     from .http.app import asgi
-    from .sdk.marks import hold, options, reentrant
+    from .sdk.marks import options, reentrant
     from .version import VERSION as __version__
 
 __all__ = [
@@ -61,7 +61,6 @@ __all__ = [
     "attach",
     "by_era",
     "era",
-    "hold",
     "idempotency_key",
     "input_response",
     "now",
@@ -80,7 +79,7 @@ _MODULES = {
     "config": ("Settings",),
     "hosts.attach": ("attach",),
     "http.app": ("asgi",),
-    "sdk.marks": ("hold", "options", "reentrant"),
+    "sdk.marks": ("options", "reentrant"),
 }
 """Where each public name is defined. The rest are errors, and the version."""
 _HOMES = {name: f"framehold.{module}" for module, names in _MODULES.items() for name in names}

@@ -25,18 +25,8 @@ MEMORY = {
     ],
 }
 TOOLS = [{"tool": "book", "frames": 2, "bytes": 40, "journal_bytes": 7, "parked": 1, "running": 1}]
-LOOP = {
-    "seconds": 60.0,
-    "samples": 1200,
-    "busy": 0.25,
-    "lag_p50": 0.001,
-    "lag_p99": 0.01,
-    "lag_max": None,
-    "parts": [{"name": "idle", "share": 0.75}, {"name": "handlers", "share": 0.25}],
-    "hot": [{"where": "weather.book:12", "share": 1.0}],
-}
-PROFILE = {"node_id": "a", "memory": MEMORY, "tools": TOOLS, "loop": LOOP, "sessions": 3}
-NOTHING: dict[str, Any] = {"memory": None, "tools": [], "loop": None, "sessions": None}
+PROFILE = {"node_id": "a", "memory": MEMORY, "tools": TOOLS, "sessions": 3}
+NOTHING: dict[str, Any] = {"memory": None, "tools": [], "sessions": None}
 PATH = "GET /admin/profile"
 
 
@@ -57,7 +47,7 @@ async def test_a_node_is_shown_as_it_says_it_is(cast: Cast) -> None:
     await cast.node("b", saying(said("b")))
     result = await asked(cast)
     assert (result["node"]["node_id"], result["node"]["rss"], result["node"]["state"]) == ("a", 100, "live")
-    assert result == {"node": result["node"], "memory": MEMORY, "tools": TOOLS, "loop": LOOP, "sessions": 3}
+    assert result == {"node": result["node"], "memory": MEMORY, "tools": TOOLS, "sessions": 3}
     assert [request.path for request in cast.asked].count("/admin/profile") == 1
 
 
@@ -80,21 +70,21 @@ async def test_no_name_is_repeated_that_nobody_has(cast: Cast, name: str) -> Non
 
 
 WRONG = {
-    "it refuses": (saying({"error": "not you"}, 403), "did not say where its time goes (it answered HTTP 403)"),
-    "it failed": (saying("broken", 500), "did not say where its time goes (it answered HTTP 500)"),
-    "no JSON": (saying("<html>"), "did not say where its time goes (its answer can't be read)"),
-    "another kind of answer": (saying({"node_id": 5}), "did not say where its time goes (its answer can't be read)"),
-    "a share beyond all": (
-        saying({**PROFILE, "loop": {**LOOP, "busy": 1.5}}),
-        "did not say where its time goes (its answer can't be read)",
+    "it refuses": (saying({"error": "not you"}, 403), "did not say where its memory goes (it answered HTTP 403)"),
+    "it failed": (saying("broken", 500), "did not say where its memory goes (it answered HTTP 500)"),
+    "no JSON": (saying("<html>"), "did not say where its memory goes (its answer can't be read)"),
+    "another kind of answer": (saying({"node_id": 5}), "did not say where its memory goes (its answer can't be read)"),
+    "a size below none": (
+        saying({**PROFILE, "memory": {**MEMORY, "resident": -1}}),
+        "did not say where its memory goes (its answer can't be read)",
     ),
     "a number that is none": (
-        saying('{"node_id": "a", "loop": {"seconds": NaN}}'),
-        "did not say where its time goes (its answer can't be read)",
+        saying('{"node_id": "a", "memory": {"resident": NaN, "start": 1}}'),
+        "did not say where its memory goes (its answer can't be read)",
     ),
     "too long": (
         saying({**PROFILE, "more": "x" * 200_000}),
-        "did not say where its time goes (its answer can't be read)",
+        "did not say where its memory goes (its answer can't be read)",
     ),
     "another node at its address": (saying({**PROFILE, "node_id": "z"}), "has another node at its address"),
 }
@@ -111,7 +101,7 @@ async def test_what_can_not_be_read_is_no_answer(cast: Cast, name: str) -> None:
 async def test_a_node_that_does_not_answer_is_said_not_to(cast: Cast) -> None:
     """Whether it is gone, or only hangs."""
     cast.members.append(member("a", "http://127.0.0.1:9"))
-    assert "node a did not say where its time goes (" in (await asked(cast, 502))["error"]
+    assert "node a did not say where its memory goes (" in (await asked(cast, 502))["error"]
     cast.members.clear()
     silent = asyncio.Event()
 
@@ -120,26 +110,23 @@ async def test_a_node_that_does_not_answer_is_said_not_to(cast: Cast) -> None:
 
     await cast.node("a", saying(said("a")), {PATH: hang})
     try:
-        assert "node a did not say where its time goes (" in (await asked(cast, 502, limit=0.2))["error"]
+        assert "node a did not say where its memory goes (" in (await asked(cast, 502, limit=0.2))["error"]
     finally:
         silent.set()
 
 
 async def test_names_are_cut(cast: Cast) -> None:
-    hot = [{"where": "x" * 5000, "share": 1.0}]
     tools = [{**TOOLS[0], "tool": "\u202e" * 201}]
-    await cast.node("a", saying(said("a")), {PATH: saying({**PROFILE, "loop": {**LOOP, "hot": hot}, "tools": tools})})
+    await cast.node("a", saying(said("a")), {PATH: saying({**PROFILE, "tools": tools})})
     result = await asked(cast)
-    assert result["loop"]["hot"][0]["where"] == "x" * 200 and len(result["tools"][0]["tool"]) == 200
+    assert len(result["tools"][0]["tool"]) == 200
 
 
-async def test_a_real_node_says_where_its_memory_and_its_loops_time_go(redis: RedisServer) -> None:
+async def test_a_real_node_says_where_its_memory_goes(redis: RedisServer) -> None:
     async with fleet_of(redis) as fleet:
         await fleet.parked()
         result = [await fleet.get(f"nodes/{name}") for name in fleet.nodes]
         assert [tool["tool"] for item in result for tool in item["tools"]] == ["marked"]
         for item in result:
             assert sum(part["bytes"] for part in item["memory"]["parts"]) == item["memory"]["resident"]
-            assert item["loop"]["samples"] == 0 and item["sessions"] == 0
-        seen = await fleet.until("nodes/a", lambda item: item["loop"]["samples"] > 5)
-        assert sum(part["share"] for part in seen["loop"]["parts"]) == pytest.approx(1)
+            assert item["sessions"] == 0

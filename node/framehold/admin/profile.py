@@ -1,10 +1,9 @@
-"""The profile of a node: what takes its memory, and what takes the time of its event loop.
+"""The profile of a node: what takes its memory.
 
 The law: a value that can't be measured is left out; one that follows from a measured average is marked as estimated.
 The memory of a process has three parts: the memory before its first call, that of its frames, and the rest. The frames
 have a part only once `engine.memory` has measured the weight of a frame, which needs some hundred frames and a limit on
-memory; until then their memory is in the rest. Only the sampler keeps data for the profile, and it runs only while
-somebody reads the profile.
+memory; until then their memory is in the rest.
 """
 
 from __future__ import annotations
@@ -20,13 +19,11 @@ from framehold_router.models.fields import printable
 
 from ..engine import memory
 from ..hosts.attached import Attached
-from ..telemetry.sampler import Sampler
-from ..telemetry.stacks import IDLE, authors
 from ..telemetry.tool_labels import OTHER
 from .lease_list import PORTION
 
-TOOLS, HOT = 50, 10
-"""How many tools, and how many functions, are listed by name."""
+TOOLS = 50
+"""How many tools are listed by name."""
 _PARKED = Phase.PARKED
 
 
@@ -44,43 +41,16 @@ class Profile:
 
     def __init__(self, attached: Attached) -> None:
         self._attached, self._runtime = attached, attached.runtime
-        self.sampler = Sampler(lambda: authors(attached.handlers.asking()))
-        self._closer: asyncio.Task[None] | None = None
 
     async def view(self) -> about.Profile:
         """The present profile. Frames are counted in portions, so that other tasks run in between."""
-        if self._closer is None or self._closer.done():
-            self._closer = self._runtime.tasks.spawn(self._close_sampler())
-        loop = self._loop()
         frames = await self._frames()
         held = _memory(self._runtime.eviction.start, self._runtime.eviction.footprint, self._runtime.table.frames)
         return about.Profile(
             node_id=self._runtime.heartbeat.lease.node,
             memory=held,
             tools=_tools(frames, held),
-            loop=loop,
             sessions=self._attached.sessions(),
-        )
-
-    async def _close_sampler(self) -> None:
-        """Close the sampler when the node closes, which cancels this task."""
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            self.sampler.close()
-
-    def _loop(self) -> about.LoopView:
-        seen, metrics = self.sampler.ask(), self._attached.metrics
-        lags = None if metrics is None else metrics.lags
-        return about.LoopView(
-            seconds=seen.seconds,
-            samples=seen.samples,
-            busy=min(1.0, max(0.0, 1 - seen.parts[IDLE])) if seen.parts else 0.0,
-            lag_p50=None if lags is None else lags.quantile(0.5),
-            lag_p99=None if lags is None else lags.quantile(0.99),
-            lag_max=None if lags is None else lags.quantile(1.0),
-            parts=tuple(about.LoopPart(name=name, share=min(1.0, share)) for name, share in seen.parts.items()),
-            hot=tuple(about.HotView(where=where, share=min(1.0, share)) for where, share in seen.hot[:HOT]),
         )
 
     async def _frames(self) -> _Frames:

@@ -8,7 +8,6 @@ bound methods, callable objects. If one option is set twice, the outermost count
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -102,14 +101,6 @@ def options(
     if keep_code is not None:
         chosen["keep_code"] = bool(keep_code)
     return lambda marked: _mark(marked, name, **chosen)
-
-
-def hold(
-    fn: Any = _NOTHING, /, *, strategy: Literal["hold", "replay"] | None = None, ttl: float | None = None
-) -> Callable[[Fn], Fn]:
-    """The former name of `options`. The next release removes it."""
-    warnings.warn("framehold.hold is called framehold.options now", DeprecationWarning, stacklevel=2)
-    return options(fn, strategy=strategy, ttl=ttl)
 
 
 def _seconds(ttl: Any, name: str) -> float:

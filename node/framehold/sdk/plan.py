@@ -46,19 +46,21 @@ class Plan:
     of its function out of those of a request, and `renders` makes its result out of what its function returned."""
 
     __slots__ = (
-        *(
-            "arguments",
-            "code",
-            "described",
-            "function",
-            "lifetime",
-            "marks",
-            "metadata",
-            "name",
-            "parameters",
-            "reentrant",
-        ),
-        *("renders", "seam", "server", "tool", "validates"),
+        "arguments",
+        "code",
+        "described",
+        "function",
+        "lifetime",
+        "marks",
+        "metadata",
+        "name",
+        "parameters",
+        "reentrant",
+        "renders",
+        "seam",
+        "server",
+        "tool",
+        "validates",
     )
 
     def __init__(self, server: MCPServer[Any], seam: Seam, tool: Tool) -> None:

@@ -1,4 +1,4 @@
-"""Shows one node: its status, and its own profile of its memory and of the time of its event loop."""
+"""Shows one node: its status, and its own profile of its memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def answer(sources: Sources, asked: Asked) -> NodeDetailView:
     if node is None:
         raise _unknown()
     spent = Spent() if profile is None else profile
-    return NodeDetailView(node=node, memory=spent.memory, tools=spent.tools, loop=spent.loop, sessions=spent.sessions)
+    return NodeDetailView(node=node, memory=spent.memory, tools=spent.tools, sessions=spent.sessions)
 
 
 async def _profile(sources: Sources, member: Member) -> Profile | None:
@@ -41,7 +41,7 @@ async def _profile(sources: Sources, member: Member) -> Profile | None:
     except Unanswered as error:
         if error.status == 404:
             return None
-        raise _silent(member, f"did not say where its time goes ({error})") from None
+        raise _silent(member, f"did not say where its memory goes ({error})") from None
     if profile.node_id != member.node:
         raise _silent(member, "has another node at its address")
     return profile

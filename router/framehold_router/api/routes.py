@@ -62,7 +62,7 @@ ROUTES = (
     Route("GET", "access", "access", "Whether the admin token is shown, and is right", AccessView, Need.OPEN),
     Route("GET", "overview", "overview", "The fleet at a glance", OverviewView),
     Route("GET", "nodes", "nodes", "All nodes", NodesView, listed=True),
-    Route("GET", "nodes/{node_id}", "node", "One node: where its memory and its loop's time go", NodeDetailView,
+    Route("GET", "nodes/{node_id}", "node", "One node: where its memory goes", NodeDetailView,
           errors=(404, 502)),
     Route("GET", "capacity", "capacity", "How much of each limit is used, and whether a node may be lost", CapacityView,
           listed=True),

@@ -1,12 +1,11 @@
-"""The models of a node's profile: the use of its memory, and of the time of its event loop. Their JSON is a contract.
+"""The models of a node's profile: the use of its memory. Their JSON is a contract.
 
-The law: they hold no call, no user and no path of a file. A function is named by its module and the line where it
-begins.
+The law: they hold no call, no user and no path of a file.
 """
 
 from __future__ import annotations
 
-from .fields import Count, Lenient, Seconds, Share, Text
+from .fields import Count, Lenient, Text
 from .nodes import NodeView
 
 
@@ -49,47 +48,13 @@ class ToolView(Lenient):
     running: Count
 
 
-class LoopPart(Lenient):
-    """A part of the loop's time."""
-
-    name: Text
-    """`idle`, `handlers`, `Framehold`, `MCP SDK`, `JSON and pydantic`, `HTTP server`, `store` or `other`."""
-    share: Share
-
-
-class HotView(Lenient):
-    """A function and its share of the busy time."""
-
-    where: Text
-    """`module.function:line`."""
-    share: Share
-
-
-class LoopView(Lenient):
-    """What the event loop was busy with while it was sampled. It is sampled only while profiles are requested, so the
-    first answer has no samples and no parts: ask again after a second. The lag is that of the last minute, null without
-    metrics."""
-
-    seconds: Seconds
-    """The time that the samples cover: the last minute at most."""
-    samples: Count
-    busy: Share
-    lag_p50: Seconds | None = None
-    lag_p99: Seconds | None = None
-    lag_max: Seconds | None = None
-    parts: tuple[LoopPart, ...] = ()
-    """The shares add up to 1."""
-    hot: tuple[HotView, ...] = ()
-
-
 class Spent(Lenient):
-    """The use of memory and time of a process."""
+    """The use of memory of a process."""
 
     memory: MemoryView | None = None
     """Null if the system gives no figures."""
     tools: tuple[ToolView, ...] = ()
     """The tools with the most frames first, the rest as `other`."""
-    loop: LoopView | None = None
     sessions: Count | None = None
     """Sessions of clients of earlier protocol revisions; null if unknown."""
 

@@ -23,7 +23,7 @@ def test_locks_are_made_of_the_present_requirements() -> None:
 
 
 def test_another_requirement_makes_a_lock_stale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(locks, "_PROCESS_ONE", ("tini>=1",))
+    monkeypatch.setattr(locks, "_BESIDE", ("tini>=1",))
     assert locks.stale() == ["runtime"]
 
 

@@ -1,11 +1,7 @@
-"""`/admin/profile` of a node: where its memory and its loop's time go."""
+"""`/admin/profile` of a node: where its memory goes."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import threading
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +16,6 @@ from framehold.admin.profile import TOOLS, Profile
 from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.memory import Footprint
-from framehold.telemetry.stacks import PARTS
 from framehold_router.models import profile as about
 from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN, Operator, marked, unmarked
@@ -33,22 +28,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 
 MIB = 1 << 20
 LIMIT = 4096 * MIB
-
-
-async def burn(seconds: float) -> str:
-    """Keep the loop busy."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
-    return "burnt"
-
-
-async def encode(seconds: float) -> str:
-    """Keep it busy with JSON, and little else."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        json.dumps([{"a": list(range(200))}] * 20, indent=1)
-    return "encoded"
 
 
 class Watched(NamedTuple):
@@ -64,18 +43,11 @@ class Watched(NamedTuple):
         about.Profile.model_validate(answer.json)
         return answer.json
 
-    async def seen(self, tool: str) -> Any:
-        """What is told of the loop when this tool has run for a second since somebody looks."""
-        await self.ask()
-        for _ in range(5):
-            assert "result" in (await self.caller.call(tool, arguments={"seconds": 0.2})).message
-        return (await self.ask())["loop"]
-
 
 @asynccontextmanager
 async def node(**settings: Any) -> AsyncIterator[Watched]:
     common = {"node_id": "stage", "admin_token": TOKEN, "keys": (KEY,), **settings}
-    app = framehold.asgi(server_of("stage", marked, unmarked, burn, encode), Settings(**common))
+    app = framehold.asgi(server_of("stage", marked, unmarked), Settings(**common))
     async with served(app) as url, Caller(url) as caller, Operator(url) as operator:
         yield Watched(caller, operator, app._admin.profile)
 
@@ -92,59 +64,15 @@ async def here() -> AsyncIterator[Watched]:
         yield it
 
 
-@pytest.fixture
-async def at(here: Watched) -> Watched:
-    """The node, as if nobody had looked yet."""
-    here.profile.sampler.close()
-    return here
-
-
-def parts(loop: Any) -> dict[str, float]:
-    return {part["name"]: part["share"] for part in loop["parts"]}
-
-
-async def test_a_handler_that_burns_the_processor_is_the_hottest(at: Watched) -> None:
-    loop = await at.seen("burn")
-    assert parts(loop)["handlers"] > 0.5 and loop["busy"] > 0.5
-    line = burn.__code__.co_firstlineno
-    assert loop["hot"][0]["where"] == f"{__name__}.burn:{line}" and loop["hot"][0]["share"] > 0.5
-
-
-async def test_json_in_a_handler_is_the_handlers(at: Watched) -> None:
-    loop = await at.seen("encode")
-    found = parts(loop)
-    assert found["handlers"] > 0.5 and found["JSON and pydantic"] < 0.1, found
-    assert f".{encode.__name__}:" in loop["hot"][0]["where"]
-
-
-async def test_a_quiet_node_is_idle(at: Watched) -> None:
-    await at.ask()
-    async with asyncio.timeout(DEADLINE):
-        # To ask over HTTP is work; and where others have the processor, the little that it does takes longer.
-        while (seen := at.profile.sampler.ask()).samples < 30 or seen.parts["idle"] <= 0.9:
-            await asyncio.sleep(0.2)
-    loop = (await at.ask())["loop"]
-    found = parts(loop)
-    assert loop["busy"] == pytest.approx(1 - found["idle"])
-    assert list(found) == list(PARTS) and sum(found.values()) == pytest.approx(1)
-    assert loop["samples"] >= 30 and loop["seconds"] > 1
-
-
-async def test_the_first_look_tells_that_nothing_was_seen_yet(at: Watched) -> None:
-    loop = (await at.ask())["loop"]
-    assert (loop["seconds"], loop["samples"], loop["busy"], loop["parts"], loop["hot"]) == (0, 0, 0, [], [])
-    assert 0 <= loop["lag_p50"] <= loop["lag_p99"] <= loop["lag_max"]
-
-
-async def test_frames_are_told_by_tool(at: Watched) -> None:
+async def test_frames_are_told_by_tool(here: Watched) -> None:
     """Most first, with the size of their journals, and about what they weigh once that was measured."""
-    eviction = at.profile._runtime.eviction
+    eviction = here.profile._runtime.eviction
     assert eviction.footprint is not None
     # A process that has run other tests may fill memory that it has already.
     eviction.start, eviction.footprint.measured = 0, 7000.0
     for tool in ("unmarked", "marked", "marked"):
-        assert (await at.caller.call(tool)).token
-    result = await at.ask()
+        assert (await here.caller.call(tool)).token
+    result = await here.ask()
     assert [(item["tool"], item["frames"], item["parked"], item["running"]) for item in result["tools"]] == [
         ("marked", 2, 2, 0),
         ("unmarked", 1, 1, 0),
@@ -160,41 +88,23 @@ async def test_frames_are_told_by_tool(at: Watched) -> None:
     assert marked > unmarked > 100
 
 
-async def test_sessions_of_earlier_clients_are_counted(at: Watched) -> None:
-    assert (await at.ask())["sessions"] == 0
+async def test_sessions_of_earlier_clients_are_counted(here: Watched) -> None:
+    assert (await here.ask())["sessions"] == 0
     info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info}
     accept = {"accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient(timeout=DEADLINE) as http:
-        began = await http.post(at.caller.url, json=body, headers=accept)
+        began = await http.post(here.caller.url, json=body, headers=accept)
         assert began.status_code == 200, began.text
-        assert (await at.ask())["sessions"] == 1
-        await http.delete(at.caller.url, headers={"mcp-session-id": began.headers["mcp-session-id"]})
-    assert (await at.ask())["sessions"] == 0
+        assert (await here.ask())["sessions"] == 1
+        await http.delete(here.caller.url, headers={"mcp-session-id": began.headers["mcp-session-id"]})
+    assert (await here.ask())["sessions"] == 0
 
 
-async def test_only_whoever_may_is_told(at: Watched) -> None:
+async def test_only_whoever_may_is_told(here: Watched) -> None:
     for shown, status in (({}, 403), ({"authorization": "Bearer another"}, 403), (INSIDE, 200)):
-        assert (await at.operator.ask("GET", "profile", shown)).status == status
-    assert (await at.operator.ask("POST", "profile")).status == 405
-
-
-async def test_nobody_looks_who_was_not_asked_to_and_none_when_the_node_has_ended() -> None:
-    def looking() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "framehold-sampler"]
-
-    before = looking()
-    async with node() as it:
-        assert looking() == before
-        await it.ask()
-        assert len(looking()) == len(before) + 1
-    assert it.profile.sampler.thread is None and looking() == before
-
-
-async def test_without_metrics_nothing_is_told_of_lag() -> None:
-    async with node(metrics=False) as it:
-        loop = (await it.ask())["loop"]
-        assert (loop["lag_p50"], loop["lag_p99"], loop["lag_max"]) == (None, None, None)
+        assert (await here.operator.ask("GET", "profile", shown)).status == status
+    assert (await here.operator.ask("POST", "profile")).status == 405
 
 
 # ---- what memory is told to be

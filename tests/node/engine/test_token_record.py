@@ -626,7 +626,7 @@ async def client_ends(client: Stage, reply: Reply) -> str:
 
 
 async def test_one_replayed_tool_beside_held_ones() -> None:
-    """`hold(strategy=...)` decides for one handler, either way, whatever the setting."""
+    """`options(strategy=...)` decides for one handler, either way, whatever the setting."""
 
     @framehold.options(strategy="replay")
     @framehold.reentrant
@@ -668,7 +668,7 @@ async def test_a_sync_tool_without_a_mark_is_served_under_strategy_replay() -> N
 
 @pytest.mark.parametrize("strategy", ["hold", "replay"])
 async def test_a_handlers_own_ttl(strategy: str) -> None:
-    """`hold(ttl=...)` shortens the life of its tokens, and of the frame that waits; other handlers' live on."""
+    """`options(ttl=...)` shortens the life of its tokens, and of the frame that waits; other handlers' live on."""
 
     @framehold.options(ttl=1)
     @framehold.reentrant

@@ -270,7 +270,7 @@ def _version(number: str) -> Any:
 
 
 async def test_hold_and_ask_are_for_fastmcp_too() -> None:
-    """`hold(ttl=)` sets a question's life, `ask` a key; two keyed questions leave in one round."""
+    """`options(ttl=)` sets a question's life, `ask` a key; two keyed questions leave in one round."""
     server: FastMCP[Any] = FastMCP("keyed")
 
     @server.tool

@@ -227,11 +227,3 @@ def test_a_code_that_is_not_kept() -> None:
     """If one of the functions that stand before each other says so."""
     assert marks_of(fresh()).keep_code and marks_of(framehold.options(keep_code=True)(fresh())).keep_code
     assert not marks_of(functools.partial(framehold.options(keep_code=False)(fresh()))).keep_code
-
-
-def test_the_former_name_of_options_still_marks() -> None:
-    """`hold` does what `options` does, and says that it is going."""
-    with pytest.warns(DeprecationWarning, match="framehold.hold is called framehold.options now"):
-        mark = framehold.hold(strategy="hold", ttl=60)
-    marks = marks_of(mark(lambda: None))
-    assert (marks.strategy, marks.ttl) == ("hold", 60.0)

@@ -1,5 +1,5 @@
 /**
- * One node: how it is, where its memory and its loop's time go, and what happened to it; or how it went.
+ * One node: how it is, where its memory goes, when its loop stood, and what happened to it; or how it went.
  *
  * The law: its own answer is shown as new; where it doesn't answer, the page says that it shows its last heartbeat.
  */
@@ -15,7 +15,7 @@ import { History } from "../parts/history.js";
 import { lateness } from "../parts/lag.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
-import { LastStall, LoopSpent, MemorySpent } from "../parts/spent.js";
+import { LastStall, MemorySpent } from "../parts/spent.js";
 import { Stat, Stats } from "../parts/stat.js";
 import { State, stateOf } from "../parts/state.js";
 import { Ago, At } from "../parts/time.js";
@@ -60,10 +60,10 @@ const Actions = ({ node, onDrain }) => html`
 /** It did not say how it is. */
 function Silent({ error, node: { state, heartbeat_age: age, unanswered: seen, lives }, again, known }) {
   if (error.status === 0) return html`<${Problem} error=${error} again=${again}><p>What is shown may be old.</p></${Problem}>`;
-  if (state !== "unreachable") return html`<${Callout} tone="warn" role="status" title="It doesn't say where its memory and time go"><p>${error.message}</p></${Callout}>`;
+  if (state !== "unreachable") return html`<${Callout} tone="warn" role="status" title="It doesn't say where its memory goes"><p>${error.message}</p></${Callout}>`;
   return html`<${Callout} tone="bad" title=${html`<span role="alert">It doesn't answer</span>`}>
     ${seen && html`<p>What this router saw: ${seen}.</p>`}
-    <p>${lives ? "Its process runs, as a later heartbeat or answer shows: look at what lies between this router and it." : "Its process may be dead, or cut off: look at it and its log."} The numbers are those of its last heartbeat${typeof age === "number" ? `, ${span(age)} ago` : ""}${known ? "; memory and loop time what it said before" : ""}. If it is dead, its calls go on elsewhere once that lease has run out.</p>
+    <p>${lives ? "Its process runs, as a later heartbeat or answer shows: look at what lies between this router and it." : "Its process may be dead, or cut off: look at it and its log."} The numbers are those of its last heartbeat${typeof age === "number" ? `, ${span(age)} ago` : ""}${known ? "; its memory is what it said before" : ""}. If it is dead, its calls go on elsewhere once that lease has run out.</p>
   </${Callout}>`;
 }
 
@@ -90,9 +90,9 @@ const CHARTS = [
   { label: "Loop lag", series: [{ name: "p99", of: "lag", hue: 3 }], write: seconds, logarithmic: true },
 ];
 
-const Spent = ({ detail: { node, memory, tools, loop } }) => html`<div class="columns even">
+const Spent = ({ detail: { node, memory, tools } }) => html`<div class="columns even">
   <${Card} title="Where its memory goes"><${MemorySpent} memory=${memory} tools=${tools} /></${Card}>
-  <${Card} title="Where its loop's time goes"><${LoopSpent} loop=${loop} /><${LastStall} stall=${node.last_stall} /></${Card}>
+  <${Card} title="When its loop last stood"><${LastStall} stall=${node.last_stall} /></${Card}>
 </div>`;
 
 function Facts({ node, sessions }) {

@@ -1,7 +1,7 @@
-/** Where a node's memory goes, and its loop's time. */
+/** Where a node's memory goes, and how its loop last stood. */
 import { html } from "../lib/html.js";
-import { bytes, number, percent, plural, seconds, span } from "../lib/words.js";
-import { Meter, Parts } from "./bar.js";
+import { bytes, number, percent, seconds } from "../lib/words.js";
+import { Parts } from "./bar.js";
 import { Name } from "./name.js";
 import { Empty } from "./notice.js";
 import { Table } from "./table.js";
@@ -12,9 +12,6 @@ const MEMORY = {
   frames: { hue: 1, label: "frames" },
   other: { hue: 7, label: "other" },
 };
-
-/** The colours of the loop's parts; the order is the router's. */
-const LOOP = { idle: 8, handlers: 1, Framehold: 2, "MCP SDK": 4, "JSON and pydantic": 3, "HTTP server": 7, store: 5, other: 6 };
 
 /** A bar of parts, with marks at some places of the same scale: `{at, name}`. */
 function Marked({ marks, whole, ...parts }) {
@@ -53,31 +50,12 @@ const TOOLS = [
   { name: "Memory", number: true, hint: "About: each frame counts as much as any other. Unknown until the node has measured a frame, which needs a memory limit and 300 frames.", cell: ({ bytes: weight }) => (weight === null ? "–" : `≈ ${bytes(weight)}`) },
 ];
 
-/** `loop` as the API has it. */
-export function LoopSpent({ loop }) {
-  if (loop === null) return html`<${Empty} title="It doesn't say">Nodes of this release do.</${Empty}>`;
-  const { samples, parts, busy, hot, lag_p50, lag_p99, lag_max } = loop;
-  if (samples === 0) return html`<${Empty} title="It begins to look">The first figures are here in a second or two.</${Empty}>`;
-  const shown = parts.map(({ name, share }) => ({ name, value: share, text: percent(share), hue: LOOP[name] ?? 6 }));
-  return html`<div class="spent">
-    <p class="says"><b>${percent(busy)}</b> busy<span class="lag" title="By how much it was late, in the last minute">lag p50 <b>${seconds(lag_p50)}</b> p99 <b>${seconds(lag_p99)}</b> most <b>${seconds(lag_max)}</b></span></p>
-    <${Parts} label="Loop time" parts=${shown} whole=${1} />
-    <p class="note">A sampler in the node looks at the loop some ten times a second while this page is open, which costs it a little of its time, and ends half a minute after. So far: ${plural(samples, "look")} over ${span(loop.seconds)}.</p>
-  </div>
-  <div class="hottest"><${Table} label="Hottest functions" columns=${HOT} rows=${hot} keyOf=${({ where }) => where} empty=${html`<${Empty} title="It was never seen busy" />`} /></div>`;
-}
-
 /** The last time that the loop stood, whoever looked then: for how long, in what, and the stack that stood there. */
 export function LastStall({ stall }) {
-  if (!stall) return null;
+  if (!stall) return html`<${Empty} title="It never stood">A loop that is late by more than a second is listed here, with what stood there.</${Empty}>`;
   const { at, seconds: stood, tool, where, stack } = stall;
   return html`<div class="spent stall">
     <p class="says">It last stood for <b>${seconds(stood)}</b> at <${At} at=${at} />${tool && html`, in <${Name} text=${tool} />`}${!where && ": its process was stopped, or got no processor"}.</p>
     ${stack.length > 0 && html`<ol aria-label="What stood there, the innermost first">${stack.map((place) => html`<li><${Name} text=${place} mono /></li>`)}</ol>`}
   </div>`;
 }
-
-const HOT = [
-  { name: "Hottest functions", head: true, cell: ({ where }) => html`<${Name} text=${where} mono />` },
-  { name: "Of the busy time", number: true, cell: ({ share }) => html`${percent(share)}<${Meter} value=${share} />` },
-];
