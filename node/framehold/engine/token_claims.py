@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
 from pydantic_core import from_json
@@ -48,6 +48,11 @@ class Claims(NamedTuple):
     node: NodeId
     boot: str
     head: str
+
+
+def is_of_a_call(state: Any) -> TypeGuard[str]:
+    """Whether a state is that of a call of Framehold's, and not an author's."""
+    return isinstance(state, str) and state.startswith((OURS, REPLAY))
 
 
 class Carried(NamedTuple):

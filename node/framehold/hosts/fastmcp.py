@@ -150,7 +150,7 @@ class Rounds:
         providers. Nor if the component had authorization of its own: nothing decides that any more. Nor if the code is
         that of another component, whose rights would be those that count.
         """
-        if not isinstance(state, str) or not state.startswith((token_claims.OURS, token_claims.REPLAY)):
+        if not token_claims.is_of_a_call(state):
             return None
         others = serving(self._server, method, name)
         if not understood(self._server) or any(version is None or version.matches(item.version) for item in others):

@@ -39,8 +39,6 @@ def provided() -> bool:
 class OperationMetrics:
     """A middleware that measures the request behind it. `names` are the tools that may be labels."""
 
-    framehold = True
-
     def __init__(self, server: Server[Any], names: ToolLabels) -> None:
         self._server, self._names = server, names
         meter = metrics.get_meter("framehold")

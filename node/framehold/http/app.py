@@ -149,14 +149,12 @@ class Application:
 
     def _known(self, rounds: OrdinaryRounds, scope: Scope, receive: Receive) -> tuple[Target | None, Hop | None]:
         """What a request at PATH is for, None if its head is not known; and its hop, None if that was not looked at."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
-            return None, None
         runtime, hop, target = self.attached.runtime, None, None
         if not runtime.settings.route_headers:
-            target = rounds.heads.target(scope["headers"])
+            target = rounds.heads.target(scope)
         if target is None:
             hop = received(scope, receive, runtime)
-            target = rounds.heads.target(scope["headers"]) if hop.introduction is None else None
+            target = rounds.heads.target(scope) if hop.introduction is None else None
         scope["app"] = self._app
         return target, hop
 

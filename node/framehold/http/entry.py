@@ -19,7 +19,7 @@ from mcp.server.connection import Connection
 from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from mcp.shared.inbound import NAME_BEARING_METHODS, find_invalid_x_mcp_header, x_mcp_header_map
+from mcp.shared.inbound import NAME_BEARING_METHODS
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import JSONRPCRequest
 from mcp_types.methods import INPUT_REQUIRED_METHODS
@@ -32,7 +32,7 @@ from framehold_core import token
 from ..frame.logged_call import NamedCall, logged_call
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
-from ..sdk.inbound import param_rejection
+from ..sdk.inbound import mirrors_nothing, param_rejection
 from ..sdk.plan import argument_names
 from ..sdk.replies import Misdirected, NotTaken, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
 from ..sdk.token import Target
@@ -177,8 +177,7 @@ class Entry:
         schema = server.get_tool_input_schema(name)
         if schema is None or self._unmirrored.get(name) is schema:
             return schema is not None
-        unmirrored = find_invalid_x_mcp_header(schema) is None and not x_mcp_header_map(schema)
-        if unmirrored and len(self._unmirrored) < MAX_CACHED:
+        if mirrors_nothing(schema) and len(self._unmirrored) < MAX_CACHED:
             self._unmirrored[name] = schema
         return False
 

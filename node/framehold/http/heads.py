@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from starlette.types import Scope
+
 from framehold_fleet.headers import PREFIX
 
 from ..sdk.token import Target
@@ -50,9 +52,10 @@ class Heads:
         self._shapes: dict[tuple[bytes, ...], _Shape] = {}
         self._known = 0
 
-    def target(self, headers: Headers) -> Target | None:
-        """What a request with these headers is for; None if they are not known."""
-        if not headers:
+    def target(self, scope: Scope) -> Target | None:
+        """What a request at an app's own path is for; None if its head is not known."""
+        headers: Headers = scope["headers"]
+        if not headers or scope.get("method") != "POST" or scope.get("root_path"):
             return None
         names, values = zip(*headers, strict=True)
         shape = self._shapes.get(names)

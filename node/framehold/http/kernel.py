@@ -91,8 +91,6 @@ class Kernel(ServerRunner[Any]):
 def _without_answers(params: Any) -> Any:
     """The parameters of a request but for the answers that come with a token of Framehold's."""
     state = params.get("requestState") if isinstance(params, dict) else None
-    if not isinstance(state, str) or not state.startswith((token_claims.OURS, token_claims.REPLAY)):
-        return params
-    if not isinstance(params.get("inputResponses"), dict):
+    if not token_claims.is_of_a_call(state) or not isinstance(params.get("inputResponses"), dict):
         return params
     return {name: value for name, value in params.items() if name != "inputResponses"}

@@ -315,9 +315,7 @@ class Inside:
         self._rounds, self._entry = rounds, entry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        target = None
-        if scope["method"] == "POST" and not scope.get("root_path"):
-            target = self._rounds.heads.target(scope["headers"])
+        target = self._rounds.heads.target(scope)
         again = receive if target is None else await self._rounds.serve(target, scope, receive, send, scope[KEY])
         if again is not None:
             await self._entry(scope, again, send)

@@ -33,11 +33,6 @@ class _Kept(NamedTuple):
     core: Any
     described: tuple[str, str | None]
 
-    def holds(self, form: Any) -> bool:
-        """Whether the type would be rendered to the same now."""
-        core = getattr(form, "__pydantic_core_schema__", None)
-        return self.core is core and self.described == (form.__name__, form.__doc__)
-
 
 class Forms:
     """Renders the schemas of forms by `render`, and keeps those of types for which `is_plain` holds."""
@@ -50,9 +45,8 @@ class Forms:
         """What `render` returns for a type. Raises what that raises."""
         if not self._is_plain(form):
             return self._render(form)
-        known = self.known.get(form)
-        if known is not None and known.holds(form):
-            return _parsed(known.schema)
+        if (schema := self.kept(form)) is not None:
+            return _parsed(schema)
         made = self._render(form)
         data = json_text.write(made)
         if _parsed(data) == made:
@@ -62,6 +56,13 @@ class Forms:
                 data, getattr(form, "__pydantic_core_schema__", None), (form.__name__, form.__doc__)
             )
         return made
+
+    def kept(self, form: Any) -> bytes | None:
+        """The schema that is kept of a type (JSON), if the type would be rendered to the same now; else None."""
+        known = self.known.get(form)
+        if known is None or known.core is not getattr(form, "__pydantic_core_schema__", None):
+            return None
+        return known.schema if known.described == (form.__name__, form.__doc__) else None
 
 
 def keep() -> None:
@@ -83,13 +84,9 @@ def rendered(schema: Any) -> dict[str, Any]:
 
 def kept(schema: Any) -> bytes | None:
     """The schema of a model's form (JSON), if `rendered` would return a kept one; else None."""
-    known = _forms.known.get(schema) if isinstance(schema, type) else None
-    if known is None or elicitation.render_elicitation_schema is not rendered:
+    if not isinstance(schema, type) or elicitation.render_elicitation_schema is not rendered:
         return None
-    core = getattr(schema, "__pydantic_core_schema__", None)
-    # As `holds`, which would be one more call in each round.
-    is_same = known.core is core and known.described == (schema.__name__, schema.__doc__)
-    return known.schema if is_same else None
+    return _forms.kept(schema)
 
 
 def _parsed(data: bytes) -> dict[str, Any]:

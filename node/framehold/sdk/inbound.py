@@ -12,7 +12,13 @@ from typing import Any
 import mcp.server._streamable_http_modern as modern
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import MCP_METHOD_HEADER, InboundLadderRejection, classify_inbound_request
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    InboundLadderRejection,
+    classify_inbound_request,
+    find_invalid_x_mcp_header,
+    x_mcp_header_map,
+)
 from mcp_types import JSONRPCRequest, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
@@ -21,6 +27,11 @@ from .session import Ctx
 
 ParamRejection = Callable[..., Awaitable[InboundLadderRejection | None]]
 param_rejection: ParamRejection = modern._mcp_param_rejection
+
+
+def mirrors_nothing(schema: Any) -> bool:
+    """Whether no header has to repeat an argument of a tool with this input schema."""
+    return find_invalid_x_mcp_header(schema) is None and not x_mcp_header_map(schema)
 
 
 async def check_translated(server: Server[Any], came: Ctx, call: Ctx) -> None:

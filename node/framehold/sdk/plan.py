@@ -22,12 +22,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp.server.request_state import RequestStateBoundary
-from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp_types import methods
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from .. import json_text
+from .inbound import mirrors_nothing
 from .invocation import Rendered
 from .marks import Marks, marks_of
 from .middleware_chain import all_pass
@@ -136,7 +136,7 @@ class Plans:
         """Whether headers may have to repeat arguments of a tool, as far as is known without a list of all tools."""
         schema_of = self._lowlevel.get_tool_input_schema
         schema = None if schema_of is None else schema_of(tool)
-        return schema is None or find_invalid_x_mcp_header(schema) is not None or bool(x_mcp_header_map(schema))
+        return schema is None or not mirrors_nothing(schema)
 
     def _made(self, server: MCPServer[Any], tool: Tool, seam: Seam) -> Plan | None:
         if not is_served(seam.handler, server) or not tool.name.isprintable():
@@ -145,7 +145,7 @@ class Plans:
             return None
         if self._lowlevel.get_tool_input_schema(tool.name) is not tool.parameters:
             return None
-        if find_invalid_x_mcp_header(tool.parameters) is not None or x_mcp_header_map(tool.parameters):
+        if not mirrors_nothing(tool.parameters):
             return None
         plan = Plan(server, seam, tool)
         if (plan.marks.strategy or self._strategy) != "hold":

@@ -74,7 +74,7 @@ class PlannedCall(Invocation):
     def call_handler(self, frame: Frame, given: bytes) -> Awaitable[Any]:
         request, self._request = self._request, None
         assert request is not None, "a handler is entered once per invocation"
-        if given or self.enters_kept:
+        if given or self._kept is not None:
             self._ctx = request.ctx
             return super().call_handler(frame, given)
         plan, connection, arguments = self._plan, request.connection, self._raw.get("arguments")

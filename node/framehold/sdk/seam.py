@@ -65,7 +65,7 @@ class Seam:
             refusal = self.runtime.door.paused(tool)
             return await self._earlier(ctx, params) if refusal is None else self.reply(refusal)
         state = (ctx.params or {}).get("requestState")
-        if isinstance(state, str) and state.startswith((token_claims.OURS, token_claims.REPLAY)):
+        if token_claims.is_of_a_call(state):
             return self.reply(await self._retry(ctx, params, state))
         if isinstance(state, str):
             self._check(state)

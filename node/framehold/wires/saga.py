@@ -69,8 +69,6 @@ class Sagas:
     """The outermost middleware of a server. `limit` is the largest size of a request in bytes. `session_of` gives a
     session for a request, as if the client had declared the given capabilities."""
 
-    framehold = True
-
     def __init__(self, server: Server[Any], sealer: Sealer, limit: int, session_of: SessionOf) -> None:
         self._server, self._sealer, self._limit, self._session_of = server, sealer, limit, session_of
 
@@ -145,7 +143,7 @@ class Sagas:
         if entry is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
         params = dict(ctx.params or {})
-        if str(params.get("requestState", "")).startswith((token_claims.OURS, token_claims.REPLAY)):
+        if token_claims.is_of_a_call(params.get("requestState")):
             # Each answer is parsed by its own question, so they need no validation here.
             ctx = replace(ctx, params=without_failures(params))
             params.pop("inputResponses", None)

@@ -14,7 +14,7 @@ from .sources import Asked, Refused, Sources
 
 PATH = "/admin/profile"
 MAX_PROFILE_BYTES = 128 * 1024
-"""Bytes of a profile at most: it has about sixty names."""
+"""Bytes of a profile at most: it has about fifty names."""
 
 
 async def answer(sources: Sources, asked: Asked) -> NodeDetailView:
