@@ -11,10 +11,10 @@ import httpx2
 from framehold.engine.runtime import Runtime
 from framehold_core.ids import Boot
 from framehold_fleet.headers import CALL_ID, Header
-from framehold_router.fleet import plane
-from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.statements import HELLO, Introduced, Role, Statements
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity import plane
+from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.identity.statements import HELLO, Introduced, Role, Statements
+from framehold_fleet.identity.trust import Trust
 from framehold_store.seal import derive
 from tests.node.nodes import KEY
 from tests.processes import DEADLINE

@@ -1,1 +1,1 @@
-"""What routers and nodes of a fleet share: the HTTP/1.1 server for clients, and the names of internal headers."""
+"""What the processes of a fleet share: members, identity, settings, the HTTP server and the client for nodes."""

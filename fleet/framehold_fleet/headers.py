@@ -23,6 +23,8 @@ NOT_TAKEN = b"framehold-not-taken"
 router may send the request to another node (docs/protocol.md, rule 9)."""
 NOT_HELD = b"framehold-not-held"
 """On responses to a node that relays: this node doesn't hold the call, so the relaying node reads the store again."""
+CREDENTIAL = "operator-credential"
+"""On an action that a router sends to a node: the name of the operator's admin token."""
 
 Header = tuple[bytes, bytes]
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
-from framehold_router.fleet.wrong_clock import WrongClock
-from framehold_router.telemetry.descriptors import SpentDescriptors
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.wrong_clock import WrongClock
+from framehold_fleet.telemetry.descriptors import SpentDescriptors
 from framehold_store import open_store
 from framehold_store.base import Store
 from framehold_store.seal import Sealer

@@ -17,8 +17,8 @@ from typing import Any, Literal
 from pydantic import ByteSize, Field, ValidationError, field_validator
 
 from framehold_core.ids import is_node_id
-from framehold_router.config import FleetSettings, Listed, listed, wrong
-from framehold_router.config import load as load_settings
+from framehold_fleet.config import FleetSettings, Listed, listed, wrong
+from framehold_fleet.config import load as load_settings
 from framehold_store.config import StoreConfig
 
 

@@ -28,37 +28,39 @@ from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
 from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord, boot_of
-from framehold_fleet.server import Front, serve
+from framehold_fleet.guard.guesses import Guesses
+from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.http_server.server import Front, serve
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.statements import Role
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.event_writer import EventWriter
+from framehold_fleet.members.losses import Losses
+from framehold_fleet.members.membership import Fleet, Member, Membership
+from framehold_fleet.members.store_health import StoreHealth
+from framehold_fleet.members.wrong_clock import WrongClock
+from framehold_fleet.models.events import LogEntry
+from framehold_fleet.models.nodes import LossView
+from framehold_fleet.models.routers import RouterView
+from framehold_fleet.telemetry import descriptors
+from framehold_fleet.telemetry.descriptors import SpentDescriptors
 from framehold_store import Store, open_store
 from framehold_store.system_clock import system_clock
 
 from .api.access import CLOSED, Access
 from .api.sources import VERSION, Sources
+from .collect.departures import Departures
 from .collect.ended_calls import EndedCalls
 from .collect.fleet_log import FleetLog
 from .collect.history import History
+from .collect.identities import Identities
 from .collect.node_client import NodeClient
+from .collect.routers import Routers
 from .collect.survey import Survey, asking
 from .collect.tool_survey import ToolSurvey
+from .collect.unheard import UnheardNodes
 from .config import RouterSettings
-from .fleet.departures import Departures
-from .fleet.event_writer import EventWriter
-from .fleet.identities import Identities
-from .fleet.lease_seal import LeaseSeal
-from .fleet.losses import Losses
-from .fleet.membership import Fleet, Member, Membership
-from .fleet.routers import Routers
-from .fleet.statements import Role
-from .fleet.store_health import StoreHealth
-from .fleet.trust import Trust
-from .fleet.unheard import UnheardNodes
-from .fleet.wrong_clock import WrongClock
-from .guard.guesses import Guesses
-from .http.upstream import Upstream
 from .metrics import Metrics, counting, page
-from .models.events import LogEntry
-from .models.nodes import LossView
-from .models.routers import RouterView
 from .own_folder import own_folder
 from .pages import Guard, end_streams, pages, serve_pages
 from .routing import request_facts
@@ -66,9 +68,7 @@ from .routing.counted_relay import CountedRelay
 from .routing.placement import Placer
 from .routing.relay import Relay
 from .routing.request_facts import WITH_SAGAS
-from .telemetry import descriptors
 from .telemetry.counters import Meter
-from .telemetry.descriptors import SpentDescriptors
 
 _log = logging.getLogger(__name__)
 

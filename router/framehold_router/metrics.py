@@ -19,15 +19,15 @@ from prometheus_client.registry import Collector
 
 from framehold_core.clock import Clock
 from framehold_core.ids import NodeId, is_node_id
+from framehold_fleet.guard.guesses import WRONG_TOKENS
+from framehold_fleet.members.membership import DRAINING, LIVE, STRANGE, Membership
+from framehold_fleet.members.store_health import StoreHealth
+from framehold_fleet.models.nodes import NodeStatus
+from framehold_fleet.telemetry import families
 from framehold_store.base import MemoryUse
 
+from .collect.departures import Departures
 from .collect.fleet_log import DIED, DRAIN_DEADLINE, FleetLog
-from .fleet.departures import Departures
-from .fleet.membership import DRAINING, LIVE, STRANGE, Membership
-from .fleet.store_health import StoreHealth
-from .guard.guesses import WRONG_TOKENS
-from .models.nodes import NodeStatus
-from .telemetry import families
 from .telemetry.counters import LABELS, Meter
 from .telemetry.tool_labels import follow
 

@@ -18,7 +18,11 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from framehold_fleet.request_reader import MAX_LINE
+from framehold_fleet.guard.guesses import Guesses
+from framehold_fleet.guard.hosts import REFUSAL, is_answered
+from framehold_fleet.http_server.request_reader import MAX_LINE
+from framehold_fleet.models.nodes import ErrorView
+from framehold_fleet.telemetry.log_bursts import LogBursts
 
 from .api.access import Access, Need
 from .api.routes import BASE, need_of
@@ -26,10 +30,6 @@ from .api.serve import Api, in_json
 from .api.signature import PROOF, Signatures
 from .api.sources import Sources
 from .dashboard import Dashboard, assets
-from .guard.guesses import Guesses
-from .guard.hosts import REFUSAL, is_answered
-from .models.nodes import ErrorView
-from .telemetry.log_bursts import LogBursts
 
 _log = logging.getLogger(__name__)
 

@@ -21,12 +21,12 @@ from mcp.server.subscriptions import (
 from framehold.engine.tasks import Tasks
 from framehold.hosts.event_bus import FleetBus
 from framehold_core.ids import Boot, NodeId
-from framehold_router.fleet import session_ids
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.fleet.node_stats import read as read_stats
-from framehold_router.fleet.ring import Ring
-from framehold_router.fleet.statements import Introduced, Role
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.statements import Introduced, Role
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members import session_ids
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.members.node_stats import read as read_stats
+from framehold_fleet.members.ring import Ring
 from framehold_store.memory import MemoryStore
 from tests.compat.dumps import KEY
 from tests.compat.forms import BOOT, Form, Meaning, sealer

@@ -21,7 +21,7 @@ from framehold.sdk.state_codec import PrefixCodec
 from framehold_core import journal
 from framehold_core.clock import Clock
 from framehold_core.errors import JournalError, JournalVersionError, SealError, ValueUnreadable
-from framehold_router.fleet.node_stats import Stats, read
+from framehold_fleet.members.node_stats import Stats, read
 from framehold_store.memory import MemoryStore
 from framehold_store.values import Values
 from tests.compat.catalogue import FORMS

@@ -15,9 +15,9 @@ import pytest
 from framehold_core.ids import is_call_id
 from framehold_core.lease import Renewal
 from framehold_core.value import replace
-from framehold_router.fleet.membership import DRAINING, LIVE, Fleet, Member
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.models.nodes import NodeStatus
+from framehold_fleet.members.membership import DRAINING, LIVE, Fleet, Member
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.models.nodes import NodeStatus
 from framehold_store import StoreConfig, lease_codec
 from framehold_store.redis import RedisStore
 from tests.compat import wire

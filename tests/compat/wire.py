@@ -12,12 +12,12 @@ from typing import Any
 
 from framehold_core.lease import end_of
 from framehold_core.value import replace
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import Address
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
-from framehold_router.fleet.address import Address
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.trust import Trust
 from framehold_store import lease_codec
 from tests import proofs
 from tests.compat.dumps import KEY, NAMESPACE, Client, Dump, admin, answers, at, node, put, store_url

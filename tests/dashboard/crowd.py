@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from framehold_router.api import paging
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.models.calls import EndedCallView, LeaseQuery
-from framehold_router.models.choices import Sort
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.models import paging
+from framehold_fleet.models.calls import EndedCallView, LeaseQuery
+from framehold_fleet.models.choices import Sort
 from framehold_store.base import MAX_EVENTS
 from tests.node.operating import TOKEN
 from tests.router.cast import Cast, guarded, member, said, saying

@@ -11,11 +11,11 @@ from typing import Any
 
 from aiohttp.test_utils import TestServer
 
+from framehold_fleet.models.history import Figures, Sample
+from framehold_fleet.models.tools import ToolFigures
+from framehold_fleet.telemetry.bounds import EXPIRY, PARK, ROUND
 from framehold_router.collect.history import COARSE, KEPT, STEP, History
 from framehold_router.collect.samples import packed
-from framehold_router.models.history import Figures, Sample
-from framehold_router.models.tools import ToolFigures
-from framehold_router.telemetry.bounds import EXPIRY, PARK, ROUND
 from tests.node.operating import TOKEN
 from tests.router.cast import Cast, guarded, said, saying
 

@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
 from framehold.cli.local.ports import free as free_port
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.trust import Trust
 from tests.node.guest import echo
 from tests.node.nodes import KEY, FrameholdProcess, NodeProcess, entries
 from tests.processes import DEADLINE, Child

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
 from tests.fleet.fleet import Fleet, fleet

@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from framehold_router.fleet import plane
-from framehold_router.router_keys import RouterKey
+from framehold_fleet.identity import plane
+from framehold_fleet.identity.router_keys import RouterKey
 from tests.fleet.fleet import PLANE_KEY, haproxy
 from tests.node.nodes import KEY
 from tests.processes import ROOT, until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold_router.router_keys import text_of
+from framehold_fleet.identity.router_keys import text_of
 from tests.fleet.fleet import Fleet, RouterProcess
 from tests.store.server import RedisServer
 from tests.wire import Caller, accepted

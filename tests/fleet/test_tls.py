@@ -16,7 +16,7 @@ import pytest
 
 from framehold.cli.local.ports import free as free_port
 from framehold_core.errors import ConfigError
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.trust import Trust
 from tests.fleet.fleet import Fleet, RouterProcess, haproxy, listens
 from tests.node.nodes import KEY
 from tests.processes import DEADLINE, ROOT, Child, python_path, until

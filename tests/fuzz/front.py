@@ -13,9 +13,9 @@ from typing import Any
 
 import uvloop
 
-from framehold_fleet.client_connection import Connection
-from framehold_fleet.message import Reply, Request
-from framehold_router.fleet.statements import HELLO
+from framehold_fleet.http_server.client_connection import Connection
+from framehold_fleet.http_server.message import Reply, Request
+from framehold_fleet.identity.statements import HELLO
 from framehold_router.routing.relay import Relay
 from tests.processes import DEADLINE
 from tests.router.wires import Router, router

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from framehold_router.fleet.address import Address
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import Address
 from tests.node.nodes import KEY as HAPROXYS
 from tests.proofs import answered
 from tests.router import wires

@@ -19,10 +19,10 @@ from framehold.telemetry.prometheus import Exposition
 from framehold.telemetry.tool_labels import ToolLabels
 from framehold_core.ids import NodeId
 from framehold_core.requests import Verdict
+from framehold_fleet.members.membership import Membership
+from framehold_fleet.members.ring import Ring
 from framehold_router import metrics as of_router
-from framehold_router.fleet.departures import Departures
-from framehold_router.fleet.membership import Membership
-from framehold_router.fleet.ring import Ring
+from framehold_router.collect.departures import Departures
 from framehold_router.telemetry.counters import Meter
 from framehold_store.system_clock import system_clock
 from tests.node.stage import server_of

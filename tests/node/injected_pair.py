@@ -17,7 +17,7 @@ import framehold
 from framehold.engine.slot import Slot
 from framehold_core import events as ev
 from framehold_core.call import Phase
-from framehold_router.fleet.membership import LIVE
+from framehold_fleet.members.membership import LIVE
 from framehold_store.keys import Keys
 from tests.node.nodes import KEY
 from tests.node.stage import Stage, Word, said, stage

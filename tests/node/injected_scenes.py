@@ -18,10 +18,10 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import Pause
 from framehold_core.requests import Read
 from framehold_core.value import replace
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.membership import DRAINING, LIVE
-from framehold_router.fleet.trust import Trust
-from framehold_router.routing.placement import fresh_call
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.membership import DRAINING, LIVE
+from framehold_fleet.members.ring import fresh_call
 from framehold_store import StoreConfig
 from framehold_store import system_clock as clock
 from framehold_store.channels import follow

@@ -14,8 +14,8 @@ from framehold.engine.observer import Observer
 from framehold.engine.runtime import Runtime
 from framehold.engine.slot import Slot
 from framehold_core.ids import prefix
-from framehold_router.fleet.event_writer import EventWriter
-from framehold_router.models.events import LogEntry
+from framehold_fleet.members.event_writer import EventWriter
+from framehold_fleet.models.events import LogEntry
 from framehold_store.base import MAX_EVENTS
 from tests import proofs
 from tests.node.nodes import KEY, served

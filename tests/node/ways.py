@@ -27,7 +27,7 @@ from starlette.routing import Mount
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
-from framehold_router.fleet.address import address_of
+from framehold_fleet.members.address import address_of
 from tests.node.nodes import served
 from tests.node.served import Said, Wire, send, wire
 from tests.node.stage import Word, said

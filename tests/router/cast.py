@@ -16,24 +16,24 @@ from aiohttp.test_utils import TestClient, TestServer
 from framehold_core.ending import FAILED
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_fleet.guard.guesses import Guesses
+from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.identity.statements import HELLO, Role
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import address_of
+from framehold_fleet.members.membership import Fleet, Member
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.members.store_health import StoreHealth
+from framehold_fleet.models.calls import EndedCallView
 from framehold_router.api.access import Access
 from framehold_router.api.sources import Sources
 from framehold_router.collect.ended_calls import EndedCalls
 from framehold_router.collect.fleet_log import FleetLog
 from framehold_router.collect.history import History
+from framehold_router.collect.identities import Identities
 from framehold_router.collect.node_client import ANSWER_TIMEOUT, NodeClient
 from framehold_router.collect.survey import Survey
 from framehold_router.collect.tool_survey import ToolSurvey
-from framehold_router.fleet.address import address_of
-from framehold_router.fleet.identities import Identities
-from framehold_router.fleet.membership import Fleet, Member
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.statements import HELLO, Role
-from framehold_router.fleet.store_health import StoreHealth
-from framehold_router.fleet.trust import Trust
-from framehold_router.guard.guesses import Guesses
-from framehold_router.models.calls import EndedCallView
 from framehold_router.pages import Guard, pages
 from framehold_store.memory import MemoryStore
 from tests.proofs import BOOT

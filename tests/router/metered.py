@@ -15,12 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, end_of
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.members.node_stats import Stats
 from framehold_router import app
 from framehold_router.collect import shared_look
+from framehold_router.collect.departures import Departures
 from framehold_router.config import RouterSettings
-from framehold_router.fleet.departures import Departures
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.node_stats import Stats
 from framehold_store.memory import MemoryStore
 from tests.router.wires import DEADLINE, KEY, TRUST, Answer, Client, Node, Reply, node, ok
 

@@ -12,8 +12,8 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit, Evidence, Head, Request, Seen
 from framehold_core.value import replace
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.models.calls import EndedCallView
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.models.calls import EndedCallView
 from framehold_router.routing.placement import Placer
 from framehold_router.routing.request_facts import Facts, Kind
 from tests.router.cast import NOW, Answer, Cast, cast_of, get, member, said, saying

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from framehold_core.errors import ConfigError, StoreUnavailable
-from framehold_router.api import paging
+from framehold_fleet.config import read
+from framehold_fleet.models import paging
+from framehold_fleet.models.calls import EndedCallView
+from framehold_fleet.models.choices import Sort
+from framehold_fleet.models.fields import matches
 from framehold_router.collect import shared_look
-from framehold_router.config import RouterSettings, read
-from framehold_router.models.calls import EndedCallView
-from framehold_router.models.choices import Sort
-from framehold_router.models.fields import matches
+from framehold_router.config import RouterSettings
 from framehold_store.base import MAX_EVENTS
 from tests.router.cast import NOW, Cast, cast_of, get
 from tests.router.test_api_paging import lease

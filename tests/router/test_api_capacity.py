@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from framehold_fleet.models.history import Figures, Sample
+from framehold_fleet.models.nodes import NodeView
 from framehold_router.api import capacity
-from framehold_router.models.history import Figures, Sample
-from framehold_router.models.nodes import NodeView
 from framehold_store.base import MemoryUse
 from tests.router.cast import cast_of, get, said, saying
 

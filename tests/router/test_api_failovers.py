@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import Boot, NodeId
+from framehold_fleet.models.nodes import NodeView
 from framehold_router.api.overview import Rates
-from framehold_router.models.nodes import NodeView
 from tests.router.cast import NOW, Cast, cast_of, get, said, saying
 
 pytestmark = pytest.mark.anyio

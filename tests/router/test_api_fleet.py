@@ -16,9 +16,9 @@ import pytest
 from mcp.server.mcpserver import Context
 from pydantic import SecretStr
 
+from framehold_fleet.identity.trust import Trust
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
-from framehold_router.fleet.trust import Trust
 from tests.node.nodes import KEY
 from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.node.stage import Word, said

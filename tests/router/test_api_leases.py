@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from framehold_router.api import leases, paging
-from framehold_router.models.choices import Sort
+from framehold_fleet.models import paging
+from framehold_fleet.models.choices import Sort
+from framehold_router.api import leases
 from tests.router.cast import Answer, Cast, cast_of, get, member, said, saying
 from tests.router.test_api_paging import lease
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import NodeId
+from framehold_fleet.members.ring import POINTS, SPACE, Ring
+from framehold_fleet.models.nodes import NodesView
 from framehold_router.api import fleet
-from framehold_router.fleet.ring import POINTS, SPACE, Ring
-from framehold_router.models.nodes import NodesView
 from tests.router.cast import NOW, Cast, cast_of, get, member, said, saying
 
 pytestmark = pytest.mark.anyio

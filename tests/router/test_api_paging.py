@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from framehold_router.api import paging
+from framehold_fleet.models import paging
+from framehold_fleet.models.calls import LeaseQuery, LeasesView, LeaseView
+from framehold_fleet.models.choices import Sort, State
 from framehold_router.api.leases import merge
-from framehold_router.models.calls import LeaseQuery, LeasesView, LeaseView
-from framehold_router.models.choices import Sort, State
 
 
 def lease(call: str, node: str = "a", state: str = "parked", epoch: int = 1, **other: object) -> LeaseView:

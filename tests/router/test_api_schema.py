@@ -16,10 +16,10 @@ from framehold_core import journal
 from framehold_core.ids import CallId
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Batch, Commit
+from framehold_fleet.models.calls import EndedCallView
 from framehold_router.api.access import Need
 from framehold_router.api.openapi import document
 from framehold_router.api.routes import BASE, ROUTES, Route
-from framehold_router.models.calls import EndedCallView
 from tests.router.cast import NOW, Cast, Client, said, saying
 from tests.store.calls import HEAD, fence
 

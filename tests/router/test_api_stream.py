@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from framehold_fleet.models.events import EventView
+from framehold_fleet.models.nodes import NodesView, NodeView, OverviewView
 from framehold_router.api import stream
 from framehold_router.api.stream import Full, Stream
-from framehold_router.models.events import EventView
-from framehold_router.models.nodes import NodesView, NodeView, OverviewView
 from framehold_router.pages import serve_pages
 from tests.router.cast import NOW, SOON, Cast, Client, said, saying
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import NodeId
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.models.calls import LeasesView, LeaseView
+from framehold_fleet.models.events import EventsView, EventView, FailoversView, FailoverView
+from framehold_fleet.models.nodes import NodesView, NodeView, OverviewView, RingView
 from framehold_router.api.tables import table
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.models.calls import LeasesView, LeaseView
-from framehold_router.models.events import EventsView, EventView, FailoversView, FailoverView
-from framehold_router.models.nodes import NodesView, NodeView, OverviewView, RingView
 from tests.router.cast import Cast, cast_of, member, saying
 from tests.router.test_api_paging import lease
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.models.history import Sample
+from framehold_fleet.models.tools import ToolFigures
+from framehold_fleet.telemetry.bounds import ROUND
+from framehold_fleet.telemetry.histogram import Tally, quantile
 from framehold_router.collect.history import STEP
 from framehold_router.collect.samples import packed
-from framehold_router.fleet.trust import Trust
-from framehold_router.models.history import Sample
-from framehold_router.models.tools import ToolFigures
-from framehold_router.telemetry.bounds import ROUND
-from framehold_router.telemetry.histogram import Tally, quantile
 from tests.router.cast import NOW, Cast, cast_of, get, said, saying
 from tests.router.test_api_calls import ended
 

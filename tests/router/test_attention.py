@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import NodeId
-from framehold_router.fleet.store_health import ANSWERS, FULL, REFUSES, SILENT, StoreLook
-from framehold_router.models.events import EndView, EventView
-from framehold_router.models.nodes import (
+from framehold_fleet.members.store_health import ANSWERS, FULL, REFUSES, SILENT, StoreLook
+from framehold_fleet.models.events import EndView, EventView
+from framehold_fleet.models.nodes import (
     OF_STORE,
     DepartedView,
     FailingView,
@@ -22,10 +22,10 @@ from framehold_router.models.nodes import (
     RefusedView,
     StallView,
 )
-from framehold_router.models.problems import ProblemView
-from framehold_router.models.routers import RouterView
+from framehold_fleet.models.problems import ProblemView
+from framehold_fleet.models.routers import RouterView
+from framehold_fleet.telemetry.descriptors import Descriptors
 from framehold_router.routing.refused_hosts import SHOWN, RefusedHosts
-from framehold_router.telemetry.descriptors import Descriptors
 from framehold_router.verdict import rules
 from framehold_router.verdict.seen import RUNBOOK, Seen
 from framehold_store.base import MemoryUse

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import CallId, NodeId
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.trust import Trust
 from tests.proofs import BOOT
 from tests.router.test_placement import START, Stage, fleet, member
 from tests.router.wires import CALL, TRUST, Answer, Node, Reply, both_loops, node, nowhere, ok, post, router

@@ -10,13 +10,13 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, end_of
 from framehold_core.value import replace
-from framehold_router.fleet import membership as module
-from framehold_router.fleet.departures import MAX_REMEMBERED, Departures
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.membership import DRAINING, LIVE, Membership
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.fleet.trust import Trust
-from framehold_router.models.events import EndView, EventView, LogEntry
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members import membership as module
+from framehold_fleet.members.membership import DRAINING, LIVE, Membership
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.models.events import EndView, EventView, LogEntry
+from framehold_router.collect.departures import MAX_REMEMBERED, Departures
 from framehold_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

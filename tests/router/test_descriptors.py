@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold_router.telemetry.descriptors import Descriptors, SpentDescriptors, read
+from framehold_fleet.telemetry.descriptors import Descriptors, SpentDescriptors, read
 
 
 def test_what_is_open_is_counted(tmp_path: Path) -> None:

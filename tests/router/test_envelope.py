@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from framehold_core import token
 from framehold_core.errors import ProtocolError
 from framehold_core.ids import Boot, CallId, NodeId
-from framehold_fleet.message import Request
-from framehold_fleet.request_head import RequestHead
+from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.http_server.message import Request
+from framehold_fleet.http_server.request_head import RequestHead
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members import session_ids
 from framehold_router import app
 from framehold_router.config import RouterSettings
-from framehold_router.fleet import session_ids
-from framehold_router.fleet.trust import Trust
-from framehold_router.http.upstream import Upstream
 from framehold_router.routing.placement import Placer
 from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind, read
 

@@ -10,11 +10,11 @@ import pytest
 
 from framehold_core.errors import StoreFull, StoreUnavailable
 from framehold_core.ids import Boot
-from framehold_router.collect import fleet_log, shared_look
+from framehold_fleet.members import event_writer
+from framehold_fleet.members.event_writer import EventWriter
+from framehold_fleet.models.events import EndView, EventView, LogEntry, TakeoverView
+from framehold_router.collect import event_reader, fleet_log, shared_look
 from framehold_router.collect.fleet_log import SURE, FleetLog, Logged
-from framehold_router.fleet import event_reader, event_writer
-from framehold_router.fleet.event_writer import EventWriter
-from framehold_router.models.events import EndView, EventView, LogEntry, TakeoverView
 from framehold_store.base import StoredEvent, StreamName
 from framehold_store.memory import MemoryStore
 from tests.processes import until

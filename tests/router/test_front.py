@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from framehold_fleet import client_connection
-from framehold_router.http.node_connection import Connection
+from framehold_fleet.http_client.node_connection import Connection
+from framehold_fleet.http_server import client_connection
 from tests.router.wires import DEADLINE, Door, Reply, Router, both_loops, head, node, ok, post, router, silent
 
 anyio_backend = both_loops

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from framehold_fleet.guard import guesses
+from framehold_fleet.guard.guesses import FIRST_DELAY, FORGET, MAX_DELAY, WRONG_TOKENS, Guesses
+from framehold_fleet.guard.hosts import is_answered
 from framehold_router.api.routes import BASE, OPEN_PAGES, ROUTES
 from framehold_router.api.signature import sign
 from framehold_router.app import is_exposed
-from framehold_router.guard import guesses
-from framehold_router.guard.guesses import FIRST_DELAY, FORGET, MAX_DELAY, WRONG_TOKENS, Guesses
-from framehold_router.guard.hosts import is_answered
 from tests.router.cast import SOON, Cast, Client, cast_of
 from tests.router.metered import series, stand
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from framehold_core.errors import StoreUnavailable
+from framehold_fleet.models.history import Figures, Sample
+from framehold_fleet.models.nodes import KeptCodeView, NodeView
+from framehold_fleet.models.tools import ToolFigures, ToolsStatus, ToolStatus
 from framehold_router.api import history as answers
 from framehold_router.collect import history as histories
 from framehold_router.collect.history import COARSE, STEP, History
 from framehold_router.collect.samples import Sampler, of_fleet, of_several, packed, release, unpacked
 from framehold_router.collect.tool_survey import ToolsSeen
-from framehold_router.models.history import Figures, Sample
-from framehold_router.models.nodes import KeptCodeView, NodeView
-from framehold_router.models.tools import ToolFigures, ToolsStatus, ToolStatus
 from framehold_store.memory import MemoryStore
 from tests.processes import until
 from tests.router.cast import NOW, cast_of, get, said, saying

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from framehold_router.fleet.identities import STEADY, Identities
-from framehold_router.fleet.membership import STRANGE, Member
+from framehold_fleet.members.membership import STRANGE, Member
+from framehold_router.collect.identities import STEADY, Identities
 from tests.router.cast import member
 
 
@@ -31,7 +31,7 @@ def _member(name: str, server: str | None, tools: str | None, state: str) -> Mem
 
 def test_two_servers_are_one_line_until_they_change(caplog: pytest.LogCaptureFixture) -> None:
     seen = Seen()
-    with caplog.at_level(logging.WARNING, "framehold_router.fleet.identities"):
+    with caplog.at_level(logging.WARNING, "framehold_router.collect.identities"):
         seen.look(("a", "shop", "1"), ("b", "shop", "1"))
         assert not caplog.records and seen.found.servers == ("shop",)
         for _ in range(3):

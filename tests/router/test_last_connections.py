@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from framehold_router.fleet.address import Address
+from framehold_fleet.members.address import Address
 from tests.node.nodes import served
 from tests.router.wires import DEADLINE, both_loops, node, router, silent
 

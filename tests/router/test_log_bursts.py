@@ -8,7 +8,7 @@ import pytest
 
 from framehold.frame.logged_call import NamedCall, logged_call
 from framehold_core.ids import CallId
-from framehold_router.telemetry.log_bursts import LogBursts
+from framehold_fleet.telemetry.log_bursts import LogBursts
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio

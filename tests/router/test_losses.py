@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.pauses import OPERATOR, Pause
-from framehold_router.fleet.losses import Losses
-from framehold_router.models.events import Kind, LogEntry
+from framehold_fleet.members.losses import Losses
+from framehold_fleet.models.events import Kind, LogEntry
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
 from tests.store.server import RedisServer, running

@@ -16,12 +16,12 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, no_lease
 from framehold_core.value import replace
-from framehold_router.fleet import membership as module
-from framehold_router.fleet.address import Address, TlsAddress, address_of
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.membership import STRANGE, Fleet, Member, Membership
-from framehold_router.fleet.node_stats import Stats, read
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members import membership as module
+from framehold_fleet.members.address import Address, TlsAddress, address_of
+from framehold_fleet.members.membership import STRANGE, Fleet, Member, Membership
+from framehold_fleet.members.node_stats import Stats, read
 from framehold_store.feed import Feed
 from framehold_store.memory import MemoryStore
 from tests.leases import changed
@@ -274,7 +274,7 @@ async def test_the_last_view_stays_while_the_store_is_down(
         assert names(await membership.refresh()) == ["a"]
     store.away = False
     assert names(await membership.refresh()) == ["a"]
-    monkeypatch.setattr("framehold_router.fleet.membership.BACK", 0.0)
+    monkeypatch.setattr("framehold_fleet.members.membership.BACK", 0.0)
     assert names(await membership.refresh()) == []
     assert sum("can't be read" in line for line in caplog.messages) == 1
     assert sum("is back" in line for line in caplog.messages) == 1

@@ -14,11 +14,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, NodeId
+from framehold_fleet.members import membership
+from framehold_fleet.members.membership import Membership
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.members.session_ids import wrap
 from framehold_router.collect import fleet_log
-from framehold_router.fleet import membership
-from framehold_router.fleet.membership import Membership
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.fleet.session_ids import wrap
 from framehold_router.routing import counted_relay
 from framehold_router.telemetry import tool_labels
 from framehold_router.telemetry.counters import MAX_TOOLS, Meter

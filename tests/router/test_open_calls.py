@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from framehold_fleet.models.events import EndView, TakeoverView
+from framehold_fleet.models.nodes import NodeView
+from framehold_fleet.models.open_calls import FigureView, OpenView, ScanView
 from framehold_router.collect.fleet_log import Logged, Loss
 from framehold_router.collect.open_calls import account
-from framehold_router.models.events import EndView, TakeoverView
-from framehold_router.models.nodes import NodeView
-from framehold_router.models.open_calls import FigureView, OpenView, ScanView
 from framehold_router.verdict.wording import worded
 
 NOW = 1_000.0

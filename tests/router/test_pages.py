@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from framehold_core.ids import Boot, NodeId
+from framehold_fleet.members.node_stats import Stats
 from framehold_router.collect import node_client, shared_look, survey
-from framehold_router.fleet.node_stats import Stats
 from framehold_router.pages import serve_pages
 from tests.router.cast import SOON, STATS, Answer, Cast, cast_of, get, guarded, is_inside, member, said, saying
 

@@ -12,10 +12,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from framehold_fleet.request_reader import MAX_LINE
+from framehold_fleet.http_server.request_reader import MAX_LINE
+from framehold_fleet.models.calls import LeasesView
 from framehold_router.collect.node_client import QUICK_BYTES, NodeClient
 from framehold_router.config import RouterSettings
-from framehold_router.models.calls import LeasesView
 from framehold_router.pages import serve_pages
 from tests.router.cast import TRUST, cast_of, guarded, member
 

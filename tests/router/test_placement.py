@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
-from framehold_router.fleet.address import address_of
-from framehold_router.fleet.membership import Fleet, Member
-from framehold_router.fleet.node_stats import Stats
+from framehold_fleet.members.address import address_of
+from framehold_fleet.members.membership import Fleet, Member
+from framehold_fleet.members.node_stats import Stats
 from framehold_router.routing.learned_owners import Owners
 from framehold_router.routing.placement import BOUND, DRAWS, PASSED_OVER, Placement, Placer, Reason
 from framehold_router.routing.request_facts import Facts, Kind

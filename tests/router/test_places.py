@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from framehold_fleet import client_connection
-from framehold_fleet.places import AT_ONCE, yielding
+from framehold_fleet.http_server import client_connection
+from framehold_fleet.http_server.places import AT_ONCE, yielding
 from tests.router.wires import Reply, both_loops, head, node, ok, post, router
 
 anyio_backend = both_loops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framehold_router.fleet import plane
+from framehold_fleet.identity import plane
 
 KEY, OLD, OTHER = (plane.key_of(bytes([number]) * 32) for number in range(3))
 CALL = b"8c1c7a7e-2b0e-4b62-9b0f-0d6a4a3e2f11"

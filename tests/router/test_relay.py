@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from framehold_core.ids import NodeId
-from framehold_fleet.request_head import first_segment
-from framehold_fleet.server import close_server
-from framehold_router.fleet.plane import PROOF
+from framehold_fleet.http_server.request_head import first_segment
+from framehold_fleet.http_server.server import close_server
+from framehold_fleet.identity.plane import PROOF
 from tests.router.wires import (
     CALL,
     Reply,

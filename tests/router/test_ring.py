@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from uhashring import HashRing
 
 from framehold_core.ids import NodeId
-from framehold_router.fleet import ring as module
-from framehold_router.fleet.ring import POINTS, SPACE, TOGETHER, Change, Ring
+from framehold_fleet.members import ring as module
+from framehold_fleet.members.ring import POINTS, SPACE, TOGETHER, Change, Ring
 
 names = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,10}", fullmatch=True).map(NodeId)
 fleets = st.sets(names, min_size=1, max_size=6)

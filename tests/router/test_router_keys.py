@@ -10,10 +10,11 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from pydantic import SecretStr
 
 from framehold_core.errors import ConfigError, SealError
-from framehold_router.config import RouterSettings, read
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
-from framehold_router.router_keys import RouterKey, text_of
+from framehold_fleet.config import read
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.router_keys import RouterKey, text_of
+from framehold_fleet.identity.trust import Trust
+from framehold_router.config import RouterSettings
 from framehold_store.seal import Sealer
 from tests.leases import lease
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from framehold_core.errors import StoreUnavailable
-from framehold_router.fleet.routers import BEAT, MISSED, SHOWN, Routers
-from framehold_router.fleet.trust import Trust
-from framehold_router.models.routers import RouterEntry
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.models.routers import RouterEntry
+from framehold_router.collect.routers import BEAT, MISSED, SHOWN, Routers
 from framehold_store.memory import MemoryStore
 from tests.router.cast import NOW, TRUST
 

@@ -10,10 +10,10 @@ from httptools import HttpRequestParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framehold_fleet.repeated import KEPT, PATIENCE
-from framehold_fleet.request_head import RequestHead
-from framehold_fleet.request_reader import Reader, Refused
-from framehold_router.fleet.plane import PROOF
+from framehold_fleet.http_server.repeated import KEPT, PATIENCE
+from framehold_fleet.http_server.request_head import RequestHead
+from framehold_fleet.http_server.request_reader import Reader, Refused
+from framehold_fleet.identity.plane import PROOF
 from framehold_router.routing.relay import Relay
 from tests.limits import limits_of
 from tests.router.wires import Door, both_loops, node, ok, post, router

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.ids import Boot
-from framehold_router.fleet.plane import WINDOW
-from framehold_router.fleet.statements import MAX_KNOWN, Introduced, Role, Statements
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.plane import WINDOW
+from framehold_fleet.identity.statements import MAX_KNOWN, Introduced, Role, Statements
+from framehold_fleet.identity.trust import Trust
 
 OLD, NEW, OTHER = (Trust([key * 32]).statements for key in (b"o", b"n", b"x"))
 BOTH = Trust([b"n" * 32, b"o" * 32]).statements

@@ -7,7 +7,7 @@ from itertools import repeat
 import pytest
 
 from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
-from framehold_router.fleet.store_health import ANSWERS, FRESH, FULL, REFUSES, SILENT, StoreHealth, StoreLook
+from framehold_fleet.members.store_health import ANSWERS, FRESH, FULL, REFUSES, SILENT, StoreHealth, StoreLook
 from framehold_store.base import MemoryUse
 from framehold_store.memory import MemoryStore
 

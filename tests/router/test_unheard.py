@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_router.fleet import membership as fleet_membership
-from framehold_router.fleet.membership import DRAINING, LIVE, Member, Membership
-from framehold_router.fleet.unheard import Answer, Unanswered, UnheardNodes
+from framehold_fleet.members import membership as fleet_membership
+from framehold_fleet.members.membership import DRAINING, LIVE, Member, Membership
+from framehold_router.collect.unheard import Answer, Unanswered, UnheardNodes
 from tests.router.cast import member
 from tests.router.test_membership import OPEN, Shelf, lease, names
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from framehold_core.errors import StoreUnavailable
+from framehold_fleet.models.events import EventView, LogEntry
 from framehold_router.collect import shared_look
 from framehold_router.collect.unseen_ends import GRACE, HOUR
-from framehold_router.models.events import EventView, LogEntry
 from tests.router.cast import NOW, Cast, cast_of, member
 from tests.router.test_fleet_log import Shelf, end, log_of, shelf
 

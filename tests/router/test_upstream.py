@@ -14,14 +14,14 @@ import pytest
 
 from framehold_core.clock import Clock
 from framehold_fleet.headers import Header
-from framehold_fleet.server import close_server
-from framehold_router.fleet.address import Address
-from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.statements import HELLO, Role
-from framehold_router.http import node_connection
-from framehold_router.http.node_connection import Failure
-from framehold_router.http.response_head import ResponseHead
-from framehold_router.http.upstream import Upstream
+from framehold_fleet.http_client import node_connection
+from framehold_fleet.http_client.node_connection import Failure
+from framehold_fleet.http_client.response_head import ResponseHead
+from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.http_server.server import close_server
+from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.identity.statements import HELLO, Role
+from framehold_fleet.members.address import Address
 from framehold_store.system_clock import system_clock
 from tests.proofs import answered
 from tests.router.wires import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.clock import Clock
-from framehold_router.fleet.wrong_clock import LIMIT, WrongClock
+from framehold_fleet.members.wrong_clock import LIMIT, WrongClock
 
 
 @pytest.mark.parametrize(("wrong", "says"), [(LIMIT, "20 s ahead of the store's"), (-90.0, "90 s behind the store's")])

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import Boot, CallId, NodeId
-from framehold_fleet.server import Front, close_server, serve
+from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.http_server.server import Front, close_server, serve
+from framehold_fleet.identity.statements import HELLO, Role
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import Address, Receiver
 from framehold_router.config import RouterSettings
-from framehold_router.fleet.address import Address, Receiver
-from framehold_router.fleet.statements import HELLO, Role
-from framehold_router.fleet.trust import Trust
-from framehold_router.http.upstream import Upstream
 from framehold_router.routing.placement import Placement
 from framehold_router.routing.refused_hosts import RefusedHosts
 from framehold_router.routing.relay import Relay

@@ -19,7 +19,7 @@ from framehold_core.ids import Boot, CallId, NodeId, Waiter
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.ownership import Ownership
 from framehold_core.suspects import Suspects
-from framehold_router.fleet.ring import Ring
+from framehold_fleet.members.ring import Ring
 
 from .changes import changed
 from .clients import Request, Said

@@ -80,7 +80,7 @@ TABLES: tuple[tuple[str, Found, Callable[[], Iterator[str]]], ...] = (
 UNSEEN = {
     "framehold_router.routing.relay:Relay",
     "framehold.http.forward:Forward",
-    "framehold_router.http.node_connection:Connection",
+    "framehold_fleet.http_client.node_connection:Connection",
     "framehold.cli.commands:keys_plane",
     "framehold.cli.commands:keys_router",
     "framehold.cli.client.local_fleets:keep",
@@ -152,7 +152,7 @@ DOORS = {
 NO_DOORS = {
     "a client": "import asyncio\nasync def f(): await asyncio.open_connection('h', 1)",
     "a client of a server's library": "import aiohttp\nasync def f(): aiohttp.ClientSession()",
-    "a server of ours, found where it is": "from framehold_fleet.server import serve\ndef f(): serve(1)",
+    "a server of ours, found where it is": "from framehold_fleet.http_server.server import serve\ndef f(): serve(1)",
     "a method of a class of this file": "class A:\n    def listen(self): ...\ndef f():\n    a = A()\n    a.listen()",
     "a type": "import uvicorn\ndef f(config: uvicorn.Config) -> uvicorn.Server: ...",
     "a socket": "import socket\ndef f(): return socket.socket(socket.AF_INET, socket.SOCK_STREAM)",

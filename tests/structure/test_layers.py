@@ -40,7 +40,7 @@ def test_the_layers_hold() -> None:
         ("store/framehold_store/keys.py", "import framehold_router.config", "rooms:"),
         ("node/framehold/frame/span.py", "from ..engine import table", "node:"),
         ("node/framehold/sdk/hop.py", "def f():\n    from ..http import body", "node:"),
-        ("router/framehold_router/fleet/ring.py", "from ..http import refusal", "router:"),
+        ("fleet/framehold_fleet/members/ring.py", "from ..http import refusal", "router:"),
         ("fleet/framehold_fleet/limits.py", "import framehold_router.config", "rooms:"),
         ("loadtest/framehold_loadtest/config.py", "from . import cli", "no circles"),
         ("core/framehold_core/ids.py", "import time", "core:"),

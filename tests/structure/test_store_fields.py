@@ -12,7 +12,7 @@ from pathlib import Path
 from framehold_core.journal import Entry
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Head, Record
-from framehold_router.models.routers import RouterEntry
+from framehold_fleet.models.routers import RouterEntry
 from framehold_store import pauses
 from framehold_store.keys import Keys
 from tests.sim.adversary import HINTS, OF_CALLS, TAKES

@@ -14,10 +14,10 @@ from random import Random
 from types import MappingProxyType
 
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
+from framehold_fleet.members.membership import LIVE, Fleet, Member
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.members.ring import Ring
 from framehold_loadtest.scale.model import NODES_A_ROUTER, Sizes
-from framehold_router.fleet.membership import LIVE, Fleet, Member
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.fleet.ring import Ring
 from framehold_router.routing.placement import Placer
 from framehold_router.routing.request_facts import Facts, Kind
 

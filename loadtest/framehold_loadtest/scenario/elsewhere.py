@@ -10,8 +10,8 @@ import time
 
 from framehold.cli.client.api import Api
 from framehold_core.errors import ConfigError
+from framehold_fleet.models.nodes import NodesView
 from framehold_loadtest.report.series import Sample
-from framehold_router.models.nodes import NodesView
 
 
 class Elsewhere:

@@ -12,7 +12,7 @@ import hmac
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from framehold_router.guard.hosts import is_answered
+from framehold_fleet.guard.hosts import is_answered
 
 from ..config import Settings
 from ..sdk.hop import Hop

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from framehold_core import events as ev
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.ids import CallId, prefix
-from framehold_router.models.events import Kind
+from framehold_fleet.models.events import Kind
 
 from ..engine.runtime import Runtime
 from ..engine.slot import Slot

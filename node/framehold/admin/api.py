@@ -22,12 +22,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.collect.node_client import CREDENTIAL
-from framehold_router.guard.guesses import Guesses
-from framehold_router.models.calls import LeaseQuery, LeasesView
-from framehold_router.models.events import Kind
-from framehold_router.models.fields import MAX_TEXT_CHARACTERS, printable
-from framehold_router.models.nodes import DoneView, ErrorView
+from framehold_fleet.guard.guesses import Guesses
+from framehold_fleet.headers import CREDENTIAL
+from framehold_fleet.models.calls import LeaseQuery, LeasesView
+from framehold_fleet.models.events import Kind
+from framehold_fleet.models.fields import MAX_TEXT_CHARACTERS, printable
+from framehold_fleet.models.nodes import DoneView, ErrorView
 
 from ..hosts.attached import Attached
 from ..sdk import hop as hops

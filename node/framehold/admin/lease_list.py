@@ -19,10 +19,10 @@ from operator import attrgetter
 from typing import Any
 
 from framehold_core.call import Phase
-from framehold_router.api import paging
-from framehold_router.models.calls import LeaseQuery, LeasesView, LeaseView
-from framehold_router.models.choices import Sort, State
-from framehold_router.models.fields import matches
+from framehold_fleet.models import paging
+from framehold_fleet.models.calls import LeaseQuery, LeasesView, LeaseView
+from framehold_fleet.models.choices import Sort, State
+from framehold_fleet.models.fields import matches
 from framehold_store.base import Summary
 
 from ..engine.records import SKEW

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from framehold_core.value import asdict
-from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.store_health import says_of, state_of
-from framehold_router.models.fields import printable
-from framehold_router.models.nodes import (
+from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.members.store_health import says_of, state_of
+from framehold_fleet.models.fields import printable
+from framehold_fleet.models.nodes import (
     FailingView,
     HandlerView,
     KeptCodeView,

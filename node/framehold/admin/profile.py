@@ -14,8 +14,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from framehold_core.call import Phase
-from framehold_router.models import profile as about
-from framehold_router.models.fields import printable
+from framehold_fleet.models import profile as about
+from framehold_fleet.models.fields import printable
 
 from ..engine import memory
 from ..hosts.attached import Attached

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from framehold_core.errors import StoreUnavailable
-from framehold_router.models.fields import printable
+from framehold_fleet.models.fields import printable
 
 from ..engine.ports import PausedTools
 from ..telemetry.tool_labels import READING

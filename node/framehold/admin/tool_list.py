@@ -12,11 +12,11 @@ from itertools import islice
 
 from framehold_core.call import Phase
 from framehold_core.value import asdict
-from framehold_router.models.fields import printable
-from framehold_router.models.nodes import PauseView
-from framehold_router.models.tools import HolderView, ToolsStatus, ToolStatus
-from framehold_router.telemetry.bounds import EXPIRY
-from framehold_router.telemetry.histogram import Tally
+from framehold_fleet.models.fields import printable
+from framehold_fleet.models.nodes import PauseView
+from framehold_fleet.models.tools import HolderView, ToolsStatus, ToolStatus
+from framehold_fleet.telemetry.bounds import EXPIRY
+from framehold_fleet.telemetry.histogram import Tally
 
 from ..engine.runtime import Runtime
 from ..telemetry.metrics import Metrics, Tool

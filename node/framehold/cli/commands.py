@@ -148,8 +148,8 @@ def router(
 ) -> None:
     """Steer each call to the node that holds it, at http://HOST:PORT/mcp. Needs FRAMEHOLD_ROUTER_KEYS, or
     FRAMEHOLD_KEYS, and a store."""
+    from framehold_fleet.config import load as load_settings
     from framehold_router.config import RouterSettings
-    from framehold_router.config import load as load_settings
 
     from .serve.router import run
 
@@ -186,7 +186,7 @@ def keys_new() -> None:
 def keys_router() -> None:
     """Print what routers need of FRAMEHOLD_KEYS, for their FRAMEHOLD_ROUTER_KEYS. It opens no token and no stored
     value."""
-    from framehold_router.router_keys import text_of
+    from framehold_fleet.identity.router_keys import text_of
 
     print(text_of(_all_keys("those of routers are derived from them")))
 
@@ -195,7 +195,7 @@ def keys_router() -> None:
 def keys_plane() -> None:
     """Print the key by which HAProxy proves its requests, for its FRAMEHOLD_SECRET: derived from the first of
     FRAMEHOLD_KEYS. It is never sent."""
-    from framehold_router.fleet.trust import Trust
+    from framehold_fleet.identity.trust import Trust
 
     print(Trust(_all_keys("that of load balancers is derived from them")).plane_key)
 

@@ -20,7 +20,7 @@ from framehold_core.effects import Reason, Refusal
 from framehold_core.errors import StoreFull
 from framehold_core.pauses import Pause
 from framehold_core.requests import Record
-from framehold_router.models.nodes import OF_STORE
+from framehold_fleet.models.nodes import OF_STORE
 
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.ports import HandlerEntry

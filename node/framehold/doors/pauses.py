@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import OPERATOR, WINDOW, Pause, Tools, is_blamed
 from framehold_core.requests import Record
-from framehold_router.fleet import losses
-from framehold_router.models.events import Kind
-from framehold_router.models.nodes import LossView
+from framehold_fleet.members import losses
+from framehold_fleet.models.events import Kind
+from framehold_fleet.models.nodes import LossView
 from framehold_store.base import Store
 
 from ..engine.shared import Shared

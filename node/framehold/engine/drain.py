@@ -32,10 +32,10 @@ from framehold_core import lease
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.effects import Op
 from framehold_core.ids import CallId, NodeId, prefix
-from framehold_router.fleet.membership import DRAINING, LIVE
-from framehold_router.models.events import Kind
-from framehold_router.models.fields import printable
-from framehold_router.routing.placement import fresh_call
+from framehold_fleet.members.membership import DRAINING, LIVE
+from framehold_fleet.members.ring import fresh_call
+from framehold_fleet.models.events import Kind
+from framehold_fleet.models.fields import printable
 
 from .heartbeat import Alone, Heartbeat
 from .peers import Peers

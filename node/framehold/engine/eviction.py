@@ -21,7 +21,7 @@ from collections import Counter
 
 from framehold_core import events as ev
 from framehold_core.errors import NodeFull
-from framehold_router.models.events import Kind
+from framehold_fleet.models.events import Kind
 
 from ..config import Settings
 from . import memory

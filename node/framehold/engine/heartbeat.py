@@ -34,9 +34,9 @@ from framehold_core.lease import (
 )
 from framehold_core.requests import Reply, Verdict
 from framehold_core.value import replace
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.membership import LIVE
-from framehold_router.telemetry.log_bursts import LogBursts
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.members.membership import LIVE
+from framehold_fleet.telemetry.log_bursts import LogBursts
 from framehold_store.base import Store
 
 from .round_trips import RoundTrips

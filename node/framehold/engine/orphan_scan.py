@@ -25,8 +25,8 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, NodeId
 from framehold_core.requests import RecordState
 from framehold_core.writes import MAX_ATTEMPTS
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.models.open_calls import ScanView
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.models.open_calls import ScanView
 from framehold_store.base import Store, Summary
 
 from .heartbeat import Alone, Heartbeat

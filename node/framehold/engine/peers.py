@@ -11,11 +11,11 @@ from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router.fleet.address import Receiver, address_of
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.membership import STRANGE, Fleet, Member, Membership
-from framehold_router.fleet.trust import Trust
-from framehold_router.routing.placement import fresh_call
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import Receiver, address_of
+from framehold_fleet.members.membership import STRANGE, Fleet, Member, Membership
+from framehold_fleet.members.ring import fresh_call
 from framehold_store.base import Store
 
 from .heartbeat import Alone, Heartbeat

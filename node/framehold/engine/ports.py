@@ -11,7 +11,7 @@ from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.pauses import Pause
 from framehold_core.requests import Record, Reply, Request
-from framehold_router.models.nodes import LossView
+from framehold_fleet.models.nodes import LossView
 from framehold_store.base import Done
 from framehold_store.named import Known
 

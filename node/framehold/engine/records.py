@@ -25,8 +25,8 @@ from framehold_core.ownership import Death, Ownership, Sight, Wait
 from framehold_core.pauses import Pause
 from framehold_core.requests import Head, Read, Record, Reply, Stored, Verdict
 from framehold_core.value import replace
-from framehold_router.fleet.membership import STRANGE, Member
-from framehold_router.telemetry.log_bursts import LogBursts
+from framehold_fleet.members.membership import STRANGE, Member
+from framehold_fleet.telemetry.log_bursts import LogBursts
 from framehold_store.base import Store
 from framehold_store.link import exhausted
 

@@ -6,7 +6,7 @@ import statistics
 from collections import deque
 
 from framehold_core.lease import longest_round_trip
-from framehold_router.verdict.seen import NEARLY_SLOW
+from framehold_fleet.members.store_health import NEARLY_SLOW
 from framehold_store.config import OP_TIMEOUT
 
 _KEPT = 5

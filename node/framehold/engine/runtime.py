@@ -25,8 +25,8 @@ from framehold_core.ending import LOST
 from framehold_core.errors import LimitExceeded
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_core.value import replace
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.telemetry import descriptors
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.telemetry import descriptors
 from framehold_store.base import Store
 
 from ..code.codes import Registered

@@ -23,8 +23,8 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from framehold_core.errors import ConfigError
 from framehold_core.lease import code_names
-from framehold_router.fleet.event_writer import EventWriter
-from framehold_router.models.fields import printable
+from framehold_fleet.members.event_writer import EventWriter
+from framehold_fleet.models.fields import printable
 from framehold_store.seal import Sealer
 
 from ..app import counted

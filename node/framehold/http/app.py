@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from framehold_core.errors import ConfigError
-from framehold_router.guard.hosts import REFUSAL
+from framehold_fleet.guard.hosts import REFUSAL
 
 from ..admin import access
 from ..admin.api import Admin

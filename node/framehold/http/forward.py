@@ -24,13 +24,13 @@ from urllib.parse import quote
 from starlette.types import Receive, Scope, Send
 
 from framehold_fleet.headers import NODE, NOT_HELD, ROUTE, end_to_end, without_internal
-from framehold_router.fleet.address import Receiver
-from framehold_router.fleet.statements import Role
-from framehold_router.http.incoming import BrokenOff, Incoming
-from framehold_router.http.node_connection import Failure
-from framehold_router.http.response_head import ResponseHead
-from framehold_router.http.upstream import Upstream
-from framehold_router.telemetry.log_bursts import LogBursts
+from framehold_fleet.http_client.incoming import BrokenOff, Incoming
+from framehold_fleet.http_client.node_connection import Failure
+from framehold_fleet.http_client.response_head import ResponseHead
+from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.identity.statements import Role
+from framehold_fleet.members.address import Receiver
+from framehold_fleet.telemetry.log_bursts import LogBursts
 from framehold_store import system_clock
 
 from ..engine.peers import Peers

@@ -23,13 +23,13 @@ from starlette.types import ASGIApp, Message, Scope
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from framehold_fleet.client_connection import Connection
 from framehold_fleet.headers import CALL_ID
+from framehold_fleet.http_server.client_connection import Connection
+from framehold_fleet.http_server.message import Reply, Request
+from framehold_fleet.http_server.request_head import RequestHead
+from framehold_fleet.http_server.response import Response
+from framehold_fleet.http_server.server import Front
 from framehold_fleet.limits import Limits
-from framehold_fleet.message import Reply, Request
-from framehold_fleet.request_head import RequestHead
-from framehold_fleet.response import Response
-from framehold_fleet.server import Front
 
 from ..sdk.replies import crowded
 from .intake import Crowded

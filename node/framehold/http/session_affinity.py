@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core.errors import ConfigError, StoreUnavailable
-from framehold_router.fleet import session_ids
+from framehold_fleet.members import session_ids
 
 from ..engine.runtime import Runtime
 from ..sdk.hop import Hop

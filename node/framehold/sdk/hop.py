@@ -13,8 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
 from framehold_fleet.headers import CALL_ID, CODE, NODE, NOT_TAKEN, PREFIX, ROUTE, Header, without_internal
-from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.statements import HELLO, Role
+from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.identity.statements import HELLO, Role
 
 from ..engine.peers import boots
 from ..engine.runtime import Runtime

@@ -18,8 +18,8 @@ from framehold_core.call import Phase
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.requests import Reply, Verdict
-from framehold_router.fleet.store_health import says_of
-from framehold_router.models.events import EventView, Kind, LogEntry
+from framehold_fleet.members.store_health import says_of
+from framehold_fleet.models.events import EventView, Kind, LogEntry
 
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.observer import Observer

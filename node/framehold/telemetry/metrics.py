@@ -25,8 +25,8 @@ from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Evidence, Reply, Verdict
-from framehold_router.telemetry.bounds import BYTES, FAILOVER, HOP, PARK, ROUND
-from framehold_router.telemetry.histogram import Tally
+from framehold_fleet.telemetry.bounds import BYTES, FAILOVER, HOP, PARK, ROUND
+from framehold_fleet.telemetry.histogram import Tally
 
 from ..engine.answer_parsing import MalformedAnswer
 from ..engine.observer import Observer, RequestEnd

@@ -15,11 +15,11 @@ from prometheus_client.registry import Collector
 
 from framehold_core import lease
 from framehold_core.pauses import FRAMEHOLD, OPERATOR
-from framehold_router.fleet.membership import LIVE
-from framehold_router.guard.guesses import WRONG_TOKENS
-from framehold_router.telemetry import families
-from framehold_router.telemetry.histogram import Tally
-from framehold_router.verdict.seen import LOSS_SHOWN
+from framehold_fleet.guard.guesses import WRONG_TOKENS
+from framehold_fleet.members.losses import LOSS_SHOWN
+from framehold_fleet.members.membership import LIVE
+from framehold_fleet.telemetry import families
+from framehold_fleet.telemetry.histogram import Tally
 
 from ..engine.runtime import Runtime
 from .metrics import Metrics, Tool

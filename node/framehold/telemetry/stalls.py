@@ -33,7 +33,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from framehold_core.clock import Clock
-from framehold_router.models.nodes import writes_log
+from framehold_fleet.models.nodes import writes_log
 
 from .stacks import Place, frames_above, judge, loop_frame
 

@@ -26,7 +26,7 @@ from framehold_core.call import Phase
 from framehold_core.clock import Clock
 from framehold_core.ids import CallId, prefix
 from framehold_core.requests import Evidence, Verdict
-from framehold_router.models.events import TakeoverView
+from framehold_fleet.models.events import TakeoverView
 
 from ..engine.slot import Slot
 from ..engine.token_record import TokenRecord

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 
-from framehold_router.models.fields import MAX_TEXT_CHARACTERS
+from framehold_fleet.models.fields import MAX_TEXT_CHARACTERS
 from framehold_store import system_clock
 
 OTHER = "other"

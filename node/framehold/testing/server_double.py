@@ -29,8 +29,8 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from framehold_core.clock import Clock
 from framehold_core.ids import CallId
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
 from framehold_store.base import Store
 from framehold_store.system_clock import system_clock
 

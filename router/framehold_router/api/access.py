@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from ..models.nodes import AccessView, Playground
+from framehold_fleet.models.nodes import AccessView, Playground
+
 from .signature import SCHEME
 
 

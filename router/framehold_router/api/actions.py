@@ -13,11 +13,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from framehold_core.ids import NodeId, prefix
+from framehold_fleet.members.membership import Member
+from framehold_fleet.models.fields import printable
+from framehold_fleet.models.nodes import DoneView, ErrorView, ToolQuery
 
 from ..collect.node_client import Outcome, Unanswered
-from ..fleet.membership import Member
-from ..models.fields import printable
-from ..models.nodes import DoneView, ErrorView, ToolQuery
 from .call import named, owner_of, read
 from .sources import Asked, Refused, Sources
 

@@ -18,12 +18,12 @@ from framehold_core.ending import ANSWERS, How
 from framehold_core.errors import JournalError, JournalVersionError, StoreUnavailable
 from framehold_core.ids import CallId, NodeId, is_call_id
 from framehold_core.requests import Evidence, Read, Record, RecordState, Stored, Verdict
+from framehold_fleet.members import session_ids
+from framehold_fleet.members.membership import Member
+from framehold_fleet.models.calls import CallView, EndedCallView, EntryView, LeaseView, LookupQuery, LookupView, Trail
+from framehold_fleet.models.choices import State
 
 from ..collect.node_client import Unanswered
-from ..fleet import session_ids
-from ..fleet.membership import Member
-from ..models.calls import CallView, EndedCallView, EntryView, LeaseView, LookupQuery, LookupView, Trail
-from ..models.choices import State
 from ..routing.request_facts import Facts, Kind
 from . import calls, leases
 from .sources import Asked, Refused, Sources

@@ -13,11 +13,12 @@ from functools import cache, partial
 from itertools import islice
 
 from framehold_core.ending import FAILED
+from framehold_fleet.models import paging
+from framehold_fleet.models.calls import CallFacets, CallsQuery, CallsView, EndedCallView
+from framehold_fleet.models.fields import matches
 
 from ..config import TRACE_ID
-from ..models.calls import CallFacets, CallsQuery, CallsView, EndedCallView
-from ..models.fields import matches
-from . import leases, paging
+from . import leases
 from .sources import Asked, Sources
 
 PORTION = 1000

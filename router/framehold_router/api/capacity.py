@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import linear_regression
 from typing import Literal, NamedTuple
 
+from framehold_fleet.members.membership import LIVE
+from framehold_fleet.models.capacity import CapacityView, ResourceView
+from framehold_fleet.models.history import Sample
+from framehold_fleet.models.nodes import NodeView
 from framehold_store.base import MemoryUse
 
 from ..collect.history import STEP
-from ..fleet.membership import LIVE
-from ..models.capacity import CapacityView, ResourceView
-from ..models.history import Sample
-from ..models.nodes import NodeView
 from . import history
 from .sources import Asked, Sources
 

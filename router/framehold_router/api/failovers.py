@@ -13,8 +13,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from framehold_fleet.models.events import EndView, FailoversView, FailoverView, TakeoverView
+
 from ..collect.fleet_log import Logged
-from ..models.events import EndView, FailoversView, FailoverView, TakeoverView
 from .sources import Asked, Sources
 
 MAX_CALLS_SHOWN = 100

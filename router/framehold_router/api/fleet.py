@@ -6,11 +6,11 @@ import asyncio
 from itertools import islice
 
 from framehold_core.ids import NodeId
+from framehold_fleet.members.ring import Ring
+from framehold_fleet.models.events import EventsView
+from framehold_fleet.models.nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
 
 from ..collect.fleet_log import Logged
-from ..fleet.ring import Ring
-from ..models.events import EventsView
-from ..models.nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
 from .sources import Asked, Sources
 
 HOUR = 3600.0

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from framehold_fleet.models.events import Kind
+from framehold_fleet.models.history import SERIES, Figures, HistoryQuery, HistoryView, MarkView, Sample
+from framehold_fleet.models.tools import NO_FIGURES
+from framehold_fleet.telemetry.bounds import PARK, ROUND
+from framehold_fleet.telemetry.histogram import quantile
+
 from ..collect.fleet_log import Logged
 from ..collect.history import COARSE, KEPT, STEP
 from ..collect.samples import MAX_NODES
-from ..models.events import Kind
-from ..models.history import SERIES, Figures, HistoryQuery, HistoryView, MarkView, Sample
-from ..models.tools import NO_FIGURES
-from ..telemetry.bounds import PARK, ROUND
-from ..telemetry.histogram import quantile
 from .sources import Asked, Refused, Sources
 
 _RANGES = {"15m": (900, STEP), "1h": (3600, STEP), "6h": (21_600, COARSE), "24h": (86_400, COARSE)}

@@ -18,12 +18,13 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from framehold_fleet.members.membership import Fleet, Member
+from framehold_fleet.models import paging
+from framehold_fleet.models.calls import CallsQuery, CallsView, LeaseQuery, LeasesView, LeaseView
+from framehold_fleet.models.choices import CallSort, Sort, State
+from framehold_fleet.models.fields import matches
+
 from ..collect.node_client import MAX_ANSWER_BYTES, Unanswered
-from ..fleet.membership import Fleet, Member
-from ..models.calls import CallsQuery, CallsView, LeaseQuery, LeasesView, LeaseView
-from ..models.choices import CallSort, Sort, State
-from ..models.fields import matches
-from . import paging
 from .sources import Asked, Refused, Sources
 
 PATH = "/admin/leases"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from framehold_core.ids import NodeId
+from framehold_fleet.members.membership import Member
+from framehold_fleet.models.fields import printable
+from framehold_fleet.models.profile import NodeDetailView, Profile, Spent
 
 from ..collect.node_client import Unanswered
-from ..fleet.membership import Member
-from ..models.fields import printable
-from ..models.profile import NodeDetailView, Profile, Spent
 from .sources import Asked, Refused, Sources
 
 PATH = "/admin/profile"

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from ..models.nodes import ErrorView
+from framehold_fleet.models.nodes import ErrorView
+
 from .access import Need
 from .routes import BASE, ROUTES, Route
 from .sources import VERSION

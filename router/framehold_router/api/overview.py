@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from framehold_fleet.models.events import EventView
+from framehold_fleet.models.fields import printable
+from framehold_fleet.models.nodes import FailingView, NodeView, OverviewView, PauseView
+
 from ..collect.fleet_log import Logged
 from ..collect.open_calls import account
-from ..models.events import EventView
-from ..models.fields import printable
-from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
 from ..telemetry.counters import Meter
 from ..verdict import rules
 from ..verdict.seen import Seen

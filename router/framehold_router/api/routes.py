@@ -11,11 +11,19 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from ..models.calls import CallsQuery, CallsView, CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
-from ..models.capacity import CapacityView
-from ..models.events import EventsView, FailoversView
-from ..models.history import HistoryQuery, HistoryView
-from ..models.nodes import (
+from framehold_fleet.models.calls import (
+    CallsQuery,
+    CallsView,
+    CallView,
+    LeaseQuery,
+    LeasesView,
+    LookupQuery,
+    LookupView,
+)
+from framehold_fleet.models.capacity import CapacityView
+from framehold_fleet.models.events import EventsView, FailoversView
+from framehold_fleet.models.history import HistoryQuery, HistoryView
+from framehold_fleet.models.nodes import (
     AccessView,
     DoneView,
     NodesView,
@@ -25,8 +33,9 @@ from ..models.nodes import (
     RingView,
     ToolQuery,
 )
-from ..models.profile import NodeDetailView
-from ..models.tools import ToolsQuery, ToolsView, WaitingView
+from framehold_fleet.models.profile import NodeDetailView
+from framehold_fleet.models.tools import ToolsQuery, ToolsView, WaitingView
+
 from .access import Need
 from .sources import Asked, Sources
 

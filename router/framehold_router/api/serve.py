@@ -16,10 +16,11 @@ from urllib.parse import quote
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from ..models.calls import CallsView, LeasesView
-from ..models.events import EventView
-from ..models.fields import printable
-from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
+from framehold_fleet.models.calls import CallsView, LeasesView
+from framehold_fleet.models.events import EventView
+from framehold_fleet.models.fields import printable
+from framehold_fleet.models.nodes import AccessView, ErrorView, NodesView, OverviewView
+
 from . import actions, call, calls, capacity, failovers, fleet, history, leases, node, tools
 from .access import Access
 from .openapi import document

@@ -13,24 +13,24 @@ from pydantic import BaseModel
 
 from framehold_core.ids import NodeId
 from framehold_core.writes import MAX_ATTEMPTS
+from framehold_fleet.members.membership import Fleet
+from framehold_fleet.members.ring import Change
+from framehold_fleet.members.store_health import StoreHealth
+from framehold_fleet.models.nodes import ErrorView, LossView, Playground
+from framehold_fleet.models.routers import RouterView
+from framehold_fleet.telemetry.descriptors import Descriptors, SpentDescriptors
 from framehold_store.base import Store
 
 from ..collect.ended_calls import EndedCalls
 from ..collect.fleet_log import FleetLog
 from ..collect.history import History
+from ..collect.identities import Identities
 from ..collect.node_client import NodeClient
 from ..collect.survey import Survey
 from ..collect.tool_survey import ToolSurvey
-from ..fleet.identities import Identities
-from ..fleet.membership import Fleet
-from ..fleet.ring import Change
-from ..fleet.store_health import StoreHealth
-from ..models.nodes import ErrorView, LossView, Playground
-from ..models.routers import RouterView
 from ..routing.placement import Placement
 from ..routing.request_facts import Facts
 from ..telemetry.counters import Meter
-from ..telemetry.descriptors import Descriptors, SpentDescriptors
 
 VERSION = metadata.version("framehold")
 

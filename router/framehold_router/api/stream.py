@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from aiohttp import web
 from pydantic import BaseModel
 
-from ..models.events import EventView
-from ..models.nodes import NodesView, OverviewView
+from framehold_fleet.models.events import EventView
+from framehold_fleet.models.nodes import NodesView, OverviewView
 
 _log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..models.calls import CallsView, EndedCallView, LeasesView, LeaseView
-from ..models.capacity import CapacityView, ResourceView
-from ..models.events import EventsView, EventView, FailoversView, FailoverView
-from ..models.nodes import NodesView, NodeView, RingNodeView, RingView
-from ..models.tools import ToolsView, ToolView
+from framehold_fleet.models.calls import CallsView, EndedCallView, LeasesView, LeaseView
+from framehold_fleet.models.capacity import CapacityView, ResourceView
+from framehold_fleet.models.events import EventsView, EventView, FailoversView, FailoverView
+from framehold_fleet.models.nodes import NodesView, NodeView, RingNodeView, RingView
+from framehold_fleet.models.tools import ToolsView, ToolView
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NESTED = ("last_stall", "paused", "handlers")

@@ -7,12 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from framehold_core.ending import How
-
-from ..collect.history import COARSE, STEP
-from ..collect.samples import added
-from ..models.history import Sample
-from ..models.nodes import PauseView
-from ..models.tools import (
+from framehold_fleet.models.history import Sample
+from framehold_fleet.models.nodes import PauseView
+from framehold_fleet.models.tools import (
     NO_FIGURES,
     ExpiringView,
     HolderView,
@@ -23,8 +20,11 @@ from ..models.tools import (
     ToolView,
     WaitingView,
 )
-from ..telemetry.bounds import EXPIRY, PARK, ROUND
-from ..telemetry.histogram import quantile
+from framehold_fleet.telemetry.bounds import EXPIRY, PARK, ROUND
+from framehold_fleet.telemetry.histogram import quantile
+
+from ..collect.history import COARSE, STEP
+from ..collect.samples import added
 from . import history
 from .sources import Asked, Sources
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from framehold_core.ending import FAILED
 from framehold_core.errors import StoreUnavailable
+from framehold_fleet.members.membership import Fleet
+from framehold_fleet.models.calls import EndedCallView
 from framehold_store.base import MAX_EVENT_AGE, MAX_EVENTS, Store, StreamName
 
-from ..fleet.event_reader import EventReader
-from ..fleet.membership import Fleet
-from ..models.calls import EndedCallView
+from .event_reader import EventReader
 from .shared_look import Shared
 
 _STREAMS: tuple[StreamName, ...] = ("failed", "ended")

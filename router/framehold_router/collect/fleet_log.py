@@ -21,11 +21,11 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from framehold_core.errors import StoreUnavailable
+from framehold_fleet.members.membership import Fleet
+from framehold_fleet.models.events import ENDED, EndView, EventView, Kind, LogEntry, TakeoverView
 from framehold_store.base import Store
 
-from ..fleet.event_reader import EventReader
-from ..fleet.membership import Fleet
-from ..models.events import ENDED, EndView, EventView, Kind, LogEntry, TakeoverView
+from .event_reader import EventReader
 from .shared_look import Shared
 from .unseen_ends import UnseenEnds
 

@@ -19,10 +19,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from framehold_core.errors import StoreUnavailable
+from framehold_fleet.models.history import Figures, Sample
+from framehold_fleet.models.nodes import NodeView
 from framehold_store.base import Store
 
-from ..models.history import Figures, Sample
-from ..models.nodes import NodeView
 from .samples import Sampler, of_fleet, of_several, packed, unpacked
 from .tool_survey import ToolsSeen
 

@@ -19,16 +19,16 @@ from urllib.parse import urlencode
 from pydantic import BaseModel, ValidationError
 
 from framehold_core.clock import Clock
+from framehold_fleet.headers import CREDENTIAL
+from framehold_fleet.http_client.incoming import BrokenOff, Incoming
+from framehold_fleet.http_client.node_connection import Failure, Link
+from framehold_fleet.http_client.upstream import Opening, Upstream
+from framehold_fleet.identity.statements import Role
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import Receiver, TlsAddress
+from framehold_fleet.members.membership import Member
+from framehold_fleet.models.nodes import DoneView, ErrorView
 from framehold_store.system_clock import system_clock
-
-from ..fleet.address import Receiver, TlsAddress
-from ..fleet.membership import Member
-from ..fleet.statements import Role
-from ..fleet.trust import Trust
-from ..http.incoming import BrokenOff, Incoming
-from ..http.node_connection import Failure, Link
-from ..http.upstream import Opening, Upstream
-from ..models.nodes import DoneView, ErrorView
 
 MAX_NODES_AT_ONCE = 32
 ANSWER_TIMEOUT = 1.0
@@ -39,9 +39,6 @@ MAX_ANSWER_BYTES = 64 * 1024
 """Bytes of an answer about one node at most."""
 QUICK_BYTES = 4 * 1024
 """Answers of up to so many bytes are parsed at once: that takes less time than waiting for the turn of a long one."""
-
-CREDENTIAL = "operator-credential"
-"""The header of an action that names the operator's admin token."""
 
 _UNREADABLE = "its answer can't be read"
 

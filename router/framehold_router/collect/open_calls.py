@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..models.events import EndView
-from ..models.nodes import NodeView
-from ..models.open_calls import FigureView, Known, OpenView, ScanView
+from framehold_fleet.models.events import EndView
+from framehold_fleet.models.nodes import NodeView
+from framehold_fleet.models.open_calls import FigureView, Known, OpenView, ScanView
+
 from .fleet_log import Logged
 from .survey import UNREACHABLE
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..models.history import SERIES, Figures, Sample
-from ..models.nodes import NodeView
-from ..models.tools import ToolCounts, ToolFigures, ToolsStatus
+from framehold_fleet.models.history import SERIES, Figures, Sample
+from framehold_fleet.models.nodes import NodeView
+from framehold_fleet.models.tools import ToolCounts, ToolFigures, ToolsStatus
 
 MAX_NODES, MAX_TOOLS = 100, 202
 MAX_BYTES = 256 * 1024

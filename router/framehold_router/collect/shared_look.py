@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from ..fleet.membership import Fleet
+from framehold_fleet.members.membership import Fleet
 
 FRESH = 0.5
 

@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_fleet.members.membership import DRAINING, STRANGE, Fleet, Member
+from framehold_fleet.members.store_health import OUT
+from framehold_fleet.models.nodes import NodeStatus, NodeView
 
-from ..fleet.membership import DRAINING, STRANGE, Fleet, Member
-from ..fleet.store_health import OUT
-from ..fleet.unheard import Answer, Ask
-from ..fleet.unheard import Unanswered as NoAnswer
-from ..models.nodes import NodeStatus, NodeView
 from .node_client import NodeClient, Unanswered
 from .shared_look import Shared
+from .unheard import Answer, Ask
+from .unheard import Unanswered as NoAnswer
 
 UNREACHABLE = "unreachable"
 MAX_LAST_WORDS = 1000

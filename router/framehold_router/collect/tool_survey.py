@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..fleet.membership import Fleet, Member
-from ..models.tools import ToolsStatus
+from framehold_fleet.members.membership import Fleet, Member
+from framehold_fleet.models.tools import ToolsStatus
+
 from .node_client import NodeClient, Unanswered
 from .shared_look import Shared
 

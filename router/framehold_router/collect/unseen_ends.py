@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ..models.events import EndView, EventView, Kind
+from framehold_fleet.models.events import EndView, EventView, Kind
 
 GRACE = 10.0
 """Seconds for which a node must be missing. After an outage of the store nodes need up to five to register again."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from framehold_fleet.message import Request
+from framehold_fleet.http_client.node_connection import Failure
+from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.http_server.message import Request
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import Address
 
 from ..config import RouterSettings
-from ..fleet.address import Address
-from ..fleet.trust import Trust
-from ..http.node_connection import Failure
-from ..http.upstream import Upstream
 from ..telemetry.counters import ABORTED, NONE, OTHER, OUTCOMES, TOOL_HEADER, Meter
 from .declined import Declined
 from .placement import Placement, Placer

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from framehold_fleet.headers import NOT_TAKEN
+from framehold_fleet.http_client.response_head import ResponseHead
+from framehold_fleet.identity.statements import Statements
 
-from ..fleet.statements import Statements
-from ..http.response_head import ResponseHead
 from .placement import Placement
 
 FURTHER = 2

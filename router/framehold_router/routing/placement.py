@@ -28,7 +28,6 @@ until that attempt has ended.
 from __future__ import annotations
 
 import math
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -36,9 +35,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from framehold_core.ids import Boot, CallId, NodeId
+from framehold_fleet.members.address import Address
+from framehold_fleet.members.membership import Fleet
+from framehold_fleet.members.ring import fresh_call
 
-from ..fleet.address import Address
-from ..fleet.membership import Fleet
 from .learned_owners import Owners
 from .refused_hosts import RefusedHosts
 from .request_facts import Facts, Kind
@@ -79,11 +79,6 @@ class Placement(NamedTuple):
     token_call: CallId | None = None
     reason: Reason = Reason.ANY
     boots: tuple[Boot, ...] = ()
-
-
-def fresh_call(fresh: Callable[[int], bytes] = os.urandom) -> CallId:
-    """An id for a new call: 128 random bits. `fresh` gives random bytes."""
-    return CallId(fresh(16).hex())
 
 
 class Placer:

@@ -27,19 +27,19 @@ from collections.abc import Callable
 
 from framehold_core.ids import CallId, NodeId, prefix
 from framehold_fleet.headers import CALL_ID
-from framehold_fleet.message import Reply, Request
+from framehold_fleet.http_client.node_connection import Failure, Link
+from framehold_fleet.http_client.response_head import ResponseHead
+from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.http_server.message import Reply, Request
+from framehold_fleet.identity.statements import HELLO
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import Address, Receiver
+from framehold_fleet.telemetry.log_bursts import LogBursts
 
 from ..config import RouterSettings
-from ..fleet.address import Address, Receiver
-from ..fleet.statements import HELLO
-from ..fleet.trust import Trust
-from ..http.node_connection import Failure, Link
-from ..http.refusal import refuse
-from ..http.response_head import ResponseHead
-from ..http.upstream import Upstream
-from ..telemetry.log_bursts import LogBursts
 from .declined import FURTHER, Declined, proves_not_taken
 from .placement import Placement, Placer
+from .refusal import refuse
 from .refused_hosts import MISDIRECTED
 from .request_facts import Facts, Kind
 

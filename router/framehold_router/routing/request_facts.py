@@ -15,9 +15,8 @@ import msgspec
 
 from framehold_core import token
 from framehold_core.ids import CallId, NodeId
-from framehold_fleet.message import Request
-
-from ..fleet import session_ids
+from framehold_fleet.http_server.message import Request
+from framehold_fleet.members import session_ids
 
 REVISION = b"2026-07-28"
 """The protocol revision on which a request may start a call that asks."""

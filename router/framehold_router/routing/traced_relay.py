@@ -16,9 +16,9 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from framehold_core.ids import prefix
-from framehold_fleet.message import Request
+from framehold_fleet.http_client.node_connection import Failure
+from framehold_fleet.http_server.message import Request
 
-from ..http.node_connection import Failure
 from ..telemetry.counters import ABORTED
 from .counted_relay import CountedRelay, CountedToNode
 from .declined import Declined

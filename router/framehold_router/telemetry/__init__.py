@@ -1,1 +1,1 @@
-"""What a router counts, and how counters and histograms are written for Prometheus. Nodes use this package too."""
+"""What a router counts, and how counters and histograms are written for Prometheus. """

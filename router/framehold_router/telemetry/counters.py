@@ -11,8 +11,8 @@ from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Collection
 
-from . import bounds
-from .histogram import Tally
+from framehold_fleet.telemetry import bounds
+from framehold_fleet.telemetry.histogram import Tally
 
 LABELS = ("tool", "round_kind", "route", "outcome")
 OTHER = "other"

@@ -11,8 +11,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
-from ..fleet.membership import Fleet, Membership
-from ..models.nodes import NodeStatus
+from framehold_fleet.members.membership import Fleet, Membership
+from framehold_fleet.models.nodes import NodeStatus
 
 _log = logging.getLogger(__name__)
 

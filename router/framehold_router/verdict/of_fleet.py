@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from framehold_fleet.members.membership import STRANGE
+from framehold_fleet.members.store_health import OUT
+from framehold_fleet.models.problems import ProblemView
+
+from ..collect.identities import grouped
 from ..collect.survey import UNREACHABLE
-from ..fleet.identities import grouped
-from ..fleet.membership import STRANGE
-from ..fleet.store_health import OUT
-from ..models.problems import ProblemView
 from .seen import RUNBOOK, Seen, harm, risk
 from .wording import many, names, span
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ..models.nodes import OF_STORE
-from ..models.problems import ProblemView
-from ..telemetry.descriptors import Descriptors
+from framehold_fleet.models.nodes import OF_STORE
+from framehold_fleet.models.problems import ProblemView
+from framehold_fleet.telemetry.descriptors import Descriptors
+
 from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
 from .wording import span
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framehold_core.ids import NodeId
+from framehold_fleet.members.membership import DRAINING, LIVE, STRANGE
+from framehold_fleet.members.store_health import OUT
+from framehold_fleet.members.wrong_clock import LIMIT
+from framehold_fleet.models.nodes import NodeView
+from framehold_fleet.models.problems import ProblemView
 
 from ..collect.survey import UNREACHABLE
-from ..fleet.membership import DRAINING, LIVE, STRANGE
-from ..fleet.store_health import OUT
-from ..fleet.wrong_clock import LIMIT
-from ..models.nodes import NodeView
-from ..models.problems import ProblemView
 from .seen import NEARLY_FULL, Seen, harm, risk
 from .wording import many, span
 

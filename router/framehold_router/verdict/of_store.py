@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..fleet.store_health import FULL, REFUSES, SILENT
-from ..models.nodes import OF_STORE
-from ..models.problems import ProblemView
-from .seen import LOSS_SHOWN, NEARLY_FULL, NEARLY_SLOW, RUNBOOK, Seen, harm, risk
+from framehold_fleet.members.losses import LOSS_SHOWN
+from framehold_fleet.members.store_health import FULL, NEARLY_SLOW, REFUSES, SILENT
+from framehold_fleet.models.nodes import OF_STORE
+from framehold_fleet.models.problems import ProblemView
+
+from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
 from .wording import many, names, remedy, span
 
 _KEEP_NODES = "do not restart nodes: their frames write again what the store lacks"

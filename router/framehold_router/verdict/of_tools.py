@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from framehold_core.pauses import FRAMEHOLD
+from framehold_fleet.members.store_health import OUT
+from framehold_fleet.models.events import Kind
+from framehold_fleet.models.problems import ProblemView
 
-from ..fleet.store_health import OUT
-from ..models.events import Kind
-from ..models.problems import ProblemView
 from .seen import RUNBOOK, Seen, harm, risk
 from .wording import STUCK, many
 

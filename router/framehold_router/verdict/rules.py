@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..models.problems import ProblemView, Severity
+from framehold_fleet.models.problems import ProblemView, Severity
+
 from .of_fleet import dying, identity, lost, no_live_node, routers_lost
 from .of_limits import descriptors, node_full, router_descriptors
 from .of_nodes import nodes

@@ -10,23 +10,18 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from framehold_core.ids import NodeId
-
-from ..fleet.membership import LIVE
-from ..fleet.store_health import OUT, StoreLook
-from ..fleet.wrong_clock import LIMIT
-from ..models.events import EndView, EventView
-from ..models.nodes import DepartedView, FailingView, LossView, NodeView, PauseView, RefusedView
-from ..models.problems import ProblemView, Severity
-from ..models.routers import RouterView
-from ..telemetry.descriptors import Descriptors
+from framehold_fleet.members.membership import LIVE
+from framehold_fleet.members.store_health import OUT, StoreLook
+from framehold_fleet.members.wrong_clock import LIMIT
+from framehold_fleet.models.events import EndView, EventView
+from framehold_fleet.models.nodes import DepartedView, FailingView, LossView, NodeView, PauseView, RefusedView
+from framehold_fleet.models.problems import ProblemView, Severity
+from framehold_fleet.models.routers import RouterView
+from framehold_fleet.telemetry.descriptors import Descriptors
 
 RUNBOOK = "docs/runbook.md#"
 NEARLY_FULL = 0.8
 """The part of a limit from which on it is reported."""
-LOSS_SHOWN = 3600.0
-"""Seconds for which a loss of the store is reported."""
-NEARLY_SLOW = 0.6
-"""The part of the longest round trip to the store from which on it is reported."""
 
 _ALIKE = 5.0
 """Seconds by which clocks that agree may seem to differ: each is compared with the store's at another moment."""

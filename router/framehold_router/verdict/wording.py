@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..models.open_calls import FigureView, OpenView
+from framehold_fleet.models.open_calls import FigureView, OpenView
 
 UNKNOWN = "-"
 STUCK = "too many nodes died of the same round, so none enters it again, and its client is told so"

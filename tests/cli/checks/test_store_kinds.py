@@ -11,8 +11,8 @@ from framehold.cli.checks import store_health
 from framehold.cli.checks.findings import Finding
 from framehold.cli.local import local_store
 from framehold_core.errors import ConfigError
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
 from framehold_store import StoreConfig
 from tests.store.certificates import Authority
 from tests.store.server import RedisServer, running

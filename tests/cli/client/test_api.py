@@ -10,8 +10,8 @@ from framehold.cli.client import local_fleets
 from framehold.cli.client.api import Api, NoRouter, Unproved
 from framehold.cli.client.local_fleets import LocalFleet
 from framehold_core.errors import ConfigError
+from framehold_fleet.models.nodes import NodesView
 from framehold_router.api.signature import Signatures
-from framehold_router.models.nodes import NodesView
 from tests.cli.fake_router import CALL, NODE, TOKEN, FakeRouter, Operator, fake_router
 
 PORT = 8080

@@ -10,7 +10,8 @@ import pytest
 from framehold.cli.client import own_settings
 from framehold.config import Settings
 from framehold_core.errors import ConfigError
-from framehold_router.config import RouterSettings, read
+from framehold_fleet.config import read
+from framehold_router.config import RouterSettings
 
 TOKEN = "an-admin-token-in-a-file"
 KEYS = f"{'a' * 32},{'b' * 32}"

@@ -18,9 +18,9 @@ from framehold.cli.checks.store_health import ServerFacts
 from framehold.cli.checks.store_trouble import trouble
 from framehold.cli.diagnose import doctor, fleet_health
 from framehold.cli.local.ports import free as free_port
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.node_stats import Stats
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.node_stats import Stats
 from framehold_store import StoreConfig
 from tests.cli.fake_router import NODE, OPEN, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold

@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 from framehold.cli.local.up import Signals
-from framehold_router.router_keys import text_of
+from framehold_fleet.identity.router_keys import text_of
 from tests.cli.processes import Up, up
 from tests.processes import ROOT, RUN, alive, descendants, finished, stat, until
 from tests.store.server import RedisServer

@@ -23,13 +23,13 @@ from framehold_core.errors import FrameholdError, JournalError, ResultNotKept, S
 from framehold_core.ids import CallId, is_call_id, is_node_id
 from framehold_core.journal import Kind
 from framehold_core.requests import Read
-from framehold_fleet.request_reader import Reader, Refused
+from framehold_fleet.http_server.request_reader import Reader, Refused
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members import node_stats, session_ids
+from framehold_fleet.members.address import address_of
+from framehold_fleet.members.membership import Member
 from framehold_router.collect import samples
-from framehold_router.fleet import node_stats, session_ids
-from framehold_router.fleet.address import address_of
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.membership import Member
-from framehold_router.fleet.trust import Trust
 from framehold_store import codec, lease_codec, pauses
 from framehold_store.seal import Sealer
 from framehold_store.values import Values

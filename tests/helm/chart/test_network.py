@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framehold_router.guard.hosts import is_answered
+from framehold_fleet.guard.hosts import is_answered
 from tests.helm.chart.reach import Pod, pods, reaches
 from tests.helm.chart.render import CI, Rendered, ci, render
 from tests.helm.chart.schemas import RELEASES, faults

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from framehold_router.config import RouterSettings, read
-from framehold_router.router_keys import RouterKey
+from framehold_fleet.config import read
+from framehold_fleet.identity.router_keys import RouterKey
+from framehold_router.config import RouterSettings
 from tests.helm.chart.render import Object, Rendered, ci, render, secrets_of
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
 from tests.node.nodes import KEY

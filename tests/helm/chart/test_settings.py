@@ -9,7 +9,8 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from framehold.config import Settings
-from framehold_router.config import FleetSettings, RouterSettings
+from framehold_fleet.config import FleetSettings
+from framehold_router.config import RouterSettings
 from tests.helm.chart.render import CHART
 
 pytestmark = pytest.mark.chart

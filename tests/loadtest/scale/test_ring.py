@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from framehold_core.ids import NodeId
+from framehold_fleet.members.ring import Ring
 from framehold_loadtest.scale import ring_sim
 from framehold_loadtest.scale.costs import Costs
 from framehold_loadtest.scale.ring_sim import Roll, names, ring_without
 from framehold_loadtest.scale.storm import TRIP, Pace, storm
-from framehold_router.fleet.ring import Ring
 from framehold_router.routing import placement
 from framehold_router.routing.placement import BOUND
 

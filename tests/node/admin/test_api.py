@@ -18,8 +18,8 @@ import framehold
 from framehold.admin import lease_list
 from framehold.config import Settings
 from framehold_core.ids import CallId
-from framehold_router.guard import guesses
-from framehold_router.models.calls import LeasesView
+from framehold_fleet.guard import guesses
+from framehold_fleet.models.calls import LeasesView
 from tests.node.nodes import KEY, node, served
 from tests.node.operating import SHOWN, TOKEN, Operator, call_of, marked, noted, pair, unmarked
 from tests.node.stage import Stage, stage

@@ -20,9 +20,9 @@ from framehold_core.events import Evict
 from framehold_core.ids import CallId
 from framehold_core.requests import RecordState
 from framehold_core.value import replace
-from framehold_router.api.paging import key
-from framehold_router.models.calls import LeaseQuery, LeaseView
-from framehold_router.models.choices import Sort, State
+from framehold_fleet.models.calls import LeaseQuery, LeaseView
+from framehold_fleet.models.choices import Sort, State
+from framehold_fleet.models.paging import key
 from framehold_store.base import Summary
 from tests.node.desk import Card, Desk, Talk, desk, question
 from tests.node.nodes import KEY

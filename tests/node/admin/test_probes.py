@@ -15,7 +15,7 @@ from framehold.config import Settings
 from framehold.telemetry import window
 from framehold.telemetry.metrics import Metrics
 from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations, RecentEnds
-from framehold_router.models.nodes import NodeStatus
+from framehold_fleet.models.nodes import NodeStatus
 from framehold_store import system_clock as clock
 from tests import proofs
 from tests.node.nodes import KEY, served

@@ -16,7 +16,7 @@ from framehold.admin.profile import TOOLS, Profile
 from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.memory import Footprint
-from framehold_router.models import profile as about
+from framehold_fleet.models import profile as about
 from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN, Operator, marked, unmarked
 from tests.node.stage import server_of

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.trust import Trust
 from tests.node.nodes import KEY, NodeProcess, entries, node
 from tests.processes import until
 from tests.store.server import RedisServer

@@ -26,9 +26,9 @@ import framehold
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
 from framehold_core.errors import StoreUnavailable
+from framehold_fleet.members.membership import STRANGE, Membership
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
-from framehold_router.fleet.membership import STRANGE, Membership
 from framehold_store import lease_codec
 from framehold_store.keys import Keys
 from tests.node.code.releases import release

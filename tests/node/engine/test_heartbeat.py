@@ -17,8 +17,8 @@ from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import MARGIN, LeaseReply, NodeRecord, is_open, longest_round_trip, window_until
 from framehold_core.value import replace
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
 from framehold_store import StoreConfig
 from framehold_store.embedded import EmbeddedStore
 from framehold_store.memory import MemoryStore

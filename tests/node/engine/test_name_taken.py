@@ -12,8 +12,8 @@ import pytest
 from framehold_core.ids import Boot
 from framehold_core.lease import end_of
 from framehold_core.value import replace
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
 from framehold_store import lease_codec
 from tests.node.nodes import KEY, entries, node
 from tests.processes import until

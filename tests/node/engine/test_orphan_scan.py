@@ -12,8 +12,8 @@ from framehold.engine.orphan_scan import PAUSE, Marked, OrphanScan
 from framehold_core.clock import Clock
 from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import Evidence, Seen
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
 from framehold_store.memory import MemoryStore
 from tests.leases import lease
 from tests.store.calls import PLAIN, TTL, Story

@@ -11,8 +11,8 @@ from framehold.engine.peers import Peers
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
 from framehold_store.memory import MemoryStore
 from framehold_store.system_clock import system_clock
 from tests.leases import lease

@@ -8,9 +8,9 @@ import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold_router.fleet.store_health import StoreLook
-from framehold_router.models.events import Kind
-from framehold_router.models.nodes import NodeView
+from framehold_fleet.members.store_health import StoreLook
+from framehold_fleet.models.events import Kind
+from framehold_fleet.models.nodes import NodeView
 from framehold_router.verdict import rules
 from framehold_router.verdict.seen import Seen
 from tests.node.operating import marked, pair

@@ -9,7 +9,7 @@ import pytest
 
 from framehold.doors.door import Door
 from framehold.doors.store_room import StoreRoom
-from framehold_router.models.nodes import OF_STORE
+from framehold_fleet.models.nodes import OF_STORE
 from framehold_store.base import MemoryUse
 from tests.node.trouble import Node, insist, node_at, refused
 from tests.processes import until

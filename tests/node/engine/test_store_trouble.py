@@ -11,7 +11,7 @@ import pytest
 
 from framehold_core.call import Phase
 from framehold_core.value import replace
-from framehold_router.fleet.membership import LIVE
+from framehold_fleet.members.membership import LIVE
 from framehold_store import system_clock as clock
 from tests.node.nodes import entries, node
 from tests.node.scraping import scraped

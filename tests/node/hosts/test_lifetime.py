@@ -26,9 +26,9 @@ from framehold.hosts.lifetime import Lifetime
 from framehold_core.errors import ConfigError
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.membership import Fleet, Member
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.membership import Fleet, Member
 from framehold_store.memory import MemoryStore
 from framehold_store.system_clock import system_clock
 from tests.node.nodes import KEY, served

@@ -10,8 +10,8 @@ from typing import Any
 
 from framehold.http.front import AppServer
 from framehold_fleet.headers import end_to_end
+from framehold_fleet.members.address import Address
 from framehold_router.config import RouterSettings
-from framehold_router.fleet.address import Address
 from tests.node.nodes import served
 from tests.router.wires import DEADLINE, KEY, Nodes, Router, head
 

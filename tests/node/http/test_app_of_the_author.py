@@ -22,7 +22,7 @@ import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
 from framehold_fleet.headers import CALL_ID
-from framehold_router.fleet.statements import Role
+from framehold_fleet.identity.statements import Role
 from tests.node.fastmcp_stage import hosted
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, server_of

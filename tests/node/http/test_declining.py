@@ -13,7 +13,7 @@ import pytest
 from framehold.engine.memory import Footprint
 from framehold_core.errors import LimitExceeded, StoreUnavailable
 from framehold_fleet.headers import CALL_ID
-from framehold_router.fleet.statements import Role
+from framehold_fleet.identity.statements import Role
 from tests.node.operating import Node, marked, pair, unmarked
 from tests.node.served import wire
 from tests.proofs import sent_as, stated, statements

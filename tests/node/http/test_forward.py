@@ -12,9 +12,9 @@ import pytest
 from framehold.engine.peers import Peers
 from framehold.http.forward import Forward, ForwardResult
 from framehold.sdk.hop import Hop
-from framehold_fleet.server import close_server
-from framehold_router.fleet.address import Receiver
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.http_server.server import close_server
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import Receiver
 from framehold_store.system_clock import system_clock
 from tests.node.nodes import KEY
 from tests.processes import until

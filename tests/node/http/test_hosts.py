@@ -20,7 +20,7 @@ import framehold
 from framehold.cli.serve import node
 from framehold.config import Settings
 from framehold.http.app import Application
-from framehold_router.guard import guesses
+from framehold_fleet.guard import guesses
 from tests.node.nodes import KEY, served
 from tests.node.operating import SHOWN, TOKEN
 from tests.proofs import INSIDE, client, sent_as

@@ -18,8 +18,8 @@ import framehold
 from framehold.http import classify
 from framehold_core import token
 from framehold_core.ids import CallId
-from framehold_fleet.message import Request
-from framehold_fleet.request_head import RequestHead
+from framehold_fleet.http_server.message import Request
+from framehold_fleet.http_server.request_head import RequestHead
 from framehold_router.routing import request_facts
 from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind
 from tests.node.http.test_relay import Site, fleet

@@ -24,9 +24,9 @@ from framehold.config import Settings
 from framehold.engine.heartbeat import Heartbeat
 from framehold.http import outages
 from framehold.http.outages import TRIES
-from framehold_router.fleet import membership
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members import membership
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word

@@ -17,7 +17,7 @@ from framehold.config import Settings
 from framehold.engine.heartbeat import Heartbeat
 from framehold.http.app import Application
 from framehold_core.lease import MAX_CODES, code_names
-from framehold_router.fleet.membership import LIVE
+from framehold_fleet.members.membership import LIVE
 from tests.node.code.releases import release
 from tests.node.nodes import KEY, served
 from tests.processes import until

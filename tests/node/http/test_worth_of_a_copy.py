@@ -26,13 +26,13 @@ import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
 from framehold_fleet.headers import CALL_ID
+from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.identity.statements import HELLO, Role
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.address import address_of
+from framehold_fleet.members.membership import Member
+from framehold_fleet.models.nodes import NodeStatus
 from framehold_router.collect.node_client import NodeClient
-from framehold_router.fleet.address import address_of
-from framehold_router.fleet.membership import Member
-from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.statements import HELLO, Role
-from framehold_router.fleet.trust import Trust
-from framehold_router.models.nodes import NodeStatus
 from tests import wire
 from tests.node.http.test_authentication import GUARD
 from tests.node.http.test_relay import Site, fleet, say_address, server

@@ -26,9 +26,9 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Read, Request, Verdict
 from framehold_core.value import astuple, replace
+from framehold_fleet.members.event_writer import EventWriter
+from framehold_fleet.members.membership import Fleet
 from framehold_router.collect.ended_calls import EndedCalls as Reader
-from framehold_router.fleet.event_writer import EventWriter
-from framehold_router.fleet.membership import Fleet
 from framehold_store.base import Done
 from framehold_store.memory import MemoryStore
 from tests.node.nodes import KEY, served

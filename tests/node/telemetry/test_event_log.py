@@ -24,7 +24,7 @@ from framehold_core.events import Evict
 from framehold_core.ids import Boot, Incarnation, NodeId, prefix
 from framehold_core.requests import Claim, Evidence, Read, Reply, Verdict
 from framehold_core.writes import MAX_ATTEMPTS
-from framehold_router.models.events import EventView, Kind, LogEntry, TakeoverView
+from framehold_fleet.models.events import EventView, Kind, LogEntry, TakeoverView
 from framehold_store.system_clock import system_clock
 from tests.node.desk import Card, Desk, Talk, desk, question
 from tests.node.operating import Node, call_of, marked, pair, unmarked

@@ -17,7 +17,7 @@ from framehold.config import Settings
 from framehold.frame.frame import Frame
 from framehold.telemetry.prometheus import Exposition
 from framehold.telemetry.tool_labels import ASK_INTERVAL, MAX_NAMES, OTHER, READING, ToolLabels
-from framehold_router.models.fields import MAX_TEXT_CHARACTERS
+from framehold_fleet.models.fields import MAX_TEXT_CHARACTERS
 from tests.node.desk import Card, Desk, Talk, desk, question
 from tests.node.nodes import served
 from tests.node.scraping import Scrape, scraped

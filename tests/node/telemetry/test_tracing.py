@@ -22,7 +22,7 @@ import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
 from framehold_core.ids import NodeId, prefix
-from framehold_router.fleet.membership import LIVE
+from framehold_fleet.members.membership import LIVE
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, stage
 from tests.node.traced import Traces, at, links, pair, parent, tracer, traces, two

@@ -8,9 +8,9 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from framehold_fleet.identity.trust import Trust
 from framehold_loadtest.local.listeners import ROOT, Listener, announced, framehold_port, free_ports, haproxy_server
 from framehold_loadtest.local.process import NotAvailable
-from framehold_router.fleet.trust import Trust
 
 _JOIN_SECONDS = 15.0
 _EXAMPLE = ROOT / "examples" / "haproxy.cfg"

@@ -20,8 +20,8 @@ import uvloop
 from aiohttp import web
 from uhashring import HashRing
 
+from framehold_fleet.identity import plane
 from framehold_loadtest.config import variable
-from framehold_router.fleet import plane
 
 _OWN = frozenset(("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"))
 _IDLE_SECONDS = 300.0  # a connection waits for its turn while other relays are measured

@@ -19,11 +19,11 @@ import uvloop
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, end_of
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.identity.statements import Statements
+from framehold_fleet.identity.trust import Trust
 from framehold_loadtest.config import variable
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.plane import PROOF
-from framehold_router.fleet.statements import Statements
-from framehold_router.fleet.trust import Trust
 from framehold_store import Store, StoreConfig, open_store
 
 NODES = ("a", "b")

@@ -17,7 +17,7 @@ from framehold_core import token
 from framehold_core.effects import Reason
 from framehold_core.errors import ConfigError
 from framehold_core.ids import CallId
-from framehold_router.models.calls import CallsView, EndedCallView
+from framehold_fleet.models.calls import CallsView, EndedCallView
 
 from ..client import addresses, local_fleets
 from ..client.api import Api

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from framehold_core.errors import ConfigError
-from framehold_router.models.nodes import HandlerView, NodesView
+from framehold_fleet.models.nodes import HandlerView, NodesView
 
 from ..client import addresses, local_fleets
 from ..client.api import Api

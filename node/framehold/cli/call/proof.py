@@ -20,8 +20,8 @@ from mcp import Client
 
 from framehold_core import token
 from framehold_core.errors import ConfigError
-from framehold_router.models.calls import CallView
-from framehold_router.models.nodes import NodesView
+from framehold_fleet.models.calls import CallView
+from framehold_fleet.models.nodes import NodesView
 
 from ..client.api import Api, Refused
 from .target import Result, Target

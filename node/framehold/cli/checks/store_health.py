@@ -12,12 +12,13 @@ from typing import Any
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.lease import NodeRecord
-from framehold_router.fleet import node_stats
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.membership import DRAINING, LIVE
-from framehold_router.fleet.wrong_clock import LIMIT
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.members import node_stats
+from framehold_fleet.members.membership import DRAINING, LIVE
+from framehold_fleet.members.store_health import NEARLY_SLOW
+from framehold_fleet.members.wrong_clock import LIMIT
 from framehold_router.verdict.of_store import LESS_SLOW, round_trip
-from framehold_router.verdict.seen import NEARLY_FULL, NEARLY_SLOW
+from framehold_router.verdict.seen import NEARLY_FULL
 from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.config import PACKED_VALUE_BYTES
 from framehold_store.event_log import unsaved_of

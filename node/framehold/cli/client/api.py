@@ -18,9 +18,9 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from framehold_core.errors import ConfigError
+from framehold_fleet.models.calls import LeasesView
+from framehold_fleet.models.nodes import DoneView, ErrorView
 from framehold_router.api import signature
-from framehold_router.models.calls import LeasesView
-from framehold_router.models.nodes import DoneView, ErrorView
 
 from . import addresses, local_fleets
 from .credentials import sendable

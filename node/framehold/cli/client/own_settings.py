@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framehold_router.config import AdminSettings, read
+from framehold_fleet.config import AdminSettings, read
 
 _PORT = 8080
 

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import httpx2
 
 from framehold_core.errors import ConfigError
-from framehold_router.config import KEY_BYTES
-from framehold_router.fleet.lease_seal import LeaseSeal
-from framehold_router.fleet.trust import Trust
+from framehold_fleet.config import KEY_BYTES
+from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.trust import Trust
 
 from ... import config
 from ..checks import environment, readiness, store_health

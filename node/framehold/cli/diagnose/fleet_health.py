@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from framehold_core.errors import ConfigError
-from framehold_router.models.nodes import NodesView, NodeView, OverviewView
-from framehold_router.models.problems import ProblemView, Severity
+from framehold_fleet.models.nodes import NodesView, NodeView, OverviewView
+from framehold_fleet.models.problems import ProblemView, Severity
 
 from ..checks.findings import Finding, fail, ok, warn
 from ..client.api import Api, Refused, Unproved

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from framehold_core.errors import ConfigError
-from framehold_router.models.choices import State
-from framehold_router.models.nodes import OverviewView
-from framehold_router.router_keys import text_of
+from framehold_fleet.identity.router_keys import text_of
+from framehold_fleet.models.choices import State
+from framehold_fleet.models.nodes import OverviewView
 
 from ... import config
 from ...engine import memory

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from framehold_core import ids
-from framehold_router.models.calls import CallsView, EndedCallView
+from framehold_fleet.models.calls import CallsView, EndedCallView
 
 from ..client.api import Api
 from ..show import figures

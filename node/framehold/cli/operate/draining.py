@@ -15,8 +15,8 @@ from collections.abc import Callable
 from rich.console import Console
 
 from framehold_core.errors import ConfigError
-from framehold_router.fleet.membership import DRAINING
-from framehold_router.models.nodes import NodesView, NodeView
+from framehold_fleet.members.membership import DRAINING
+from framehold_fleet.models.nodes import NodesView, NodeView
 
 from ..client.api import Api
 from ..show import figures, visible

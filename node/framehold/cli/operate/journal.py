@@ -18,7 +18,7 @@ from framehold_core.errors import ConfigError, JournalError, SealError, StoreUna
 from framehold_core.ids import CallId
 from framehold_core.journal import Entry, Kind
 from framehold_core.requests import Read, Record, Stored
-from framehold_router.config import FleetSettings, read
+from framehold_fleet.config import FleetSettings, read
 from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.seal import Sealer
 from framehold_store.values import Values

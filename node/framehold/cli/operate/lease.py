@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from framehold_core import ids
 from framehold_core.errors import ConfigError
-from framehold_router.models.calls import CallsView, CallView, LeasesView, Trail
+from framehold_fleet.models.calls import CallsView, CallView, LeasesView, Trail
 
 from ..client.api import Api
 from ..show import figures

@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 from framehold_core import ids
-from framehold_router.models.calls import LeasesView, LeaseView
-from framehold_router.models.choices import State
-from framehold_router.models.nodes import OverviewView
-from framehold_router.models.open_calls import OpenView
+from framehold_fleet.models.calls import LeasesView, LeaseView
+from framehold_fleet.models.choices import State
+from framehold_fleet.models.nodes import OverviewView
+from framehold_fleet.models.open_calls import OpenView
 from framehold_router.verdict.wording import STUCK
 
 from ..client.api import Answer, Api

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from framehold_router.models.calls import CallsView, LeasesView
+from framehold_fleet.models.calls import CallsView, LeasesView
 
 from ..show.sheet import lines
 

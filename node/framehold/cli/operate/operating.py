@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from framehold_core.ending import How
-from framehold_router.models.choices import CallSort, Sort, State
+from framehold_fleet.models.choices import CallSort, Sort, State
 
 from ..options import between
 from ..show.output import Output

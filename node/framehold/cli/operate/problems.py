@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from framehold_router.models.nodes import OverviewView
-from framehold_router.models.problems import ProblemView, Severity
+from framehold_fleet.models.nodes import OverviewView
+from framehold_fleet.models.problems import ProblemView, Severity
 
 from ..client.api import Answer
 from ..show.sheet import lines

@@ -8,11 +8,11 @@ happen, and the exit code is 0.
 from __future__ import annotations
 
 from framehold_core import ids
-from framehold_router.fleet.store_health import ANSWERS
-from framehold_router.models.calls import LeasesView
-from framehold_router.models.choices import State
-from framehold_router.models.events import EventView, FailoversView, Kind
-from framehold_router.models.nodes import OverviewView
+from framehold_fleet.members.store_health import ANSWERS
+from framehold_fleet.models.calls import LeasesView
+from framehold_fleet.models.choices import State
+from framehold_fleet.models.events import EventView, FailoversView, Kind
+from framehold_fleet.models.nodes import OverviewView
 
 from ..client.api import Api
 from ..show import figures

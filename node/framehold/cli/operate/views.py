@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import time
 
-from framehold_router.models.capacity import CapacityView, ResourceView
-from framehold_router.models.nodes import NodesView, NodeView, OverviewView, RingView
+from framehold_fleet.models.capacity import CapacityView, ResourceView
+from framehold_fleet.models.nodes import NodesView, NodeView, OverviewView, RingView
 
 from ..client.api import Api
 from ..show import figures

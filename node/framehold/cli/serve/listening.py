@@ -7,7 +7,7 @@ import socket
 from typing import Any, NamedTuple
 
 from framehold_core.errors import ConfigError
-from framehold_router.config import FleetSettings
+from framehold_fleet.config import FleetSettings
 
 _ADMIN = "FRAMEHOLD_ADMIN_PORT"
 BACKLOG = 65_535

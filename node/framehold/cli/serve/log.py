@@ -17,8 +17,8 @@ from typing import Any
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
-from framehold_router.config import FleetSettings
-from framehold_router.telemetry.log_bursts import INTERVAL, LogBursts
+from framehold_fleet.config import FleetSettings
+from framehold_fleet.telemetry.log_bursts import INTERVAL, LogBursts
 
 from ..checks import environment
 from ..show import visible

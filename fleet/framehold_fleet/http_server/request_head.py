@@ -17,7 +17,7 @@ import posixpath
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from .headers import PREFIX, Header, end_to_end
+from ..headers import PREFIX, Header, end_to_end
 
 MCP = b"/mcp"
 _FORWARDED = b"x-forwarded-for"

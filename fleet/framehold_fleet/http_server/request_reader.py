@@ -24,9 +24,9 @@ import re
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from ..headers import CALL_ID, Header
+from ..limits import Limits
 from .chunks import Chunks
-from .headers import CALL_ID, Header
-from .limits import Limits
 from .message import Request
 from .repeated import Repeated
 from .request_head import RequestHead

@@ -20,6 +20,8 @@ from ..models.nodes import LossView
 
 _log = logging.getLogger(__name__)
 
+LOSS_SHOWN = 3600.0
+"""Seconds for which a loss of the store is reported."""
 PAUSE = 5.0
 """Seconds between two reads of a router."""
 

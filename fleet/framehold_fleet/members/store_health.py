@@ -18,6 +18,8 @@ ANSWERS, FULL, REFUSES, SILENT = "answers", "full", "refuses", "silent"
 its own; it does not answer."""
 OUT = (FULL, REFUSES, SILENT)
 """The states in which no node can write, the one that says most first."""
+NEARLY_SLOW = 0.6
+"""The part of the longest round trip to the store from which on it is reported."""
 FRESH = 5.0
 """Seconds for which the memory of the store is not asked for again."""
 

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from .limits import Limits
+from ..limits import Limits
 from .message import Handle, Request
 from .request_reader import SMALL_BODY, Reader, Refused
 from .response import Response, plain

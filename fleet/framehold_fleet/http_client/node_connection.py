@@ -26,9 +26,9 @@ from typing import Protocol, cast
 from httptools import HttpParserError, HttpResponseParser
 
 from framehold_fleet.headers import Header
-from framehold_fleet.repeated import Repeated
 
-from ..fleet.statements import RENEWED
+from ..http_server.repeated import Repeated
+from ..identity.statements import RENEWED
 from .response_head import ResponseHead
 
 MAX_HEAD = 64 * 1024

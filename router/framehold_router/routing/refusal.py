@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from framehold_fleet.message import Reply, Request
-from framehold_fleet.request_head import MCP
+from framehold_fleet.http_server.message import Reply, Request
+from framehold_fleet.http_server.request_head import MCP
 
 
 class _Envelope(msgspec.Struct):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from .headers import CALL_ID
+from ..headers import CALL_ID
 
 KEPT = 3
 """Heads that are kept for each connection: a client calls several tools, and a node's responses differ by route."""

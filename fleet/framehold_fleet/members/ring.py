@@ -12,6 +12,7 @@ is made from an earlier one it gets only the new nodes, and their points are mer
 
 from __future__ import annotations
 
+import os
 from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,12 +23,17 @@ from itertools import chain, compress
 
 from uhashring import HashRing
 
-from framehold_core.ids import NodeId
+from framehold_core.ids import CallId, NodeId
 
 POINTS = 160
 """Points of each node: shares then lie within about a quarter of the ideal."""
 SPACE = 1 << 64
 """How many places the ring has."""
+
+
+def fresh_call(fresh: Callable[[int], bytes] = os.urandom) -> CallId:
+    """An id for a new call: 128 random bits. `fresh` gives random bytes."""
+    return CallId(fresh(16).hex())
 
 
 def place(text: str) -> int:

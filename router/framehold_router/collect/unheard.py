@@ -24,8 +24,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-
-from .membership import DRAINING, Member
+from framehold_fleet.members.membership import DRAINING, Member
 
 _log = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from framehold_core.errors import StoreUnavailable
+from framehold_fleet.identity.trust import Trust
+from framehold_fleet.members.event_writer import LAST
+from framehold_fleet.models.routers import RouterEntry, RouterView
 from framehold_store.base import Store
 
-from ..models.routers import RouterEntry, RouterView
 from .event_reader import EventReader
-from .event_writer import LAST
-from .trust import Trust
 
 BEAT = 5.0
 """Seconds between two entries of a router."""

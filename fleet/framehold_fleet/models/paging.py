@@ -18,8 +18,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ..models.calls import EndedCallView, LeaseView
-from ..models.choices import CallSort, Sort
+from .calls import EndedCallView, LeaseView
+from .choices import CallSort, Sort
 
 Key = tuple[float | str, str]
 """The value that calls are sorted by, and the call's id."""

@@ -27,12 +27,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from framehold_core.clock import Clock
-from framehold_fleet.request_head import MCP
 
-from ..fleet.address import Address, Receiver, TlsAddress
-from ..fleet.plane import PROOF
-from ..fleet.statements import HELLO, Role
-from ..fleet.trust import Trust
+from ..http_server.request_head import MCP
+from ..identity.plane import PROOF
+from ..identity.statements import HELLO, Role
+from ..identity.trust import Trust
+from ..members.address import Address, Receiver, TlsAddress
 from ..telemetry.log_bursts import LogBursts
 from .node_connection import Connection, Conversation, Failure, Link
 from .response_head import ResponseHead

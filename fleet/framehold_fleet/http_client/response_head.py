@@ -1,10 +1,11 @@
 """The head of a node's response, and what a client gets of it. Its values are treated as those of a request's head
-are (`framehold_fleet.request_head`)."""
+are (`framehold_fleet.http_server.request_head`)."""
 
 from __future__ import annotations
 
 from framehold_fleet.headers import CODE, NODE, ROUTE, Header, end_to_end
-from framehold_fleet.request_head import CONNECTION, NAMES_NOTHING, passes
+
+from ..http_server.request_head import CONNECTION, NAMES_NOTHING, passes
 
 _ROUTE = frozenset((NODE, ROUTE, CODE))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from .membership import STRANGE, Member
+from framehold_fleet.members.membership import STRANGE, Member
 
 _log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ import logging
 import socket
 from collections.abc import Callable
 
+from ..limits import Limits
 from .client_connection import Connection
-from .limits import Limits
 from .message import Handle, Request
 from .places import yielding
 from .response import Response

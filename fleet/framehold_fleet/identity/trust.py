@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from framehold_core.errors import ConfigError
 
-from ..router_keys import RouterKey
 from . import plane
+from .router_keys import RouterKey
 from .statements import Statements
 
 

@@ -28,10 +28,9 @@ from dataclasses import dataclass, field
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-
-from ..models.events import ENDED, EndView, EventView, Kind, LogEntry
-from .membership import DRAINING, STRANGE, Member
-from .node_stats import Stats
+from framehold_fleet.members.membership import DRAINING, STRANGE, Member
+from framehold_fleet.members.node_stats import Stats
+from framehold_fleet.models.events import ENDED, EndView, EventView, Kind, LogEntry
 
 MAX_REMEMBERED = 200
 """Lives that have ended which are remembered at most: a process whose lease comes back has not joined."""

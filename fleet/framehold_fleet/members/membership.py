@@ -36,8 +36,8 @@ from framehold_core.lease import NodeRecord
 from framehold_store.base import Store
 from framehold_store.system_clock import measure, system_clock
 
+from ..identity.lease_seal import LeaseSeal
 from .address import Address, TlsAddress, address_of
-from .lease_seal import LeaseSeal
 from .node_stats import Stats, read
 from .ring import Change, Ring
 

@@ -1,0 +1,1 @@
+"""How counters and histograms are kept and written for Prometheus, and how bursts of log lines are kept short."""

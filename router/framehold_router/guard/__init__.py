@@ -1,2 +1,0 @@
-"""What every page of a router or a node checks first: the `Host` that it was asked by, and wrong tokens. Nodes use this
-package too."""

@@ -1,1 +1,0 @@
-"""The typed bodies of the HTTP API and of `/admin`, which node, router and CLI share."""
