@@ -35,7 +35,7 @@ from typing import IO, Any
 
 from framehold_store.system_clock import now
 
-_PRELOADED = ("framehold.http.app", "framehold_router.app", "framehold.cli.commands", "uvicorn", "uvloop", "mcp.client")
+_PRELOADED = ("framehold.http.app", "framehold_router.app", "framehold_cli.commands", "uvicorn", "uvloop", "mcp.client")
 _KNOW_THE_START = ("framehold.version", "framehold.engine.runtime")
 _ORDINARY = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 """Settings of Python itself that a fork can follow."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from framehold.cli.operate.operating import Token
-from framehold.cli.options import between
+from framehold_cli.operate.operating import Token
+from framehold_cli.options import between
 from framehold_loadtest.tradeoff.command import tradeoff
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def load(
 
     Exits with 1 where a rule is broken, with 2 where it could not be run."""
     _check(scenario)
-    from framehold.cli.client import addresses
+    from framehold_cli.client import addresses
     from framehold_loadtest.local.fleet import FleetPlan
     from framehold_loadtest.scenario.run import Order
     from framehold_loadtest.scenario.swarm import Crowd

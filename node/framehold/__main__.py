@@ -1,5 +1,5 @@
 """Runs the command line: `python -m framehold` does what `framehold` does."""
 
-from framehold.cli import main
+from framehold_cli import main
 
 main()

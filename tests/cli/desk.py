@@ -12,7 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
-from framehold.cli.client.patient import PATIENCE
+from framehold_cli.client.patient import PATIENCE
 from tests.cli.terminal import Terminal
 from tests.processes import RUN, finished
 
@@ -112,9 +112,9 @@ async def call(url: str, *arguments: str, answers: str = "") -> subprocess.Compl
 
 _CALL = """
 import sys
-from framehold.cli.call.call import Options, run
-from framehold.cli.call.connection import Server
-from framehold.cli.call.target import Target
+from framehold_cli.call.call import Options, run
+from framehold_cli.call.connection import Server
+from framehold_cli.call.target import Target
 target, words = Target.of(sys.argv[3:], None, None)
 sys.exit(run(target, words, Server(sys.argv[2]), Options(patience=float(sys.argv[1]))))
 """

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from framehold.cli import main
+from framehold_cli import main
 from framehold_router.api.signature import PROOF, Signatures
 
 TOKEN = "0123456789abcdef"

@@ -10,7 +10,7 @@ import sys
 HEAVY = {"mcp", "pydantic", "aiohttp", "redis", "uvicorn", "framehold.config"}
 HELP = """
 import sys
-from framehold.cli import main
+from framehold_cli import main
 sys.argv = ["framehold", "--help"]
 try:
     main()
@@ -32,7 +32,7 @@ def imported(program: str) -> tuple[str, set[str]]:
 def test_the_help_imports_nothing_heavy() -> None:
     output, modules = imported(HELP)
     assert "Start a whole fleet on this machine" in output
-    assert "framehold.cli.commands" in modules
+    assert "framehold_cli.commands" in modules
     assert not modules & HEAVY
 
 
@@ -44,15 +44,15 @@ def test_import_framehold_imports_nothing_heavy() -> None:
 
 def test_a_router_imports_no_sdk() -> None:
     """The SDK takes longer to import than all else that a router needs."""
-    _, modules = imported("import framehold.cli.serve.router")
+    _, modules = imported("import framehold_cli.serve.router")
     assert "framehold_router.app" in modules
     assert "mcp" not in modules
 
 
 def test_up_says_its_first_line_before_what_takes_long_is_imported() -> None:
     """`framehold up` says that it starts before it imports the SDK, which only its table needs."""
-    _, modules = imported("import framehold.cli.local.up")
-    assert "framehold.cli.local.up" in modules
+    _, modules = imported("import framehold_cli.local.up")
+    assert "framehold_cli.local.up" in modules
     assert not modules & (HEAVY - {"pydantic", "framehold.config"})
 
 

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from framehold import cli
-from framehold.cli import plugins
+from framehold_cli import plugins
 
 ROOT = Path(__file__).parents[2]
 

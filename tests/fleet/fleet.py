@@ -20,7 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from framehold_fleet.identity.trust import Trust
 from tests.node.guest import echo
 from tests.node.nodes import KEY, FrameholdProcess, NodeProcess, entries

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from framehold_core.errors import ConfigError
 from framehold_fleet.identity.trust import Trust
 from tests.fleet.fleet import Fleet, RouterProcess, haproxy, listens

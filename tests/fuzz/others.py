@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from framehold.cli.serve.http_protocol import HttpProtocol
+from framehold_cli.serve.http_protocol import HttpProtocol
 from framehold_fleet.http_server.request_reader import Reader, Refused
 from tests.limits import limits_of
 

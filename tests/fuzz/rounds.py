@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from mcp_types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.fleet.fleet import Fleet, haproxy
 from tests.node.nodes import NodeProcess, served
 from tests.node.served import Said, Wire, send

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from framehold.cli.commands import app
+from framehold_cli.commands import app
 from tests.helm.runbook import PAGE, ROOT, anchors, headings
 
 LABELS = ("Users", "It means", "By itself", "Do", "Over when")

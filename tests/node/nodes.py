@@ -17,9 +17,9 @@ import httpx2
 import redis
 import uvicorn
 
-from framehold.cli.serve.http_protocol import HttpProtocol
-from framehold.cli.serve.node import protocol
 from framehold.http.app import Application
+from framehold_cli.serve.http_protocol import HttpProtocol
+from framehold_cli.serve.node import protocol
 from framehold_fleet.http_server.server import close_server
 from framehold_store.keys import Keys
 from tests.processes import DEADLINE, RUN, Child, python_path, until

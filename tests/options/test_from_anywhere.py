@@ -11,7 +11,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "options"
 FILES = sorted(str(path) for path in FOLDER.glob("*.py") if path.stem not in ("weather", "measure"))
-BY_PATH = "import sys; from framehold.cli.serve.target import load; [load(path) for path in sys.argv[1:]]"
+BY_PATH = "import sys; from framehold_cli.serve.target import load; [load(path) for path in sys.argv[1:]]"
 BY_NAME = "import sys; sys.path.insert(0, sys.argv[1]); import option_h, measure; option_h.app, measure.made"
 
 

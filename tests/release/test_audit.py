@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold.cli.local.ports import free
+from framehold_cli.local.ports import free
 from release import audit, locks
 from release.audit import Pin
 from tests.release.served import Reply, served

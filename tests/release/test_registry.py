@@ -10,7 +10,7 @@ from email.message import Message
 
 import pytest
 
-from framehold.cli.local.ports import free
+from framehold_cli.local.ports import free
 from release import Refused, registry
 from tests.release.served import Reply, served
 

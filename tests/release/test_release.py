@@ -80,7 +80,7 @@ def test_this_tree_states_one_version() -> None:
 def test_no_place_is_left_out() -> None:
     """Each file that names an image or a page of this version is among the places."""
     named = re.compile(rf"framehold/(?:node|router|loadtest):{places.version(ROOT)}|framehold/v{places.version(ROOT)}/")
-    folders = ("docs", "examples", "helm", "images", "loadtest", "node", "router")
+    folders = ("cli", "docs", "examples", "fleet", "helm", "images", "loadtest", "node", "router")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
     files += [path for path in ROOT.iterdir() if path.is_file()]
     texts = {str(path.relative_to(ROOT)): path.read_bytes() for path in files if "__pycache__" not in path.parts}

@@ -22,7 +22,7 @@ WORKERS = os.environ.get("WORKERS", "3")
 TOOLED = " or ".join(sorted(TOOLS))
 ORDINARY = f"not (nightly or {TOOLED})"
 """Tests that need no tool, and that a commit can break."""
-SHIPPED = ("core", "store", "fleet", "router", "node", "pyproject.toml", "tests/dev.lock")
+SHIPPED = ("core", "store", "fleet", "router", "node", "cli", "pyproject.toml", "tests/dev.lock")
 """What every stage of real processes reads. A stage that runs tests of all rooms reads the whole checkout."""
 _DAY = str(int(time.time() // 86_400) * 100_000)
 """The first seed of the simulation: other schedules each day."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import redis
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from framehold_fleet.http_server.server import close_server
 from tests.processes import DEADLINE, Child
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.exceptions import NoScriptError
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit, Intent, Reply, Request, Verdict

@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
-from framehold.cli.local.local_store import _embedded
+from framehold_cli.local.local_store import _embedded
 from framehold_core.errors import ConfigError
 from framehold_core.requests import Verdict
 from framehold_store import StoreConfig
@@ -126,6 +126,6 @@ def test_a_taken_path_is_an_error(local: LocalServer) -> None:
 
 def test_without_it_and_without_redis_there_is_no_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in an image."""
-    monkeypatch.setattr("framehold.cli.local.local_store.find_spec", lambda name: None)
+    monkeypatch.setattr("framehold_cli.local.local_store.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="neither redis-server nor fakeredis is installed here"):
         _embedded(asked=False)

@@ -6,7 +6,7 @@ import secrets
 import pytest
 from redis.asyncio import ConnectionPool
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from framehold_core.errors import StoreUnavailable
 from framehold_store import Store, StoreConfig, channels
 from framehold_store.channels import follow

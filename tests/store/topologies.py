@@ -15,7 +15,7 @@ from typing import Any
 
 import redis
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.processes import Child
 from tests.store.server import RedisServer, tls_client, tls_settings, wait_for
 

@@ -5,19 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
-SHIPPED = {  # package -> its folder
-    "framehold_core": ROOT / "core",
-    "framehold_store": ROOT / "store",
-    "framehold_fleet": ROOT / "fleet",
-    "framehold_router": ROOT / "router",
-    "framehold": ROOT / "node",
-    "framehold_loadtest": ROOT / "loadtest",
-}
-
+from tests.structure.rooms import ROOMS, ROOT
 
 _PASSED_OVER = ("annotation", "returns", "ctx", "op", "ops")
 """Members of a node that use nothing: types, and marks."""
@@ -136,14 +126,14 @@ def forget() -> None:
 
 def is_ours(name: str) -> bool:
     """Whether a dotted name is one of the packages that ship."""
-    return name.partition(".")[0] in SHIPPED
+    return name.partition(".")[0] in ROOMS
 
 
 @cache
 def shipped() -> tuple[File, ...]:
     """All files that ship."""
     found = []
-    for package, folder in SHIPPED.items():
+    for package, folder in ROOMS.items():
         for path in sorted((folder / package).rglob("*.py")):
             module = ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
             found.append(File(str(path.relative_to(ROOT)), module, path.read_text()))

@@ -15,14 +15,10 @@ from pathlib import Path
 import mcp.server
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.structure.rooms import FRAMEHOLD, ROOT
+
 PAGE = ROOT / "docs" / "troubleshooting.md"
-PACKAGES = (
-    ROOT / "node" / "framehold",
-    ROOT / "core" / "framehold_core",
-    ROOT / "store" / "framehold_store",
-    Path(mcp.server.__file__).parent,
-)
+PACKAGES = (*FRAMEHOLD.values(), Path(mcp.server.__file__).parent)
 MESSAGES = re.findall(r"(?m)^### `(.+)`$", PAGE.read_text(encoding="utf-8"))
 _DIFFERS = "\0"
 _FORMAT = re.compile(r"%(?:\.\d+)?[a-z]|\{[^{}]*\}")

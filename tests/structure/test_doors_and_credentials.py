@@ -16,7 +16,8 @@ import pytest
 
 from tests.structure.credentials import IN_CONFIGURATIONS, IN_SCRIPTS, credentials
 from tests.structure.doors import CONFIGURED, doors
-from tests.structure.references import ROOT, File, forget, shipped
+from tests.structure.references import File, forget, shipped
+from tests.structure.rooms import ROOT
 
 PAGE = (ROOT / "docs/threat-model.md").read_text()
 _PLACE = re.compile(r"`(framehold[\w.]*)(?::([\w.]+))?`")
@@ -81,9 +82,9 @@ UNSEEN = {
     "framehold_router.routing.relay:Relay",
     "framehold.http.forward:Forward",
     "framehold_fleet.http_client.node_connection:Connection",
-    "framehold.cli.commands:keys_plane",
-    "framehold.cli.commands:keys_router",
-    "framehold.cli.client.local_fleets:keep",
+    "framehold_cli.commands:keys_plane",
+    "framehold_cli.commands:keys_router",
+    "framehold_cli.client.local_fleets:keep",
 }
 """What the tables name and the finders can't see: relays of what clients have sent, statements, which are made on the
 way, and what is printed or written into a file."""

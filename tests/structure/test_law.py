@@ -22,7 +22,7 @@ from tests.sim.mutations import ELSEWHERE, MASKED, RED
 ROOT = Path(__file__).parents[2]
 LAW = ROOT / "docs" / "protocol.md"
 DECISIONS = ROOT / "docs" / "decisions"
-PLACES = ("core", "store", "fleet", "router", "node", "loadtest", "tests", "docs", "examples", "helm", "release")
+PLACES = ("core", "store", "fleet", "router", "node", "cli", "loadtest", "tests", "docs", "examples", "helm", "release")
 KINDS = {".py", ".lua", ".md", ".toml", ".yaml", ".yml", ".tpl", ".txt", ".sh"}
 PAGES = ("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
 FILES = (*PAGES, "Makefile", "pyproject.toml", ".ci/run", ".pre-commit-config.yaml")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("core", "store", "fleet", "router", "node", "loadtest")
+from tests.structure.rooms import ROOMS, ROOT
+
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
 def linted(root: Path) -> subprocess.CompletedProcess[str]:
     """What import-linter says of the packages below `root`, by the contracts of this repository."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(root / room) for room in ROOMS)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(root / folder.name) for folder in ROOMS.values())}
     command = [sys.executable, "-c", LINT, "--config", str(ROOT / "pyproject.toml"), "--no-cache"]
     return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=120, check=False)
 
@@ -23,8 +23,8 @@ def linted(root: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """The packages, where a test may break them."""
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "assets"))
+    for folder in ROOMS.values():
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__", "assets"))
     return tmp_path
 
 
@@ -40,7 +40,12 @@ def test_the_layers_hold() -> None:
         ("store/framehold_store/keys.py", "import framehold_router.config", "rooms:"),
         ("node/framehold/frame/span.py", "from ..engine import table", "node:"),
         ("node/framehold/sdk/hop.py", "def f():\n    from ..http import body", "node:"),
-        ("fleet/framehold_fleet/members/ring.py", "from ..http import refusal", "router:"),
+        ("router/framehold_router/collect/history.py", "from .. import pages", "router:"),
+        ("node/framehold/admin/api.py", "import framehold_router.config", "rooms:"),
+        ("router/framehold_router/pages.py", "import framehold.config", "rooms:"),
+        ("node/framehold/http/app.py", "import framehold_cli.options", "rooms:"),
+        ("fleet/framehold_fleet/members/ring.py", "from ..http_client import upstream", "fleet:"),
+        ("cli/framehold_cli/show/voice.py", "from ..client import api", "cli:"),
         ("fleet/framehold_fleet/limits.py", "import framehold_router.config", "rooms:"),
         ("loadtest/framehold_loadtest/config.py", "from . import cli", "no circles"),
         ("core/framehold_core/ids.py", "import time", "core:"),

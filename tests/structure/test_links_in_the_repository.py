@@ -14,7 +14,7 @@ _FENCED = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _PLACE = re.compile(r"<a (?:id|name)=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
-_FOLDERS = ("core", "docs", "examples", "fleet", "helm", "loadtest", "node", "router", "store")
+_FOLDERS = ("cli", "core", "docs", "examples", "fleet", "helm", "loadtest", "node", "router", "store")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in _FOLDERS for page in (ROOT / folder).rglob("*.md"))])
 
 

@@ -64,7 +64,7 @@ def found(path: str, text: str) -> set[tuple[int, str]]:
         "store/framehold_store/new.py",
         "router/framehold_router/new.py",
         "node/framehold/engine/new.py",
-        "node/framehold/cli/new.py",
+        "cli/framehold_cli/new.py",
         "release/new.py",
         "helm/new.py",
         "examples/new.py",

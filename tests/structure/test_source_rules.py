@@ -14,15 +14,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ROOMS = {  # package -> its folder, from the lowest floor up
-    "framehold_core": ROOT / "core",
-    "framehold_store": ROOT / "store",
-    "framehold_fleet": ROOT / "fleet",
-    "framehold_router": ROOT / "router",
-    "framehold": ROOT / "node",
-    "framehold_loadtest": ROOT / "loadtest",
-}
+from tests.structure.rooms import ROOMS
+
 IMPURE = {"asyncio", "time", "random", "secrets", "uuid", "logging", "os", "threading"}
 # No less impure, and the ways around the list above.
 IMPURE |= {"concurrent", "multiprocessing", "sched", "selectors", "signal", "socket", "ssl", "subprocess", "importlib"}
@@ -122,8 +115,7 @@ def settings_in_config(source: Source) -> Iterator[str]:
         if name.startswith(("os.environ", "os.getenv", "pydantic_settings")):
             yield f"{source.path}:{line}: imports {name} outside config.py"
     system = set(bound_as(source.tree, "os"))
-    cli = source.path.parts[:2] in {("framehold", "cli"), ("framehold", "cli.py")}
-    handed_on = copies_for_children(source.tree) if cli else set()
+    handed_on = copies_for_children(source.tree) if source.package == "framehold_cli" else set()
     for node in ast.walk(source.tree):
         if (
             isinstance(node, ast.Attribute)
@@ -152,12 +144,12 @@ def copies_for_children(tree: ast.Module) -> set[ast.AST]:
     return found
 
 
-READERS = {"engine/records.py", "cli/operate/journal.py"}
+READERS = {"framehold/engine/records.py", "framehold_cli/operate/journal.py"}
 
 
 def records_are_read_where_their_seal_is_checked(source: Source) -> Iterator[str]:
     """On a node. A router has no key, and shows what stands there."""
-    if source.package != "framehold" or source.path.as_posix().removeprefix("framehold/") in READERS:
+    if source.package not in ("framehold", "framehold_cli") or source.path.as_posix() in READERS:
         return
     for line, name in imports(source):
         if name == "framehold_core.requests.Read":
@@ -283,9 +275,9 @@ BAD: list[tuple[Rule, str, str]] = [
     (settings_in_config, "framehold_store/a.py", "import os as system\nx = system.getenv('A')"),
     (settings_in_config, "framehold_store/a.py", "from os import environ as e"),
     (settings_in_config, "framehold_router/a.py", "from pydantic_settings import BaseSettings"),
-    (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ['A']"),
-    (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ.get('A')"),
-    (settings_in_config, "framehold/cli/up.py", "import os\nx = 'A' in os.environ"),
+    (settings_in_config, "framehold_cli/up.py", "import os\nx = os.environ['A']"),
+    (settings_in_config, "framehold_cli/up.py", "import os\nx = os.environ.get('A')"),
+    (settings_in_config, "framehold_cli/up.py", "import os\nx = 'A' in os.environ"),
     (records_are_read_where_their_seal_is_checked, "framehold/a.py", "from framehold_core.requests import Head, Read"),
     (certificates_are_checked, "framehold/a.py", "httpx2.AsyncClient(verify=False)"),
     (certificates_are_checked, "framehold/a.py", "await session.get(url, ssl=False)"),
@@ -310,9 +302,9 @@ GOOD: list[tuple[Rule, str, str]] = [
     (one_clock, "framehold/telemetry/a.py", "import time"),
     (one_clock, "framehold_store/seal.py", "import os\nx = os.urandom(12)"),
     (settings_in_config, "framehold_store/config.py", "import os\nx = os.environ['A']"),
-    (settings_in_config, "framehold/cli/up.py", "import os\nx = {**os.environ, 'A': '1'}"),
-    (settings_in_config, "framehold/cli/up.py", "import os\nx = os.environ | {'A': '1'}\nos.environ['A'] = '1'"),
-    (settings_in_config, "framehold/cli.py", "import os\nx = dict(os.environ)\ny = os.environ.copy()"),
+    (settings_in_config, "framehold_cli/up.py", "import os\nx = {**os.environ, 'A': '1'}"),
+    (settings_in_config, "framehold_cli/up.py", "import os\nx = os.environ | {'A': '1'}\nos.environ['A'] = '1'"),
+    (settings_in_config, "framehold_cli/local/up.py", "import os\nx = dict(os.environ)\ny = os.environ.copy()"),
     (settings_in_config, "framehold/a.py", "x = request.environ['A']"),
     (
         records_are_read_where_their_seal_is_checked,

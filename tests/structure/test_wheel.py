@@ -18,16 +18,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-LOADTEST = ROOT / "loadtest"
-PACKAGES = {
-    "framehold_core": ROOT / "core",
-    "framehold_store": ROOT / "store",
-    "framehold_fleet": ROOT / "fleet",
-    "framehold_router": ROOT / "router",
-    "framehold": ROOT / "node",
-}
-LOADTEST_PACKAGES = {"framehold_loadtest": LOADTEST}
+from tests.structure.rooms import FRAMEHOLD, LOADTEST, ROOT
+
 # Made by running the code, never by writing it.
 BYPRODUCTS = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
@@ -47,7 +39,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     out = tmp_path_factory.mktemp("wheels")
     return {
         "framehold": built(ROOT, out, "framehold"),
-        "framehold-loadtest": built(LOADTEST, out, "framehold_loadtest"),
+        "framehold-loadtest": built(ROOT / "loadtest", out, "framehold_loadtest"),
     }
 
 
@@ -65,7 +57,7 @@ def loadtest_wheel(wheels: dict[str, Path]) -> Iterator[zipfile.ZipFile]:
         yield opened
 
 
-def on_disk(pattern: str, packages: dict[str, Path] = PACKAGES) -> set[str]:
+def on_disk(pattern: str, packages: dict[str, Path] = FRAMEHOLD) -> set[str]:
     """The packages' files by the names that they must have in the wheel."""
     return {
         path.relative_to(folder).as_posix()
@@ -107,13 +99,13 @@ def test_every_lua_script_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
 
 def test_every_package_is_marked_as_typed(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
     """Without py.typed a user's type checker ignores all our types."""
-    assert {f"{package}/py.typed" for package in PACKAGES} <= set(wheel.namelist())
-    assert {f"{package}/py.typed" for package in LOADTEST_PACKAGES} <= set(loadtest_wheel.namelist())
+    assert {f"{package}/py.typed" for package in FRAMEHOLD} <= set(wheel.namelist())
+    assert {f"{package}/py.typed" for package in LOADTEST} <= set(loadtest_wheel.namelist())
 
 
 def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
     """No module is lost, least of all one that .gitignore happens to match."""
-    for packages, opened in ((PACKAGES, wheel), (LOADTEST_PACKAGES, loadtest_wheel)):
+    for packages, opened in ((FRAMEHOLD, wheel), (LOADTEST, loadtest_wheel)):
         modules = on_disk("*.py", packages)
         assert {f"{package}/__init__.py" for package in packages} <= modules
         assert modules <= set(opened.namelist())
@@ -131,19 +123,19 @@ def test_the_dashboard_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
 def test_every_other_file_of_a_package_is_in_the_wheel(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
     """Dashboard files and whatever data a package holds ship as they stand."""
     assert on_disk("*") - set(wheel.namelist()) == set()
-    assert on_disk("*", LOADTEST_PACKAGES) - set(loadtest_wheel.namelist()) == set()
+    assert on_disk("*", LOADTEST) - set(loadtest_wheel.namelist()) == set()
 
 
 def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
     """A top-level `tests` or `core` would collide with a user's own; the load tests come with their own wheel."""
-    for packages, opened in ((PACKAGES, wheel), (LOADTEST_PACKAGES, loadtest_wheel)):
+    for packages, opened in ((FRAMEHOLD, wheel), (LOADTEST, loadtest_wheel)):
         tops = {name.split("/")[0] for name in opened.namelist()}
         assert {top for top in tops if not top.endswith(".dist-info")} == set(packages)
 
 
 def test_the_command_is_installed(wheel: zipfile.ZipFile) -> None:
     """`framehold` on the command line is the CLI's main."""
-    assert entry_points(wheel, "console_scripts") == {"framehold": "framehold.cli:main"}
+    assert entry_points(wheel, "console_scripts") == {"framehold": "framehold_cli:main"}
 
 
 def test_the_commands_of_the_load_tests_are_announced(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
@@ -182,7 +174,7 @@ def test_an_index_shows_links_that_lead_to_files_of_this_release(
     tag = f"v{metadata(wheel)['Version']}"
     page = f"https://github.com/framehold/framehold/blob/{tag}/"
     raw = f"https://raw.githubusercontent.com/framehold/framehold/{tag}/"
-    for opened, folder, least in ((wheel, ROOT, 20), (loadtest_wheel, LOADTEST, 0)):
+    for opened, folder, least in ((wheel, ROOT, 20), (loadtest_wheel, ROOT / "loadtest", 0)):
         text = shown(opened)
         assert text.splitlines()[0] == (folder / "README.md").read_text("utf-8").splitlines()[0]
         links = re.findall(r"\]\(([^)\s]*)\)|(?:src|href)=[\"']([^\"']*)", re.sub(r"(?s)```.*?```", "", text))

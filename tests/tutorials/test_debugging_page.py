@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.cli.desk import Person
 from tests.cli.terminal import Terminal
 from tests.tutorials.page import blocks

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 import framehold
-from framehold.cli.local.ports import free as free_port
-from framehold.cli.serve import target
+from framehold_cli.local.ports import free as free_port
+from framehold_cli.serve import target
 from tests.cli.terminal import Terminal
 from tests.node.nodes import served
 from tests.processes import DEADLINE, ROOT, Child, environment

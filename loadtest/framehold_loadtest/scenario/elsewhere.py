@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from framehold.cli.client.api import Api
+from framehold_cli.client.api import Api
 from framehold_core.errors import ConfigError
 from framehold_fleet.models.nodes import NodesView
 from framehold_loadtest.report.series import Sample

@@ -15,8 +15,17 @@ from typing import Any
 
 from framehold_store.named import Named
 
-_FRAMEHOLD = ("framehold", "framehold_core", "framehold_router", "framehold_store", "framehold_loadtest")
-_LIBRARIES = frozenset({*_FRAMEHOLD, "mcp", "mcp_types", "fastmcp", "pydantic"})
+FRAMEHOLD = (
+    "framehold",
+    "framehold_cli",
+    "framehold_core",
+    "framehold_fleet",
+    "framehold_loadtest",
+    "framehold_router",
+    "framehold_store",
+)
+"""The packages of Framehold itself."""
+_LIBRARIES = frozenset({*FRAMEHOLD, "mcp", "mcp_types", "fastmcp", "pydantic"})
 """Packages that register functions of their own as handlers."""
 _COPYING = frozenset({"pydantic", "pydantic_settings", "typing_extensions"})
 """Libraries whose classes can be made again beside themselves, as those of the standard library can."""
@@ -34,7 +43,7 @@ def is_library(file: str) -> bool:
 
 def is_framehold(module: str) -> bool:
     """Whether a module of this name belongs to Framehold, and is no example."""
-    return module.partition(".")[0] in _FRAMEHOLD and not module.startswith(_EXAMPLES)
+    return module.partition(".")[0] in FRAMEHOLD and not module.startswith(_EXAMPLES)
 
 
 class Authors:

@@ -25,6 +25,7 @@ from itertools import takewhile
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from ..code.authors import FRAMEHOLD as OURS
 from ..code.authors import is_library
 
 PARTS = ("idle", "handlers", "Framehold", "MCP SDK", "JSON and pydantic", "HTTP server", "store", "other")
@@ -33,11 +34,10 @@ MAX_NAME_CHARACTERS = 200
 """Characters of the longest function name that is shown."""
 
 _MAX_FRAMES = 2000
-_OURS = ("framehold", "framehold_core", "framehold_router", "framehold_store")
 _EXAMPLES = "framehold.examples"
 """Servers that come with Framehold: their handlers count as handlers."""
 _KNOWN = {
-    **dict.fromkeys(("framehold", "framehold_core", "framehold_router"), FRAMEHOLD),
+    **dict.fromkeys(OURS, FRAMEHOLD),
     **dict.fromkeys(("mcp", "mcp_types", "fastmcp"), SDK),
     **dict.fromkeys(("pydantic", "pydantic_core", "json", "jsonschema"), JSON),
     **dict.fromkeys(("uvicorn", "hypercorn", "h11", "httptools", "starlette", "sse_starlette", "fastapi"), HTTP),
@@ -169,5 +169,5 @@ def _owner(module: str, file: str, handlers: frozenset[str]) -> tuple[str | None
         return HANDLERS, True
     known = _KNOWN.get(top)
     if known is not None:
-        return known, top in _OURS
+        return known, top in OURS
     return (HANDLERS, True) if top in handlers or not is_library(file) else (None, False)

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 import framehold
-from framehold.cli import main
 from framehold.config import Settings
+from framehold_cli import main
 from tests.node.nodes import KEY, served
 
 pytestmark = pytest.mark.anyio

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from framehold.cli.call.call import Options, run
-from framehold.cli.call.connection import Server
-from framehold.cli.call.target import Kind, Target
+from framehold_cli.call.call import Options, run
+from framehold_cli.call.connection import Server
+from framehold_cli.call.target import Kind, Target
 from framehold_core.errors import ConfigError
 from tests.cli.desk import TOOLS, call
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from framehold.cli.call import cause
-from framehold.cli.call.cause import Cause, Failed
-from framehold.cli.call.target import Kind, Target
-from framehold.cli.client import local_fleets
-from framehold.cli.client.local_fleets import LocalFleet
+from framehold_cli.call import cause
+from framehold_cli.call.cause import Cause, Failed
+from framehold_cli.call.target import Kind, Target
+from framehold_cli.client import local_fleets
+from framehold_cli.client.local_fleets import LocalFleet
 from tests.cli.fake_router import CALL, TOKEN, FakeRouter
 
 BEGAN = 1_790_000_000.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from framehold.cli.call.form import Declined, fill, prompt
+from framehold_cli.call.form import Declined, fill, prompt
 
 
 class Person:

@@ -14,7 +14,7 @@ import pytest
 from mcp.types import Tool
 from pydantic import BaseModel, Field
 
-from framehold.cli.call import paste, samples
+from framehold_cli.call import paste, samples
 from framehold_core.errors import ConfigError
 
 NASTY = ["it's", '"quoted"', "$HOME `id` \\", "two\nlines", "ünï — 名", "-x", "a=b", "", "!!"]

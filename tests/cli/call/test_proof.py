@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from framehold.cli.call import proof
+from framehold_cli.call import proof
 from framehold_fleet.models.calls import CallView
 from tests.cli.processes import Up, up
 from tests.processes import DEADLINE, ROOT, RUN, environment, finished

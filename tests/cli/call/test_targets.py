@@ -16,12 +16,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR
 
 import framehold as public
-from framehold.cli.call import target as target_module
-from framehold.cli.call.call import run
-from framehold.cli.call.connection import Server
-from framehold.cli.call.script import Script
-from framehold.cli.call.target import Kind, Target
 from framehold.config import Settings
+from framehold_cli.call import target as target_module
+from framehold_cli.call.call import run
+from framehold_cli.call.connection import Server
+from framehold_cli.call.script import Script
+from framehold_cli.call.target import Kind, Target
 from framehold_core.errors import ConfigError
 from tests.cli.desk import call
 from tests.node.nodes import KEY, served

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from framehold.cli.checks import store_health
-from framehold.cli.checks.findings import Finding
-from framehold.cli.local import local_store
+from framehold_cli.checks import store_health
+from framehold_cli.checks.findings import Finding
+from framehold_cli.local import local_store
 from framehold_core.errors import ConfigError
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust

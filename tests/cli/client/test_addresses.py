@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from framehold.cli.client import addresses, local_fleets
-from framehold.cli.client.local_fleets import LocalFleet
+from framehold_cli.client import addresses, local_fleets
+from framehold_cli.client.local_fleets import LocalFleet
 from framehold_core.errors import ConfigError
 
 

@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from framehold.cli.client import local_fleets
-from framehold.cli.client.api import Api, NoRouter, Unproved
-from framehold.cli.client.local_fleets import LocalFleet
+from framehold_cli.client import local_fleets
+from framehold_cli.client.api import Api, NoRouter, Unproved
+from framehold_cli.client.local_fleets import LocalFleet
 from framehold_core.errors import ConfigError
 from framehold_fleet.models.nodes import NodesView
 from framehold_router.api.signature import Signatures

@@ -11,11 +11,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
 import framehold as public
-from framehold.cli.call.connection import Server, connected
-from framehold.cli.client.addresses import endpoints
-from framehold.cli.client.credentials import Credentials
-from framehold.cli.client.patient import PatientClient
 from framehold.config import Settings
+from framehold_cli.call.connection import Server, connected
+from framehold_cli.client.addresses import endpoints
+from framehold_cli.client.credentials import Credentials
+from framehold_cli.client.patient import PatientClient
 from framehold_core.errors import ConfigError
 from tests.cli.desk import call
 from tests.node.http.test_authentication import guarded

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from framehold.cli.client import local_fleets
-from framehold.cli.client.local_fleets import LocalFleet
+from framehold_cli.client import local_fleets
+from framehold_cli.client.local_fleets import LocalFleet
 
 URL = "http://127.0.0.1:8080"
 
@@ -133,8 +133,8 @@ def test_only_fleets_that_listen_run(folder: Path) -> None:
 
 KEEPS = """
 import sys
-from framehold.cli.client import local_fleets
-from framehold.cli.client.local_fleets import LocalFleet
+from framehold_cli.client import local_fleets
+from framehold_cli.client.local_fleets import LocalFleet
 local_fleets.keep(LocalFleet(port=int(sys.argv[1]), admin_token="secret"))
 print("kept", flush=True)
 sys.stdin.read()

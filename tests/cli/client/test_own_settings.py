@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from framehold.cli.client import own_settings
 from framehold.config import Settings
+from framehold_cli.client import own_settings
 from framehold_core.errors import ConfigError
 from framehold_fleet.config import read
 from framehold_router.config import RouterSettings

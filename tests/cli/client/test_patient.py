@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from framehold.cli.client import patient
-from framehold.cli.client.patient import PatientClient
+from framehold_cli.client import patient
+from framehold_cli.client.patient import PatientClient
 
 pytestmark = pytest.mark.anyio
 

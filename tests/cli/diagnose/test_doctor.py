@@ -12,12 +12,12 @@ import pytest
 from redis.asyncio import Redis
 
 from framehold import config
-from framehold.cli.checks import environment, store_health
-from framehold.cli.checks.findings import Finding
-from framehold.cli.checks.store_health import ServerFacts
-from framehold.cli.checks.store_trouble import trouble
-from framehold.cli.diagnose import doctor, fleet_health
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.checks import environment, store_health
+from framehold_cli.checks.findings import Finding
+from framehold_cli.checks.store_health import ServerFacts
+from framehold_cli.checks.store_trouble import trouble
+from framehold_cli.diagnose import doctor, fleet_health
+from framehold_cli.local.ports import free as free_port
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.node_stats import Stats

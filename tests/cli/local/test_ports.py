@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from framehold.cli.local import ports
+from framehold_cli.local import ports
 from tests.processes import environment
 
 ANOTHER = """
-from framehold.cli.local import ports
+from framehold_cli.local import ports
 ports._CHOSEN_FROM = range({port}, {port} + 1)
 ports._TRIES = 1
 print(ports.free())
@@ -59,7 +59,7 @@ def test_few_ports_are_held() -> None:
 
 def test_a_process_that_chose_one_ends_without_a_warning() -> None:
     """The socket that held it is closed, and not left to the end of the interpreter."""
-    code = "from framehold.cli.local import ports; ports.free()"
+    code = "from framehold_cli.local import ports; ports.free()"
     command = [sys.executable, "-W", "error::ResourceWarning", "-c", code]
     ended = subprocess.run(command, env=environment(), capture_output=True, check=True, text=True)
     assert (ended.stdout, ended.stderr) == ("", "")

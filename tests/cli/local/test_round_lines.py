@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from framehold.cli.local.rounds import RoundVoice
-from framehold.cli.serve.round_line import MARK, RoundLine
+from framehold_cli.local.rounds import RoundVoice
+from framehold_cli.serve.round_line import MARK, RoundLine
 
 ROUND = RoundLine("book", "node-2", "1f3a77c0", "parked", 0.0031, asked="Which room?")
 

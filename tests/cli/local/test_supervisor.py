@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from framehold.cli.local.children import Child, Spec, cause
-from framehold.cli.local.keeper import Backoff, StartFailed
-from framehold.cli.local.supervisor import Pace, Supervisor
-from framehold.cli.show.voice import Voice
+from framehold_cli.local.children import Child, Spec, cause
+from framehold_cli.local.keeper import Backoff, StartFailed
+from framehold_cli.local.supervisor import Pace, Supervisor
+from framehold_cli.show.voice import Voice
 from framehold_core.errors import ConfigError
 from tests.processes import alive, descendants, environment, until
 
@@ -132,7 +132,7 @@ async def test_a_start_that_fails_ends_with_the_cause(tmp_path: Path, program: s
 
 async def test_a_slow_start_that_fails_ends_with_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a late start the lines of the process are shown as they come. The error still names the cause."""
-    monkeypatch.setattr("framehold.cli.local.keeper._LATE_AFTER", 0.0)
+    monkeypatch.setattr("framehold_cli.local.keeper._LATE_AFTER", 0.0)
     go = tmp_path / "go"
     program = (
         "import pathlib, time\nprint('still looking', flush=True)\n"
@@ -414,9 +414,9 @@ async def test_a_process_that_stood_by_and_was_killed(tmp_path: Path, heard: boo
 
 SUPERVISOR = f"""
 import asyncio, sys
-from framehold.cli.local.children import Spec
-from framehold.cli.local.supervisor import Supervisor
-from framehold.cli.show.voice import Voice
+from framehold_cli.local.children import Spec
+from framehold_cli.local.supervisor import Supervisor
+from framehold_cli.show.voice import Voice
 async def main():
     one = Supervisor([[Spec(name, (sys.executable, "-c", {WAITS!r})) for name in "ab"]], Voice())
     await one.start()

@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from framehold.cli.local.up import Signals
+from framehold_cli.local.up import Signals
 from framehold_fleet.identity.router_keys import text_of
 from tests.cli.processes import Up, up
 from tests.processes import ROOT, RUN, alive, descendants, finished, stat, until

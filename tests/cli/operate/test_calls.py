@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from framehold.cli.operate import calls
+from framehold_cli.operate import calls
 from tests.cli.fake_router import CALL, FakeRouter, Operator
 
 NOW = 1_795_000_000.0

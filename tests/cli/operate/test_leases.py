@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framehold.cli.operate import lease, leases
+from framehold_cli.operate import lease, leases
 from tests.cli.fake_router import CALL, LEASE, OPEN, OVERVIEW, WAIT, FakeRouter, Operator
 
 OTHER = "fedcba9876543210fedcba9876543210"

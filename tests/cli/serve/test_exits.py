@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.node.nodes import KEY, FrameholdProcess, NodeProcess
 from tests.processes import Child, environment, until
 from tests.store.server import RedisServer

@@ -9,9 +9,9 @@ from typing import Annotated
 import pytest
 from mcp.server.mcpserver.resolve import Resolve
 
-from framehold.cli.local import check
-from framehold.cli.serve.fate import Fate, OpenCalls
-from framehold.cli.serve.handler_counts import fate_of
+from framehold_cli.local import check
+from framehold_cli.serve.fate import Fate, OpenCalls
+from framehold_cli.serve.handler_counts import fate_of
 from tests.processes import ROOT
 
 pytestmark = pytest.mark.anyio

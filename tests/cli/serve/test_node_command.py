@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 
 from framehold import cli
-from framehold.cli import commands
+from framehold_cli import commands
 from tests.node.nodes import KEY, NodeProcess, node
 from tests.processes import finished, until
 from tests.wire import Caller
@@ -209,7 +209,7 @@ def test_a_port_or_address_that_cannot_be_had(refused: Run) -> None:
 
 def run(*arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Start a command in a process of its own."""
-    return finished([sys.executable, "-c", "from framehold.cli import main; main()", *arguments], cwd, **settings)
+    return finished([sys.executable, "-c", "from framehold_cli import main; main()", *arguments], cwd, **settings)
 
 
 def test_the_same_as_a_process(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold.cli.serve import program
+from framehold_cli.serve import program
 from tests.cli.local.test_up import framehold
 from tests.processes import RUN, environment
 

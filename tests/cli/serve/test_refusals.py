@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from framehold.cli.local import check
+from framehold_cli.local import check
 from framehold_core.errors import ConfigError
 from tests.cli.local.test_up import framehold
 from tests.processes import ROOT, RUN, environment, finished

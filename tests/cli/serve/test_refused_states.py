@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from framehold.cli.serve.log import Few
+from framehold_cli.serve.log import Few
 from tests.node.nodes import node
 from tests.processes import until
 from tests.wire import Caller

@@ -14,10 +14,10 @@ from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 from pydantic import BaseModel
 
 import framehold
-from framehold.cli.serve import round_line
-from framehold.cli.serve.round_line import MARK, RoundLine
-from framehold.cli.serve.rounds import MAX_QUESTION_CHARACTERS, tell_of_rounds
 from framehold.config import Settings
+from framehold_cli.serve import round_line
+from framehold_cli.serve.round_line import MARK, RoundLine
+from framehold_cli.serve.rounds import MAX_QUESTION_CHARACTERS, tell_of_rounds
 from tests.node.nodes import KEY, served
 from tests.processes import until
 from tests.wire import Caller

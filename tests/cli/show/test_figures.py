@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framehold.cli.show import figures
+from framehold_cli.show import figures
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from framehold.cli.show import visible
+from framehold_cli.show import visible
 
 HIDDEN = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from framehold.cli.show.voice import drawn
+from framehold_cli.show.voice import drawn
 
 
 def test_no_color_leaves_out_every_style(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.fleet.day.alerts import RULES
 from tests.fleet.day.metrics import Target
 from tests.fleet.fleet import listens

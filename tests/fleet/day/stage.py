@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.dashboard.screen import Screen, screen
 from tests.fleet.day import metrics, mounted
 from tests.fleet.day.metrics import NODE, ROUTER, Scrape, Target

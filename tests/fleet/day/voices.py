@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import httpx2
 from typer.testing import CliRunner, Result
 
-from framehold.cli.commands import app
+from framehold_cli.commands import app
 from tests.dashboard.screen import Screen
 from tests.node.operating import SHOWN, TOKEN
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import atheris
 
+from tests.structure.rooms import FRAMEHOLD
+
 _unpickled: list[object] = []
 """What an input had unpickled."""
 
@@ -42,7 +44,7 @@ def _fuzz(name: str, targets: Any, folder: str, corpus: str, seconds: str, seed:
 
 def main() -> None:
     """Fuzz all targets."""
-    with atheris.instrument_imports(include=["framehold", "framehold_core", "framehold_store", "framehold_router"]):
+    with atheris.instrument_imports(include=[*FRAMEHOLD]):
         from framehold_store import pickles
 
         from . import targets

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from framehold.cli.client import addresses, own_settings
+from framehold_cli.client import addresses, own_settings
 from tests.helm.chart.render import Object, secrets_of
 from tests.helm.docs import page, releases
 from tests.node.nodes import NodeProcess, node

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pytest
 import typer
 
-from framehold.cli.commands import app
+from framehold_cli.commands import app
 from tests.helm.chart.render import secrets_of
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
 from tests.helm.docs import named, page, releases

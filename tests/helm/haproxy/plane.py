@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx2
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.helm.chart.render import render, secrets_of
 from tests.node.nodes import KEY
 from tests.processes import Child, until

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.fleet.fleet import Fleet
 from tests.helm.haproxy.plane import HAProxy, node_name, planes
 from tests.node.nodes import entries

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 import yaml
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.helm.chart.render import render
 from tests.helm.image import dockerfile
 from tests.processes import ROOT, RUN, Child, environment

@@ -22,6 +22,7 @@ def test_a_build_is_sent_the_packages_and_nothing_else(tmp_path: Path) -> None:
         "fleet",
         "router",
         "node",
+        "cli",
         "loadtest",
         "images",
     }

@@ -22,6 +22,7 @@ import pytest
 from tests.helm.chart.render import VERSION
 from tests.helm.image import dockerfile, rehearsal, root
 from tests.helm.image.rehearsal import Builder, Image
+from tests.structure.rooms import FRAMEHOLD
 
 # A commit seldom breaks an image; tests/helm/image has what is in its folders, and how `make kube` builds it.
 pytestmark = [pytest.mark.chart, pytest.mark.nightly]
@@ -192,7 +193,7 @@ def test_an_image_holds_what_runs_and_no_more(node: Image, router: Image) -> Non
     for image in (node, router):
         packages = next(image.root.glob("opt/framehold/lib/python3.*/site-packages"))
         names = {path.name.partition("-")[0] for path in packages.iterdir()}
-        assert {"framehold", "framehold_core", "framehold_store", "framehold_router", "uvloop"} <= names
+        assert {*FRAMEHOLD, "uvloop"} <= names
         assert not names & {"pip", "setuptools", "hatchling", "pytest", "ruff", "mypy", "locust", "fastmcp"}
         assert not (image.root / "src").exists() and not (image.root / "dist").exists()
         assert list((image.root / "srv").iterdir()) == []

@@ -62,7 +62,7 @@ class Nothing:
 
 sys.meta_path.insert(0, Nothing())
 count = 0
-for room in ("framehold_core", "framehold_store", "framehold_router", "framehold"):
+for room in ("framehold_core", "framehold_store", "framehold_fleet", "framehold_router", "framehold", "framehold_cli"):
     package = importlib.import_module(room)
     for module in pkgutil.walk_packages(package.__path__, f"{room}."):
         if module.name not in ("framehold_store.embedded", "framehold.__main__"):

@@ -20,7 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult
 
-from framehold.cli.client.patient import PatientClient
+from framehold_cli.client.patient import PatientClient
 
 MARKED, UNMARKED = "marked", "unmarked"
 ENDED, REPORTED, FAILED, UNBORN = "ended", "reported lost", "failed", "never began"

@@ -52,6 +52,7 @@ from tests.node.spoil import (
 from tests.node.stage import Word, said, server_of
 from tests.processes import ROOT
 from tests.store.server import RedisServer
+from tests.structure.rooms import FRAMEHOLD
 from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
@@ -422,8 +423,7 @@ ALLOWED = {
 
 @cache
 def _sources() -> dict[str, ast.Module]:
-    rooms = ("core/framehold_core", "store/framehold_store", "router/framehold_router", "node/framehold")
-    paths = [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
+    paths = [path for package, room in FRAMEHOLD.items() for path in sorted((room / package).rglob("*.py"))]
     return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
 
 
@@ -434,7 +434,7 @@ VALUES_PY = "store/framehold_store/values.py"
 
 
 def test_only_two_functions_unpickle() -> None:
-    """In core, store, router and node nothing else imports a library that makes objects of bytes, or runs a text: one
+    """Nothing else in the distribution imports a library that makes objects of bytes, or runs a text: one
     unpickles values, one kept code."""
     found: list[str] = []
     for path, tree in _sources().items():

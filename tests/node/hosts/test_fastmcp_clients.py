@@ -24,10 +24,10 @@ from mcp.types import (
 )
 
 from examples import fastmcp_booking
-from framehold.cli.local import check
-from framehold.cli.serve import target
 from framehold.config import Settings
 from framehold.http.app import Application
+from framehold_cli.local import check
+from framehold_cli.serve import target
 from framehold_core.errors import ConfigError
 from tests.fleet.fleet import fleet
 from tests.node.fastmcp_stage import Hosted, hosted
@@ -163,7 +163,7 @@ def test_who_has_no_fastmcp_does_not_need_it() -> None:
     """Importing framehold, serving an MCPServer, and refusing what is no server: fastmcp stays unimported."""
     script = (
         "import sys, framehold; from mcp.server import MCPServer; framehold.asgi(MCPServer('m'));"
-        "import framehold.cli.serve.target\n"
+        "import framehold_cli.serve.target\n"
         "try: framehold.asgi(object())\nexcept TypeError: pass\n"
         "sys.exit('fastmcp' in sys.modules)"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests.node.nodes import FrameholdProcess
 from tests.node.operating import SHOWN, TOKEN
 from tests.proofs import INSIDE, client, sent_as

@@ -17,9 +17,9 @@ from starlette.routing import Mount, Route
 from starlette.websockets import WebSocket
 
 import framehold
-from framehold.cli.serve import node
 from framehold.config import Settings
 from framehold.http.app import Application
+from framehold_cli.serve import node
 from framehold_fleet.guard import guesses
 from tests.node.nodes import KEY, served
 from tests.node.operating import SHOWN, TOKEN

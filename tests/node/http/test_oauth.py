@@ -18,7 +18,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 from pydantic import AnyUrl
 
-from framehold.cli.local.ports import free as free_port
+from framehold_cli.local.ports import free as free_port
 from tests import proofs
 from tests.fleet.fleet import Fleet, RouterProcess
 from tests.node.nodes import FrameholdProcess

@@ -15,8 +15,8 @@ import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
-from framehold.cli.serve.log import FORMAT, Lines, Machines, log
 from framehold.config import Settings
+from framehold_cli.serve.log import FORMAT, Lines, Machines, log
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from tests.node.stage import Word, said, stage

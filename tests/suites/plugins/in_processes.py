@@ -38,9 +38,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server import Server
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
-from framehold.cli.local.ports import free
-from framehold.cli.serve import node, router
 from framehold.config import Settings
+from framehold_cli.local.ports import free
+from framehold_cli.serve import node, router
 from framehold_router.config import RouterSettings
 
 HOST = "127.0.0.1"

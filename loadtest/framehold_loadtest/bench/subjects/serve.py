@@ -57,8 +57,8 @@ def main() -> None:
             sys.exit(f"{chosen.variant} could not be built: {type(error).__name__}: {error}")
         http: Any = "httptools"
         if chosen.variant == NODE:
-            from framehold.cli.serve.node import protocol
             from framehold.http.app import Application
+            from framehold_cli.serve.node import protocol
 
             assert isinstance(app, Application), "`framehold.asgi` makes one"
             http = protocol(app)

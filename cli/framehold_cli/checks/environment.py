@@ -6,9 +6,9 @@ import difflib
 import os
 from collections.abc import Iterable
 
+from framehold.config import Settings
 from framehold_router.config import RouterSettings
 
-from ...config import Settings
 from .findings import Finding, warn
 
 _PREFIX = "FRAMEHOLD_"

@@ -22,10 +22,10 @@ from mcp.types import (
     ElicitResult,
 )
 
+from framehold.sdk import form_content
 from framehold_core import ids
 from framehold_core.errors import ConfigError
 
-from ...sdk import form_content
 from .cause import Cause, call_of
 from .target import Result, Target
 from .terminal import Unanswered

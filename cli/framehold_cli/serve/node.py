@@ -17,15 +17,15 @@ from typing import Any, Literal
 
 import uvicorn
 
+from framehold.config import Settings
+from framehold.hosts.attached import Attached
+from framehold.hosts.listeners import end_streams
+from framehold.http.app import PATH, Application
+from framehold.http.front import AppServer, needs_uvicorn
+from framehold.telemetry.log_fields import add_call_fields
 from framehold_fleet.limits import Limits
 from framehold_store import system_clock
 
-from ...config import Settings
-from ...hosts.attached import Attached
-from ...hosts.listeners import end_streams
-from ...http.app import PATH, Application
-from ...http.front import AppServer, needs_uvicorn
-from ...telemetry.log_fields import add_call_fields
 from . import outlast
 from .http_protocol import MAX_HEAD, MAX_LINES, HttpProtocol
 from .limits import raise_files

@@ -16,13 +16,13 @@ from typing import Any
 
 from starlette.applications import Starlette
 
+from framehold.code.lines import file_and_line
+from framehold.config import Settings
+from framehold.hosts.attach import attach
+from framehold.hosts.host_choice import is_server
+from framehold.http.app import Application, asgi
 from framehold_core.errors import ConfigError, FrameholdError
 
-from ...code.lines import file_and_line
-from ...config import Settings
-from ...hosts.attach import attach
-from ...hosts.host_choice import is_server
-from ...http.app import Application, asgi
 from . import target_file
 
 _UNEXPECTED = re.compile(r"MCPServer\.__init__\(\) got an unexpected keyword argument '(\w+)'")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from . import check
 
 if TYPE_CHECKING:
-    from ...config import Settings
+    from framehold.config import Settings
 
 READY, CHECK, SERVE = "ready\n", "check\n", "serve\n"
 

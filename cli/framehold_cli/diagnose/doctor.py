@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from framehold import config
 from framehold_core.errors import ConfigError
 from framehold_fleet.config import KEY_BYTES
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 
-from ... import config
 from ..checks import environment, readiness, store_health
 from ..checks.findings import Finding, fail, ok, warn
 from ..client.api import Api
@@ -74,7 +74,7 @@ def python(version: tuple[int, int, int]) -> Finding:
 
 def sdk(version: str) -> Finding:
     """Whether Framehold was tested with this release of the MCP SDK. `version` is empty if the SDK is not installed."""
-    from ...hosts.attach import TESTED
+    from framehold.hosts.attach import TESTED
 
     if not version:
         return fail("mcp", "the MCP SDK is not installed as a package", f"pip install mcp=={TESTED}")

@@ -19,7 +19,8 @@ from mcp.shared.inbound import (
 )
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, Tool
 
-from ...config import started_by_uv
+from framehold.config import started_by_uv
+
 from ..client import addresses
 from ..serve import program as absolute
 from . import samples

@@ -123,7 +123,8 @@ def node(
     show_rounds: Annotated[bool, typer.Option("--show-rounds", hidden=True)] = False,
 ) -> None:
     """Serve TARGET on one node, at http://HOST:PORT/mcp. Needs FRAMEHOLD_KEYS."""
-    from .. import config
+    from framehold import config
+
     from .serve import node as node_command
     from .serve import target as targets
 
@@ -202,7 +203,7 @@ def keys_plane() -> None:
 
 def _all_keys(why: str) -> tuple[bytes, ...]:
     """FRAMEHOLD_KEYS as bytes; at least one."""
-    from .. import config
+    from framehold import config
 
     settings = config.load()
     if not settings.keys:
@@ -213,7 +214,8 @@ def _all_keys(why: str) -> tuple[bytes, ...]:
 @app.command(hidden=True)
 def check(target: Target) -> None:
     """Import TARGET, and say whether it can be served. For `up`."""
-    from .. import config
+    from framehold import config
+
     from .local.check import here
 
     here(target, config.load())

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from mcp.server.mcpserver.exceptions import InvalidSignature
 from mcp.server.mcpserver.resolve import find_resolved_parameters, returns_input_required
 
-from ...sdk.marks import marks_of
+from framehold.sdk.marks import marks_of
+
 from .fate import Fate
 
 

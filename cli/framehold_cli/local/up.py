@@ -23,13 +23,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from framehold import config
+from framehold.engine import memory
 from framehold_core.errors import ConfigError
 from framehold_fleet.identity.router_keys import text_of
 from framehold_fleet.models.choices import State
 from framehold_fleet.models.nodes import OverviewView
 
-from ... import config
-from ...engine import memory
 from ..checks import environment as environments
 from ..checks import readiness
 from ..client import local_fleets

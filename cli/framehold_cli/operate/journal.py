@@ -12,6 +12,8 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
+from framehold.engine.records import WHOLE
+from framehold.frame.payloads import Payloads
 from framehold_core import ids, journal
 from framehold_core.ending import ANSWERS
 from framehold_core.errors import ConfigError, JournalError, SealError, StoreUnavailable
@@ -23,8 +25,6 @@ from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
 
-from ...engine.records import WHOLE
-from ...frame.payloads import Payloads
 from ..client import local_fleets
 from ..client.api import Api
 from ..show import figures

@@ -14,6 +14,15 @@ from typing import Any
 from mcp_types.methods import is_input_required
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from framehold.engine.answer_parsing import MalformedAnswer
+from framehold.engine.observer import Observer, RequestEnd
+from framehold.engine.replies import Ended, Parked
+from framehold.engine.slot import Arrival, Slot
+from framehold.hosts.attached import Attached
+from framehold.sdk.invocation import Outcome
+from framehold.sdk.middleware_chain import PASSES, Call
+from framehold.sdk.session import Ctx
+from framehold.telemetry.failures import failure_of
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
@@ -21,15 +30,6 @@ from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.ids import prefix
 from framehold_store import system_clock
 
-from ...engine.answer_parsing import MalformedAnswer
-from ...engine.observer import Observer, RequestEnd
-from ...engine.replies import Ended, Parked
-from ...engine.slot import Arrival, Slot
-from ...hosts.attached import Attached
-from ...sdk.invocation import Outcome
-from ...sdk.middleware_chain import PASSES, Call
-from ...sdk.session import Ctx
-from ...telemetry.failures import failure_of
 from .round_line import RoundLine
 
 MAX_QUESTION_CHARACTERS = 60

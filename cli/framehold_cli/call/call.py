@@ -14,11 +14,11 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED, ElicitRequestParams, ElicitResult
 
+from framehold.sdk.replies import REASON
 from framehold_core import ids
 from framehold_core.effects import Reason
 from framehold_core.errors import ConfigError
 
-from ...sdk.replies import REASON
 from ..client import local_fleets
 from ..client.api import Api
 from ..client.patient import PATIENCE, PatientClient, plainly

@@ -29,15 +29,15 @@ import anyio
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
 
+from framehold import config
+from framehold.config import Settings
+from framehold.engine.runtime import Runtime
+from framehold.frame import contained
+from framehold.hosts.attach import attach
+from framehold.hosts.attached import Attached
+from framehold.telemetry.log_fields import add_call_fields
 from framehold_core.errors import ConfigError
 
-from ... import config
-from ...config import Settings
-from ...engine.runtime import Runtime
-from ...frame import contained
-from ...hosts.attach import attach
-from ...hosts.attached import Attached
-from ...telemetry.log_fields import add_call_fields
 from . import outlast, program
 from . import target as targets
 from .log import log

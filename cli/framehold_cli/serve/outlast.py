@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from ...frame.contained import ENDS_PROCESS
-from ...telemetry.failures import failure_of
+from framehold.frame.contained import ENDS_PROCESS
+from framehold.telemetry.failures import failure_of
 
 logger = logging.getLogger("framehold")
 FoundT = TypeVar("FoundT")

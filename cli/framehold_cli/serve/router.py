@@ -6,10 +6,10 @@ import asyncio
 import signal
 import socket
 
+from framehold.engine.gc_tuning import freeze
 from framehold_router.app import ready, running
 from framehold_router.config import RouterSettings
 
-from ...engine.gc_tuning import freeze
 from .limits import raise_files
 from .listening import Sockets, event_loop, listen_on
 from .log import announce, log

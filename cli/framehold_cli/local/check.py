@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framehold.config import Settings
 from framehold_core.errors import ConfigError
 
-from ...config import Settings
 from ..serve.fate import Fate
 from .children import die_with_parent
 
 if TYPE_CHECKING:
-    from ...http.app import Application
+    from framehold.http.app import Application
 
 _MARK = "framehold-target "
 PATIENCE = 60.0
