@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from framehold import cli
+import framehold_cli as cli
 from framehold_cli import plugins
 
 ROOT = Path(__file__).parents[2]

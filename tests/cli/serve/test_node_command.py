@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from framehold import cli
+import framehold_cli as cli
 from framehold_cli import commands
 from tests.node.nodes import KEY, NodeProcess, node
 from tests.processes import finished, until
