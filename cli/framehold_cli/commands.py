@@ -24,7 +24,7 @@ _NO_KEYS = (
 )
 
 
-class Output(StrEnum):
+class DoctorOutput(StrEnum):
     """The output formats of `framehold doctor`."""
 
     TABLE = "table"
@@ -36,7 +36,7 @@ Target = Annotated[
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error (FRAMEHOLD_LOG_LEVEL).")]
-Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+Printed = Annotated[DoctorOutput, typer.Option("--output", "-o", help="How to print it.")]
 Port = Annotated[int, typer.Option(callback=between(0, 65535), help="Port to listen on; 0 takes a free one.")]
 
 
@@ -84,10 +84,10 @@ def up(
 
     Each round of a call is one line: what the handler asked, or how it ended, how long it took, its node and its
     call."""
-    from .local.up import EXAMPLE, Plan, run
+    from .local.up import EXAMPLE, UpArguments, run
 
     count = nodes or (1 if reload else 3)
-    raise typer.Exit(run(Plan(target or EXAMPLE, count, port, store, log_level, open_browser, reload, quiet)))
+    raise typer.Exit(run(UpArguments(target or EXAMPLE, count, port, store, log_level, open_browser, reload, quiet)))
 
 
 calling.add(app)
@@ -95,7 +95,7 @@ calling.add(app)
 
 @app.command()
 def doctor(
-    output: Printed = Output.TABLE,
+    output: Printed = DoctorOutput.TABLE,
     port: operating.Port = None,
     url: operating.Url = None,
     token: operating.Token = None,
@@ -104,7 +104,7 @@ def doctor(
     from .client import addresses
     from .diagnose.doctor import run
 
-    raise typer.Exit(run(output is Output.JSON, addresses.router(url, port), token))
+    raise typer.Exit(run(output is DoctorOutput.JSON, addresses.router(url, port), token))
 
 
 operating.add(app)

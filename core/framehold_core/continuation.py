@@ -59,7 +59,7 @@ RUNNING, PARKING, PARKED, FINISHING = Phase.RUNNING, Phase.PARKING, Phase.PARKED
 VERIFYING, HEALING, RELEASING, STRANDED = Phase.VERIFYING, Phase.HEALING, Phase.RELEASING, Phase.STRANDED
 
 
-class Row(Value):
+class TransitionRow(Value):
     """What follows from an event in a phase, and the phases that it may lead to."""
 
     move: Callable[[Call, Any, float], Move]
@@ -79,138 +79,142 @@ where such an event has no meaning."""
 FENCED = (LOOKING, IDLE)
 """Where the frame behind a refused write leads: to the record where a retry waits, else to nothing."""
 
-TABLE: dict[tuple[Phase, type[Any]], Row] = {
-    (IDLE, Start): Row(rounds.start, (RUNNING,)),
-    (IDLE, Retry): Row(takeover.look_up, (LOOKING,)),
+TABLE: dict[tuple[Phase, type[Any]], TransitionRow] = {
+    (IDLE, Start): TransitionRow(rounds.start, (RUNNING,)),
+    (IDLE, Retry): TransitionRow(takeover.look_up, (LOOKING,)),
     # ---- no frame: ask the store
-    (LOOKING, Retry): Row(takeover.decide_later, (LOOKING,)),
-    (LOOKING, Found): Row(takeover.found, (CLAIMING, IDLE)),
-    (LOOKING, StoreDown): Row(takeover.lookup_unanswered, (IDLE,)),
-    (LOOKING, Unreadable): Row(takeover.unreadable, (IDLE,)),
-    (CLAIMING, Retry): Row(takeover.decide_later, (CLAIMING,)),
-    (CLAIMING, Claimed): Row(takeover.claim_granted, (REBUILDING, IDLE)),
+    (LOOKING, Retry): TransitionRow(takeover.decide_later, (LOOKING,)),
+    (LOOKING, Found): TransitionRow(takeover.found, (CLAIMING, IDLE)),
+    (LOOKING, StoreDown): TransitionRow(takeover.lookup_unanswered, (IDLE,)),
+    (LOOKING, Unreadable): TransitionRow(takeover.unreadable, (IDLE,)),
+    (CLAIMING, Retry): TransitionRow(takeover.decide_later, (CLAIMING,)),
+    (CLAIMING, Claimed): TransitionRow(takeover.claim_granted, (REBUILDING, IDLE)),
     # Two nodes may claim one call. The compare-and-set of the record lets one through (the fence, rule 3); the other
     # reads the record again, and then relays to the winner.
-    (CLAIMING, WriteRefused): Row(takeover.claim_refused, (LOOKING, IDLE)),
-    (CLAIMING, StoreDown): Row(takeover.lookup_unanswered, (IDLE,)),
-    (CLAIMING, Unreadable): Row(takeover.unreadable, (IDLE,)),
-    (REBUILDING, Retry): Row(takeover.decide_later, (REBUILDING,)),
+    (CLAIMING, WriteRefused): TransitionRow(takeover.claim_refused, (LOOKING, IDLE)),
+    (CLAIMING, StoreDown): TransitionRow(takeover.lookup_unanswered, (IDLE,)),
+    (CLAIMING, Unreadable): TransitionRow(takeover.unreadable, (IDLE,)),
+    (REBUILDING, Retry): TransitionRow(takeover.decide_later, (REBUILDING,)),
     # Rule 12: the frame stands where its journal ends, PARKED or RUNNING.
     # Rule 4: VERIFYING first, where the lease lapsed between the claim and this moment.
-    (REBUILDING, Rebuilt): Row(takeover.rebuilt, (PARKED, RUNNING, VERIFYING)),
-    (REBUILDING, Diverged): Row(takeover.diverged, (IDLE,)),
-    (REBUILDING, Unreadable): Row(takeover.unreadable, (IDLE,)),
+    (REBUILDING, Rebuilt): TransitionRow(takeover.rebuilt, (PARKED, RUNNING, VERIFYING)),
+    (REBUILDING, Diverged): TransitionRow(takeover.diverged, (IDLE,)),
+    (REBUILDING, Unreadable): TransitionRow(takeover.unreadable, (IDLE,)),
     # ---- a round runs
-    (RUNNING, Retry): Row(rounds.retried, (RUNNING, LOOKING)),
-    (RUNNING, Asked): Row(rounds.asked, (PARKING,)),
-    (RUNNING, Finished): Row(rounds.finished, (FINISHING, IDLE)),
+    (RUNNING, Retry): TransitionRow(rounds.retried, (RUNNING, LOOKING)),
+    (RUNNING, Asked): TransitionRow(rounds.asked, (PARKING,)),
+    (RUNNING, Finished): TransitionRow(rounds.finished, (FINISHING, IDLE)),
     # Rule 8: the limit of the round may be met while an effect is under way. Then:
     #   1. the requests that wait are refused, and the frame stays RUNNING
     #   2. the effect ends, and its result is written
     #   3. the write is acknowledged: (RUNNING, Acked) drops the frame (IDLE)
-    (RUNNING, Overran): Row(rounds.overran, (RUNNING, IDLE)),
+    (RUNNING, Overran): TransitionRow(rounds.overran, (RUNNING, IDLE)),
     # Decision 024: nothing happens (RUNNING) while an effect or a write is under way; else the outcome is committed, or
     # the call ends at once where it never wrote anything (IDLE).
-    (RUNNING, Stop): Row(rounds.stopped, (RUNNING, FINISHING, IDLE)),
-    (RUNNING, Acked): Row(rounds.acked, (RUNNING, IDLE)),
+    (RUNNING, Stop): TransitionRow(rounds.stopped, (RUNNING, FINISHING, IDLE)),
+    (RUNNING, Acked): TransitionRow(rounds.acked, (RUNNING, IDLE)),
     # Rule 13: a second intent of one key leaves the effect in doubt (RUNNING). Rule 7: the store went back (HEALING).
     # The fence: another owns the call (FENCED).
-    (RUNNING, WriteRefused): Row(recovery.write_refused, (RUNNING, HEALING, *FENCED)),
+    (RUNNING, WriteRefused): TransitionRow(recovery.write_refused, (RUNNING, HEALING, *FENCED)),
     # Decision 013: the round goes on without its verification (RUNNING). The frame keeps, and its write waits
     # (STRANDED). Round 1 has no token, so nobody can come back for its frame (IDLE).
-    (RUNNING, StoreDown): Row(recovery.write_unanswered, (RUNNING, STRANDED, IDLE)),
-    (RUNNING, StoreBack): Row(recovery.store_back, (RUNNING,)),
-    (PARKING, Retry): Row(rounds.retried, (PARKING, LOOKING)),
-    (PARKING, Finished): Row(rounds.finished_unheard, (PARKING,)),
+    (RUNNING, StoreDown): TransitionRow(recovery.write_unanswered, (RUNNING, STRANDED, IDLE)),
+    (RUNNING, StoreBack): TransitionRow(recovery.store_back, (RUNNING,)),
+    (PARKING, Retry): TransitionRow(rounds.retried, (PARKING, LOOKING)),
+    (PARKING, Finished): TransitionRow(rounds.finished_unheard, (PARKING,)),
     # The questions are durable (PARKED), or a write of an effect that stood before them is (PARKING). IDLE: a round 1
     # that was given up while the store was away, and whose effect is now through (rule 8).
-    (PARKING, Acked): Row(rounds.acked, (PARKED, PARKING, IDLE)),
+    (PARKING, Acked): TransitionRow(rounds.acked, (PARKED, PARKING, IDLE)),
     # As in (RUNNING, WriteRefused): rule 7 (HEALING), rule 13 (PARKING: the intent stood before the questions), the
     # fence (FENCED).
-    (PARKING, WriteRefused): Row(recovery.write_refused, (HEALING, PARKING, *FENCED)),
-    (PARKING, StoreDown): Row(recovery.write_unanswered, (STRANDED, IDLE)),
-    (FINISHING, Retry): Row(rounds.retried, (FINISHING, LOOKING)),
-    (FINISHING, Acked): Row(rounds.acked, (IDLE, FINISHING)),
+    (PARKING, WriteRefused): TransitionRow(recovery.write_refused, (HEALING, PARKING, *FENCED)),
+    (PARKING, StoreDown): TransitionRow(recovery.write_unanswered, (STRANDED, IDLE)),
+    (FINISHING, Retry): TransitionRow(rounds.retried, (FINISHING, LOOKING)),
+    (FINISHING, Acked): TransitionRow(rounds.acked, (IDLE, FINISHING)),
     # As in (RUNNING, WriteRefused): rule 7 (HEALING), rule 13 (FINISHING: the intent stood before the outcome), the
     # fence (FENCED).
-    (FINISHING, WriteRefused): Row(recovery.write_refused, (HEALING, FINISHING, *FENCED)),
-    (FINISHING, StoreDown): Row(recovery.write_unanswered, (STRANDED, IDLE)),
+    (FINISHING, WriteRefused): TransitionRow(recovery.write_refused, (HEALING, FINISHING, *FENCED)),
+    (FINISHING, StoreDown): TransitionRow(recovery.write_unanswered, (STRANDED, IDLE)),
     # ---- between rounds
     # Rule 8: the answers are accepted and the round runs in one step (RUNNING), so a retry of the same round that comes
     # next joins it. Rule 10: only some answers came, the rest is asked (PARKING), or no usable one (PARKED, decision
     # 014). Rule 11: the handler ended while parked (FINISHING). Rule 4: the lease lapsed since (VERIFYING). The retry
     # table: the token is of a later epoch, so this frame is stale (LOOKING).
-    (PARKED, Retry): Row(rounds.retried, (PARKED, RUNNING, PARKING, FINISHING, VERIFYING, LOOKING)),
-    (PARKED, Finished): Row(rounds.finished_unheard, (PARKED,)),
-    (PARKED, Acked): Row(rounds.acked, (PARKED, IDLE)),
+    (PARKED, Retry): TransitionRow(rounds.retried, (PARKED, RUNNING, PARKING, FINISHING, VERIFYING, LOOKING)),
+    (PARKED, Finished): TransitionRow(rounds.finished_unheard, (PARKED,)),
+    (PARKED, Acked): TransitionRow(rounds.acked, (PARKED, IDLE)),
     # As in (RUNNING, WriteRefused): rule 7 (HEALING), rule 13 (PARKED: an effect of a side task), the fence (FENCED).
-    (PARKED, WriteRefused): Row(recovery.write_refused, (PARKED, HEALING, *FENCED)),
-    (PARKED, StoreDown): Row(recovery.write_unanswered, (PARKED,)),
+    (PARKED, WriteRefused): TransitionRow(recovery.write_refused, (PARKED, HEALING, *FENCED)),
+    (PARKED, StoreDown): TransitionRow(recovery.write_unanswered, (PARKED,)),
     # Rule 8, for the next four: each may race with an effect of a side task, or with a write. Whoever finds one under
     # way does nothing (PARKED).
-    (PARKED, Expired): Row(recovery.expired, (PARKED, IDLE)),
-    (PARKED, Stop): Row(rounds.stopped, (PARKED, FINISHING)),
-    (PARKED, Evict): Row(recovery.evicted, (PARKED, IDLE)),
-    (PARKED, Drain): Row(recovery.drained, (PARKED, RELEASING)),
+    (PARKED, Expired): TransitionRow(recovery.expired, (PARKED, IDLE)),
+    (PARKED, Stop): TransitionRow(rounds.stopped, (PARKED, FINISHING)),
+    (PARKED, Evict): TransitionRow(recovery.evicted, (PARKED, IDLE)),
+    (PARKED, Drain): TransitionRow(recovery.drained, (PARKED, RELEASING)),
     # Rule 8: a call that is being handed off accepts no answers, not even if the store left the release unanswered: it
     # may have been applied. A retry that comes before the answer is decided from the record (LOOKING).
-    (RELEASING, Retry): Row(recovery.retried_while_released, (RELEASING,)),
-    (RELEASING, Finished): Row(rounds.finished_unheard, (RELEASING,)),
-    (RELEASING, Acked): Row(recovery.released, (IDLE, LOOKING)),
+    (RELEASING, Retry): TransitionRow(recovery.retried_while_released, (RELEASING,)),
+    (RELEASING, Finished): TransitionRow(rounds.finished_unheard, (RELEASING,)),
+    (RELEASING, Acked): TransitionRow(recovery.released, (IDLE, LOOKING)),
     # Rule 7: the store went back, and the frame heals it before it goes (HEALING). The fence: another owns the call.
-    (RELEASING, WriteRefused): Row(recovery.release_refused, (HEALING, *FENCED)),
-    (RELEASING, StoreDown): Row(recovery.release_unanswered, (RELEASING,)),
-    (RELEASING, StoreBack): Row(recovery.store_back, (RELEASING,)),
-    (RELEASING, Expired): Row(recovery.expired, (RELEASING, IDLE)),
+    (RELEASING, WriteRefused): TransitionRow(recovery.release_refused, (HEALING, *FENCED)),
+    (RELEASING, StoreDown): TransitionRow(recovery.release_unanswered, (RELEASING,)),
+    (RELEASING, StoreBack): TransitionRow(recovery.store_back, (RELEASING,)),
+    (RELEASING, Expired): TransitionRow(recovery.expired, (RELEASING, IDLE)),
     # ---- the lease lapsed, or the store went back or away
-    (VERIFYING, Retry): Row(takeover.decide_later, (VERIFYING,)),
-    (VERIFYING, Finished): Row(rounds.finished_unheard, (VERIFYING,)),
-    (VERIFYING, Acked): Row(recovery.verify_acked, (PARKED,)),
+    (VERIFYING, Retry): TransitionRow(takeover.decide_later, (VERIFYING,)),
+    (VERIFYING, Finished): TransitionRow(rounds.finished_unheard, (VERIFYING,)),
+    (VERIFYING, Acked): TransitionRow(recovery.verify_acked, (PARKED,)),
     # Rule 4: another claimed the call while the lease was gone (FENCED). Rule 7: the store went back (HEALING).
-    (VERIFYING, WriteRefused): Row(recovery.write_refused, (HEALING, *FENCED)),
-    (VERIFYING, StoreDown): Row(recovery.write_unanswered, (PARKED,)),
-    (HEALING, Retry): Row(takeover.decide_later, (HEALING,)),
-    (HEALING, Finished): Row(rounds.finished_unheard, (HEALING,)),
+    (VERIFYING, WriteRefused): TransitionRow(recovery.write_refused, (HEALING, *FENCED)),
+    (VERIFYING, StoreDown): TransitionRow(recovery.write_unanswered, (PARKED,)),
+    (HEALING, Retry): TransitionRow(takeover.decide_later, (HEALING,)),
+    (HEALING, Finished): TransitionRow(rounds.finished_unheard, (HEALING,)),
     # Rule 7: the record stands again, and the frame goes on with the write that found the store behind: a commit of
     # questions (PARKING) or of an outcome (FINISHING), a write of an effect in a round (RUNNING) or between rounds
     # (PARKED), or a release (RELEASING).
-    (HEALING, Acked): Row(recovery.heal_acked, (PARKING, FINISHING, RUNNING, PARKED, RELEASING)),
+    (HEALING, Acked): TransitionRow(recovery.heal_acked, (PARKING, FINISHING, RUNNING, PARKED, RELEASING)),
     # Rule 7, and the race of a heal with another writer. BEHIND: the store went back once more (HEALING). CHANGED: the
     # record moved since it was read; the write that found the store behind is sent again in its own phase, and its
     # answer says whether the call was taken over. Any other verdict, or the last try: FENCED.
-    (HEALING, WriteRefused): Row(
+    (HEALING, WriteRefused): TransitionRow(
         recovery.heal_refused, (HEALING, PARKING, FINISHING, RUNNING, PARKED, VERIFYING, RELEASING, *FENCED)
     ),
-    (HEALING, StoreDown): Row(recovery.write_unanswered, (STRANDED, IDLE)),
+    (HEALING, StoreDown): TransitionRow(recovery.write_unanswered, (STRANDED, IDLE)),
     # Rule 1: nobody heard of the stalled write, so it stays as it was. A retry of the same round joins it and sends it
     # again, in the phase that awaits its answer. Other retries are answered or refused without it (STRANDED). The retry
     # table: a token of a later epoch shows that this frame is stale (LOOKING).
-    (STRANDED, Retry): Row(rounds.retried, (STRANDED, PARKING, FINISHING, RUNNING, HEALING, LOOKING)),
-    (STRANDED, Finished): Row(rounds.finished_unheard, (STRANDED,)),
+    (STRANDED, Retry): TransitionRow(rounds.retried, (STRANDED, PARKING, FINISHING, RUNNING, HEALING, LOOKING)),
+    (STRANDED, Finished): TransitionRow(rounds.finished_unheard, (STRANDED,)),
     # As in (STRANDED, Retry): the stalled write is sent again, in the phase that awaits its answer.
-    (STRANDED, StoreBack): Row(recovery.store_back, (STRANDED, PARKING, FINISHING, RUNNING, HEALING)),
-    (STRANDED, Expired): Row(recovery.expired, (STRANDED, IDLE)),
-    (PARKED, StoreBack): Row(recovery.store_back, (PARKED, VERIFYING)),
+    (STRANDED, StoreBack): TransitionRow(recovery.store_back, (STRANDED, PARKING, FINISHING, RUNNING, HEALING)),
+    (STRANDED, Expired): TransitionRow(recovery.expired, (STRANDED, IDLE)),
+    (PARKED, StoreBack): TransitionRow(recovery.store_back, (PARKED, VERIFYING)),
     # Rule 7: the store may have gone back. In every other phase a write is in flight, in line or stalled, and its own
     # verdict says so.
-    (RUNNING, Recheck): Row(recovery.rechecked, (RUNNING,)),
-    (PARKED, Recheck): Row(recovery.rechecked, (PARKED,)),
+    (RUNNING, Recheck): TransitionRow(recovery.rechecked, (RUNNING,)),
+    (PARKED, Recheck): TransitionRow(recovery.rechecked, (PARKED,)),
 }
 
 LIVE = (RUNNING, PARKING, PARKED, FINISHING, VERIFYING, HEALING, RELEASING, STRANDED, REBUILDING)
 """The phases with a frame."""
 # Rule 8: the last client of a round may leave at any moment. Only a round that runs ends by it (IDLE), and not while an
 # effect is under way.
-TABLE |= {(phase, Left): Row(rounds.left, (phase, IDLE) if phase is RUNNING else (phase,)) for phase in Phase}
-TABLE |= {(phase, Noted): Row(rounds.noted, (phase,)) for phase in LIVE}
+TABLE |= {(phase, Left): TransitionRow(rounds.left, (phase, IDLE) if phase is RUNNING else (phase,)) for phase in Phase}
+TABLE |= {(phase, Noted): TransitionRow(rounds.noted, (phase,)) for phase in LIVE}
 # While a journal is replayed no effect runs: the cursor answers, or the `once` waits until the frame is rebuilt.
-TABLE |= {(phase, Intended): Row(rounds.intended, (phase,)) for phase in LIVE if phase is not REBUILDING}
-TABLE |= {(phase, Resulted): Row(rounds.resulted, (phase,)) for phase in LIVE if phase is not REBUILDING}
+TABLE |= {(phase, Intended): TransitionRow(rounds.intended, (phase,)) for phase in LIVE if phase is not REBUILDING}
+TABLE |= {(phase, Resulted): TransitionRow(rounds.resulted, (phase,)) for phase in LIVE if phase is not REBUILDING}
 # Rule 13: before an end is committed it has taken along what was owed.
-TABLE |= {(phase, Flush): Row(rounds.flushed, (phase,)) for phase in LIVE if phase is not REBUILDING}
-TABLE |= {(phase, Renewed): Row(recovery.renewed, (phase,)) for phase in LIVE if phase is not RELEASING}
-TABLE |= {(phase, Renewed): Row(recovery.refresh_leases, (phase,)) for phase in (LOOKING, CLAIMING, RELEASING)}
-TABLE |= {(phase, kind): Row(ignore, (phase,)) for phase in Phase for kind in SIGNALS if (phase, kind) not in TABLE}
+TABLE |= {(phase, Flush): TransitionRow(rounds.flushed, (phase,)) for phase in LIVE if phase is not REBUILDING}
+TABLE |= {(phase, Renewed): TransitionRow(recovery.renewed, (phase,)) for phase in LIVE if phase is not RELEASING}
+TABLE |= {
+    (phase, Renewed): TransitionRow(recovery.refresh_leases, (phase,)) for phase in (LOOKING, CLAIMING, RELEASING)
+}
+TABLE |= {
+    (phase, kind): TransitionRow(ignore, (phase,)) for phase in Phase for kind in SIGNALS if (phase, kind) not in TABLE
+}
 
 
 def step(call: Call, event: Event, now: float) -> tuple[Call, tuple[Effect, ...]]:

@@ -42,7 +42,7 @@ GENESIS = ""
 """The history of an empty journal."""
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry records."""
 
     ASK = "ask"
@@ -54,7 +54,7 @@ class Kind(StrEnum):
     """An effect that was declared idempotent has run: its result, of which no intent was recorded."""
 
 
-class Lane(StrEnum):
+class EntryLane(StrEnum):
     """Whether the handler's own task made the entry, or one that it started."""
 
     MAIN = "main"
@@ -65,26 +65,26 @@ class Draft(Value):
     """An entry that has no position yet: the core gives it one, and the shell seals `value` for that position. `fp` is
     the fingerprint that a replay must repeat."""
 
-    kind: Kind
+    kind: EntryKind
     key: str
     round: int
-    lane: Lane
+    lane: EntryLane
     fp: str
     codec: str
     value: bytes
 
 
-_KINDS, _LANES = {kind.value: kind for kind in Kind}, {lane.value: lane for lane in Lane}
+_KINDS, _LANES = {kind.value: kind for kind in EntryKind}, {lane.value: lane for lane in EntryLane}
 
 
 class Entry(Value):
     """One line of a journal. `n` is its position, from 0; `value` is sealed for it (namespace, call, n, kind, key)."""
 
     n: int
-    kind: Kind
+    kind: EntryKind
     key: str
     round: int
-    lane: Lane
+    lane: EntryLane
     fp: str
     codec: str
     value: bytes
@@ -99,7 +99,7 @@ def encode(item: Entry) -> bytes:
     """The stored form of an entry."""
     # Written out: only three of the nine are free text, and an encoder costs ten times as much.
     value = b2a_base64(item.value, newline=False).decode("ascii")
-    version = VERSION if item.kind is Kind.EFFECT else 1
+    version = VERSION if item.kind is EntryKind.EFFECT else 1
     text = f'[{version},{item.n},"{item.kind}",{_quoted(item.key)},{item.round},"{item.lane}",'
     return f'{text}{_quoted(item.fp)},{_quoted(item.codec)},"{value}"]'.encode("ascii")
 
@@ -121,7 +121,7 @@ def decode(raw: bytes, n: int) -> Entry:
             )
         _, position, kind, key, round_, lane, fp, codec, value = fields
         item = Entry(position, _KINDS[kind], key, round_, _LANES[lane], fp, codec, a2b_base64(value, strict_mode=True))
-        expected = VERSION if item.kind is Kind.EFFECT else 1
+        expected = VERSION if item.kind is EntryKind.EFFECT else 1
         # JSON's true and 3.0 equal 1 and 3: only a plain int is a number here.
         typed = type(key) is type(fp) is type(codec) is str and type(position) is type(round_) is int
         if version != expected or position != n or not typed:
@@ -214,12 +214,12 @@ def fingerprint(*parts: object) -> str:
 
 def asked(entries: Iterable[Entry], round_: int) -> tuple[str, ...]:
     """The keys that round `round_` asked for, in order."""
-    return tuple(item.key for item in entries if item.kind is Kind.ASK and item.round == round_)
+    return tuple(item.key for item in entries if item.kind is EntryKind.ASK and item.round == round_)
 
 
 def round_history(encoded: Sequence[bytes], entries: Sequence[Entry], round_: int) -> str:
     """The history at which round `round_` was parked: that of the entries up to its last ask."""
-    last = max((item.n for item in entries if item.kind is Kind.ASK and item.round == round_), default=-1)
+    last = max((item.n for item in entries if item.kind is EntryKind.ASK and item.round == round_), default=-1)
     return chain(GENESIS, encoded[: last + 1])
 
 

@@ -213,7 +213,7 @@ def ends_this_process(stored: NodeRecord, since: float, ttl: float, now: float) 
     return stored.expires > now and stored.expires > since + ttl * (1.0 + MARGIN)
 
 
-class Finding(Enum):
+class LeaseFinding(Enum):
     """What a reply says of a node's own lease."""
 
     RENEWED = "it was written"
@@ -224,7 +224,7 @@ class Finding(Enum):
     LAPSED = "it is not as it was written"
 
 
-class Case(Value):
+class LeaseCase(Value):
     """A reply to a registration or renewal, with what the rows ask about it. `held` is the lease as acknowledged until
     then, `is_sealed` says whether the seal of what stands there holds, `in_time` whether the lease can't have run out,
     `found` is the lease that a process which has not registered yet found first; None once it has registered. `since`
@@ -271,21 +271,21 @@ class Case(Value):
         return beat < self.held.beat and (beat > 0 or self.in_time)
 
 
-class Row(Value):
+class LeaseRow(Value):
     """One line of the table. `rule` is the rule of docs/protocol.md that it carries out."""
 
     rule: int
-    holds: Callable[[Case], bool]
-    then: Finding
+    holds: Callable[[LeaseCase], bool]
+    then: LeaseFinding
 
 
-ROWS: tuple[Row, ...] = (
-    Row(6, lambda case: case.reply.result is Renewal.RENEWED, Finding.RENEWED),
-    Row(4, lambda case: case.is_taken, Finding.TAKEN),
-    Row(4, lambda case: case.is_held, Finding.HELD),
-    Row(4, lambda case: case.is_foreign, Finding.FOREIGN),
-    Row(7, lambda case: case.went_back, Finding.WENT_BACK),
-    Row(4, lambda _: True, Finding.LAPSED),
+ROWS: tuple[LeaseRow, ...] = (
+    LeaseRow(6, lambda case: case.reply.result is Renewal.RENEWED, LeaseFinding.RENEWED),
+    LeaseRow(4, lambda case: case.is_taken, LeaseFinding.TAKEN),
+    LeaseRow(4, lambda case: case.is_held, LeaseFinding.HELD),
+    LeaseRow(4, lambda case: case.is_foreign, LeaseFinding.FOREIGN),
+    LeaseRow(7, lambda case: case.went_back, LeaseFinding.WENT_BACK),
+    LeaseRow(4, lambda _: True, LeaseFinding.LAPSED),
 )
 """What a reply says of the lease; the first row that holds decides."""
 
@@ -294,7 +294,7 @@ class Heard(Value):
     """What follows from a reply: `over` is what a new incarnation is to be registered over at once; None if nothing is
     to be sent before the next heartbeat."""
 
-    finding: Finding
+    finding: LeaseFinding
     over: bytes | None = None
 
 
@@ -363,17 +363,17 @@ class Tenure:
             self._doubt(now)
         in_time = self.renewed_at is not None and now < self.renewed_at + self.ttl
         since, found = (reply.at + _LATE, reply.raw) if self.since is None else (self.since, self.found)
-        case = Case(reply, self.lease, is_sealed, in_time, found, since, self.ttl)
+        case = LeaseCase(reply, self.lease, is_sealed, in_time, found, since, self.ttl)
         finding = next(row.then for row in ROWS if row.holds(case))
-        if finding is Finding.RENEWED:
+        if finding is LeaseFinding.RENEWED:
             self._renew(wanted, reply.at, started)
             return Heard(finding)
         self.lease = replace(self.lease, until=-math.inf)
-        if finding is Finding.HELD:
+        if finding is LeaseFinding.HELD:
             self.since, self.found = since, found
-        if finding in (Finding.HELD, Finding.TAKEN):
+        if finding in (LeaseFinding.HELD, LeaseFinding.TAKEN):
             return Heard(finding)
-        if finding is Finding.WENT_BACK:
+        if finding is LeaseFinding.WENT_BACK:
             self.claims_from = now + self.ttl
         self._doubt(now)
         self.begin_anew()

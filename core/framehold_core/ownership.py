@@ -79,7 +79,7 @@ class Sight(Value):
     """Whether the call is the suspect that may be entered now."""
 
 
-class Case(Value):
+class TakeoverCase(Value):
     """One sight, with what the rows ask about it. `unsure`: nobody knows yet whether a node lives that could mend the
     record. `may_live`: the owner may live although it has no lease that is believed. `serving` is a live node that
     serves the code that the call began with, if this process has other code."""
@@ -125,68 +125,68 @@ class Case(Value):
         return is_suspect(self.record, self.evidence, self.sight.me.boot)
 
 
-class Row(Value):
+class TakeoverRow(Value):
     """One line of the table. `rule` is the rule of docs/protocol.md that it carries out."""
 
     rule: int
     when: str
-    holds: Callable[[Case], bool]
-    then: Callable[[Case], Judgement]
+    holds: Callable[[TakeoverCase], bool]
+    then: Callable[[TakeoverCase], Judgement]
 
 
-def _claim(case: Case) -> MayClaim:
+def _claim(case: TakeoverCase) -> MayClaim:
     assert case.evidence is not None, "the row of a live owner comes first"
     return MayClaim(case.evidence, case.died, case.kept_code)
 
 
-ROWS: tuple[Row, ...] = (
-    Row(7, "a token is beyond the record, and its node may live", lambda c: c.unsure, lambda _: Wait.HEALER),
-    Row(7, "there is no record", lambda c: c.sight.stored is None, lambda _: None),
-    Row(
+ROWS: tuple[TakeoverRow, ...] = (
+    TakeoverRow(7, "a token is beyond the record, and its node may live", lambda c: c.unsure, lambda _: Wait.HEALER),
+    TakeoverRow(7, "there is no record", lambda c: c.sight.stored is None, lambda _: None),
+    TakeoverRow(
         7,
         "it may be claimed, and the store went back lately",
         lambda c: c.evidence is not None and not c.sight.may_claim,
         lambda _: Wait.WENT_BACK,
     ),
-    Row(
+    TakeoverRow(
         5,
         "its owner is gone, and something else stands in the place of its lease",
         lambda c: c.evidence is Evidence.GONE and c.may_live,
         lambda _: Wait.OVERWRITTEN,
     ),
-    Row(
+    TakeoverRow(
         25,
         "its owner is gone, and a missing lease proves nothing",
         lambda c: c.evidence is Evidence.GONE and not c.sight.absences_count,
         lambda _: Wait.AWAY,
     ),
-    Row(
+    TakeoverRow(
         23,
         "it is another node's, and this node drains",
         lambda c: c.evidence in (Evidence.RELEASED, Evidence.GONE) and c.sight.heir is not None,
         lambda c: Pass(_known(c.sight.heir)),
     ),
-    Row(
+    TakeoverRow(
         28,
         "nobody runs it, and a live node serves the code that it began with",
         lambda c: c.is_free and c.serving is not None,
         lambda c: Pass(_known(c.serving), offered=True),
     ),
-    Row(
+    TakeoverRow(
         27,
         "its process is gone, and that is not held against its tool yet",
         lambda c: c.died and not c.sight.death_told,
         lambda c: Death(c.record),
     ),
-    Row(
+    TakeoverRow(
         27,
         "its process is gone, and its tool is paused",
         lambda c: c.died and c.sight.pause is not None,
         lambda c: c.sight.pause,
     ),
-    Row(3, "its owner lives", lambda c: c.evidence is None, lambda c: Pass(NodeId(c.record.owner))),
-    Row(27, "it is a suspect, and others are before it", lambda c: c.waits_for_turn, lambda _: Wait.TURN),
-    Row(3, "else", lambda _: True, _claim),
+    TakeoverRow(3, "its owner lives", lambda c: c.evidence is None, lambda c: Pass(NodeId(c.record.owner))),
+    TakeoverRow(27, "it is a suspect, and others are before it", lambda c: c.waits_for_turn, lambda _: Wait.TURN),
+    TakeoverRow(3, "else", lambda _: True, _claim),
 )
 
 
@@ -202,18 +202,18 @@ class Ownership:
         case = self._case(sight, now)
         return next(row.then(case) for row in ROWS if row.holds(case))
 
-    def _case(self, sight: Sight, now: float) -> Case:
+    def _case(self, sight: Sight, now: float) -> TakeoverCase:
         alive = sight.leases.keys() | {sight.me.node}
         beyond = [item.node for item in sight.waiting if is_beyond(item, sight.stored)]
         # Each of them is looked for, so that its absence is remembered from now on.
         unknown = [node for node in beyond if not self._healers.is_certain(node, alive, now)]
         unsure = bool(unknown) and not is_alone(sight.me)
         if sight.stored is None:
-            return Case(sight, unsure)
+            return TakeoverCase(sight, unsure)
         record = sight.stored.record
         owner, boots = NodeId(record.owner), {node: item.boot for node, item in sight.leases.items()}
         may_live = self._owners.may_live(owner, record.head.boot, boots, owner in sight.doubtful, now)
-        return Case(sight, unsure, evidence_of(sight), may_live, _serving(sight))
+        return TakeoverCase(sight, unsure, evidence_of(sight), may_live, _serving(sight))
 
 
 def is_beyond(retry: Retry, stored: Stored | None) -> bool:

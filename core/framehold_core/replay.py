@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 
 from .errors import DivergenceError
-from .journal import Entry, Kind, Lane
+from .journal import Entry, EntryKind, EntryLane
 
 CHANGED = "its code changed since then"
 DEPENDS = (
@@ -40,7 +40,7 @@ class Once(Enum):
     NO_RESULT = "intended, no result: it may have run, or may yet run"
 
 
-Place = tuple[Kind, str, int]
+Place = tuple[EntryKind, str, int]
 """Which recorded entry is meant: its kind, its key, and how often that key was answered before it. A handler may ask
 again under a key that was answered."""
 
@@ -68,9 +68,9 @@ class Cursor:
         self._pool: dict[str, Entry] = {}
         self._read(tuple(entries))
         # What the next delivery may have to wait for, the last one first. A result without an intent waits for itself.
-        self._ahead = [place for place, item in self._owed.items() if item.kind is not Kind.EFFECT][::-1]
+        self._ahead = [place for place, item in self._owed.items() if item.kind is not EntryKind.EFFECT][::-1]
         # What the handler's own task made, in order; `_next` is how far it came.
-        self._main = [place for place, item in self._owed.items() if item.lane is Lane.MAIN]
+        self._main = [place for place, item in self._owed.items() if item.lane is EntryLane.MAIN]
         self._next = 0
         self._met: set[Place] = set()
         # How often each key was answered so far in this replay.
@@ -79,21 +79,21 @@ class Cursor:
     def _read(self, entries: tuple[Entry, ...]) -> None:
         times: Counter[str] = Counter()
         for item in entries:
-            if item.kind is Kind.ANSWER:
+            if item.kind is EntryKind.ANSWER:
                 times[item.key] += 1
                 self._answers.setdefault(item.round, {})[item.key] = item
                 self._hears_answer(item)
-            elif item.kind is Kind.ASK:
+            elif item.kind is EntryKind.ASK:
                 # A round that was answered in part asks the rest again; the handler asked those only once.
                 place = (item.kind, item.key, times[item.key])
                 self._owed.setdefault(place, item)
                 self._asks.setdefault(item.round, {})[item.key] = place
-            elif item.kind in (Kind.RESULT, Kind.EFFECT):
+            elif item.kind in (EntryKind.RESULT, EntryKind.EFFECT):
                 self._results[item.key] = item
                 self._deliveries.append((item,))
-                if item.kind is Kind.EFFECT:
+                if item.kind is EntryKind.EFFECT:
                     # It stands for the intent, too, unless an earlier release has recorded one.
-                    self._owed.setdefault((Kind.INTENT, item.key, 0), item)
+                    self._owed.setdefault((EntryKind.INTENT, item.key, 0), item)
             else:
                 self._owed.setdefault((item.kind, item.key, 0), item)
 
@@ -111,37 +111,37 @@ class Cursor:
         """Whether everything recorded has been asked for again and delivered."""
         return len(self._met) == len(self._owed) and self._given == len(self._deliveries)
 
-    def ask(self, key: str, fingerprint: str, lane: Lane, words: str = "") -> Entry | None:
+    def ask(self, key: str, fingerprint: str, lane: EntryLane, words: str = "") -> Entry | None:
         """The handler asks. Returns the recorded answer where it was known before anybody was asked (round 0).
 
         Raises:
             DivergenceError: something else was recorded at this point, or under this key.
         """
-        place = (Kind.ASK, key, self._times[key])
+        place = (EntryKind.ASK, key, self._times[key])
         self._meet(place, fingerprint, lane, words)
         if place != self._asks.get(0, {}).get(key):
             return None
         self._times[key] += 1
         return self._answers.get(0, {}).get(key)
 
-    def once(self, key: str, fingerprint: str, lane: Lane, words: str = "") -> Entry | Once:
+    def once(self, key: str, fingerprint: str, lane: EntryLane, words: str = "") -> Entry | Once:
         """The handler comes to a `once`. Returns its recorded result, which `ready` gives in its turn, or what else is
         known of it.
 
         Raises:
             DivergenceError: something else was recorded at this point, or under this key.
         """
-        if not self._meet((Kind.INTENT, key, 0), fingerprint, lane, words):
+        if not self._meet((EntryKind.INTENT, key, 0), fingerprint, lane, words):
             return Once.LIVE
         return self._results.get(key, Once.NO_RESULT)
 
-    def value(self, key: str, fingerprint: str, lane: Lane) -> Entry | None:
+    def value(self, key: str, fingerprint: str, lane: EntryLane) -> Entry | None:
         """The handler wants a recorded value (`now`, `uuid4`, `random`). Returns None where it must be made now.
 
         Raises:
             DivergenceError: something else was recorded at this point, or under this key.
         """
-        place = (Kind.VALUE, key, 0)
+        place = (EntryKind.VALUE, key, 0)
         return self._owed[place] if self._meet(place, fingerprint, lane, "") else None
 
     def ready(self) -> tuple[Entry, ...]:
@@ -150,14 +150,14 @@ class Cursor:
         found = self._next_delivery()
         if found:
             self._given += 1
-            self._times.update(item.key for item in found if item.kind is Kind.ANSWER)
+            self._times.update(item.key for item in found if item.kind is EntryKind.ANSWER)
         return found
 
     def takes(self, key: str) -> bool:
         """Whether the result of this effect is what `ready` would return; then it counts as given. The handler has
         settled but for the task that comes to the effect."""
         found = self._next_delivery()
-        if not found or found[0].kind is Kind.ANSWER or found[0].key != key:
+        if not found or found[0].kind is EntryKind.ANSWER or found[0].key != key:
             return False
         self._given += 1
         return True
@@ -171,7 +171,7 @@ class Cursor:
             self._ahead.pop()
         if self._ahead and self._owed[self._ahead[-1]].n < found[-1].n:
             return ()
-        if found[0].kind is not Kind.ANSWER and (Kind.INTENT, found[0].key, 0) not in self._met:
+        if found[0].kind is not EntryKind.ANSWER and (EntryKind.INTENT, found[0].key, 0) not in self._met:
             return ()
         return found
 
@@ -190,7 +190,7 @@ class Cursor:
                 are left are those of effects that it did not wait for.
         """
         left = self._deliveries[self._given :]
-        if len(self._met) < len(self._owed) or any(found[0].kind is Kind.ANSWER for found in left):
+        if len(self._met) < len(self._owed) or any(found[0].kind is EntryKind.ANSWER for found in left):
             raise self._never("the handler ended")
 
     def overdue(self, seconds: float) -> DivergenceError:
@@ -209,7 +209,7 @@ class Cursor:
     def _unheard(self) -> str:
         """The next delivery, which the handler did not wait for, in words."""
         found = self._deliveries[self._given]
-        if found[0].kind is not Kind.ANSWER:
+        if found[0].kind is not EntryKind.ANSWER:
             return f"recorded is the result of {self._described(found[0])}, which it did not wait for"
         keys = ", ".join(sorted(repr(item.key) for item in found))
         return f"recorded are the answers of round {found[-1].round} ({keys}), which it did not wait for"
@@ -217,13 +217,13 @@ class Cursor:
     def _described(self, item: Entry) -> str:
         return _named(item.kind, item.key, self._words(item)) + f" (entry {item.n})"
 
-    def _meet(self, place: Place, fingerprint: str, lane: Lane, words: str) -> bool:
+    def _meet(self, place: Place, fingerprint: str, lane: EntryLane, words: str) -> bool:
         """Mark the recorded entry that the handler came to as met; False where nothing more is recorded."""
         kind, key, _ = place
         # A `once` whose key is used again joins the first use, so nothing more was recorded of it. A question that was
         # given up and is asked again, in the same words, is the recorded one, too.
-        joins = place in self._met and (kind is Kind.INTENT or self._owed[place].fp == fingerprint)
-        expected = self._expected() if lane is Lane.MAIN and not joins else None
+        joins = place in self._met and (kind is EntryKind.INTENT or self._owed[place].fp == fingerprint)
+        expected = self._expected() if lane is EntryLane.MAIN and not joins else None
         owed = self._owed.get(place)
         wrong = self._owed[expected] if expected is not None and place != expected else None
         if wrong is None and owed is not None and owed.fp != fingerprint:
@@ -246,6 +246,6 @@ class Cursor:
         return self._main[self._next] if self._next < len(self._main) else None
 
 
-def _named(kind: Kind, key: str, words: str) -> str:
-    name = "once" if kind in (Kind.INTENT, Kind.RESULT, Kind.EFFECT) else kind.value
+def _named(kind: EntryKind, key: str, words: str) -> str:
+    name = "once" if kind in (EntryKind.INTENT, EntryKind.RESULT, EntryKind.EFFECT) else kind.value
     return f"{name} {key!r} ({words})" if words else f"{name} {key!r}"

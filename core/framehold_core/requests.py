@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from .ending import LOST, Ending, How
 from .ids import Boot, CallId, Incarnation, NodeId
-from .trail import Moved, Step, followed
+from .trail import Moved, TrailStep, followed
 from .value import Value, replace
 
 
@@ -111,7 +111,7 @@ class Record(Value):
     outcome: bytes = b""
     out_round: int = 0
     cause: str = ""
-    trail: tuple[Step, ...] = ()
+    trail: tuple[TrailStep, ...] = ()
     error: str = ""
     place: str = ""
 
@@ -139,7 +139,7 @@ class Record(Value):
 
     def stepped(self, step: Moved, node: str, at: float, ran: float = 0.0, kept: bool = False) -> Record:
         """This record after one more step."""
-        return replace(self, trail=followed(self.trail, Step(step, self.round, self.epoch, node, at, ran, kept)))
+        return replace(self, trail=followed(self.trail, TrailStep(step, self.round, self.epoch, node, at, ran, kept)))
 
 
 class Stored(Value):

@@ -42,7 +42,7 @@ class Progress(Value):
     lost: bool = False
 
 
-class Case(Value):
+class RetryCase(Value):
     """One retry against the progress of its call, with what the rows ask about it: `recorded` is what is recorded of
     the retry's round, `usable` are its answers to questions of that round, `digest` is the digest of those."""
 
@@ -53,11 +53,11 @@ class Case(Value):
     digest: str
 
 
-class Row(Value):
+class RetryRow(Value):
     """One line of the table."""
 
     when: str
-    holds: Callable[[Case], bool]
+    holds: Callable[[RetryCase], bool]
     then: Decision
 
 
@@ -74,22 +74,24 @@ def digest(answers: Iterable[Answer]) -> str:
     return journal.digest("".join(parts).encode("utf-8", "surrogatepass"))
 
 
-ROWS: tuple[Row, ...] = (
-    Row("token epoch > epoch", lambda c: c.retry.epoch > c.progress.epoch, Decision.NEWER),
-    Row("r > R", lambda c: c.retry.round > c.progress.round, Decision.AHEAD),
-    Row("recorded, other", lambda c: c.recorded is not None and c.recorded.digest != c.digest, Decision.CONFLICT),
-    Row("done", lambda c: c.progress.done, Decision.OUTCOME),
-    Row("lost", lambda c: c.progress.lost, Decision.LOST),
-    Row("r = R, recorded", lambda c: c.retry.round == c.progress.round and c.recorded is not None, Decision.JOIN),
-    Row(
+ROWS: tuple[RetryRow, ...] = (
+    RetryRow("token epoch > epoch", lambda c: c.retry.epoch > c.progress.epoch, Decision.NEWER),
+    RetryRow("r > R", lambda c: c.retry.round > c.progress.round, Decision.AHEAD),
+    RetryRow("recorded, other", lambda c: c.recorded is not None and c.recorded.digest != c.digest, Decision.CONFLICT),
+    RetryRow("done", lambda c: c.progress.done, Decision.OUTCOME),
+    RetryRow("lost", lambda c: c.progress.lost, Decision.LOST),
+    RetryRow("r = R, recorded", lambda c: c.retry.round == c.progress.round and c.recorded is not None, Decision.JOIN),
+    RetryRow(
         "r = R, of another history",
         lambda c: c.retry.round == c.progress.round and c.retry.round_history != c.progress.round_history,
         Decision.ASK_AGAIN,
     ),
-    Row("r = R, no usable answer", lambda c: c.retry.round == c.progress.round and not c.usable, Decision.ASK_AGAIN),
-    Row("r = R", lambda c: c.retry.round == c.progress.round, Decision.DELIVER),
-    Row("r = R - 1", lambda c: c.retry.round == c.progress.round - 1, Decision.ASK_AGAIN),
-    Row("r < R - 1", lambda _: True, Decision.ALREADY),
+    RetryRow(
+        "r = R, no usable answer", lambda c: c.retry.round == c.progress.round and not c.usable, Decision.ASK_AGAIN
+    ),
+    RetryRow("r = R", lambda c: c.retry.round == c.progress.round, Decision.DELIVER),
+    RetryRow("r = R - 1", lambda c: c.retry.round == c.progress.round - 1, Decision.ASK_AGAIN),
+    RetryRow("r < R - 1", lambda _: True, Decision.ALREADY),
 )
 
 
@@ -97,7 +99,7 @@ _TABLE = ROWS
 """The table as it is written here: the look that `_is_next` takes first goes by it."""
 
 
-def decide(retry: Retry, progress: Progress) -> tuple[Decision, Case]:
+def decide(retry: Retry, progress: Progress) -> tuple[Decision, RetryCase]:
     """The decision for `retry`, and the case it was made on."""
     recorded = None
     for item in progress.answered:
@@ -106,13 +108,13 @@ def decide(retry: Retry, progress: Progress) -> tuple[Decision, Case]:
             break
     keys = progress.asks if recorded is None else recorded.keys
     answers = usable(retry.answers, keys)
-    case = Case(retry, progress, recorded, answers, digest(answers))
+    case = RetryCase(retry, progress, recorded, answers, digest(answers))
     if ROWS is _TABLE and _is_next(case):
         return Decision.DELIVER, case
     return next(row.then for row in ROWS if row.holds(case)), case
 
 
-def _is_next(case: Case) -> bool:
+def _is_next(case: RetryCase) -> bool:
     """Whether no row above DELIVER holds, and that one does, as for nearly every retry. A test compares it with the
     table over every case."""
     retry, at = case.retry, case.progress

@@ -44,9 +44,9 @@ from .effects import (
 from .ending import CANCELLED, LOST, Ending
 from .errors import impossible
 from .events import Acked, Asked, Finished, Flush, Intended, Left, Noted, Overran, Resulted, Retry, Start, Stop
-from .journal import Draft, Kind, Lane
+from .journal import Draft, EntryKind, EntryLane
 from .requests import Answered, Done
-from .retry import Case, Decision, decide
+from .retry import Decision, RetryCase, decide
 from .value import replace
 
 
@@ -112,7 +112,7 @@ def _let_run(call: Call, key: str, is_open: bool) -> tuple[Call, tuple[Effect, .
 def resulted(call: Call, event: Resulted, now: float) -> Move:
     """The effect ran: the handler hears its result at once, and the next write carries it. The frame stays until it is
     written (rule 8). In a round that is given up the handler hears nothing more before the write is acknowledged."""
-    done = Done(event.key, event.draft.kind is Kind.RESULT)
+    done = Done(event.key, event.draft.kind is EntryKind.RESULT)
     intents = call.intents | {event.key}
     call = replace(call, notes=(*call.notes, event.draft), owed=(*call.owed, done), intents=intents)
     if not call.abandoned:
@@ -301,10 +301,12 @@ def _ask_store_first(call: Call, event: Retry, now: float) -> Move | None:
     return None if _is_sure(call, event, now) else Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
 
 
-def _accept(call: Call, case: Case, now: float) -> Move:
+def _accept(call: Call, case: RetryCase, now: float) -> Move:
     """Take the answers. The frame resumes when the round is complete; until then only the missing are asked (rule
     10)."""
-    taken = tuple([Draft(Kind.ANSWER, a.key, call.round, Lane.MAIN, a.digest, "json", a.value) for a in case.usable])
+    taken = tuple(
+        [Draft(EntryKind.ANSWER, a.key, call.round, EntryLane.MAIN, a.digest, "json", a.value) for a in case.usable]
+    )
     keys = tuple([ask.key for ask in call.asks])
     given = {answer.key for answer in case.usable}
     missing = tuple([replace(ask, round=call.round + 1) for ask in call.asks if ask.key not in given])

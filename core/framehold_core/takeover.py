@@ -12,7 +12,7 @@ from .effects import Effect, Forget, Lookup, Op, Outcome, Reason, Refusal, Relay
 from .ending import Ending, How
 from .events import Claimed, Diverged, Found, Pass, Rebuilt, Retry, StoreDown, Unreadable, WriteRefused
 from .ids import Incarnation
-from .journal import Draft, Entry, Kind, round_history
+from .journal import Draft, Entry, EntryKind, round_history
 from .outbox import EMPTY, Outbox
 from .requests import Record, RecordState, Stored, Verdict
 from .retry import Decision, Progress, decide
@@ -41,7 +41,7 @@ def is_of(retry: Retry, record: Record) -> bool:
 def recorded_progress(stored: Stored, entries: tuple[Entry, ...]) -> Progress:
     """How far the call has come by its record."""
     record = stored.record
-    asks = tuple(item.key for item in entries if item.kind is Kind.ASK and item.round == record.round)
+    asks = tuple(item.key for item in entries if item.kind is EntryKind.ASK and item.round == record.round)
     answered = tuple(record.answers[round_] for round_ in sorted(record.answers))
     done, lost = record.state is RecordState.DONE, record.state is RecordState.LOST
     parked_at = round_history(stored.journal, entries, record.round)
@@ -136,7 +136,7 @@ def claim_granted(call: Call, event: Claimed, now: float) -> Move:
     asks = tuple(
         Draft(item.kind, item.key, item.round, item.lane, item.fp, "none", b"")
         for item in event.entries
-        if item.kind is Kind.ASK and item.round == record.round
+        if item.kind is EntryKind.ASK and item.round == record.round
     )
     rounds = sorted(record.answers)
     fresh = replace(

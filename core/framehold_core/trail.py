@@ -32,7 +32,7 @@ class Moved(StrEnum):
 _BEHIND = {Moved.RELEASED: 1, Moved.FINISHED: 2, Moved.LOST: 2}
 
 
-class Step(Value):
+class TrailStep(Value):
     """What was done, the round and the epoch at which the call stood after it, and the node that wrote it. `at` is in
     seconds on the store's clock. Where a round ended by this step, `ran` is for how many seconds it had run. `kept`
     says of a claim that the node goes on with kept code (docs/protocol.md, rule 28)."""
@@ -52,7 +52,7 @@ class Step(Value):
         return self.round + self.epoch, _BEHIND.get(self.step, 0)
 
 
-def ordered(steps: Iterable[Step]) -> tuple[Step, ...]:
+def ordered(steps: Iterable[TrailStep]) -> tuple[TrailStep, ...]:
     """A trail of `steps` in order. Of two steps in one place the later given counts. Steps that are `KEPT` places or
     more behind the last are left out."""
     placed = {step.place: step for step in steps}
@@ -60,7 +60,7 @@ def ordered(steps: Iterable[Step]) -> tuple[Step, ...]:
     return tuple(placed[place] for place in sorted(placed) if place[0] > last - KEPT)
 
 
-def followed(trail: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
+def followed(trail: tuple[TrailStep, ...], step: TrailStep) -> tuple[TrailStep, ...]:
     """`trail`, which is in order, and one more step."""
     if trail:
         place, first = step.place, trail[0]

@@ -20,7 +20,7 @@ from .effects import Op, Write
 from .errors import JournalError, impossible
 from .events import Acked, Answer, Claimed, Event, WriteRefused
 from .ids import NodeId
-from .journal import Draft, Entry, Kind
+from .journal import Draft, Entry, EntryKind
 from .lease import Lease
 from .requests import (
     Answered,
@@ -90,8 +90,8 @@ def once_intents(entries: Sequence[Entry]) -> tuple[tuple[str, bool], ...]:
     """Each `once` key of a journal by its digest, and whether its result is there."""
     found: dict[str, bool] = {}
     for item in entries:
-        if item.kind in (Kind.INTENT, Kind.RESULT, Kind.EFFECT):
-            found[once_digest(item.key)] = item.kind is not Kind.INTENT
+        if item.kind in (EntryKind.INTENT, EntryKind.RESULT, EntryKind.EFFECT):
+            found[once_digest(item.key)] = item.kind is not EntryKind.INTENT
     return tuple(found.items())
 
 
@@ -102,14 +102,14 @@ def once_digest(key: str) -> str:
 
 def round_of(entries: Sequence[Entry]) -> int:
     """The round whose questions a journal asked last; 0 before the first questions."""
-    return max((item.round for item in entries if item.kind is Kind.ASK), default=0)
+    return max((item.round for item in entries if item.kind is EntryKind.ASK), default=0)
 
 
 def answers_of(entries: Sequence[Entry]) -> dict[int, Answered]:
     """What a record says of the answers in its journal, by their rounds."""
     given: dict[int, list[Answer]] = {}
     for item in entries:
-        if item.kind is Kind.ANSWER:
+        if item.kind is EntryKind.ANSWER:
             given.setdefault(item.round, []).append(Answer(item.key, item.fp, item.value))
     return {
         round_: Answered(round_, retry.digest(answers), journal.asked(entries, round_))
@@ -176,7 +176,7 @@ def _heal(call: Call, write: Write, terms: Terms, log: Sequence[bytes]) -> Heal:
     fence = replace(fence_of(call), incarnation=write.incarnation or call.incarnation)
     batch = Batch(tuple(log), call.history)
     entries = journal.decode_all(log)
-    carried = any(item.kind is Kind.ANSWER and item.round == call.round for item in entries)
+    carried = any(item.kind is EntryKind.ANSWER and item.round == call.round for item in entries)
     answered = (*call.answered_before, call.answered) if call.answered is not None and carried else call.answered_before
     intents = once_intents(entries)
     return Heal(call.id, fence, write.seen, batch, answered, intents, terms.head, terms.record_ttl)

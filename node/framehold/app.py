@@ -25,7 +25,7 @@ from .config import Settings
 from .doors.door import Door
 from .doors.pauses import Pauses
 from .doors.store_room import StoreRoom
-from .engine.drain import Drain
+from .engine.drain import NodeDrain
 from .engine.event_queue import EventQueue
 from .engine.eviction import Eviction
 from .engine.heartbeat import Alone, Heartbeat, Hooks
@@ -38,10 +38,10 @@ from .engine.rechecks import Rechecks
 from .engine.records import SKEW, CallRecords, Ways
 from .engine.runtime import Parts, Runtime, load_of
 from .engine.shared import Shared
-from .engine.table import Table
+from .engine.table import CallTable
 from .engine.tasks import Tasks, run_all
 from .frame.payloads import Payloads
-from .telemetry.metrics import Metrics
+from .telemetry.metrics import CallMetrics
 from .telemetry.prometheus import Exposition
 from .telemetry.tool_labels import ToolLabels
 
@@ -84,7 +84,7 @@ def assemble(
     """Build a runtime over `store`. `is_shared` says whether other nodes use that store: then this node needs a lease.
     `clock` and `keeper` are as for `build`."""
     counts: Counter[str] = Counter()
-    shared = Shared(Table(settings, clock), Tasks(counts), counts, Observers(), EventQueue(), clock)
+    shared = Shared(CallTable(settings, clock), Tasks(counts), counts, Observers(), EventQueue(), clock)
     trust = Trust(settings.secrets(), settings.fleet_ca)
     seals = LeaseSeal(trust, settings.namespace)
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
@@ -95,7 +95,7 @@ def assemble(
     heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
     if is_shared:
         heartbeat = _heartbeat(settings, store, clock, seals, hooks)
-    drain, rechecks = Drain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
+    drain, rechecks = NodeDrain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
     payloads, room = _payloads(settings, clock), StoreRoom(store, shared.tasks, is_shared)
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after), shared.table, room)
     shared.observers.add(door.habits)
@@ -140,6 +140,6 @@ def counted(runtime: Runtime, labels: ToolLabels) -> Exposition | None:
     """Add metrics to a runtime, with tools named by `labels`; None if the settings switch metrics off."""
     if not runtime.settings.metrics:
         return None
-    metrics = Metrics(labels)
+    metrics = CallMetrics(labels)
     runtime.observers.add(metrics)
     return Exposition(runtime, metrics)

@@ -60,13 +60,13 @@ from .collect.survey import Survey, asking
 from .collect.tool_survey import ToolSurvey
 from .collect.unheard import UnheardNodes
 from .config import RouterSettings
-from .metrics import Metrics, counting, page
+from .metrics import RouterMetrics, counting, page
 from .own_folder import own_folder
 from .pages import Guard, end_streams, pages, serve_pages
 from .routing import request_facts
 from .routing.counted_relay import CountedRelay
 from .routing.placement import Placer
-from .routing.relay import Relay
+from .routing.relay import RequestRelay
 from .routing.request_facts import WITH_SAGAS
 from .telemetry.counters import Meter
 
@@ -293,7 +293,7 @@ async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application, max_he
 
 async def _serve_ports(
     stack: AsyncExitStack,
-    relay: Relay,
+    relay: RequestRelay,
     settings: RouterSettings,
     listening: socket.socket,
     admin: socket.socket | None,
@@ -309,15 +309,20 @@ async def _serve_ports(
 
 
 def _relay(
-    metrics: Metrics | None, placer: Placer, upstream: Upstream, trust: Trust, settings: RouterSettings, pages: str
-) -> Relay:
+    metrics: RouterMetrics | None,
+    placer: Placer,
+    upstream: Upstream,
+    trust: Trust,
+    settings: RouterSettings,
+    pages: str,
+) -> RequestRelay:
     """The handler of requests; it counts them if there are metrics, and makes spans of them if a provider collects
     spans. `pages` is the socket of the router's pages."""
     read = partial(request_facts.read, methods=WITH_SAGAS) if settings.sagas else request_facts.read
     parts = (placer, read, upstream, trust, settings, pages)
     if (traced := _traced_relay()) is not None:
         return traced(Meter() if metrics is None else metrics.meter, *parts)
-    return Relay(*parts) if metrics is None else CountedRelay(metrics.meter, *parts)
+    return RequestRelay(*parts) if metrics is None else CountedRelay(metrics.meter, *parts)
 
 
 def _traced_relay() -> type[CountedRelay] | None:

@@ -36,7 +36,7 @@ _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STATES = (LIVE, DRAINING, STRANGE)
 
 
-class Metrics(Collector):
+class RouterMetrics(Collector):
     """All metrics of one router."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Metrics(Collector):
 
 
 def page(
-    metrics: Metrics | None, store: StoreHealth, log: FleetLog
+    metrics: RouterMetrics | None, store: StoreHealth, log: FleetLog
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """The handler of `/metrics`. Without `metrics` it answers 404 and names the setting."""
 
@@ -140,10 +140,10 @@ async def counting(
     nodes: Callable[[], Awaitable[Iterable[NodeStatus]]],
     counts: Counter[str],
     clock: Clock,
-) -> AsyncIterator[Metrics]:
+) -> AsyncIterator[RouterMetrics]:
     """The metrics of a router. They are kept up to date for as long as the context is open. `nodes` asks all nodes for
     their status; `counts` has the count of wrong tokens; `clock` is the clock of the router."""
-    metrics = Metrics(Meter(), membership, departures, counts, clock)
+    metrics = RouterMetrics(Meter(), membership, departures, counts, clock)
     departures.on_detected = metrics.meter.detected.observe
     task = asyncio.create_task(follow(membership, nodes, metrics.meter.set_tools), name="framehold names of tools")
     try:

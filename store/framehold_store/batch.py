@@ -40,7 +40,7 @@ from redis.exceptions import ConnectionError, NoScriptError, ResponseError
 
 from framehold_core.errors import StoreRefused, StoreUnavailable
 
-from .link import Link, words_of
+from .link import StoreLink, words_of
 from .pipe import Pipe
 
 _log = logging.getLogger(__name__)
@@ -79,11 +79,11 @@ class Item:
         self.tries = 0
 
 
-class Lane:
+class BatchLane:
     """Group commit to one server. An item is settled at the latest `timeout` seconds after its submission, or GRACE
     after the event loop stood; at most `limit` items wait in the queue."""
 
-    def __init__(self, link: Link, timeout: float, limit: int) -> None:
+    def __init__(self, link: StoreLink, timeout: float, limit: int) -> None:
         self._link = link
         self._timeout = timeout
         self._limit = limit

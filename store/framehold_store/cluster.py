@@ -32,11 +32,11 @@ from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseErr
 from framehold_core.errors import StoreUnavailable
 
 from .address import Place, named
-from .batch import Item, Lane, pack
+from .batch import BatchLane, Item, pack
 from .cluster_slots import SlotMap
 from .config import StoreConfig
 from .connections import open_pool
-from .link import Link
+from .link import StoreLink
 
 _log = logging.getLogger(__name__)
 _ASKING = pack(("ASKING",))
@@ -62,7 +62,7 @@ class Cluster:
         self._held: dict[str, deque[Item] | None] = {}
         self._holding = 0
         self._pausing: dict[Item, asyncio.TimerHandle] = {}
-        self._lanes: dict[Place, tuple[Lane, ConnectionPool]] = {}
+        self._lanes: dict[Place, tuple[BatchLane, ConnectionPool]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._turn = 0
         self._closed = False
@@ -149,16 +149,16 @@ class Cluster:
             del self._held[item.key]
         item.settle(raw)
 
-    def _lane(self, place: Place) -> Lane:
+    def _lane(self, place: Place) -> BatchLane:
         return self._lane_and_pool(place)[0]
 
-    def _lane_and_pool(self, place: Place) -> tuple[Lane, ConnectionPool]:
+    def _lane_and_pool(self, place: Place) -> tuple[BatchLane, ConnectionPool]:
         found = self._lanes.get(place)
         if found is None:
             config = self._config
             pool = open_pool(config, place)
-            link = Link(pool, f"{config.scheme}://{named(place)}", config, self._map.refresh)
-            found = self._lanes[place] = Lane(link, config.op_timeout, config.max_queue), pool
+            link = StoreLink(pool, f"{config.scheme}://{named(place)}", config, self._map.refresh)
+            found = self._lanes[place] = BatchLane(link, config.op_timeout, config.max_queue), pool
         return found
 
     def _remapped(self) -> None:
@@ -208,7 +208,7 @@ class Cluster:
                 item.settle(StoreUnavailable(f"the store was closed; {item.what} may or may not have been applied"))
 
 
-async def _leave(lane: Lane, pool: ConnectionPool) -> None:
+async def _leave(lane: BatchLane, pool: ConnectionPool) -> None:
     try:
         try:
             await lane.close()

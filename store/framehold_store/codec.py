@@ -36,10 +36,10 @@ from framehold_core.requests import (
     Verdict,
     Verify,
 )
-from framehold_core.trail import Moved, Step, ordered
+from framehold_core.trail import Moved, TrailStep, ordered
 from framehold_core.value import astuple
 
-from .scripts import SCRIPTS, Script
+from .scripts import SCRIPTS, LuaScript
 
 VERSION = b"1"
 Argument = str | bytes | int
@@ -85,7 +85,7 @@ def seconds(milliseconds: str | int) -> float:
     return found / 1000
 
 
-def encode(request: Request, max_journal: int) -> tuple[Script, Arguments]:
+def encode(request: Request, max_journal: int) -> tuple[LuaScript, Arguments]:
     """The script that carries out `request`, and its ARGV. A journal of more than `max_journal` bytes is not read.
 
     Raises:
@@ -222,7 +222,7 @@ def _learned(answers: Iterable[Answered], intents: Iterable[tuple[str, bool]]) -
         yield from (f"k:{key}", "r" if done else "i")
 
 
-_ENCODERS: dict[type[Any], tuple[Script, Callable[[Any], Arguments]]] = {
+_ENCODERS: dict[type[Any], tuple[LuaScript, Callable[[Any], Arguments]]] = {
     Read: (SCRIPTS["read"], _read),
     Commit: (SCRIPTS["commit"], _commit),
     Intent: (SCRIPTS["intent"], _intent),
@@ -302,12 +302,12 @@ def _shown(texts: dict[str, str], name: str) -> int:
     return int(text) if _COUNT.fullmatch(text) and int(text) <= _LATEST_MS else 0
 
 
-def _read_trail(texts: dict[str, str]) -> tuple[Step, ...]:
+def _read_trail(texts: dict[str, str]) -> tuple[TrailStep, ...]:
     """The steps of a call, as scripts/trail.lua stores them. A step that can't be read is left out. Records of earlier
     releases have no steps. Neither is an error."""
     found = (_STEP.fullmatch(text) for field, text in texts.items() if field.startswith("s:"))
     return ordered(
-        Step(_STEPS[letter], int(round_), int(epoch), node, int(at) / 1000, int(ran) / 1000, letter == _KEPT)
+        TrailStep(_STEPS[letter], int(round_), int(epoch), node, int(at) / 1000, int(ran) / 1000, letter == _KEPT)
         for letter, round_, epoch, at, ran, node in (match.groups() for match in found if match)
     )
 

@@ -32,7 +32,7 @@ from framehold_core.errors import StoreUnavailable
 from .config import StoreConfig
 from .keys import Keys
 from .pipe import Lost, Open, Pipe, Receive, TransportPipe
-from .scripts import SCRIPTS, Script
+from .scripts import SCRIPTS, LuaScript
 
 _log = logging.getLogger(__name__)
 _HEARS = 0.1
@@ -112,7 +112,7 @@ def _write_nothing(connection: Connection) -> None:
     connection._parser.on_connect(connection)  # type: ignore[no-untyped-call]
 
 
-class Link:
+class StoreLink:
     """Holds one connection of `pool`. `name` is the target as logs show it, without credentials. `on_failure` is called
     after each failed attempt to connect. `open_pipe` makes callbacks of a connection."""
 
@@ -198,7 +198,7 @@ class Link:
                 f"its user may not run {names} on {self._keys.nodes} and the like; give it what docs/fleet.md lists"
             )
 
-    def _check(self, script: Script, reply: Any) -> None:
+    def _check(self, script: LuaScript, reply: Any) -> None:
         sha = reply.decode() if isinstance(reply, bytes) else reply
         if sha != script.sha:
             raise ResponseError(f"the server knows {script.name} by {sha!r}")

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from redis.asyncio import ConnectionPool
 
-from .batch import Item, Lane
+from .batch import BatchLane, Item
 from .config import StoreConfig
-from .link import Link
+from .link import StoreLink
 from .pipe import Open, TransportPipe
 
 
@@ -54,8 +54,8 @@ class OneServer:
 
     def __init__(self, pool: ConnectionPool, config: StoreConfig, open_pipe: Open = TransportPipe) -> None:
         self._pool = pool
-        link = Link(pool, config.target, config, open_pipe=open_pipe)
-        self._lane = Lane(link, config.op_timeout, config.max_queue)
+        link = StoreLink(pool, config.target, config, open_pipe=open_pipe)
+        self._lane = BatchLane(link, config.op_timeout, config.max_queue)
         self.submit = self._lane.submit
 
     def pool(self) -> ConnectionPool:

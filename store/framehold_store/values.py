@@ -45,14 +45,14 @@ _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=
 _decoder = json.JSONDecoder()
 
 
-class Packed(NamedTuple):
+class PackedResult(NamedTuple):
     """The stored form of a result: `data`, and the `codec` that reads it (see the table above)."""
 
     codec: str
     data: bytes
 
 
-class Outcome(NamedTuple):
+class EffectOutcome(NamedTuple):
     """The result of an effect: its value, or the exception that it raised."""
 
     value: Any = None
@@ -83,7 +83,7 @@ class Values:
     limit: int
     known: Known = field(default_factory=dict)
 
-    def pack(self, value: Any) -> Packed:
+    def pack(self, value: Any) -> PackedResult:
         """The stored form of the value that an effect returned. The caller continues with the value that `unpack` reads
         from it, so that a replay sees the same.
 
@@ -95,7 +95,7 @@ class Values:
         try:
             holds = _unplain(value, self.limit)
             if not holds:
-                return Packed("json", _encode(value, self.limit))
+                return PackedResult("json", _encode(value, self.limit))
             why = f"it holds {holds}, which is not plain JSON, and FRAMEHOLD_PICKLE is off; {plain}"
         except Exception as error:  # too large; or it changes while it is read, or the stack is nearly full
             why = str(error) if isinstance(error, _TooLarge) else f"it can't be read ({_named(error)}); {plain}"
@@ -106,13 +106,13 @@ class Values:
                 data, again = _tried(self._unconstructed, value)
                 failure = again and failure
             if failure is None:
-                return Packed("pickle", data)
+                return PackedResult("pickle", data)
             plain = f"({_named(failure)}); return plain data from the effect, e.g. an id in place of a connection"
             why = str(failure) if isinstance(failure, _TooLarge) else f"it can't be pickled and loaded again {plain}"
         what = f"the effect ran and is not run again, but its result, of type {_name(type(value))}, was not kept"
         raise errors.ResultNotKept(f"{what}: {why}") from failure
 
-    def pack_error(self, error: Exception) -> Packed:
+    def pack_error(self, error: Exception) -> PackedResult:
         """The stored form of the exception that an effect raised: the exception itself if it reads back equal, else its
         class name and text. Never raises."""
         pickled = (("raised-pickle", self._pickled), ("raised-pickle", self._unconstructed))
@@ -120,10 +120,10 @@ class Values:
             data, _ = _tried(write, error)
             again, _ = _tried(self._read, codec, data)
             if _tried(_same, error, again)[0] and len(data) <= self.limit:
-                return Packed(codec, data)
-        return Packed("raised", _encode({"kind": _name(type(error)), "text": _text(error)[:MAX_TEXT]}))
+                return PackedResult(codec, data)
+        return PackedResult("raised", _encode({"kind": _name(type(error)), "text": _text(error)[:MAX_TEXT]}))
 
-    def unpack(self, codec: str, data: bytes) -> Outcome:
+    def unpack(self, codec: str, data: bytes) -> EffectOutcome:
         """Read bytes that `pack` or `pack_error` wrote on any node. The caller has verified the seal of `data`.
 
         Raises:
@@ -140,7 +140,7 @@ class Values:
             if codec.startswith("raised") and failure is None:
                 found, failure = _tried(_fresh, found)
             if failure is None:
-                return Outcome(error=found) if codec.startswith("raised") else Outcome(found)
+                return EffectOutcome(error=found) if codec.startswith("raised") else EffectOutcome(found)
             why = f"{_named(failure)}; keep its class where it was, or let a node that has it take the call"
         what = f"what an effect under `once` gave can't be read (stored as {codec!r}, {len(data)} bytes); the handler"
         raise errors.ValueUnreadable(f"{what} was not continued, and the effect was not run again: {why}") from failure

@@ -11,10 +11,10 @@ from framehold.frame.payloads import Payloads
 from framehold_core import journal
 from framehold_core.errors import EffectFailed
 from framehold_core.ids import Boot
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_core.requests import Head
 from framehold_core.value import asdict, astuple, replace
-from framehold_store.values import Packed, Values
+from framehold_store.values import PackedResult, Values
 from tests.compat.forms import CALL, Form, Meaning, sealer
 
 values = Values(pickle=True, limit=1 << 20)
@@ -37,9 +37,9 @@ _ERRORS: dict[str, Exception] = {
 
 def _write_entry(means: Meaning) -> str:
     fields = {name: means[name] for name in ("key", "round", "fp", "codec")}
-    kind, lane, value = Kind(means["kind"]), Lane(means["lane"]), means["value"]
+    kind, lane, value = EntryKind(means["kind"]), EntryLane(means["lane"]), means["value"]
     data = b"" if fields["codec"] == "none" else value.encode()
-    if kind in (Kind.RESULT, Kind.EFFECT):
+    if kind in (EntryKind.RESULT, EntryKind.EFFECT):
         error = _ERRORS.get(value)
         packed = values.pack(ast.literal_eval(value)) if error is None else values.pack_error(error)
         assert packed.codec == fields["codec"], (packed.codec, means)
@@ -51,7 +51,7 @@ def _write_entry(means: Meaning) -> str:
 def _read_entry(text: str) -> Meaning:
     position = json.loads(text)[1]
     item = journal.decode(text.encode("ascii"), position)
-    if item.kind in (Kind.RESULT, Kind.EFFECT):
+    if item.kind in (EntryKind.RESULT, EntryKind.EFFECT):
         value = _told(payloads.packed(CALL, item))
     else:
         value = payloads.opened(CALL, item).decode()
@@ -67,7 +67,7 @@ def _read_entry(text: str) -> Meaning:
     }
 
 
-def _told(packed: Packed) -> str:
+def _told(packed: PackedResult) -> str:
     outcome = values.unpack(packed.codec, packed.data)
     if isinstance(outcome.error, EffectFailed):
         return f"EffectFailed {outcome.error.kind}"

@@ -38,7 +38,7 @@ def _write_carried(claims: Meaning) -> str:
 
 def _write_beside(claims: Meaning) -> str:
     entries = tuple(item.encode("ascii") for item in claims["entries"])
-    return token_claims.beside(token_claims.Marked(CallId(claims["call"]), claims["state"], entries))
+    return token_claims.beside(token_claims.SealedState(CallId(claims["call"]), claims["state"], entries))
 
 
 _STATES: dict[str, Callable[[Meaning], str]] = {

@@ -39,7 +39,7 @@ from framehold_core.events import (
     StoreDown,
 )
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId, Waiter
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_core.lease import Lease
 from framehold_core.requests import Evidence, Head, Read, Reply, Stored
 from framehold_core.value import replace
@@ -92,7 +92,7 @@ def answer(key: str, text: str = "yes") -> Answer:
 
 def ask(key: str, round_: int = 1) -> Draft:
     """The handler's ask `key`, for the round that it opens."""
-    return Draft(Kind.ASK, key, round_, Lane.MAIN, f"fp-{key}", "none", b"")
+    return Draft(EntryKind.ASK, key, round_, EntryLane.MAIN, f"fp-{key}", "none", b"")
 
 
 class Node:
@@ -175,16 +175,16 @@ class Node:
 
     def intends(self, key: str = "k") -> tuple[Effect, ...]:
         """`once` wants to run."""
-        draft = Draft(Kind.INTENT, key, self.call.round, Lane.SIDE, f"fp-{key}", "none", b"")
+        draft = Draft(EntryKind.INTENT, key, self.call.round, EntryLane.SIDE, f"fp-{key}", "none", b"")
         return self.feed(Intended(writes.once_digest(key), draft))
 
     def wants(self, key: str = "k", *, is_open: bool = True) -> tuple[Effect, ...]:
         """`once` wants to run an effect that was declared idempotent."""
         return self.feed(Intended(writes.once_digest(key), None, is_open))
 
-    def results(self, key: str = "k", kind: Kind = Kind.RESULT) -> tuple[Effect, ...]:
+    def results(self, key: str = "k", kind: EntryKind = EntryKind.RESULT) -> tuple[Effect, ...]:
         """The effect of `once` has run."""
-        draft = Draft(kind, key, self.call.round, Lane.SIDE, f"fp-{key}", "json", b"1")
+        draft = Draft(kind, key, self.call.round, EntryLane.SIDE, f"fp-{key}", "json", b"1")
         return self.feed(Resulted(writes.once_digest(key), draft))
 
     def flush(self) -> tuple[Effect, ...]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from framehold_core.journal import Entry, Kind, Lane
+from framehold_core.journal import Entry, EntryKind, EntryLane
 from framehold_core.replay import Cursor
 
 
 class Atom(NamedTuple):
     """One thing that a handler does: `fp` is what must be the same again."""
 
-    kind: Kind
+    kind: EntryKind
     key: str
     fp: str
 
@@ -34,7 +34,7 @@ Reply = frozenset[tuple[str, str]]
 class Task:
     """One branch. `waits` is the key that it waits for."""
 
-    def __init__(self, atoms: Branch, lane: Lane) -> None:
+    def __init__(self, atoms: Branch, lane: EntryLane) -> None:
         self.atoms, self.lane, self.at = atoms, lane, 0
         self.waits: Atom | None = None
 
@@ -50,7 +50,7 @@ class Player:
         self.script, self.choose = script, choose
         self.statement = -1
         self.tasks: list[Task] = []
-        self.learned: list[tuple[Kind, str, str]] = []
+        self.learned: list[tuple[EntryKind, str, str]] = []
         """What the handler went on with, in the order of its own task; within one statement in the branches' order."""
 
     def meet(self, task: Task, atom: Atom) -> str | None:
@@ -77,7 +77,7 @@ class Player:
                     return True
                 self.statement += 1
                 branches = self.script[self.statement]
-                lane = Lane.MAIN if len(branches) == 1 else Lane.SIDE
+                lane = EntryLane.MAIN if len(branches) == 1 else EntryLane.SIDE
                 self.tasks = [Task(branch, lane) for branch in branches]
             else:
                 return False
@@ -88,7 +88,7 @@ class Player:
         self.learned.append((task.waits.kind, task.waits.key, value))
         task.at, task.waits = task.at + 1, None
 
-    def hear(self, kind: Kind, found: dict[str, str]) -> None:
+    def hear(self, kind: EntryKind, found: dict[str, str]) -> None:
         """Tasks that wait for one of these go on."""
         for task in self.tasks:
             if task.waits is not None and task.waits.kind is kind and task.waits.key in found:
@@ -106,10 +106,10 @@ class Live(Player):
         self.rounds: list[Reply] = []
         self.round = 0
         self.prefilled = dict(prefilled)
-        self.notes: list[tuple[Kind, str, int, Lane, str, str]] = []
-        self.unasked: list[tuple[Atom, Lane]] = []
-        self.asked: list[tuple[Atom, Lane]] = []
-        self.running: dict[str, tuple[Atom, Lane]] = {}
+        self.notes: list[tuple[EntryKind, str, int, EntryLane, str, str]] = []
+        self.unasked: list[tuple[Atom, EntryLane]] = []
+        self.asked: list[tuple[Atom, EntryLane]] = []
+        self.running: dict[str, tuple[Atom, EntryLane]] = {}
         self.results: dict[str, str] = {}
         self.gathered: dict[str, str] = {}
         self.fresh = 0
@@ -129,15 +129,15 @@ class Live(Player):
 
     def meet(self, task: Task, atom: Atom) -> str | None:
         kind, key, fp = atom
-        if kind is Kind.VALUE:
+        if kind is EntryKind.VALUE:
             value = self.value(key)
             self.notes.append((kind, key, self.round, task.lane, fp, value))
             return value
-        if kind is Kind.ASK and key in self.prefilled:
+        if kind is EntryKind.ASK and key in self.prefilled:
             value = self.prefilled.pop(key)
-            self.notes += [(kind, key, 0, task.lane, fp, ""), (Kind.ANSWER, key, 0, task.lane, "", value)]
+            self.notes += [(kind, key, 0, task.lane, fp, ""), (EntryKind.ANSWER, key, 0, task.lane, "", value)]
             return value
-        if kind is Kind.ASK:
+        if kind is EntryKind.ASK:
             self.unasked.append((atom, task.lane))
             return None
         if key in self.results or key in self.running:
@@ -150,7 +150,7 @@ class Live(Player):
         self.fresh += 1
         return f"{key}#{self.fresh}"
 
-    def write(self, *drafts: tuple[Kind, str, int, Lane, str, str]) -> None:
+    def write(self, *drafts: tuple[EntryKind, str, int, EntryLane, str, str]) -> None:
         """One write, which takes along what was noted before it."""
         notes, self.notes = self.notes, []
         for kind, key, round_, lane, fp, value in (*notes, *drafts):
@@ -161,16 +161,16 @@ class Live(Player):
         key = sorted(self.running)[self.choose(len(self.running))]
         atom, lane = self.running.pop(key)
         value = self.results[key] = self.value(key)
-        self.write((Kind.RESULT, key, self.round, lane, atom.fp, value))
+        self.write((EntryKind.RESULT, key, self.round, lane, atom.fp, value))
         self.rounds.append(frozenset({(key, value)}))
-        self.hear(Kind.INTENT, {key: value})
+        self.hear(EntryKind.INTENT, {key: value})
 
-    def park(self, asks: list[tuple[Atom, Lane]]) -> None:
+    def park(self, asks: list[tuple[Atom, EntryLane]]) -> None:
         self.round += 1
         self.asked = list(asks)
         if asks is self.unasked:
             self.unasked = []
-        self.write(*((Kind.ASK, atom.key, self.round, lane, atom.fp, "") for atom, lane in self.asked))
+        self.write(*((EntryKind.ASK, atom.key, self.round, lane, atom.fp, "") for atom, lane in self.asked))
 
     def answers_come(self) -> None:
         """Some of them, in any order; the round is complete when none is missing."""
@@ -178,13 +178,13 @@ class Live(Player):
         for _ in range(1 + self.choose(len(left))):
             atom, _ = left.pop(self.choose(len(left)))
             value = self.gathered[atom.key] = self.value(atom.key)
-            self.notes.append((Kind.ANSWER, atom.key, self.round, Lane.MAIN, "", value))
+            self.notes.append((EntryKind.ANSWER, atom.key, self.round, EntryLane.MAIN, "", value))
         if left:
             self.park(left)
             return
         found, self.gathered, self.asked = self.gathered, {}, []
         self.rounds.append(frozenset(found.items()))
-        self.hear(Kind.ASK, found)
+        self.hear(EntryKind.ASK, found)
 
 
 class Again(Player):
@@ -225,22 +225,22 @@ class Again(Player):
         if found:
             heard = {item.key: item.value.decode() for item in found}
             self.rounds.append(frozenset(heard.items()))
-            if found[0].kind is Kind.ANSWER:
-                self.hear(Kind.ASK, heard)
+            if found[0].kind is EntryKind.ANSWER:
+                self.hear(EntryKind.ASK, heard)
             else:
                 self.results |= heard
-                self.hear(Kind.INTENT, heard)
+                self.hear(EntryKind.INTENT, heard)
         return bool(found)
 
     def meet(self, task: Task, atom: Atom) -> str | None:
         kind, key, fp = atom
         self.came.append(atom)
-        if kind is Kind.INTENT:
+        if kind is EntryKind.INTENT:
             self.cursor.once(key, fp, task.lane)
             # Its result comes in its turn. What runs again, or for the first time, waits until the frame is rebuilt.
             return self.results.get(key)
         else:
-            found = (self.cursor.ask if kind is Kind.ASK else self.cursor.value)(key, fp, task.lane)
+            found = (self.cursor.ask if kind is EntryKind.ASK else self.cursor.value)(key, fp, task.lane)
         return found.value.decode() if isinstance(found, Entry) else None
 
 

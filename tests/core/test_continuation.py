@@ -14,7 +14,7 @@ import pytest
 
 from framehold_core import continuation, events
 from framehold_core.call import Phase
-from framehold_core.continuation import TABLE, Row, ignore, step
+from framehold_core.continuation import TABLE, TransitionRow, ignore, step
 from framehold_core.errors import ProtocolError
 from framehold_core.events import (
     Drain,
@@ -31,7 +31,7 @@ from framehold_core.events import (
     WriteRefused,
 )
 from framehold_core.ids import Waiter
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_core.requests import Verdict
 from tests.core import (
     test_healing,
@@ -45,7 +45,7 @@ from tests.core import (
 )
 from tests.core.driver import answer, reach, resumed
 
-NOTE = Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "fp", "json", b"1")
+NOTE = Draft(EntryKind.VALUE, "now-1", 1, EntryLane.MAIN, "fp", "json", b"1")
 SIGNALS: tuple[Event, ...] = (Overran(), Expired(), Evict(), Drain(), Stop("stopped"), StoreBack())
 
 
@@ -65,7 +65,7 @@ def test_a_row_that_leads_where_it_may_not_is_refused(monkeypatch: pytest.Monkey
     node = reach(Phase.PARKED)
     row = TABLE[Phase.PARKED, Evict]
     place: tuple[Phase, type[Any]] = Phase.PARKED, Evict
-    monkeypatch.setitem(TABLE, place, Row(row.move, (Phase.PARKED,)))
+    monkeypatch.setitem(TABLE, place, TransitionRow(row.move, (Phase.PARKED,)))
     with pytest.raises(ProtocolError, match="Evict led from PARKED to IDLE"):
         node.feed(Evict())
 
@@ -204,14 +204,14 @@ def walked() -> set[tuple[Phase, type[Any], Phase]]:
     """Each arrow (phase, event, phase) that some story walks."""
     seen: set[tuple[Phase, type[Any], Phase]] = set()
 
-    def watched(key: tuple[Phase, type[Any]], row: Row) -> Row:
+    def watched(key: tuple[Phase, type[Any]], row: TransitionRow) -> TransitionRow:
         def move(call: Any, event: Any, now: float) -> Any:
             moved = row.move(call, event, now)
             seen.add((*key, moved.call.phase))
             return moved
 
         # The signals' test knows a row without consequences by its function.
-        return row if row.move is ignore else Row(move, row.to)
+        return row if row.move is ignore else TransitionRow(move, row.to)
 
     with pytest.MonkeyPatch.context() as patch:
         for key, row in TABLE.items():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.errors import DivergenceError
-from framehold_core.journal import Entry, Kind, Lane
+from framehold_core.journal import Entry, EntryKind, EntryLane
 from framehold_core.replay import CHANGED, DEPENDS, LIKELY, Cursor
 
-MAIN, SIDE = Lane.MAIN, Lane.SIDE
+MAIN, SIDE = EntryLane.MAIN, EntryLane.SIDE
 TEXTS = {"units": "Which units?", "audit": "audit_log('Paris')"}
 
 
-def line(n: int, kind: Kind, key: str, round_: int = 1, lane: Lane = MAIN) -> Entry:
+def line(n: int, kind: EntryKind, key: str, round_: int = 1, lane: EntryLane = MAIN) -> Entry:
     return Entry(n, kind, key, round_, lane, f"fp-{key}", "json", b"")
 
 
@@ -21,7 +21,11 @@ def told(item: Entry) -> str:
     return TEXTS.get(item.key, "")
 
 
-AUDITED = (line(0, Kind.INTENT, "audit", 0), line(1, Kind.RESULT, "audit", 0), line(2, Kind.ASK, "units"))
+AUDITED = (
+    line(0, EntryKind.INTENT, "audit", 0),
+    line(1, EntryKind.RESULT, "audit", 0),
+    line(2, EntryKind.ASK, "units"),
+)
 ASKED = AUDITED[2:]
 
 
@@ -117,7 +121,7 @@ def test_an_overdue_handler_is_told_the_first_thing_that_is_missing() -> None:
 
 def test_an_overdue_handler_that_asked_all_of_it_left_its_answers_unheard() -> None:
     """It asked again, but the driver never found it settled: the answers of that round stand there."""
-    answers = (line(3, Kind.ANSWER, "units"),)
+    answers = (line(3, EntryKind.ANSWER, "units"),)
     cursor = Cursor((*AUDITED, *answers), told)
     cursor.once("audit", "fp-audit", MAIN)
     assert cursor.ready() == (AUDITED[1],)
@@ -130,5 +134,5 @@ def test_an_overdue_handler_that_asked_all_of_it_left_its_answers_unheard() -> N
 
 def test_keys_that_hold_odd_characters_stay_on_one_line() -> None:
     key = "a'b\n\x1b"
-    text = complaint(Cursor((line(0, Kind.ASK, key),)), ("other", "fp", ""))
+    text = complaint(Cursor((line(0, EntryKind.ASK, key),)), ("other", "fp", ""))
     assert repr(key) in text and "\n" not in text and "\x1b" not in text

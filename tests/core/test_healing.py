@@ -23,7 +23,7 @@ from framehold_core.effects import (
     Write,
 )
 from framehold_core.events import Acked, Drain, Finished, Recheck, StoreBack, WriteRefused
-from framehold_core.journal import Kind, decode_all
+from framehold_core.journal import EntryKind, decode_all
 from framehold_core.recovery import UNKEPT
 from framehold_core.requests import RecordState, Verdict
 from framehold_core.takeover import MAX_TRIES
@@ -63,7 +63,7 @@ def test_a_live_frame_heals_a_record_that_lost_its_last_round() -> None:
     node.asks("c")
     node.commit_all()
     kinds = [item.kind for item in decode_all(node.shelf.stored.journal if node.shelf.stored else ())]
-    assert kinds == [Kind.ASK, Kind.ANSWER, Kind.ASK, Kind.ANSWER, Kind.ASK]
+    assert kinds == [EntryKind.ASK, EntryKind.ANSWER, EntryKind.ASK, EntryKind.ANSWER, EntryKind.ASK]
     assert isinstance(node.heard[3], Questions) and node.heard[3].epoch == 2
 
 

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from framehold_core import journal
 from framehold_core.errors import JournalError, JournalVersionError
-from framehold_core.journal import GENESIS, VERSION, Draft, Entry, Kind, Lane, chain, decode, digest, encode
+from framehold_core.journal import GENESIS, VERSION, Draft, Entry, EntryKind, EntryLane, chain, decode, digest, encode
 
 texts = st.text(st.characters(codec=None))
 drafts = st.builds(
     Draft,
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(EntryKind),
     key=texts,
     round=st.integers(0, 1000),
-    lane=st.sampled_from(Lane),
+    lane=st.sampled_from(EntryLane),
     fp=texts,
     codec=st.sampled_from(("none", "json", "pickle")),
     value=st.binary(),
 )
-ASK = Entry(3, Kind.ASK, "units", 2, Lane.MAIN, "f" * 32, "json", b"sealed")
+ASK = Entry(3, EntryKind.ASK, "units", 2, EntryLane.MAIN, "f" * 32, "json", b"sealed")
 RAW = encode(ASK)
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_entry_is_refused_or_reads_at_its_own_position(place: int, byt
         item = decode(RAW[:place] + byte + RAW[place + 1 :], 3)
     except JournalError:
         return
-    assert (item.n, type(item.kind), type(item.value)) == (3, Kind, bytes)
+    assert (item.n, type(item.kind), type(item.value)) == (3, EntryKind, bytes)
 
 
 DAMAGED = {
@@ -144,8 +144,15 @@ def test_histories_differ_by_every_byte_and_by_order() -> None:
 
 
 def test_a_mark_ends_with_the_last_ask_of_its_round() -> None:
-    kinds = ((Kind.ASK, 1), (Kind.ASK, 1), (Kind.ANSWER, 1), (Kind.INTENT, 1), (Kind.ASK, 2), (Kind.RESULT, 1))
-    entries = [Entry(n, kind, "k", round_, Lane.MAIN, "", "none", b"") for n, (kind, round_) in enumerate(kinds)]
+    kinds = (
+        (EntryKind.ASK, 1),
+        (EntryKind.ASK, 1),
+        (EntryKind.ANSWER, 1),
+        (EntryKind.INTENT, 1),
+        (EntryKind.ASK, 2),
+        (EntryKind.RESULT, 1),
+    )
+    entries = [Entry(n, kind, "k", round_, EntryLane.MAIN, "", "none", b"") for n, (kind, round_) in enumerate(kinds)]
     encoded = [encode(item) for item in entries]
     assert journal.round_history(encoded, entries, 1) == chain(GENESIS, encoded[:2])
     assert journal.round_history(encoded, entries, 2) == chain(GENESIS, encoded[:5])

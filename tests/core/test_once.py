@@ -19,7 +19,7 @@ from framehold_core.effects import (
 )
 from framehold_core.ending import CANCELLED
 from framehold_core.events import Drain, Evict, Noted, Overran, StoreBack, StoreDown
-from framehold_core.journal import Draft, Kind, Lane, decode_all
+from framehold_core.journal import Draft, EntryKind, EntryLane, decode_all
 from framehold_core.writes import once_digest
 from tests.core.driver import LEFT_OPEN, Node, answer, elsewhere, parked, rebuild, resumed, running
 
@@ -57,7 +57,7 @@ def with_a_result() -> Node:
     return node
 
 
-def kinds(node: Node) -> list[Kind]:
+def kinds(node: Node) -> list[EntryKind]:
     """The kinds of the entries in the node's journal."""
     return [item.kind for item in decode_all(node.log)]
 
@@ -66,7 +66,7 @@ def test_the_next_questions_take_a_result_along() -> None:
     node = with_a_result()
     node.asks("b")
     assert Recorded((K,)) in node.commit()
-    assert kinds(node) == [Kind.ASK, Kind.ANSWER, Kind.INTENT, Kind.RESULT, Kind.ASK]
+    assert kinds(node) == [EntryKind.ASK, EntryKind.ANSWER, EntryKind.INTENT, EntryKind.RESULT, EntryKind.ASK]
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
 
 
@@ -74,7 +74,7 @@ def test_the_next_intent_takes_a_result_along() -> None:
     node = with_a_result()
     node.intends("l")
     assert node.commit() == (Recorded((K,)), Go(once_digest("l")))
-    assert kinds(node) == [Kind.ASK, Kind.ANSWER, Kind.INTENT, Kind.RESULT, Kind.INTENT]
+    assert kinds(node) == [EntryKind.ASK, EntryKind.ANSWER, EntryKind.INTENT, EntryKind.RESULT, EntryKind.INTENT]
 
 
 def test_the_outcome_takes_a_result_along() -> None:
@@ -87,10 +87,10 @@ def test_the_outcome_takes_a_result_along() -> None:
 
 def test_values_and_results_are_written_in_the_order_in_which_they_came() -> None:
     node = with_a_result()
-    node.feed(Noted((Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "now", "json", b"1"),)))
+    node.feed(Noted((Draft(EntryKind.VALUE, "now-1", 1, EntryLane.MAIN, "now", "json", b"1"),)))
     node.flush()
     node.commit()
-    assert kinds(node)[-2:] == [Kind.RESULT, Kind.VALUE]
+    assert kinds(node)[-2:] == [EntryKind.RESULT, EntryKind.VALUE]
 
 
 def test_an_outcome_does_not_leave_ungated_before_the_result_that_it_rests_on() -> None:
@@ -158,17 +158,17 @@ def test_a_refused_intent_loses_no_result() -> None:
 def test_an_effect_that_needs_no_intent_runs_at_once_in_the_first_round() -> None:
     node = running()
     assert node.wants() == (Go(K),)
-    assert node.results(kind=Kind.EFFECT) == (Kept(K),)
+    assert node.results(kind=EntryKind.EFFECT) == (Kept(K),)
     node.asks("a")
     node.commit()
-    assert kinds(node) == [Kind.EFFECT, Kind.ASK]
+    assert kinds(node) == [EntryKind.EFFECT, EntryKind.ASK]
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
 
 
 def test_a_first_round_that_only_ran_such_effects_ends_without_the_store() -> None:
     node = running()
     node.wants()
-    node.results(kind=Kind.EFFECT)
+    node.results(kind=EntryKind.EFFECT)
     node.finishes("42")
     assert node.heard[1] == Outcome("42") and node.shelf.stored is None
 
@@ -208,7 +208,7 @@ def test_such_an_effect_is_shielded() -> None:
     node.wants()
     node.commit()
     assert node.leave(2) == ()
-    node.results(kind=Kind.EFFECT)
+    node.results(kind=EntryKind.EFFECT)
     assert node.commit() == (Cancel("left"), LEFT_OPEN)
 
 
@@ -261,7 +261,7 @@ def test_writes_of_one_call_leave_one_after_the_other() -> None:
     assert node.intends("l") == () and node.asks("b") == ()
     node.commit_all()
     assert [item.kind for item in decode_all(node.log)] == [
-        Kind.ASK, Kind.ANSWER, Kind.INTENT, Kind.INTENT, Kind.ASK,
+        EntryKind.ASK, EntryKind.ANSWER, EntryKind.INTENT, EntryKind.INTENT, EntryKind.ASK,
     ]  # fmt: skip
     assert node.call.phase is Phase.PARKED
 

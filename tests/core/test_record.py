@@ -35,7 +35,7 @@ from framehold_core.requests import (
     Verdict,
     Verify,
 )
-from framehold_core.trail import KEPT, Moved, Step
+from framehold_core.trail import KEPT, Moved, TrailStep
 from framehold_core.value import replace
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
@@ -46,7 +46,7 @@ JH = chain(GENESIS, OLD)
 NEXT = chain(JH, NEW)
 YES, NO = Answered(1, "yes", ("a",)), Answered(1, "no", ("a",))
 FENCE = Fence(NodeId("n1"), Incarnation("i1"), 3, 1, 1)
-BEGUN = Step(Moved.PARKED, 1, 1, "n0", 1.0, 0.5)
+BEGUN = TrailStep(Moved.PARKED, 1, 1, "n0", 1.0, 0.5)
 RECORD = Record(
     *(RecordState.OPEN, HEAD, "n1", "i1", 3, 1, 1, JH, 1, 0.0, 99.0, {}, {"done": True, "open": False}),
     trail=(BEGUN,),
@@ -346,26 +346,26 @@ def test_a_refusal_shows_who_stands_there_without_the_journal() -> None:
     assert reply.stored == Stored(RECORD, ()) and reply.epoch == 3
 
 
-TRAILS: dict[str, tuple[tuple[Stored | None, Request], Step | None]] = {
-    "the first park": (GRANTED["commit creates"], Step(Moved.PARKED, 1, 1, "n1", NOW, RAN)),
-    "a park": (GRANTED["commit"], Step(Moved.PARKED, 2, 3, "n1", NOW, RAN)),
+TRAILS: dict[str, tuple[tuple[Stored | None, Request], TrailStep | None]] = {
+    "the first park": (GRANTED["commit creates"], TrailStep(Moved.PARKED, 1, 1, "n1", NOW, RAN)),
+    "a park": (GRANTED["commit"], TrailStep(Moved.PARKED, 2, 3, "n1", NOW, RAN)),
     "the first intent": (GRANTED["intent creates"], None),
     "an intent": (GRANTED["intent"], None),
     "a result": (GRANTED["result"], None),
-    "an end": (GRANTED["finish"], Step(Moved.FINISHED, 1, 3, "n1", NOW, RAN)),
-    "a takeover": (GRANTED["claim, lease gone"], Step(Moved.CLAIMED, 1, 4, "n2", NOW)),
-    "a takeover after a handoff": (GRANTED["claim, released"], Step(Moved.CLAIMED, 1, 4, "n2", NOW)),
-    "a loss": ((OPEN, claim(reentrant=False)), Step(Moved.LOST, 1, 3, "n2", NOW)),
-    "a verification": (GRANTED["verify"], Step(Moved.VERIFIED, 1, 4, "n1", NOW)),
-    "a handoff": (GRANTED["release"], Step(Moved.RELEASED, 1, 3, "n1", NOW)),
-    "a heal": (GRANTED["heal a record that went back"], Step(Moved.HEALED, 2, 4, "n1", NOW)),
-    "a heal of nothing": (GRANTED["heal a missing record"], Step(Moved.HEALED, 2, 4, "n1", NOW)),
+    "an end": (GRANTED["finish"], TrailStep(Moved.FINISHED, 1, 3, "n1", NOW, RAN)),
+    "a takeover": (GRANTED["claim, lease gone"], TrailStep(Moved.CLAIMED, 1, 4, "n2", NOW)),
+    "a takeover after a handoff": (GRANTED["claim, released"], TrailStep(Moved.CLAIMED, 1, 4, "n2", NOW)),
+    "a loss": ((OPEN, claim(reentrant=False)), TrailStep(Moved.LOST, 1, 3, "n2", NOW)),
+    "a verification": (GRANTED["verify"], TrailStep(Moved.VERIFIED, 1, 4, "n1", NOW)),
+    "a handoff": (GRANTED["release"], TrailStep(Moved.RELEASED, 1, 3, "n1", NOW)),
+    "a heal": (GRANTED["heal a record that went back"], TrailStep(Moved.HEALED, 2, 4, "n1", NOW)),
+    "a heal of nothing": (GRANTED["heal a missing record"], TrailStep(Moved.HEALED, 2, 4, "n1", NOW)),
 }
 
 
 @pytest.mark.parametrize(("case", "step"), TRAILS.values(), ids=TRAILS.keys())
 def test_what_moves_a_call_is_the_last_step_of_its_trail(
-    case: tuple[Stored | None, Request], step: Step | None
+    case: tuple[Stored | None, Request], step: TrailStep | None
 ) -> None:
     """Each says where the call stands after it and who wrote it; what is there already stays."""
     before, request = case
@@ -400,6 +400,6 @@ def test_how_long_a_round_ran_decides_nothing() -> None:
 
 @pytest.mark.parametrize("trail", [(), (BEGUN,), tuple(replace(BEGUN, epoch=epoch) for epoch in range(KEPT))])
 @pytest.mark.parametrize("request_", [case[1] for case in (*GRANTED.values(), *REFUSED.values())])
-def test_no_verdict_depends_on_a_trail(request_: Request, trail: tuple[Step, ...]) -> None:
+def test_no_verdict_depends_on_a_trail(request_: Request, trail: tuple[TrailStep, ...]) -> None:
     verdicts = [record.apply(stored, request_, NOW)[1].verdict for stored in (OPEN, open_with(trail=trail))]
     assert verdicts[0] is verdicts[1]

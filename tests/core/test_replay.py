@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.errors import DivergenceError
-from framehold_core.journal import Entry, Kind, Lane
+from framehold_core.journal import Entry, EntryKind, EntryLane
 from framehold_core.replay import Cursor, Once
 
-MAIN, SIDE = Lane.MAIN, Lane.SIDE
+MAIN, SIDE = EntryLane.MAIN, EntryLane.SIDE
 
 
 class Tape:
@@ -17,20 +17,20 @@ class Tape:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
-    def add(self, kind: Kind, key: str, round_: int, lane: Lane = MAIN) -> Tape:
+    def add(self, kind: EntryKind, key: str, round_: int, lane: EntryLane = MAIN) -> Tape:
         value = f"{key}@{round_}".encode()
-        fp = "" if kind is Kind.ANSWER else f"fp-{key}"
+        fp = "" if kind is EntryKind.ANSWER else f"fp-{key}"
         self.entries.append(Entry(len(self.entries), kind, key, round_, lane, fp, "json", value))
         return self
 
-    def asks(self, round_: int, *keys: str, lane: Lane = MAIN) -> Tape:
+    def asks(self, round_: int, *keys: str, lane: EntryLane = MAIN) -> Tape:
         for key in keys:
-            self.add(Kind.ASK, key, round_, lane)
+            self.add(EntryKind.ASK, key, round_, lane)
         return self
 
     def answers(self, round_: int, *keys: str) -> Tape:
         for key in keys:
-            self.add(Kind.ANSWER, key, round_)
+            self.add(EntryKind.ANSWER, key, round_)
         return self
 
     def cursor(self) -> Cursor:
@@ -42,7 +42,7 @@ def heard(entries: tuple[Entry, ...]) -> list[str]:
     return [item.value.decode() for item in entries]
 
 
-def ask(cursor: Cursor, *keys: str, lane: Lane = MAIN) -> None:
+def ask(cursor: Cursor, *keys: str, lane: EntryLane = MAIN) -> None:
     for key in keys:
         assert cursor.ask(key, f"fp-{key}", lane) is None
 
@@ -151,7 +151,7 @@ def test_side_tasks_may_come_between_what_the_main_task_does() -> None:
 
 
 def test_the_main_task_is_checked_in_order() -> None:
-    tape = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).asks(1, "a")
+    tape = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0).asks(1, "a")
     with pytest.raises(
         DivergenceError, match=r"recorded is once 'audit' \(entry 0\), but the handler came to ask 'a';"
     ):
@@ -171,7 +171,7 @@ def test_a_side_task_may_do_something_new() -> None:
 
 
 def test_an_effect_without_an_intent_has_its_result_and_its_place_in_the_order() -> None:
-    cursor = Tape().add(Kind.EFFECT, "first", 0).asks(1, "a").cursor()
+    cursor = Tape().add(EntryKind.EFFECT, "first", 0).asks(1, "a").cursor()
     found = cursor.once("first", "fp-first", MAIN)
     assert isinstance(found, Entry) and found.value == b"first@0" and cursor.ready() == (found,)
     ask(cursor, "a")
@@ -179,12 +179,12 @@ def test_an_effect_without_an_intent_has_its_result_and_its_place_in_the_order()
     with pytest.raises(
         DivergenceError, match=r"recorded is once 'first' \(entry 0\), but the handler came to ask 'a';"
     ):
-        ask(Tape().add(Kind.EFFECT, "first", 0).asks(1, "a").cursor(), "a")
+        ask(Tape().add(EntryKind.EFFECT, "first", 0).asks(1, "a").cursor(), "a")
 
 
 def test_an_effect_whose_intent_an_earlier_release_wrote_has_its_result() -> None:
     """It was in doubt, and ran again."""
-    cursor = Tape().add(Kind.INTENT, "k", 0).asks(1, "a").add(Kind.EFFECT, "k", 1).cursor()
+    cursor = Tape().add(EntryKind.INTENT, "k", 0).asks(1, "a").add(EntryKind.EFFECT, "k", 1).cursor()
     found = cursor.once("k", "fp-k", MAIN)
     assert isinstance(found, Entry) and found.value == b"k@1"
     ask(cursor, "a")
@@ -204,9 +204,9 @@ def effects(*results: str) -> Tape:
     """Two effects side by side, whose results came in this order."""
     tape = Tape()
     for key in ("a", "b"):
-        tape.add(Kind.INTENT, key, 0, SIDE)
+        tape.add(EntryKind.INTENT, key, 0, SIDE)
     for key in results:
-        tape.add(Kind.RESULT, key, 0, SIDE)
+        tape.add(EntryKind.RESULT, key, 0, SIDE)
     return tape
 
 
@@ -232,7 +232,13 @@ def test_a_result_waits_until_the_handler_has_come_to_what_was_recorded_before_i
 
 def test_a_result_that_came_after_a_question_waits_for_that_question() -> None:
     """What made the handler ask was a timer, maybe: it has to go off again."""
-    cursor = Tape().add(Kind.INTENT, "a", 0, SIDE).asks(1, "late", lane=SIDE).add(Kind.RESULT, "a", 1, SIDE).cursor()
+    cursor = (
+        Tape()
+        .add(EntryKind.INTENT, "a", 0, SIDE)
+        .asks(1, "late", lane=SIDE)
+        .add(EntryKind.RESULT, "a", 1, SIDE)
+        .cursor()
+    )
     once(cursor, "a")
     assert cursor.ready() == ()
     ask(cursor, "late", lane=SIDE)
@@ -240,23 +246,25 @@ def test_a_result_that_came_after_a_question_waits_for_that_question() -> None:
 
 
 def test_answers_and_results_keep_their_order() -> None:
-    tape = Tape().add(Kind.INTENT, "a", 0, SIDE).asks(1, "k", "l", lane=SIDE)
-    cursor = tape.answers(1, "k", "l").add(Kind.RESULT, "a", 1, SIDE).cursor()
+    tape = Tape().add(EntryKind.INTENT, "a", 0, SIDE).asks(1, "k", "l", lane=SIDE)
+    cursor = tape.answers(1, "k", "l").add(EntryKind.RESULT, "a", 1, SIDE).cursor()
     once(cursor, "a")
     ask(cursor, "k", "l", lane=SIDE)
     assert [heard(cursor.ready()) for _ in range(3)] == [["k@1", "l@1"], ["a@1"], []]
 
 
 def test_a_result_that_came_between_two_parts_of_an_answer_is_heard_first() -> None:
-    tape = Tape().add(Kind.INTENT, "a", 0, SIDE).asks(1, "k", "l", lane=SIDE).answers(1, "k").asks(2, "l", lane=SIDE)
-    cursor = tape.add(Kind.RESULT, "a", 2, SIDE).answers(2, "l").cursor()
+    tape = (
+        Tape().add(EntryKind.INTENT, "a", 0, SIDE).asks(1, "k", "l", lane=SIDE).answers(1, "k").asks(2, "l", lane=SIDE)
+    )
+    cursor = tape.add(EntryKind.RESULT, "a", 2, SIDE).answers(2, "l").cursor()
     once(cursor, "a")
     ask(cursor, "k", "l", lane=SIDE)
     assert [heard(cursor.ready()) for _ in range(3)] == [["a@2"], ["k@1", "l@2"], []]
 
 
 def test_an_effect_without_an_intent_is_given_after_the_handler_has_come_to_it() -> None:
-    cursor = Tape().add(Kind.EFFECT, "a", 0, SIDE).add(Kind.EFFECT, "b", 0, SIDE).cursor()
+    cursor = Tape().add(EntryKind.EFFECT, "a", 0, SIDE).add(EntryKind.EFFECT, "b", 0, SIDE).cursor()
     once(cursor, "b")
     assert cursor.ready() == ()
     once(cursor, "a")
@@ -265,7 +273,12 @@ def test_an_effect_without_an_intent_is_given_after_the_handler_has_come_to_it()
 
 def test_a_value_is_given_at_once() -> None:
     """It was drawn, and not heard."""
-    tape = Tape().add(Kind.INTENT, "a", 0, SIDE).add(Kind.RESULT, "a", 0, SIDE).add(Kind.VALUE, "now-1", 0, SIDE)
+    tape = (
+        Tape()
+        .add(EntryKind.INTENT, "a", 0, SIDE)
+        .add(EntryKind.RESULT, "a", 0, SIDE)
+        .add(EntryKind.VALUE, "now-1", 0, SIDE)
+    )
     assert tape.cursor().value("now-1", "fp-now-1", SIDE) is not None
 
 
@@ -287,14 +300,16 @@ def test_another_question_under_the_same_key_diverges_by_name() -> None:
 
 
 def test_other_arguments_of_once_diverge_by_name() -> None:
-    tape = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0)
+    tape = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0)
     same = r"recorded is once 'audit' \(entry 0\), but the handler came to once 'audit', with another text, schema or"
     with pytest.raises(DivergenceError, match=same):
         tape.cursor().once("audit", "fp-other", MAIN)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(Kind.ASK, "ask"), (Kind.INTENT, "once"), (Kind.VALUE, "value")])
-def test_a_handler_that_ends_with_entries_unconsumed_diverges(kind: Kind, name: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"), [(EntryKind.ASK, "ask"), (EntryKind.INTENT, "once"), (EntryKind.VALUE, "value")]
+)
+def test_a_handler_that_ends_with_entries_unconsumed_diverges(kind: EntryKind, name: str) -> None:
     cursor = Tape().asks(1, "a", lane=SIDE).add(kind, "late", 1, SIDE).cursor()
     ask(cursor, "a", lane=SIDE)
     with pytest.raises(DivergenceError, match=rf"ended; recorded is {name} 'late' \(entry 1\), which it did not"):
@@ -319,16 +334,16 @@ def test_a_handler_that_consumed_all_of_it_may_end() -> None:
 
 
 def test_a_recorded_result_is_given_back() -> None:
-    cursor = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).cursor()
+    cursor = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0).cursor()
     result = cursor.once("audit", "fp-audit", MAIN)
-    assert isinstance(result, Entry) and result.kind is Kind.RESULT
+    assert isinstance(result, Entry) and result.kind is EntryKind.RESULT
     assert not cursor.live and cursor.ready() == (result,) and cursor.live
     assert cursor.once("audit", "fp-audit", MAIN) == result, "a second use of the key joins the first"
 
 
 def test_a_second_use_of_a_key_joins_the_first_before_the_record_ends_too() -> None:
     """It was never recorded: live, it got the same result and wrote nothing."""
-    cursor = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).asks(1, "a").cursor()
+    cursor = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0).asks(1, "a").cursor()
     result = cursor.once("audit", "fp-audit", MAIN)
     assert cursor.once("audit", "fp-audit", MAIN) == result and cursor.ready() == (result,)
     ask(cursor, "a")
@@ -336,14 +351,14 @@ def test_a_second_use_of_a_key_joins_the_first_before_the_record_ends_too() -> N
 
 
 def test_a_second_use_of_a_key_with_other_arguments_diverges() -> None:
-    cursor = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).asks(1, "a").cursor()
+    cursor = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0).asks(1, "a").cursor()
     cursor.once("audit", "fp-audit", MAIN)
     with pytest.raises(DivergenceError, match=r"recorded is once 'audit' \(entry 0\).*with another text, schema"):
         cursor.once("audit", "fp-other", MAIN)
 
 
 def test_an_intent_without_a_result_is_in_doubt() -> None:
-    assert Tape().add(Kind.INTENT, "audit", 0).cursor().once("audit", "fp-audit", MAIN) is Once.NO_RESULT
+    assert Tape().add(EntryKind.INTENT, "audit", 0).cursor().once("audit", "fp-audit", MAIN) is Once.NO_RESULT
 
 
 def test_a_once_that_was_never_intended_is_live() -> None:
@@ -351,14 +366,14 @@ def test_a_once_that_was_never_intended_is_live() -> None:
 
 
 def test_a_recorded_value_is_given_back_and_a_new_one_must_be_made() -> None:
-    cursor = Tape().add(Kind.VALUE, "now-1", 0).cursor()
+    cursor = Tape().add(EntryKind.VALUE, "now-1", 0).cursor()
     recorded = cursor.value("now-1", "fp-now-1", MAIN)
     assert recorded is not None and recorded.value == b"now-1@0"
     assert cursor.value("now-2", "fp-now-2", MAIN) is None
 
 
 def test_one_key_may_name_an_ask_and_a_once() -> None:
-    cursor = Tape().add(Kind.INTENT, "k", 0).add(Kind.RESULT, "k", 0).asks(1, "k").answers(1, "k").cursor()
+    cursor = Tape().add(EntryKind.INTENT, "k", 0).add(EntryKind.RESULT, "k", 0).asks(1, "k").answers(1, "k").cursor()
     assert isinstance(cursor.once("k", "fp-k", MAIN), Entry)
     assert heard(cursor.ready()) == ["k@0"]
     ask(cursor, "k")

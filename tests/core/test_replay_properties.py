@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from framehold_core import replay
 from framehold_core.errors import DivergenceError
-from framehold_core.journal import Entry, Kind, Lane
+from framehold_core.journal import Entry, EntryKind, EntryLane
 from framehold_core.replay import Cursor
 from tests.core.handlers import Again, Atom, Live, Reply, Script, atoms, with_atom
 
-LEARNED = (Kind.ASK, Kind.INTENT, Kind.VALUE)
-NEW = Atom(Kind.ASK, "new", "fp-new")
+LEARNED = (EntryKind.ASK, EntryKind.INTENT, EntryKind.VALUE)
+NEW = Atom(EntryKind.ASK, "new", "fp-new")
 
 
-def script_of(shape: list[list[list[tuple[Kind, int]]]]) -> Script:
+def script_of(shape: list[list[list[tuple[EntryKind, int]]]]) -> Script:
     """A script. Branches that run side by side ask under keys of their own; over time keys are used again. A question
     differs each time, and a `once` never does."""
     script = []
@@ -35,10 +35,10 @@ def script_of(shape: list[list[list[tuple[Kind, int]]]]) -> Script:
     return tuple(script)
 
 
-def _atom(kind: Kind, number: int, lane: str, place: tuple[int, int]) -> Atom:
-    if kind is Kind.INTENT:
+def _atom(kind: EntryKind, number: int, lane: str, place: tuple[int, int]) -> Atom:
+    if kind is EntryKind.INTENT:
         return Atom(kind, f"o{number}", f"fn-o{number}")
-    key = f"k{number}-{lane}" if kind is Kind.ASK else f"v-{lane}-{place}"
+    key = f"k{number}-{lane}" if kind is EntryKind.ASK else f"v-{lane}-{place}"
     return Atom(kind, key, f"{key} at {place}")
 
 
@@ -57,23 +57,23 @@ def recorded(script: Script, prefilled: set[str], luck: random.Random) -> tuple[
 
 def delivered(live: Live, entries: list[Entry]) -> list[Reply]:
     """What a handler heard of what is recorded, delivery by delivery."""
-    return [reply for reply in live.rounds if reply <= heard(entries, Kind.ANSWER, Kind.RESULT)]
+    return [reply for reply in live.rounds if reply <= heard(entries, EntryKind.ANSWER, EntryKind.RESULT)]
 
 
-def heard(entries: list[Entry], *kinds: Kind) -> Reply:
+def heard(entries: list[Entry], *kinds: EntryKind) -> Reply:
     """The recorded results, and the recorded answers of those that were asked."""
     found = (item for item in entries if item.kind in kinds)
-    return frozenset((item.key, item.value.decode()) for item in found if item.round or item.kind is Kind.RESULT)
+    return frozenset((item.key, item.value.decode()) for item in found if item.round or item.kind is EntryKind.RESULT)
 
 
 def learned(entries: list[Entry]) -> Counter[Atom]:
     """What a handler must come to again. What a round asks again because it was answered in part was asked once."""
     answered: Counter[str] = Counter()
-    found: dict[tuple[Kind, str, int], Atom] = {}
+    found: dict[tuple[EntryKind, str, int], Atom] = {}
     for item in entries:
-        answered[item.key] += item.kind is Kind.ANSWER
+        answered[item.key] += item.kind is EntryKind.ANSWER
         if item.kind in LEARNED:
-            times = answered[item.key] if item.kind is Kind.ASK else 0
+            times = answered[item.key] if item.kind is EntryKind.ASK else 0
             found.setdefault((item.kind, item.key, times), Atom(item.kind, item.key, item.fp))
     return Counter(found.values())
 
@@ -88,7 +88,7 @@ def test_a_handler_is_rebuilt_from_any_record_of_it(script: Script, prefilled: s
     assert learned(entries) <= Counter(again.came)
     assert Counter(again.learned) <= Counter(live.learned)
     rest = {(item.key, item.value.decode()) for item in again.cursor.rest()}
-    assert rest == heard(entries, Kind.ANSWER) - {pair for reply in again.rounds for pair in reply}
+    assert rest == heard(entries, EntryKind.ANSWER) - {pair for reply in again.rounds for pair in reply}
     again.cursor.finish()
 
 
@@ -121,10 +121,10 @@ def test_a_changed_handler_diverges_or_comes_to_all_that_is_recorded(
         return
     assert learned(entries) <= Counter(again.came)
     assert again.rounds == delivered(live, entries)
-    if atom.kind is Kind.INTENT:
+    if atom.kind is EntryKind.INTENT:
         # A second use of its key is no place in the record, but it must be of the same effect.
         assert how != "text" or not learned(entries)[atom] or atom._replace(fp=f"{atom.fp}, changed") not in again.came
-    if atom.kind is not Kind.INTENT or sum(item == atom for *_, item in atoms(script)) == 1:
+    if atom.kind is not EntryKind.INTENT or sum(item == atom for *_, item in atoms(script)) == 1:
         assert not (learned(entries)[atom] and how in ("text", "gone", "new"))
 
 
@@ -169,18 +169,18 @@ def test_a_damaged_record_is_never_passed_by(script: Script, luck: random.Random
 
 def journal_of(asks: int, *, together: bool) -> list[Entry]:
     """Asks and answers: one a round, or all in one round."""
-    lines: list[tuple[Kind, int, int]] = []
+    lines: list[tuple[EntryKind, int, int]] = []
     for n in range(asks):
-        lines += [(Kind.ASK, n, 1 if together else n + 1)] + ([] if together else [(Kind.ANSWER, n, n + 1)])
-    lines += [(Kind.ANSWER, n, 1) for n in range(asks)] if together else []
-    lane = Lane.SIDE if together else Lane.MAIN
+        lines += [(EntryKind.ASK, n, 1 if together else n + 1)] + ([] if together else [(EntryKind.ANSWER, n, n + 1)])
+    lines += [(EntryKind.ANSWER, n, 1) for n in range(asks)] if together else []
+    lane = EntryLane.SIDE if together else EntryLane.MAIN
     return [Entry(n, kind, f"k{of}", round_, lane, "fp", "json", b"") for n, (kind, of, round_) in enumerate(lines)]
 
 
 def lines_run(asks: int, *, together: bool) -> int:
     """How many lines of the cursor a replay runs whose driver looks for answers after each ask."""
     entries, count = journal_of(asks, together=together), 0
-    lane = Lane.SIDE if together else Lane.MAIN
+    lane = EntryLane.SIDE if together else EntryLane.MAIN
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal count

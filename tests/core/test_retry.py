@@ -103,7 +103,7 @@ def test_every_row_has_a_case() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.when)
 def test_a_row_decides_its_case_and_no_other_row_would_decide_it_alike(
-    row: retry.Row, monkeypatch: pytest.MonkeyPatch
+    row: retry.RetryRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event, progress = BY_ROW[row.when]
     decision, case = decide(event, progress)

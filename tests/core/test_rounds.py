@@ -24,7 +24,7 @@ from framehold_core.effects import (
 )
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.events import Noted
-from framehold_core.journal import Draft, Kind, Lane, decode_all
+from framehold_core.journal import Draft, EntryKind, EntryLane, decode_all
 from framehold_core.requests import RecordState
 from tests.core.driver import TOKEN_TTL, Node, answer, parked, resumed, running
 
@@ -85,11 +85,11 @@ def test_asks_of_one_turn_leave_in_one_round_and_one_write() -> None:
 
 def test_what_was_noted_precedes_the_asks_of_the_next_write() -> None:
     node = running()
-    node.feed(Noted((Draft(Kind.VALUE, "now-1", 0, Lane.MAIN, "fp", "json", b"1"),)))
+    node.feed(Noted((Draft(EntryKind.VALUE, "now-1", 0, EntryLane.MAIN, "fp", "json", b"1"),)))
     node.asks("a")
     node.commit()
     kinds = [item.kind for item in decode_all(node.log)]
-    assert kinds == [Kind.VALUE, Kind.ASK] and node.call.notes == ()
+    assert kinds == [EntryKind.VALUE, EntryKind.ASK] and node.call.notes == ()
 
 
 # ---- resume
@@ -122,7 +122,7 @@ def test_answers_go_ahead_of_what_the_resumed_round_writes() -> None:
         node.commit()
         assert node.shelf.stored is not None and 1 in node.shelf.stored.record.answers
         if node.log[1:]:
-            assert decode_all(node.log)[1].kind is Kind.ANSWER
+            assert decode_all(node.log)[1].kind is EntryKind.ANSWER
 
 
 def test_only_the_first_write_of_a_round_carries_its_answers() -> None:

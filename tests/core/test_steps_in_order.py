@@ -7,20 +7,20 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framehold_core.trail import KEPT, Moved, Step, followed, ordered
+from framehold_core.trail import KEPT, Moved, TrailStep, followed, ordered
 
-BEFORE: tuple[Step, ...] = ()
+BEFORE: tuple[TrailStep, ...] = ()
 _moved = st.sampled_from(Moved)
-_steps = st.builds(Step, _moved, st.integers(0, 80), st.integers(1, 80), st.just("n1"), st.floats(0, 99))
+_steps = st.builds(TrailStep, _moved, st.integers(0, 80), st.integers(1, 80), st.just("n1"), st.floats(0, 99))
 
 
 @given(st.lists(_steps, max_size=12))
-def test_any_steps(steps: list[Step]) -> None:
+def test_any_steps(steps: list[TrailStep]) -> None:
     *_, whole = accumulate(steps, followed, initial=BEFORE)
     assert whole == ordered(steps)
 
 
 def test_no_more_than_are_kept() -> None:
-    steps = [Step(Moved.PARKED, round_, 1, "n1", 0.0) for round_ in range(3 * KEPT)]
+    steps = [TrailStep(Moved.PARKED, round_, 1, "n1", 0.0) for round_ in range(3 * KEPT)]
     *_, whole = accumulate(steps, followed, initial=BEFORE)
     assert whole == tuple(steps[-KEPT:])

@@ -21,7 +21,7 @@ from framehold_core.ending import LOST, Ending, How
 from framehold_core.errors import ProtocolError
 from framehold_core.events import Diverged, Rebuilt, Unreadable, WriteRefused
 from framehold_core.ids import NodeId, Waiter
-from framehold_core.journal import Lane, decode_all
+from framehold_core.journal import EntryLane, decode_all
 from framehold_core.replay import Cursor
 from framehold_core.requests import Evidence, RecordState, Verdict
 from framehold_core.takeover import MAX_TRIES
@@ -328,7 +328,7 @@ def test_partial_answers_survive_a_takeover() -> None:
     node.commit()
     cursor = Cursor(decode_all(node.log))
     for key in ("a", "b"):
-        cursor.ask(key, f"fp-{key}", Lane.MAIN)
+        cursor.ask(key, f"fp-{key}", EntryLane.MAIN)
     assert cursor.ready() == () and cursor.live
     node.feed(Rebuilt())
     delivered = {entry.key for entry in cursor.rest()}

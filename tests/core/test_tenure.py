@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import MARGIN, Finding, Heard, Lease, LeaseReply, NodeRecord, Renewal, Tenure, is_open
+from framehold_core.lease import MARGIN, Heard, Lease, LeaseFinding, LeaseReply, NodeRecord, Renewal, Tenure, is_open
 from framehold_core.value import replace
 
 TTL = 6.0
@@ -41,33 +41,33 @@ class Node(Tenure):
 def node() -> Node:
     """A node that has registered at 0, and renewed at 2 with its second beat."""
     made = Node()
-    assert made.beat(0.0).finding is made.beat(2.0).finding is Finding.RENEWED
+    assert made.beat(0.0).finding is made.beat(2.0).finding is LeaseFinding.RENEWED
     return made
 
 
 REPLIES = {
-    "renewed": (4.0, Renewal.RENEWED, None, Finding.RENEWED),
-    "a later process": (4.0, Renewal.TAKEN, ("b2", 1, ""), Finding.TAKEN),
-    "a process that nobody has sealed": (4.0, Renewal.TAKEN, ("b2", 1, "bad"), Finding.FOREIGN),
-    "its own, changed": (4.0, Renewal.LAPSED, ("b1", 1, "bad"), Finding.FOREIGN),
-    "its own, with an older beat": (4.0, Renewal.LAPSED, ("b1", 1, ""), Finding.WENT_BACK),
-    "nothing, before it ran out": (7.9, Renewal.LAPSED, None, Finding.WENT_BACK),
-    "nothing, after it ran out": (8.1, Renewal.LAPSED, None, Finding.LAPSED),
-    "its own, with a beat that it has not reached": (4.0, Renewal.LAPSED, ("b1", 9, ""), Finding.LAPSED),
+    "renewed": (4.0, Renewal.RENEWED, None, LeaseFinding.RENEWED),
+    "a later process": (4.0, Renewal.TAKEN, ("b2", 1, ""), LeaseFinding.TAKEN),
+    "a process that nobody has sealed": (4.0, Renewal.TAKEN, ("b2", 1, "bad"), LeaseFinding.FOREIGN),
+    "its own, changed": (4.0, Renewal.LAPSED, ("b1", 1, "bad"), LeaseFinding.FOREIGN),
+    "its own, with an older beat": (4.0, Renewal.LAPSED, ("b1", 1, ""), LeaseFinding.WENT_BACK),
+    "nothing, before it ran out": (7.9, Renewal.LAPSED, None, LeaseFinding.WENT_BACK),
+    "nothing, after it ran out": (8.1, Renewal.LAPSED, None, LeaseFinding.LAPSED),
+    "its own, with a beat that it has not reached": (4.0, Renewal.LAPSED, ("b1", 9, ""), LeaseFinding.LAPSED),
 }
 
 
 @pytest.mark.parametrize(("at", "result", "there", "finding"), REPLIES.values(), ids=REPLIES)
 def test_what_a_reply_says_of_the_lease(
-    node: Node, at: float, result: Renewal, there: tuple[str, int, str] | None, finding: Finding
+    node: Node, at: float, result: Renewal, there: tuple[str, int, str] | None, finding: LeaseFinding
 ) -> None:
     """Only what was renewed leaves the window open; whoever has lapsed registers anew, over what stands there."""
     before = node.lease
     stored = None if there is None else node.own(there[1], there[0], there[2])
     heard = node.beat(at, result, stored)
     assert heard.finding is finding
-    assert is_open(node.lease, at) is (finding is Finding.RENEWED)
-    has_lapsed = finding not in (Finding.RENEWED, Finding.TAKEN)
+    assert is_open(node.lease, at) is (finding is LeaseFinding.RENEWED)
+    has_lapsed = finding not in (LeaseFinding.RENEWED, LeaseFinding.TAKEN)
     assert heard.over == (None if not has_lapsed else b"" if there is None else b"what stands there %d" % there[1])
     assert (node.lease.incarnation != before.incarnation) is has_lapsed and node.doubts == has_lapsed
 
@@ -75,8 +75,8 @@ def test_what_a_reply_says_of_the_lease(
 def test_a_former_life_of_the_name_ends_nobody(node: Node) -> None:
     """Its lease ends sooner than one that was written after this process had registered (docs/protocol.md, rule 4)."""
     late = TTL * (1 + MARGIN)
-    assert node.beat(4.0, Renewal.TAKEN, node.own(1, "b0", ends=late)).finding is Finding.FOREIGN
-    assert node.beat(4.0, Renewal.TAKEN, node.own(1, "b2", ends=late + 0.1)).finding is Finding.TAKEN
+    assert node.beat(4.0, Renewal.TAKEN, node.own(1, "b0", ends=late)).finding is LeaseFinding.FOREIGN
+    assert node.beat(4.0, Renewal.TAKEN, node.own(1, "b2", ends=late + 0.1)).finding is LeaseFinding.TAKEN
 
 
 def test_a_process_that_has_not_registered_waits_for_its_former_life() -> None:
@@ -84,18 +84,18 @@ def test_a_process_that_has_not_registered_waits_for_its_former_life() -> None:
     process's, unless it was under way already."""
     new, late = Node(), 1.0 + TTL * (1 + MARGIN)
     for now in (0.5, 9.0):
-        assert new.beat(now, Renewal.TAKEN, new.own(1, "b0", ends=99.0)) == Heard(Finding.HELD)
+        assert new.beat(now, Renewal.TAKEN, new.own(1, "b0", ends=99.0)) == Heard(LeaseFinding.HELD)
         assert not is_open(new.lease, now) and new.doubts == 0
-    assert new.beat(4.0, Renewal.TAKEN, new.own(2, "b0", ends=0.5 + late)).finding is Finding.HELD
-    assert new.beat(4.0, Renewal.TAKEN, new.own(2, "b0", ends=0.6 + late)).finding is Finding.TAKEN
-    assert new.beat(5.0).finding is Finding.RENEWED
-    assert new.beat(6.0, Renewal.TAKEN, new.own(2, "b0", ends=0.6 + late)).finding is Finding.FOREIGN
-    assert new.beat(6.0, Renewal.TAKEN, new.own(1, "b2", ends=5.1 + TTL * (1 + MARGIN))).finding is Finding.TAKEN
+    assert new.beat(4.0, Renewal.TAKEN, new.own(2, "b0", ends=0.5 + late)).finding is LeaseFinding.HELD
+    assert new.beat(4.0, Renewal.TAKEN, new.own(2, "b0", ends=0.6 + late)).finding is LeaseFinding.TAKEN
+    assert new.beat(5.0).finding is LeaseFinding.RENEWED
+    assert new.beat(6.0, Renewal.TAKEN, new.own(2, "b0", ends=0.6 + late)).finding is LeaseFinding.FOREIGN
+    assert new.beat(6.0, Renewal.TAKEN, new.own(1, "b2", ends=5.1 + TTL * (1 + MARGIN))).finding is LeaseFinding.TAKEN
 
 
 def test_what_was_replaced_once_is_left_to_the_next_heartbeat(node: Node) -> None:
     """Somebody who writes all the time keeps no node busy."""
-    assert node.beat(4.0, Renewal.TAKEN, node.own(1, "b2", "bad"), b"other bytes") == Heard(Finding.FOREIGN)
+    assert node.beat(4.0, Renewal.TAKEN, node.own(1, "b2", "bad"), b"other bytes") == Heard(LeaseFinding.FOREIGN)
 
 
 def test_a_node_whose_store_went_back_claims_nothing_for_a_leases_life(node: Node) -> None:

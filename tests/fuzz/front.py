@@ -13,10 +13,10 @@ from typing import Any
 
 import uvloop
 
-from framehold_fleet.http_server.client_connection import Connection
-from framehold_fleet.http_server.message import Reply, Request
+from framehold_fleet.http_server.client_connection import ClientConnection
+from framehold_fleet.http_server.message import Request, ResponseWriter
 from framehold_fleet.identity.statements import HELLO
-from framehold_router.routing.relay import Relay
+from framehold_router.routing.relay import RequestRelay
 from tests.processes import DEADLINE
 from tests.router.wires import Router, router
 
@@ -30,14 +30,14 @@ _ANSWERED_ALONE = frozenset((b"admin", b"healthz", b"readyz", b"dashboard", b"me
 """The first segments of paths that no router sends on. Nor does it send on what asks who it is."""
 
 
-class _Noting(Relay):
+class _Noting(RequestRelay):
     """Notes each request that the router accepts, and whether it goes on to a node; and each that has two framings, or
     one that a node would not know of."""
 
     accepted: list[tuple[Meaning, bool]]
     misframed: list[bytes]
 
-    def __call__(self, request: Request, reply: Reply) -> None:
+    def __call__(self, request: Request, reply: ResponseWriter) -> None:
         head = request.head
         codings = [value.strip().lower() for name, value in head.headers if name == b"transfer-encoding"]
         self.misframed += [coding for coding in codings if codings != [b"chunked"]]
@@ -55,12 +55,12 @@ class Front:
         self.shapes = set[tuple[Any, ...]]()
         """What streams have led to: statuses, requests, and how many of them each reader found."""
 
-    def _connection_of(self, writer: asyncio.StreamWriter) -> Connection | None:
+    def _connection_of(self, writer: asyncio.StreamWriter) -> ClientConnection | None:
         """The router's end of a client's connection, if it has been accepted."""
         own, all_of_them = writer.get_extra_info("sockname"), self._router.front.connections
         return next((one for one in all_of_them if one._transport.get_extra_info("peername") == own), None)
 
-    def _is_settled(self, connection: Connection, writer: asyncio.StreamWriter) -> bool:
+    def _is_settled(self, connection: ClientConnection, writer: asyncio.StreamWriter) -> bool:
         """Whether the router has read all that a client has sent, and answers nothing any more; or has closed."""
         if connection not in self._router.front.connections:
             return True
@@ -131,7 +131,7 @@ def difference(one: str, found: Sequence[Meaning], other: str, others: Sequence[
     return None
 
 
-def _unread(connection: Connection) -> int:
+def _unread(connection: ClientConnection) -> int:
     """Bytes that have arrived at a connection and were not read."""
     size = array.array("i", [0])
     descriptor = connection._transport.get_extra_info("socket").fileno()
@@ -145,7 +145,7 @@ async def fronted() -> AsyncIterator[Front]:
     """A router and what stands behind it, in this process."""
     relays = list[_Noting]()
 
-    def relay(*parts: Any) -> Relay:
+    def relay(*parts: Any) -> RequestRelay:
         relays.append(_Noting(*parts))
         return relays[-1]
 

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from framehold_cli.serve.http_protocol import HttpProtocol
-from framehold_fleet.http_server.request_reader import Reader, Refused
+from framehold_fleet.http_server.request_reader import Reader, RequestRefused
 from tests.limits import limits_of
 
 from .streams import PLANTED
@@ -128,6 +128,6 @@ def read_by_router(pieces: Sequence[bytes]) -> list[Meaning]:
                     found.append(Meaning(head.method, head.target, body))
                     if is_last:
                         return found
-    except Refused:
+    except RequestRefused:
         pass
     return found

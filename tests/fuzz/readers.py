@@ -21,7 +21,7 @@ from framehold_core import token
 from framehold_fleet.http_server.message import Request
 from framehold_fleet.http_server.request_head import RequestHead
 from framehold_router.routing import request_facts
-from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind
+from framehold_router.routing.request_facts import WITH_SAGAS, Facts, RequestKind
 
 from .bodies import RESUME, REVISION, Writer, request, spoiled
 from .part import Outcome
@@ -73,7 +73,7 @@ def difference(headers: Headers, data: bytes) -> str | None:
     if sdk is None:
         return None if found is None else f"the SDK refuses it, the node reads {found!r}"
     if sdk.method not in WITH_SAGAS:
-        return None if facts.kind is Kind.ANY else f"no call, and the router says {facts!r}"
+        return None if facts.kind is RequestKind.ANY else f"no call, and the router says {facts!r}"
     said = (sdk.id, sdk.method, sdk.params)
     if found is None or repr(tuple(found)) != repr(said):
         return f"the SDK reads {said!r}, the node {found!r}"
@@ -87,7 +87,7 @@ def _wanted(sdk: JSONRPCRequest) -> Facts | None:
     if type(state) not in (str, type(None)):
         return None
     call = token.named(state) if state else None
-    return Facts(Kind.START) if call is None else Facts(Kind.RETRY, call)
+    return Facts(RequestKind.START) if call is None else Facts(RequestKind.RETRY, call)
 
 
 def run(seed: int, seconds: float) -> Outcome:

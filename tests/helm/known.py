@@ -77,7 +77,7 @@ def _names(family: Metric) -> Iterator[tuple[str, set[str]]]:
 @cache
 def _nodes() -> tuple[Metric, ...]:
     runtime = framehold.asgi(server_of("known"), Settings(node_id="known")).attached.runtime
-    return tuple(Exposition(runtime, of_node.Metrics(ToolLabels(lambda: ()))).collect())
+    return tuple(Exposition(runtime, of_node.CallMetrics(ToolLabels(lambda: ()))).collect())
 
 
 @cache
@@ -87,7 +87,7 @@ def _routers() -> tuple[Metric, ...]:
     meter = Meter()
     for status in (200, 400, 503):
         meter.refused(status)
-    return tuple(of_router.Metrics(meter, membership, Departures(), Counter(), system_clock()).collect())
+    return tuple(of_router.RouterMetrics(meter, membership, Departures(), Counter(), system_clock()).collect())
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.processes import ROOT
 
 if TYPE_CHECKING:
-    from framehold_store.scripts import Script
+    from framehold_store.scripts import LuaScript
 
 FOLDER = "store/framehold_store/scripts"
 FILES = tuple(sorted(f"{FOLDER}/{path.name}" for path in (ROOT / FOLDER).glob("*.lua")))
@@ -75,7 +75,7 @@ def without(text: str, guard: Guard) -> str:
     return text[: guard.start] + guard.instead + text[guard.start + len(guard.condition) :]
 
 
-def exchange(file: str, number: int, scripts: dict[str, Script]) -> dict[str, str]:
+def exchange(file: str, number: int, scripts: dict[str, LuaScript]) -> dict[str, str]:
     """Have scripts run without one decision of a file. The new digest of each one's text by the old one."""
     text = (ROOT / file).read_text()
     changed, exchanged = without(text, list(guards(file))[number]), {}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import anyio
 
 from framehold.app import assemble
-from framehold.code.codes import Kept, NotKept, NotLoaded
+from framehold.code.codes import LoadedCode, NotKept, NotLoaded
 from framehold.config import Settings
 from framehold.engine.replies import Answer, Ended, Parked
 from framehold.engine.runtime import Runtime
@@ -117,7 +117,7 @@ class Talk:
     def written(self) -> bytes:
         raise NotKept("a script of a test has no code")
 
-    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         raise NotLoaded("a script of a test has no code")
 
     def dump(self, outcome: object) -> bytes:

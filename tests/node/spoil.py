@@ -18,7 +18,7 @@ from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 import framehold
 from framehold.frame.payloads import Payloads
 from framehold_core.ids import CallId
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
 from tests.node.stage import Word, said
@@ -178,10 +178,10 @@ class Place:
         row = self.rows()[at]
         n = fields.get("N", row[N])
         draft = Draft(
-            Kind(fields.get("KIND", row[KIND])),
+            EntryKind(fields.get("KIND", row[KIND])),
             fields.get("KEY", row[KEY]),
             row[ROUND],
-            Lane(row[LANE]),
+            EntryLane(row[LANE]),
             row[FP],
             fields.get("CODEC", row[CODEC]),
             data,

@@ -15,7 +15,7 @@ from framehold_core.value import replace
 from framehold_fleet.members.node_stats import Stats
 from framehold_fleet.models.calls import EndedCallView
 from framehold_router.routing.placement import Placer
-from framehold_router.routing.request_facts import Facts, Kind
+from framehold_router.routing.request_facts import Facts, RequestKind
 from tests.router.cast import NOW, Answer, Cast, cast_of, get, member, said, saying
 from tests.store.calls import E0, HEAD, PLAIN, RAISED, Story, batch, fence
 
@@ -317,7 +317,7 @@ async def test_looking_up_changes_no_placement(cast: Cast) -> None:
     cast.members += [member("a", "http://a:1"), member("b", "http://b:1")]
     now = [0.0]
     placer = Placer(lambda: cast.fleet, lambda: now[0])
-    facts = Facts(Kind.RETRY, call=CALL)
+    facts = Facts(RequestKind.RETRY, call=CALL)
     first = placer.where(facts)
     assert first is not None
     placer.unreachable(first.node)

@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 
 from framehold_core import journal
 from framehold_core.ids import CallId
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_core.requests import Batch, Commit
 from framehold_fleet.models.calls import EndedCallView
 from framehold_router.api.access import Need
@@ -82,7 +82,9 @@ async def client() -> AsyncIterator[Client]:
         )
         await cast.logs(event=EVENT, takeover=TAKEOVER)
         await cast.ended(EndedCallView.model_validate(ENDED))
-        line = journal.encode(journal.entry(0, Draft(Kind.ASK, "k", 0, Lane.MAIN, "", "json", b"secret"), b"sealed"))
+        line = journal.encode(
+            journal.entry(0, Draft(EntryKind.ASK, "k", 0, EntryLane.MAIN, "", "json", b"secret"), b"sealed")
+        )
         batch = Batch((line,), journal.chain(journal.GENESIS, (line,)))
         await cast.store.run(Commit(CALL, fence(0, 0, owner="a"), batch, 600.0, None, HEAD))
         yield await cast.client()

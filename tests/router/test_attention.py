@@ -27,7 +27,7 @@ from framehold_fleet.models.routers import RouterView
 from framehold_fleet.telemetry.descriptors import Descriptors
 from framehold_router.routing.refused_hosts import SHOWN, RefusedHosts
 from framehold_router.verdict import rules
-from framehold_router.verdict.seen import RUNBOOK, Seen
+from framehold_router.verdict.seen import RUNBOOK, FleetFacts
 from framehold_store.base import MemoryUse
 from tests.processes import ROOT
 from tests.router.cast import NOW
@@ -46,7 +46,7 @@ def lost(name: str, how: Any = "lost", ago: float = 180.0, store: str | None = N
 def seen(
     *nodes: NodeView, departed: Any = (), events: Any = (), stuck: int = 0, store: StoreLook | None = None, **tools: Any
 ) -> list[ProblemView]:
-    return rules.of(Seen(NOW, nodes, list(departed), list(events), stuck, store or StoreLook(), **tools))
+    return rules.of(FleetFacts(NOW, nodes, list(departed), list(events), stuck, store or StoreLook(), **tools))
 
 
 def kinds(problems: list[ProblemView]) -> list[tuple[str, str, str]]:

@@ -22,13 +22,13 @@ from framehold_fleet.members import session_ids
 from framehold_router import app
 from framehold_router.config import RouterSettings
 from framehold_router.routing.placement import Placer
-from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind, read
+from framehold_router.routing.request_facts import WITH_SAGAS, Facts, RequestKind, read
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
 TOKEN = token.hold(CALL, "sealed.with.dots")
 SAGA = token.hold(CALL, "saga.sealed")
 MODERN = (b"mcp-protocol-version", b"2026-07-28")
-ANY, START, RETRY = Facts(Kind.ANY), Facts(Kind.START), Facts(Kind.RETRY, call=CALL)
+ANY, START, RETRY = Facts(RequestKind.ANY), Facts(RequestKind.START), Facts(RequestKind.RETRY, call=CALL)
 CALLS = ("tools/call", "prompts/get", "resources/read")
 
 
@@ -106,7 +106,7 @@ def test_a_session_names_its_node(method: bytes) -> None:
     """Ahead of everything in the body; white space round the header's value is not part of it."""
     named = session_ids.wrap(NodeId("node-1"), Boot("b0"), "abc.def").encode()
     found = read(request(message(requestState=TOKEN), (b"mcp-session-id", b" " + named + b"\t"), MODERN, method=method))
-    assert found == Facts(Kind.SESSION, node=NodeId("node-1"))
+    assert found == Facts(RequestKind.SESSION, node=NodeId("node-1"))
 
 
 @pytest.mark.parametrize("named", [b"", b"abc", b"l1.node.boot", b"l1..b.c", b"l1.a.b.\xff", b"l1.a/../b.c.d", b"\x00"])
@@ -178,7 +178,7 @@ FULL = {
 def test_the_largest_body_costs_a_bounded_time(body: bytes) -> None:
     """4 MiB take milliseconds; half a second allows for a busy machine, and for nothing quadratic."""
     started = time.perf_counter()
-    assert read(request(body, MODERN)).kind in (Kind.RETRY, Kind.START)
+    assert read(request(body, MODERN)).kind in (RequestKind.RETRY, RequestKind.START)
     assert time.perf_counter() - started < 0.5
 
 
@@ -215,8 +215,8 @@ headers = st.lists(
 @given(bodies, headers, st.sampled_from((b"POST", b"GET", b"")))
 def test_no_request_raises(body: bytes, text: list[tuple[bytes, bytes]], method: bytes) -> None:
     facts = read(Request(RequestHead(method, b"/mcp", text, ""), body))
-    assert (facts.call is not None) == (facts.kind is Kind.RETRY)
-    assert (facts.node is not None) == (facts.kind is Kind.SESSION)
+    assert (facts.call is not None) == (facts.kind is RequestKind.RETRY)
+    assert (facts.node is not None) == (facts.kind is RequestKind.SESSION)
 
 
 node_ids = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,62}", fullmatch=True).map(NodeId)

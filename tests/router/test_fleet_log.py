@@ -14,7 +14,7 @@ from framehold_fleet.members import event_writer
 from framehold_fleet.members.event_writer import EventWriter
 from framehold_fleet.models.events import EndView, EventView, LogEntry, TakeoverView
 from framehold_router.collect import event_reader, fleet_log, shared_look
-from framehold_router.collect.fleet_log import SURE, FleetLog, Logged
+from framehold_router.collect.fleet_log import SURE, FleetLog, FleetPast
 from framehold_store.base import StoredEvent, StreamName
 from framehold_store.memory import MemoryStore
 from tests.processes import until
@@ -158,7 +158,7 @@ async def test_what_is_kept_is_bounded(cast: Cast, monkeypatch: pytest.MonkeyPat
     for number in range(7):
         about = takeover(f"c{number}")
         await shelf(cast).add(LogEntry(event=event(number), takeover=about, end=end(at=NOW + number, inc=f"{number}")))
-    logged: Logged = await log_of(cast).logged()
+    logged: FleetPast = await log_of(cast).logged()
     assert [item.id for item in logged.events] == [event(number).id for number in (6, 5, 4)]
     assert [item.call for item in logged.takeovers] == ["c4", "c5", "c6"]
 

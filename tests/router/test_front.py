@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framehold_fleet.http_client.node_connection import Connection
+from framehold_fleet.http_client.node_connection import NodeConnection
 from framehold_fleet.http_server import client_connection
 from tests.router.wires import DEADLINE, Door, Reply, Router, both_loops, head, node, ok, post, router, silent
 
@@ -63,7 +63,7 @@ async def test_requests_with_one_head_are_relayed_alike(door: Door) -> None:
         for body in bodies:
             assert (await client.ask(post(body, "Connection: keep-alive", "X-A: b"))).body == body
         (connection,) = it.front.connections
-        assert isinstance(connection, client_connection.Connection)
+        assert isinstance(connection, client_connection.ClientConnection)
         assert connection._reader._repeated._heads
         connection.sweep(it.front.loop.time() + client_connection.REMEMBERED / 2)
         assert connection._reader._repeated._heads
@@ -262,7 +262,7 @@ async def test_a_large_body_is_held_once_while_it_is_sent(monkeypatch: pytest.Mo
     """It goes to the node as it was read: a copy with the head in front would count for nothing and take as much."""
     pieces: list[bytes] = []
     bodies: list[bytes] = []
-    take = Connection.take
+    take = NodeConnection.take
 
     class Noting:
         """The transport of a connection, which keeps what is written."""
@@ -283,7 +283,7 @@ async def test_a_large_body_is_held_once_while_it_is_sent(monkeypatch: pytest.Mo
         bodies.append(body)
         return take(link, head, body, *rest)
 
-    monkeypatch.setattr(Connection, "take", taken)
+    monkeypatch.setattr(NodeConnection, "take", taken)
     async with node(echo) as upstream, router(upstream.address) as it:
         client = await it.client()
         for size in (5000, 100_000, 100):

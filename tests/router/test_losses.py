@@ -6,7 +6,7 @@ import pytest
 
 from framehold_core.pauses import OPERATOR, Pause
 from framehold_fleet.members.losses import Losses
-from framehold_fleet.models.events import Kind, LogEntry
+from framehold_fleet.models.events import EventKind, LogEntry
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
 from tests.store.server import RedisServer, running
@@ -31,7 +31,7 @@ async def test_a_router_writes_pauses_again_and_tells_of_the_loss_once() -> None
         assert second.last == losses.last.model_copy(update={"pauses": 0})
         assert (await other.tools()).paused == (BOOK,)
         [event] = [entry.event for entry in told]
-        assert event is not None and event.kind == Kind.STORE_EMPTIED and "written again: 1." in event.text
+        assert event is not None and event.kind == EventKind.STORE_EMPTIED and "written again: 1." in event.text
         with server.paused():
             await losses.look()
         assert losses.last is not None, "what is known stands"

@@ -7,7 +7,7 @@ from typing import Any
 from framehold_fleet.models.events import EndView, TakeoverView
 from framehold_fleet.models.nodes import NodeView
 from framehold_fleet.models.open_calls import FigureView, OpenView, ScanView
-from framehold_router.collect.fleet_log import Logged, Loss
+from framehold_router.collect.fleet_log import FleetPast, LostCalls
 from framehold_router.collect.open_calls import account
 from framehold_router.verdict.wording import worded
 
@@ -40,10 +40,10 @@ def taken(name: str, at: float, reason: str = "died") -> TakeoverView:
 
 
 def logged(
-    *ends: EndView, taken: tuple[TakeoverView, ...] = (), here: str = "a", losses: tuple[Loss, ...] = ()
-) -> Logged:
+    *ends: EndView, taken: tuple[TakeoverView, ...] = (), here: str = "a", losses: tuple[LostCalls, ...] = ()
+) -> FleetPast:
     lives = frozenset((name, f"b-{name}") for name in here)
-    return Logged(ends={(one.node_id, one.boot): one for one in ends}, takeovers=taken, here=lives, losses=losses)
+    return FleetPast(ends={(one.node_id, one.boot): one for one in ends}, takeovers=taken, here=lives, losses=losses)
 
 
 def figures(view: OpenView) -> tuple[tuple[int, str], ...]:
@@ -99,7 +99,11 @@ def test_each_figure_says_how_and_since_when_it_is_known() -> None:
 
 
 def test_lost_calls_count_for_an_hour_and_not_if_their_process_is_back() -> None:
-    losses = (Loss(NOW - 10, 7, "b-b", "died"), Loss(NOW - 4000, 5, "b-c", "died"), Loss(NOW - 5, 3, "b-a", "died"))
+    losses = (
+        LostCalls(NOW - 10, 7, "b-b", "died"),
+        LostCalls(NOW - 4000, 5, "b-c", "died"),
+        LostCalls(NOW - 5, 3, "b-a", "died"),
+    )
     assert account([node("a")], logged(losses=losses), NOW).lost_last_hour == 7
     assert account([node("a", lost_here=2)], logged(losses=losses), NOW).lost_last_hour == 9
 

@@ -16,10 +16,10 @@ from framehold_fleet.members.address import address_of
 from framehold_fleet.members.membership import Fleet, Member
 from framehold_fleet.members.node_stats import Stats
 from framehold_router.routing.learned_owners import Owners
-from framehold_router.routing.placement import BOUND, DRAWS, PASSED_OVER, Placement, Placer, Reason
-from framehold_router.routing.request_facts import Facts, Kind
+from framehold_router.routing.placement import BOUND, DRAWS, PASSED_OVER, Placement, PlacementReason, Placer
+from framehold_router.routing.request_facts import Facts, RequestKind
 
-START, ANY = Facts(Kind.START), Facts(Kind.ANY)
+START, ANY = Facts(RequestKind.START), Facts(RequestKind.ANY)
 A, B, C, D = (NodeId(name) for name in "abcd")
 
 
@@ -57,7 +57,7 @@ class Stage:
         return found
 
     def retry(self, call: CallId, *tried: NodeId) -> NodeId:
-        return self.place(Facts(Kind.RETRY, call=call), *tried).node
+        return self.place(Facts(RequestKind.RETRY, call=call), *tried).node
 
     def serve(self, facts: Facts, by: NodeId) -> None:
         """A request was placed and answered, by whichever node its first one passed it on to."""
@@ -82,7 +82,7 @@ def test_a_call_starts_where_its_id_leads_back() -> None:
         assert placed.call is not None
         assert placed.call == placed.token_call
         assert stage.owner(placed.call) == placed.node
-        assert (placed.address, placed.reason) == ((placed.node, 80), Reason.START)
+        assert (placed.address, placed.reason) == ((placed.node, 80), PlacementReason.START)
         assert stage.retry(placed.call) == placed.node
     assert len({placed.call for placed in placements}) == 300
 
@@ -290,7 +290,7 @@ def test_an_empty_fleet_takes_nothing() -> None:
     """None: the router says so itself."""
     stage = Stage()
     call = CallId("0" * 32)
-    for facts in (START, ANY, Facts(Kind.RETRY, call=call), Facts(Kind.SESSION, node=A)):
+    for facts in (START, ANY, Facts(RequestKind.RETRY, call=call), Facts(RequestKind.SESSION, node=A)):
         assert stage.placer.place(facts) is None
 
 
@@ -299,8 +299,12 @@ def test_a_retry_goes_to_the_rings_owner_then_along_the_ring() -> None:
     stage = Stage(A, B, C, D)
     call = CallId("f" * 32)
     tried: list[NodeId] = []
-    while (placed := stage.placer.place(Facts(Kind.RETRY, call=call), tried)) is not None:
-        assert (placed.call, placed.token_call, placed.reason) == (None, call, Reason.NEXT if tried else Reason.RING)
+    while (placed := stage.placer.place(Facts(RequestKind.RETRY, call=call), tried)) is not None:
+        assert (placed.call, placed.token_call, placed.reason) == (
+            None,
+            call,
+            PlacementReason.NEXT if tried else PlacementReason.RING,
+        )
         tried.append(placed.node)
     assert tried == list(stage.fleet.ring.order(call))
 
@@ -309,7 +313,7 @@ def test_a_call_that_the_next_node_served_is_learned() -> None:
     """The first was out of reach, so that the next one took the call: when the first is back, the call is not its."""
     stage = Stage(A, B, C)
     call = call_of(stage, A)
-    placed = stage.placer.place(Facts(Kind.RETRY, call=call), [A])
+    placed = stage.placer.place(Facts(RequestKind.RETRY, call=call), [A])
     assert placed is not None
     stage.placer.learned(placed, placed.node)
     assert stage.retry(call) == placed.node != A
@@ -320,12 +324,12 @@ def test_a_call_that_lives_elsewhere_is_learned() -> None:
     is right again."""
     stage = Stage(A, B, C)
     call = call_of(stage, A)
-    facts = Facts(Kind.RETRY, call=call)
+    facts = Facts(RequestKind.RETRY, call=call)
     stage.serve(facts, by=C)
-    assert (stage.place(facts).node, stage.place(facts).reason) == (C, Reason.LEASE)
+    assert (stage.place(facts).node, stage.place(facts).reason) == (C, PlacementReason.LEASE)
     assert stage.retry(call, C) == A
     stage.serve(facts, by=A)
-    assert stage.place(facts).reason is Reason.RING
+    assert stage.place(facts).reason is PlacementReason.RING
     assert stage.retry(call) == A
 
 
@@ -337,7 +341,7 @@ def test_a_call_stays_where_it_is_when_a_node_joins() -> None:
     call = call_of(stage, C)
     old = before(call)
     assert old is not None
-    stage.serve(Facts(Kind.RETRY, call=call), by=old)
+    stage.serve(Facts(RequestKind.RETRY, call=call), by=old)
     assert stage.retry(call) == old
 
 
@@ -345,7 +349,7 @@ def test_what_was_learned_of_a_node_that_is_gone_is_ignored() -> None:
     """And counts again when it is back: its lease may merely have lapsed."""
     stage = Stage(A, B, C)
     call = call_of(stage, A)
-    stage.serve(Facts(Kind.RETRY, call=call), by=C)
+    stage.serve(Facts(RequestKind.RETRY, call=call), by=C)
     stage.fleet = fleet(A, B)
     assert stage.retry(call) == stage.owner(call)
     stage.fleet = fleet(A, B, C)
@@ -357,7 +361,7 @@ def test_a_name_that_no_member_has_is_not_learned(name: str) -> None:
     """Nothing is sent where no lease points."""
     stage = Stage(A, B)
     call = call_of(stage, A)
-    stage.serve(Facts(Kind.RETRY, call=call), by=NodeId(name))
+    stage.serve(Facts(RequestKind.RETRY, call=call), by=NodeId(name))
     assert stage.retry(call) == A
 
 
@@ -365,9 +369,9 @@ def test_a_draining_node_serves_what_it_holds() -> None:
     """A learned call still goes there; nothing else does while there is a live node."""
     stage = Stage(A, B, member(C, state="draining"))
     call = call_of(stage, A)
-    stage.serve(Facts(Kind.RETRY, call=call), by=C)
+    stage.serve(Facts(RequestKind.RETRY, call=call), by=C)
     assert stage.retry(call) == C
-    others = [*(START for _ in range(50)), *(ANY for _ in range(50)), Facts(Kind.RETRY, call=call_of(stage, B))]
+    others = [*(START for _ in range(50)), *(ANY for _ in range(50)), Facts(RequestKind.RETRY, call=call_of(stage, B))]
     assert {stage.place(facts).node for facts in others} <= {A, B}
 
 
@@ -384,21 +388,21 @@ def test_a_session_goes_to_its_node_in_any_state() -> None:
     """It lives there and nowhere else."""
     stage = Stage(A, B, member(C, state="draining"))
     for node in (A, B, C):
-        placed = stage.place(Facts(Kind.SESSION, node=node))
-        assert placed == Placement(node, (node, 80), None, None, Reason.SESSION, (Boot("b"),))
+        placed = stage.place(Facts(RequestKind.SESSION, node=node))
+        assert placed == Placement(node, (node, 80), None, None, PlacementReason.SESSION, (Boot("b"),))
 
 
 def test_a_session_of_a_node_that_is_gone_goes_anywhere() -> None:
     """Whichever it reaches tells the client that the session is over."""
     stage = Stage(A, B, member(C, url="nowhere"))
-    assert {stage.place(Facts(Kind.SESSION, node=D)).node for _ in range(100)} == {A, B}
-    assert {stage.place(Facts(Kind.SESSION, node=C)).node for _ in range(100)} == {A, B}
+    assert {stage.place(Facts(RequestKind.SESSION, node=D)).node for _ in range(100)} == {A, B}
+    assert {stage.place(Facts(RequestKind.SESSION, node=C)).node for _ in range(100)} == {A, B}
 
 
 def test_a_session_whose_node_can_not_be_reached_goes_nowhere() -> None:
     """Another node would say that there is no such session, and the client would throw it away."""
     stage = Stage(A, B)
-    facts = Facts(Kind.SESSION, node=A)
+    facts = Facts(RequestKind.SESSION, node=A)
     assert stage.placer.place(facts, [A]) is None
     stage.placer.unreachable(A)
     assert stage.place(facts).node == A
@@ -411,7 +415,7 @@ def test_other_requests_go_to_the_less_busy_of_two() -> None:
         stage.placer.began(a_round(A))
     found = Counter(stage.place(ANY).node for _ in range(300))
     assert set(found) == {B, C}
-    assert stage.place(ANY, B, A) == Placement(C, (C, 80), None, None, Reason.ANY, (Boot("b"),))
+    assert stage.place(ANY, B, A) == Placement(C, (C, 80), None, None, PlacementReason.ANY, (Boot("b"),))
 
 
 def test_two_different_nodes_are_compared() -> None:
@@ -437,7 +441,7 @@ def test_a_node_that_can_not_be_reached_is_passed_over() -> None:
     call = call_of(stage, A)
     stage.placer.unreachable(A)
     stage.time += PASSED_OVER - 0.1
-    facts = [*[START] * 50, *[ANY] * 50, Facts(Kind.RETRY, call=call)]
+    facts = [*[START] * 50, *[ANY] * 50, Facts(RequestKind.RETRY, call=call)]
     assert {stage.place(fact).node for fact in facts} == {B, C}
     assert stage.retry(call) == list(stage.fleet.ring.order(call))[1]
     assert stage.retry(call, B, C) == A
@@ -447,7 +451,7 @@ def test_what_was_learned_is_passed_over_too() -> None:
     """The ring's owner reads the store, and finds the node by its own way or takes over."""
     stage = Stage(A, B, C)
     call = call_of(stage, A)
-    stage.serve(Facts(Kind.RETRY, call=call), by=C)
+    stage.serve(Facts(RequestKind.RETRY, call=call), by=C)
     stage.placer.unreachable(C)
     assert stage.retry(call) == A
 
@@ -470,7 +474,7 @@ def test_a_response_ends_the_passing_over() -> None:
     call = call_of(stage, A)
     stage.placer.unreachable(A)
     stage.time += PASSED_OVER
-    stage.serve(Facts(Kind.RETRY, call=call), by=A)
+    stage.serve(Facts(RequestKind.RETRY, call=call), by=A)
     assert [stage.retry(call) for _ in range(3)] == [A, A, A]
 
 
@@ -497,7 +501,7 @@ def test_nodes_that_are_passed_over_leave_room_on_the_others() -> None:
 def test_a_node_stands_while_its_lease_does_or_while_there_is_no_other() -> None:
     """A round that runs is cut off where it is given up: for nothing, where nobody else can be asked."""
     stage = Stage(A, B)
-    placed = stage.place(Facts(Kind.RETRY, call=call_of(stage, A)))
+    placed = stage.place(Facts(RequestKind.RETRY, call=call_of(stage, A)))
     assert stage.placer.stands(placed)
     stage.fleet = fleet(member(A, url="http://elsewhere:80"), B)
     assert not stage.placer.stands(placed)
@@ -552,8 +556,8 @@ some = st.sets(st.sampled_from((A, B, C, D)))
 facts_of_all_kinds = st.one_of(
     st.just(START),
     st.just(ANY),
-    st.builds(lambda number: Facts(Kind.RETRY, call=CallId(f"{number:032x}")), st.integers(0, 50)),
-    st.builds(lambda node: Facts(Kind.SESSION, node=node), st.sampled_from((A, B, C, D))),
+    st.builds(lambda number: Facts(RequestKind.RETRY, call=CallId(f"{number:032x}")), st.integers(0, 50)),
+    st.builds(lambda node: Facts(RequestKind.SESSION, node=node), st.sampled_from((A, B, C, D))),
 )
 
 
@@ -573,5 +577,5 @@ def test_only_members_with_an_address_that_were_not_tried(
             continue
         assert placed.node not in tried
         assert placed.address == stage.fleet.members[placed.node].address
-        assert (placed.call is not None) == (facts.kind is Kind.START)
-        assert facts.kind is not Kind.START or placed.node in stage.fleet.ring.nodes
+        assert (placed.call is not None) == (facts.kind is RequestKind.START)
+        assert facts.kind is not RequestKind.START or placed.node in stage.fleet.ring.nodes

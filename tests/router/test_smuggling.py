@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from framehold_fleet.http_server.repeated import KEPT, PATIENCE
 from framehold_fleet.http_server.request_head import RequestHead
-from framehold_fleet.http_server.request_reader import Reader, Refused
+from framehold_fleet.http_server.request_reader import Reader, RequestRefused
 from framehold_fleet.identity.plane import PROOF
-from framehold_router.routing.relay import Relay
+from framehold_router.routing.relay import RequestRelay
 from tests.limits import limits_of
 from tests.router.wires import Door, both_loops, node, ok, post, router
 
@@ -304,7 +304,7 @@ def test_framing_that_outgrows_its_body_is_refused(line: bytes) -> None:
         (found,) = read([chunked(data + b"0\r\n\r\n")])
         assert found.body
     reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         for _ in range(10_000):
             reader.feed(chunked(line) if reader.version == "" else line)
     assert caught.value.status == 431 and "FRAMEHOLD_MAX_HEAD" in caught.value.text
@@ -376,7 +376,7 @@ def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) ->
     reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
     assert reader.feed(REPEATED) == len(REPEATED)
     reader.take("peer")
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         reader.feed(data)
 
 
@@ -444,8 +444,8 @@ async def test_no_spelling_of_admin_reaches_a_node(target: str) -> None:
 async def test_no_spelling_of_a_page_is_served_to_clients_beside_an_admin_port(target: str) -> None:
     """Neither by the router itself nor by a node."""
 
-    def closed(*parts: Any) -> Relay:
-        relay = Relay(*parts)
+    def closed(*parts: Any) -> RequestRelay:
+        relay = RequestRelay(*parts)
         relay.close_pages()
         return relay
 

@@ -14,7 +14,7 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 from framehold_router import app
-from framehold_router.routing.relay import Relay
+from framehold_router.routing.relay import RequestRelay
 from framehold_router.routing.traced_relay import SPAN, TracedRelay
 from framehold_router.telemetry.counters import Meter
 from tests.node.traced import Traces, parent, traces
@@ -36,7 +36,7 @@ def seen() -> Iterator[Traces]:
 
 
 @pytest.fixture
-def traced(seen: Traces) -> partial[Relay]:
+def traced(seen: Traces) -> partial[RequestRelay]:
     """The relay of a router whose provider is `seen`'s."""
     return partial(TracedRelay, Meter())  # type: ignore[return-value]  # it is a Relay, but partial is invariant
 
@@ -48,7 +48,9 @@ def call(state: str | None = None, **meta: Any) -> bytes:
     return post(json.dumps(body).encode(), "MCP-Protocol-Version: 2026-07-28")
 
 
-async def test_a_request_is_one_span_that_names_call_node_and_status(seen: Traces, traced: partial[Relay]) -> None:
+async def test_a_request_is_one_span_that_names_call_node_and_status(
+    seen: Traces, traced: partial[RequestRelay]
+) -> None:
     """It hangs under the span of the client, as the node's span does."""
     async with node(ok()) as upstream, router(upstream.address, mint=True, relay=traced) as it:
         assert (await it.ask(call(traceparent=CLIENT))).status == 200
@@ -61,7 +63,7 @@ async def test_a_request_is_one_span_that_names_call_node_and_status(seen: Trace
     assert first.status.status_code is StatusCode.UNSET and first.events == ()
 
 
-async def test_the_headers_of_a_request_name_its_client_too(seen: Traces, traced: partial[Relay]) -> None:
+async def test_the_headers_of_a_request_name_its_client_too(seen: Traces, traced: partial[RequestRelay]) -> None:
     async with node(ok()) as upstream, router(upstream.address, relay=traced) as it:
         await it.ask(post(b"no JSON", f"traceparent: {CLIENT}"))
         await it.ask(call(traceparent=["odd"]))
@@ -69,7 +71,7 @@ async def test_the_headers_of_a_request_name_its_client_too(seen: Traces, traced
     assert parent(first) == AT_CLIENT and parent(second) is None
 
 
-async def test_what_a_request_met_on_its_way_is_an_event(seen: Traces, traced: partial[Relay]) -> None:
+async def test_what_a_request_met_on_its_way_is_an_event(seen: Traces, traced: partial[RequestRelay]) -> None:
     async with node(closing(b"")) as broken, router(nowhere(), broken.address, relay=traced) as it:
         assert (await it.ask(call())).status == 502
     (span,) = seen.named(SPAN)
@@ -80,7 +82,7 @@ async def test_what_a_request_met_on_its_way_is_an_event(seen: Traces, traced: p
     assert (span.status.status_code, (span.attributes or {})["http.response.status_code"]) == (StatusCode.ERROR, 502)
 
 
-async def test_a_client_that_leaves_ends_its_span(seen: Traces, traced: partial[Relay]) -> None:
+async def test_a_client_that_leaves_ends_its_span(seen: Traces, traced: partial[RequestRelay]) -> None:
     async with node(silent) as upstream, router(upstream.address, relay=traced) as it:
         client: Client = await it.client()
         client.send(call())
@@ -93,7 +95,7 @@ async def test_a_client_that_leaves_ends_its_span(seen: Traces, traced: partial[
 
 
 async def test_a_line_about_a_request_names_its_span(
-    seen: Traces, traced: partial[Relay], caplog: pytest.LogCaptureFixture
+    seen: Traces, traced: partial[RequestRelay], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with router(relay=traced) as it:
         assert (await it.ask(call(TOKEN))).status == 503

@@ -11,7 +11,7 @@ import pytest
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_fleet.members import membership as fleet_membership
 from framehold_fleet.members.membership import DRAINING, LIVE, Member, Membership
-from framehold_router.collect.unheard import Answer, Unanswered, UnheardNodes
+from framehold_router.collect.unheard import NodeAnswer, UnheardNodes, WhyUnheard
 from tests.router.cast import member
 from tests.router.test_membership import OPEN, Shelf, lease, names
 
@@ -20,24 +20,24 @@ pytestmark = pytest.mark.anyio
 WRITES, FAILS = True, False
 
 
-def answer(writes: bool, boot: str = "b", draining: bool = False) -> Answer:
-    return Answer(Incarnation("i"), Boot(boot), draining, writes)
+def answer(writes: bool, boot: str = "b", draining: bool = False) -> NodeAnswer:
+    return NodeAnswer(Incarnation("i"), Boot(boot), draining, writes)
 
 
 class Nodes:
     """Nodes that answer as a test says; those that it does not name are gone. `asked` counts the questions."""
 
     def __init__(self) -> None:
-        self.says: dict[str, Answer | Unanswered] = {}
+        self.says: dict[str, NodeAnswer | WhyUnheard] = {}
         self.hangs: set[str] = set()
         self.asked = 0
 
-    async def __call__(self, one: Member) -> Answer | Unanswered:
+    async def __call__(self, one: Member) -> NodeAnswer | WhyUnheard:
         node = one.node
         self.asked += 1
         if node in self.hangs:
             await asyncio.Event().wait()
-        return self.says.get(node, Unanswered.GONE)
+        return self.says.get(node, WhyUnheard.GONE)
 
 
 @pytest.fixture
@@ -129,10 +129,10 @@ async def test_a_node_that_does_not_register_again_is_gone_in_the_end(
 
 
 @pytest.mark.parametrize(
-    "says", [answer(WRITES, draining=True), answer(WRITES, boot="next"), Unanswered.LATE, Unanswered.GONE]
+    "says", [answer(WRITES, draining=True), answer(WRITES, boot="next"), WhyUnheard.LATE, WhyUnheard.GONE]
 )
 async def test_a_node_that_gave_its_lease_back_or_is_another_one_has_no_place_without_one(
-    says: Answer | Unanswered, shelf: Shelf, nodes: Nodes, membership: Membership
+    says: NodeAnswer | WhyUnheard, shelf: Shelf, nodes: Nodes, membership: Membership
 ) -> None:
     nodes.says = {"a": says, "b": answer(WRITES), "c": answer(WRITES)}
     await without_leases(shelf, "a")
@@ -150,7 +150,7 @@ async def test_nobody_waits_long_for_a_dead_machine_when_another_node_can_write(
 
 async def test_a_node_may_be_late_once_and_is_back_when_it_answers(nodes: Nodes) -> None:
     nodes.says = dict.fromkeys("ab", answer(FAILS))
-    nodes.says["c"] = Unanswered.LATE
+    nodes.says["c"] = WhyUnheard.LATE
     found = UnheardNodes(nodes)
     absent = {NodeId(name): member(name, "http://10.0.0.1:80") for name in "abc"}
     views = [await found.kept(absent if look == 0 else {}, {}) for look in range(2)]
@@ -171,7 +171,7 @@ async def test_what_a_node_says_of_itself_is_in_the_view(nodes: Nodes) -> None:
 async def test_a_silent_store_leaves_the_nodes_that_answer(shelf: Shelf, nodes: Nodes, membership: Membership) -> None:
     """If none answers, or one can write, it may be the router that is cut off: the last view stays."""
     shelf.away = True
-    nodes.says = dict.fromkeys("abc", Unanswered.LATE)
+    nodes.says = dict.fromkeys("abc", WhyUnheard.LATE)
     assert names(await membership.refresh()) == ["a", "b", "c"]
     nodes.says = {"a": answer(FAILS), "b": answer(FAILS)}
     assert names(await membership.refresh()) == ["a", "b"]

@@ -15,7 +15,7 @@ import pytest
 from framehold_core.clock import Clock
 from framehold_fleet.headers import Header
 from framehold_fleet.http_client import node_connection
-from framehold_fleet.http_client.node_connection import Failure
+from framehold_fleet.http_client.node_connection import LinkFailure
 from framehold_fleet.http_client.response_head import ResponseHead
 from framehold_fleet.http_client.upstream import Upstream
 from framehold_fleet.http_server.server import close_server
@@ -53,7 +53,7 @@ class Talk:
         self.headers: list[Header] = []
         self.length: bytes | None = None
         self.pieces: list[bytes] = []
-        self.failure: Failure | None = None
+        self.failure: LinkFailure | None = None
         self.over = asyncio.Event()
         self.changed = asyncio.Event()
 
@@ -71,7 +71,7 @@ class Talk:
         self.data(piece)
         self.over.set()
 
-    def failed(self, why: Failure) -> None:
+    def failed(self, why: LinkFailure) -> None:
         assert not self.over.is_set()
         self.failure = why
         self.over.set()
@@ -272,7 +272,7 @@ async def test_a_stranger_gets_nothing(answer: bytes) -> None:
     async with node(Stranger(answer)) as it, upstream() as side:
         it.boot = None
         talk = await ask(side, it.address, secret)
-        assert talk.failure is Failure.NOT_SENT
+        assert talk.failure is LinkFailure.NOT_SENT
         await gone(side)
     assert b'"secret"' not in it.bytes and b"Bearer" not in it.bytes and b"=1" not in it.bytes
     assert b"framehold-proof" not in it.bytes
@@ -283,7 +283,7 @@ async def test_the_process_is_the_one_that_the_lease_names(caplog: pytest.LogCap
     """Another process of the fleet at its address gets nothing either; the log says what may be wrong."""
     async with node(ok()) as it, upstream() as side:
         it.boot = "another"
-        assert (await ask(side, it.address)).failure is Failure.NOT_SENT
+        assert (await ask(side, it.address)).failure is LinkFailure.NOT_SENT
         assert it.requests == []
     assert "did not prove that it is the process that the lease names: nothing was sent" in caplog.text
 
@@ -308,7 +308,7 @@ async def test_a_process_that_is_busy_is_waited_for() -> None:
         for talk in (patient, impatient):
             side.send(at(it.address), *parts(post()), talk)
         await impatient.over.wait()
-        assert impatient.failure is Failure.NOT_SENT and not patient.over.is_set()
+        assert impatient.failure is LinkFailure.NOT_SENT and not patient.over.is_set()
         begins.set()
         await patient.over.wait()
         assert patient.body == b"fine"
@@ -326,7 +326,7 @@ async def test_a_node_is_asked_under_the_path_by_which_it_is_reached() -> None:
 
     async with node(mounted) as it, upstream() as side:
         it.boot = None
-        assert (await ask(side, it.address, post(target="/other"))).failure is Failure.NOT_SENT
+        assert (await ask(side, it.address, post(target="/other"))).failure is LinkFailure.NOT_SENT
         assert (await ask(side, it.address, post(target="/sub/mcp?a=b"))).body == b"fine"
         for link in tuple(side.connections):
             link.close()
@@ -484,27 +484,27 @@ MALFORMED = {
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN.keys())
 async def test_a_response_that_breaks_off_is_not_whole(data: bytes) -> None:
     async with node(closing(data)) as it, upstream() as side:
-        assert (await ask(side, it.address)).failure is Failure.BROKEN
+        assert (await ask(side, it.address)).failure is LinkFailure.BROKEN
 
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
 async def test_a_malformed_response_is_broken_and_its_connection_closed(data: bytes) -> None:
     async with node(data) as it, upstream() as side:
-        assert (await ask(side, it.address)).failure is Failure.BROKEN
+        assert (await ask(side, it.address)).failure is LinkFailure.BROKEN
         assert await it.closed.get() == 0
 
 
 async def test_a_node_that_refuses_connections_was_sent_nothing() -> None:
     async with upstream() as side:
-        assert (await ask(side, nowhere())).failure is Failure.NOT_SENT
-        assert (await ask(side, "/nonexistent")).failure is Failure.NOT_SENT
+        assert (await ask(side, nowhere())).failure is LinkFailure.NOT_SENT
+        assert (await ask(side, "/nonexistent")).failure is LinkFailure.NOT_SENT
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".svc", ".", "y" * 300])
 async def test_a_name_that_no_host_can_have_was_sent_nothing(host: str) -> None:
     """IDNA has no form for it, which Python says with a ValueError: the conversation gets its failure all the same."""
     async with upstream() as side:
-        assert (await ask(side, (host, 80))).failure is Failure.NOT_SENT
+        assert (await ask(side, (host, 80))).failure is LinkFailure.NOT_SENT
 
 
 async def test_a_node_that_does_not_accept_in_time_was_sent_nothing() -> None:
@@ -518,14 +518,14 @@ async def test_a_node_that_does_not_accept_in_time_was_sent_nothing() -> None:
             caller.setblocking(False)
             caller.connect_ex(full.getsockname())
         async with upstream(connect_timeout=0.1) as side:
-            assert (await ask(side, address)).failure is Failure.NOT_SENT
+            assert (await ask(side, address)).failure is LinkFailure.NOT_SENT
         for caller in callers:
             caller.close()
 
 
 async def test_a_silent_node_is_given_up_and_its_connection_closed() -> None:
     async with node(silent) as it, upstream(upstream_timeout=0.1) as side:
-        assert (await ask(side, it.address)).failure is Failure.SILENT
+        assert (await ask(side, it.address)).failure is LinkFailure.SILENT
         assert await it.closed.get() == 0
 
 
@@ -613,8 +613,8 @@ async def test_the_end_breaks_off_what_is_under_way() -> None:
         await side.close()
         await asyncio.wait_for(sent.over.wait(), DEADLINE)
         await asyncio.wait_for(waiting.over.wait(), DEADLINE)
-        assert (sent.failure, waiting.failure) == (Failure.BROKEN, Failure.NOT_SENT)
-        assert (await ask(side, it.address)).failure is Failure.NOT_SENT
+        assert (sent.failure, waiting.failure) == (LinkFailure.BROKEN, LinkFailure.NOT_SENT)
+        assert (await ask(side, it.address)).failure is LinkFailure.NOT_SENT
         await gone(side)
 
 

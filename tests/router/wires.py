@@ -23,7 +23,7 @@ from framehold_fleet.members.address import Address, Receiver
 from framehold_router.config import RouterSettings
 from framehold_router.routing.placement import Placement
 from framehold_router.routing.refused_hosts import RefusedHosts
-from framehold_router.routing.relay import Relay
+from framehold_router.routing.relay import RequestRelay
 from framehold_router.routing.request_facts import Facts, read
 from framehold_store.system_clock import system_clock
 from tests.proofs import BOOT, answered
@@ -339,7 +339,7 @@ async def router(
     *addresses: Address,
     pages: Address = "/nonexistent",
     mint: bool = False,
-    relay: Callable[..., Relay] = Relay,
+    relay: Callable[..., RequestRelay] = RequestRelay,
     deadline: float | None = DEADLINE,
     boots: tuple[Boot, ...] = (BOOT,),
     **settings: Any,

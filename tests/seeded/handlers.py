@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from framehold.code.codes import Kept
+from framehold.code.codes import LoadedCode
 from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
 from framehold_core import journal
@@ -118,7 +118,7 @@ class Scripted(Talk):
     def written(self) -> bytes:
         return self._release.written
 
-    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         self.release, self.enters_kept = kept.handler.function(), True
 
     async def _carry_out(self, frame: Frame) -> str:

@@ -24,7 +24,7 @@ from framehold_core.lease import LeaseReply, NodeRecord
 from framehold_core.requests import Read, Record, Request
 from framehold_store import codec
 from framehold_store.base import POLL, Done, Store
-from framehold_store.batch import Item, Lane, pack
+from framehold_store.batch import BatchLane, Item, pack
 from framehold_store.config import StoreConfig
 from framehold_store.feed import Feed
 from framehold_store.keys import Keys
@@ -188,7 +188,7 @@ class _Server:
     accepts_multi_key_commands = True
 
     def __init__(self, connections: _Connections, config: StoreConfig) -> None:
-        self._lane = Lane(connections, config.op_timeout, config.max_queue)  # type: ignore[arg-type]
+        self._lane = BatchLane(connections, config.op_timeout, config.max_queue)  # type: ignore[arg-type]
         self.submit = self._lane.submit
         self.close = self._lane.close
 
@@ -203,7 +203,7 @@ class _Server:
 
 
 class _Connections:
-    """What a lane needs of `framehold_store.link.Link`, over a line."""
+    """What a lane needs of `framehold_store.link.StoreLink`, over a line."""
 
     name = "the common store"
     trouble = refusal = limit = ""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from framehold_core import journal
 from framehold_core.errors import JournalError
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_core.requests import Answered, Record, RecordState, Stored
 from framehold_core.value import replace
 from framehold_core.writes import answers_of, once_digest, once_intents, round_of
@@ -119,7 +119,7 @@ def _spoiled(raw: bytes, n: int, word: str) -> bytes:
         item, value = journal.decode(raw, n), journal.canonical(word)
     except JournalError:
         return b"garbage"
-    fp = journal.digest(value) if item.kind is Kind.ANSWER else item.fp
+    fp = journal.digest(value) if item.kind is EntryKind.ANSWER else item.fp
     return journal.encode(replace(item, fp=fp, value=b"z.1:" + value))
 
 
@@ -247,9 +247,9 @@ class Adversary:
         at, round_ = rng.randrange(len(old)), stored.record.round
         other = self._world.store.calls[self._call(rng)].journal
         key = rng.choice(("k2", "k3", "o1", "o2", "i1"))
-        kind = Kind.ASK if key[0] == "k" else Kind.INTENT
+        kind = EntryKind.ASK if key[0] == "k" else EntryKind.INTENT
         made_up = journal.entry(
-            len(old), Draft(kind, key, round_ + rng.choice((0, 1)), Lane.SIDE, "fp", "none", b""), b""
+            len(old), Draft(kind, key, round_ + rng.choice((0, 1)), EntryLane.SIDE, "fp", "none", b""), b""
         )
         spoiled = _spoiled(old[at], at, rng.choice(("yes", "no", "5")))
         made = rng.choice(

@@ -11,7 +11,7 @@ from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Re
 from framehold_core.ending import COMPLETED
 from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Retry, Stop
 from framehold_core.ids import Incarnation, NodeId
-from framehold_core.journal import Entry, Kind
+from framehold_core.journal import Entry, EntryKind
 from framehold_core.lease import Lease
 from framehold_core.ownership import Sight
 from framehold_core.requests import (
@@ -69,7 +69,7 @@ def answers_left_behind(call: Call, event: Intended, now: float) -> Move:
 
 
 def _without_results(call: Call) -> Call:
-    notes = tuple(draft for draft in call.notes if draft.kind not in (Kind.RESULT, Kind.EFFECT))
+    notes = tuple(draft for draft in call.notes if draft.kind not in (EntryKind.RESULT, EntryKind.EFFECT))
     return replace(call, notes=notes, owed=())
 
 
@@ -81,7 +81,7 @@ def drops_results(call: Call, event: Asked, now: float) -> Move:
 def parks_before_results(call: Call, event: Asked, now: float) -> Move:
     """What the call owes goes with the write behind its questions."""
     move = rounds.asked(_without_results(call), event, now)
-    late = tuple(draft for draft in call.notes if draft.kind in (Kind.RESULT, Kind.EFFECT))
+    late = tuple(draft for draft in call.notes if draft.kind in (EntryKind.RESULT, EntryKind.EFFECT))
     return replace(move, call=replace(move.call, notes=late, owed=call.owed))
 
 
@@ -184,7 +184,7 @@ def revives(stored: Any, wanted: Any, acknowledged: int, ttl: float, now: float)
     return wanted, lease.Renewal.RENEWED
 
 
-def taken_by_what_was_found(case: lease.Case) -> bool:
+def taken_by_what_was_found(case: lease.LeaseCase) -> bool:
     """The lease that a new process finds first ends it, if the store's clock is set back."""
     return bool(_RIGHT_IS_TAKEN.fget(replace(case, found=None)))
 
@@ -202,7 +202,7 @@ def heard_as_it_comes(cursor: replay.Cursor) -> tuple[Entry, ...]:
     """The result of an effect is given when the handler has come to that effect: of several, the last one first."""
     for at in range(len(cursor._deliveries) - 1, cursor._given - 1, -1):
         item = cursor._deliveries[at][0]
-        if item.kind is not Kind.ANSWER and (Kind.INTENT, item.key, 0) in cursor._met:
+        if item.kind is not EntryKind.ANSWER and (EntryKind.INTENT, item.key, 0) in cursor._met:
             cursor._deliveries.insert(cursor._given, cursor._deliveries.pop(at))
             cursor._given += 1
             return (item,)
@@ -330,7 +330,7 @@ def repeats_anything(
     _RIGHT_SEND(world, source, target, act, *args)
 
 
-def half_is_enough(call: Call, case: retry.Case, now: float) -> Move:
+def half_is_enough(call: Call, case: retry.RetryCase, now: float) -> Move:
     """The frame resumes with the answers that came, complete or not."""
     given = {answer.key for answer in case.usable}
     return _RIGHT_ACCEPT(replace(call, asks=tuple(ask for ask in call.asks if ask.key in given)), case, now)
@@ -372,6 +372,6 @@ _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._ac
 _RIGHT_NEXT, _RIGHT_WRITE, _RIGHT_BEAT = Frame.next_event, Scripts.write, Membership._beat
 _RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))
 _RIGHT_RESULT = record._SCRIPTS[Result]
-_RIGHT_IS_TAKEN = vars(lease.Case)["is_taken"]
+_RIGHT_IS_TAKEN = vars(lease.LeaseCase)["is_taken"]
 _RIGHT_READY = replay.Cursor.ready
 _RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect

@@ -16,7 +16,7 @@ from framehold_core.effects import Effect, Op, Outcome, Questions, Relay, Respon
 from framehold_core.ending import CANCELLED
 from framehold_core.errors import JournalError
 from framehold_core.events import Answer, Event, Left, Retry, Start, Stop
-from framehold_core.journal import Entry, Kind
+from framehold_core.journal import Entry, EntryKind
 from framehold_core.requests import Answered, Claim, Read, Record, RecordState, Reply, Request, Stored, Verdict
 
 from .bound_checks import BoundWatch
@@ -312,7 +312,7 @@ class Watch:
 
     def i4_answers_are_there(self, call: str, answers: Iterable[Answered], entries: Iterable[Entry]) -> None:
         """What a record says of a round's answers is what its journal has: whoever replays it hears these."""
-        given = [item for item in entries if item.kind is Kind.ANSWER]
+        given = [item for item in entries if item.kind is EntryKind.ANSWER]
         for answered in answers:
             result = (Answer(item.key, item.fp, item.value) for item in given if item.round == answered.round)
             if retry.digest(result) != answered.digest:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from framehold_core.call import progress
 from framehold_core.effects import Op
-from framehold_core.journal import Kind
+from framehold_core.journal import EntryKind
 from framehold_core.requests import Commit, Intent, Request, Result
 from framehold_core.writes import once_digest
 
@@ -61,7 +61,7 @@ class EffectWatch:
         if attempt is None:
             return
         for draft in attempt.write.drafts:
-            if draft.kind in (Kind.RESULT, Kind.EFFECT):
+            if draft.kind in (EntryKind.RESULT, EntryKind.EFFECT):
                 place, value = (request.call, once_digest(draft.key)), draft.value.decode()
                 self.i5_result_after_effect(place, value)
                 self._results[place] = value

@@ -14,7 +14,7 @@ from framehold_core.call import Phase
 from framehold_core.ending import Ending, How
 from framehold_core.errors import DivergenceError
 from framehold_core.events import Asked, Diverged, Event, Finished, Intended, Noted, Rebuilt, Resulted
-from framehold_core.journal import Draft, Entry, Kind, Lane
+from framehold_core.journal import Draft, Entry, EntryKind, EntryLane
 from framehold_core.replay import Cursor, Once
 from framehold_core.value import replace
 from framehold_core.writes import once_digest
@@ -60,7 +60,7 @@ class Task:
     """One branch: the atoms still to do, and what its present one waits for. `learned` is what the handler had learned
     when the branch began."""
 
-    def __init__(self, atoms: tuple[str, ...], lane: Lane, learned: tuple[str, ...]) -> None:
+    def __init__(self, atoms: tuple[str, ...], lane: EntryLane, learned: tuple[str, ...]) -> None:
         self.learned = learned
         self.detached = atoms[0][0] == "~"
         self.atoms = tuple(atom.lstrip("~") for atom in atoms)
@@ -87,10 +87,10 @@ class Frame:
         self.sayings: list[str] = []
         self.asleep = False
         self.entries = entries
-        self.came: dict[tuple[Kind, str], str] = {}
+        self.came: dict[tuple[EntryKind, str], str] = {}
         self.known: dict[str, str] = {}
         self._cursor = Cursor(entries, _words)
-        self._recorded = {item.key for item in entries if item.kind is Kind.ASK}
+        self._recorded = {item.key for item in entries if item.kind is EntryKind.ASK}
         self._program = parse(program)
         self._tasks: list[Task] = []
         self._statement = -1
@@ -168,8 +168,8 @@ class Frame:
             name = self._intents.pop(0)
             if name[0] == "i":
                 return Intended(once_digest(name), None)
-            fp = self.came[Kind.INTENT, name]
-            draft = Draft(Kind.INTENT, name, round_, self._lane(name), fp, "json", b"")
+            fp = self.came[EntryKind.INTENT, name]
+            draft = Draft(EntryKind.INTENT, name, round_, self._lane(name), fp, "json", b"")
             return Intended(once_digest(name), draft)
         if done and not self._told_end and phase in HEARS_END:
             self._told_end = True
@@ -183,8 +183,8 @@ class Frame:
     def result_draft(self, name: str, round_: int) -> Draft:
         """The entry for an effect that has run (its result is in `pending`)."""
         value = self.pending[name].encode()
-        kind = Kind.EFFECT if name[0] == "i" else Kind.RESULT
-        return Draft(kind, name, round_, self._lane(name), self.came[Kind.INTENT, name], "json", value)
+        kind = EntryKind.EFFECT if name[0] == "i" else EntryKind.RESULT
+        return Draft(kind, name, round_, self._lane(name), self.came[EntryKind.INTENT, name], "json", value)
 
     def text(self) -> str:
         """All that this handler has learned, as one word."""
@@ -222,7 +222,11 @@ class Frame:
             if not moved and self.rebuilding:
                 found = self._cursor.ready()
                 # What is given to nobody who waits for it is lost.
-                waited = (item for item in found if {(Kind.ASK, item.key), (Kind.INTENT, item.key)} & self.came.keys())
+                waited = (
+                    item
+                    for item in found
+                    if {(EntryKind.ASK, item.key), (EntryKind.INTENT, item.key)} & self.came.keys()
+                )
                 self._hear((item.key, opened(item.value)) for item in waited)
                 moved = bool(found)
             elif not moved and self._to_hear:
@@ -240,7 +244,7 @@ class Frame:
                 self._learned.append(">".join(name for name in self._heard if name in names))
         self._statement += 1
         branches = self._program[self._statement]
-        lane = Lane.MAIN if len(branches) == 1 else Lane.SIDE
+        lane = EntryLane.MAIN if len(branches) == 1 else EntryLane.SIDE
         left = [task for task in self._tasks if not task.ended]
         learned = tuple(self._learned)
         self._tasks = left + [Task(branch, lane, learned) for branch in branches]
@@ -256,7 +260,7 @@ class Frame:
         task.at, task.begun = task.at + 1, False
         return True
 
-    def _begin(self, name: str, atom: str, lane: Lane) -> None:
+    def _begin(self, name: str, atom: str, lane: EntryLane) -> None:
         if name[0] == "x":
             self.bombs.append(name)
         elif name[0] == "d":
@@ -278,25 +282,25 @@ class Frame:
         else:
             self.sayings.append(name)
 
-    def _begin_ask(self, name: str, atom: str, lane: Lane) -> None:
+    def _begin_ask(self, name: str, atom: str, lane: EntryLane) -> None:
         if name[0] == "t":
             self.timers.append(name)
             self._delays.add(name)
-        fp = self.came[Kind.ASK, name] = journal.fingerprint("elicit", atom, self.text())
+        fp = self.came[EntryKind.ASK, name] = journal.fingerprint("elicit", atom, self.text())
         if self.rebuilding:
             self._cursor.ask(name, fp, lane, atom)
         if name not in self._recorded:
-            self._unasked.append(Draft(Kind.ASK, name, 0, lane, fp, "json", atom.encode()))
+            self._unasked.append(Draft(EntryKind.ASK, name, 0, lane, fp, "json", atom.encode()))
 
-    def _begin_value(self, name: str, lane: Lane) -> None:
-        fp = self.came[Kind.VALUE, name] = journal.fingerprint("value", name)
+    def _begin_value(self, name: str, lane: EntryLane) -> None:
+        fp = self.came[EntryKind.VALUE, name] = journal.fingerprint("value", name)
         found = self._cursor.value(name, fp, lane) if self.rebuilding else None
         self.known[name] = opened(found.value) if found else f"drawn by {self.number}"
         if found is None:
-            self._values.append(Draft(Kind.VALUE, name, 0, lane, fp, "json", self.known[name].encode()))
+            self._values.append(Draft(EntryKind.VALUE, name, 0, lane, fp, "json", self.known[name].encode()))
 
-    def _begin_once(self, name: str, atom: str, lane: Lane) -> None:
-        fp = self.came[Kind.INTENT, name] = journal.fingerprint("once", atom)
+    def _begin_once(self, name: str, atom: str, lane: EntryLane) -> None:
+        fp = self.came[EntryKind.INTENT, name] = journal.fingerprint("once", atom)
         found = self._cursor.once(name, fp, lane, atom) if self.rebuilding else Once.LIVE
         if found is Once.LIVE or (found is Once.NO_RESULT and name[0] == "i"):
             self._intents.append(name)
@@ -310,10 +314,10 @@ class Frame:
         own = (f"{other}={self.known[other]}" for other in names[: names.index(name)])
         return journal.digest(journal.canonical([*branch.learned, *own]))[:8]
 
-    def _lane(self, name: str) -> Lane:
+    def _lane(self, name: str) -> EntryLane:
         branches = next(part for part in self._program if any(name in atom for branch in part for atom in branch))
-        return Lane.MAIN if len(branches) == 1 else Lane.SIDE
+        return EntryLane.MAIN if len(branches) == 1 else EntryLane.SIDE
 
 
 def _words(item: Entry) -> str:
-    return opened(item.value) if item.kind is Kind.ASK else ""
+    return opened(item.value) if item.kind is EntryKind.ASK else ""

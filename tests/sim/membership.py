@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framehold_core import lease
-from framehold_core.lease import Finding, LeaseReply, NodeRecord, Tenure
+from framehold_core.lease import LeaseFinding, LeaseReply, NodeRecord, Tenure
 
 from .changes import digest
 from .weather import TTL
@@ -72,13 +72,13 @@ class Membership(Tenure):
         is_sealed = stored is not None and process.world.seals.holds(process.name, stored)
         heard = self.heard(stored or wanted, reply, is_sealed, over, started, process.now())
         finding = heard.finding
-        if finding is Finding.RENEWED:
+        if finding is LeaseFinding.RENEWED:
             self._renewed(is_new)
-        elif finding is Finding.TAKEN:
+        elif finding is LeaseFinding.TAKEN:
             process.world.say(process.boot, "finds another process under its name and exits")
             process.world.watch.replaced(process)
             process.leave()
-        elif finding is not Finding.HELD and not is_new:
+        elif finding is not LeaseFinding.HELD and not is_new:
             process.world.counts["lapses"] += 1
             process.world.say(process.boot, "finds its lease lapsed")
         if heard.over is None:

@@ -109,7 +109,7 @@ def _tenure(method: str, old: str, new: str) -> tuple[Patch, ...]:
     return ((lease.Tenure, method, edited(getattr(lease.Tenure, method), old, new)),)
 
 
-def _not_found(*findings: lease.Finding) -> tuple[Patch, ...]:
+def _not_found(*findings: lease.LeaseFinding) -> tuple[Patch, ...]:
     """What a reply says of the node's lease, without some rows."""
     return ((lease, "ROWS", tuple(row for row in lease.ROWS if row.then not in findings)),)
 
@@ -167,7 +167,13 @@ RED: dict[str, Mutation] = {
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
     "released-though-unanswered": Mutation(
         "8",
-        ((_TABLE, (Phase.RELEASING, StoreDown), continuation.Row(recovery.released, (Phase.IDLE, Phase.LOOKING))),),
+        (
+            (
+                _TABLE,
+                (Phase.RELEASING, StoreDown),
+                continuation.TransitionRow(recovery.released, (Phase.IDLE, Phase.LOOKING)),
+            ),
+        ),
     ),
     "evicted-in-an-effect": Mutation("8", _row(_EVICT, broken.evicts_anything)),
     "expired-in-an-effect": Mutation("8", _rows(Expired, edited(recovery.expired, " or effect_under_way(call)", ""))),
@@ -227,7 +233,7 @@ RED: dict[str, Mutation] = {
     "record-dies-before-its-token": Mutation("17", ((scripts, "SKEW", -2.0),)),
     "asked-again-for-a-whole-life": Mutation("17", ((rounds, "questions", broken.lasts_anew),)),
     "token-without-a-record-begins-anew": Mutation(
-        "17", ((_TABLE, _FOUND, continuation.Row(broken.guesses, (*_TABLE[_FOUND].to, Phase.RUNNING))),)
+        "17", ((_TABLE, _FOUND, continuation.TransitionRow(broken.guesses, (*_TABLE[_FOUND].to, Phase.RUNNING))),)
     ),
     "ending-not-kept": Mutation("ending", ((_SCRIPTS, Finish, broken.says_all_is_well),)),
     "relayed-twice": Mutation("19", ((Process, "relay", broken.passes_on_anything),)),
@@ -252,9 +258,11 @@ RED: dict[str, Mutation] = {
         "4", _tenure("begin_anew", "incarnation=Incarnation(self._fresh()), ", "")
     ),
     "window-counts-from-the-reply": Mutation("6", _tenure("heard", "reply.at, started)", "reply.at, now)")),
-    "goes-on-under-a-taken-name": Mutation("4", _not_found(lease.Finding.TAKEN)),
-    "former-life-not-waited-for": Mutation("4", _not_found(lease.Finding.HELD)),
-    "former-life-ends-the-next": Mutation("4", ((lease.Case, "is_taken", property(broken.taken_by_what_was_found)),)),
+    "goes-on-under-a-taken-name": Mutation("4", _not_found(lease.LeaseFinding.TAKEN)),
+    "former-life-not-waited-for": Mutation("4", _not_found(lease.LeaseFinding.HELD)),
+    "former-life-ends-the-next": Mutation(
+        "4", ((lease.LeaseCase, "is_taken", property(broken.taken_by_what_was_found)),)
+    ),
     "own-lease-is-enough": Mutation("25", ((lease, "proves_absences", lambda own, *_: own is not None),)),
     "both-fences-off": Mutation(
         "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)
@@ -304,12 +312,12 @@ RED: dict[str, Mutation] = {
         (
             (Seals, "is_current", edited(Seals.is_current, " and item.expires > now", "")),
             (lease, "ends_this_process", edited(lease.ends_this_process, "stored.expires > now and ", "")),
-            (lease.Case, "is_held", property(lambda case: None not in (case.found, case._of_another))),
+            (lease.LeaseCase, "is_held", property(lambda case: None not in (case.found, case._of_another))),
         ),
     ),
     "lease-of-another-name": Mutation("29", ((Seals, "holds", edited(Seals.holds, "item.node == name and ", "")),)),
     "name-taken-by-anybody": Mutation(
-        "29", ((lease.Case, "is_taken", property(lambda case: case.reply.result is lease.Renewal.TAKEN)),)
+        "29", ((lease.LeaseCase, "is_taken", property(lambda case: case.reply.result is lease.Renewal.TAKEN)),)
     ),
     "name-taken-by-an-older-lease": Mutation(
         "29", ((lease, "ends_this_process", lambda found, _since, _ttl, now: found.expires > now),)
@@ -352,11 +360,11 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "not-said-to-have-gone-back": (
         "as `claims-after-the-store-went-back`",
-        Mutation("7", _not_found(lease.Finding.WENT_BACK)),
+        Mutation("7", _not_found(lease.LeaseFinding.WENT_BACK)),
     ),
     "not-said-to-be-foreign": (
         "what is not this process's is registered over in any case; only claims are held back without need",
-        Mutation("4", _not_found(lease.Finding.FOREIGN)),
+        Mutation("4", _not_found(lease.LeaseFinding.FOREIGN)),
     ),
     "overwritten-row-off": (
         "the owner that lives is fenced by the claim; only work is lost",

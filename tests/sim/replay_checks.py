@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from framehold_core import lease
 from framehold_core.events import MayClaim
 from framehold_core.ids import NodeId
-from framehold_core.journal import Entry, Kind
+from framehold_core.journal import Entry, EntryKind
 from framehold_core.requests import Evidence, Record
 from framehold_core.value import replace
 
@@ -100,10 +100,12 @@ class ReplayWatch:
 
     def divergence_is_noticed(self, call: str, frame: Frame, item: Entry) -> None:
         """No handler goes on that did not come to each recorded ask, effect and value, as it was."""
-        if item.kind in (Kind.ANSWER, Kind.RESULT) or (not item.value and call in self._world.adversary.touched):
+        if item.kind in (EntryKind.ANSWER, EntryKind.RESULT) or (
+            not item.value and call in self._world.adversary.touched
+        ):
             # The adversary made up a question or an intent: one that the handler comes to anyway changes nothing.
             return
-        met = frame.came.get((Kind.INTENT if item.kind is Kind.EFFECT else item.kind, item.key))
+        met = frame.came.get((EntryKind.INTENT if item.kind is EntryKind.EFFECT else item.kind, item.key))
         if met != item.fp:
             how = "never came to" if met is None else "came otherwise to"
             self._fail(
@@ -113,7 +115,7 @@ class ReplayWatch:
     def i4_goes_on_with_what_is_recorded(self, call: str, frame: Frame, item: Entry) -> None:
         """A rebuilt handler hears the recorded answers and values and no others. An ask that it no longer waited for is
         decided by a timer, which is not recorded."""
-        if item.kind not in (Kind.ANSWER, Kind.VALUE) or item.key[0] == "t":
+        if item.kind not in (EntryKind.ANSWER, EntryKind.VALUE) or item.key[0] == "t":
             return
         reply = frame.known.get(item.key)
         if reply is not None and reply != opened(item.value):

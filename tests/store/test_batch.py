@@ -15,7 +15,7 @@ from framehold_core.ids import CallId
 from framehold_core.requests import Commit, Intent, Reply, Request, Verdict
 from framehold_core.value import replace
 from framehold_store import StoreConfig
-from framehold_store.batch import BATCH, Item, Lane
+from framehold_store.batch import BATCH, BatchLane, Item
 from framehold_store.redis import RedisStore
 from tests.store.calls import E0, HEAD, Story, batch, fence
 from tests.store.server import RedisServer, Wire, running
@@ -480,7 +480,7 @@ class ScriptedLink:
 async def test_nothing_overtakes_a_request_that_lacked_its_script() -> None:
     """Its call's later requests in the batch are sent again behind it; those of other calls keep their replies."""
     pipe = ScriptedPipe([1, NoScriptError(), b"behind", 1], [1, 1])
-    lane = Lane(ScriptedLink(pipe), 5.0, 100)  # type: ignore[arg-type]  # as much of a link as a lane uses
+    lane = BatchLane(ScriptedLink(pipe), 5.0, 100)  # type: ignore[arg-type]  # as much of a link as a lane uses
     result: list[tuple[str, object]] = []
     done = asyncio.get_running_loop().create_future()
 
@@ -510,7 +510,7 @@ async def test_a_bug_in_the_lane_leaves_the_event_loop_to_others(caplog: pytest.
             tries += 1
             raise TypeError("a bug")
 
-    lane = Lane(Broken(ScriptedPipe()), 0.3, 100)  # type: ignore[arg-type]  # as much of a link as a lane uses
+    lane = BatchLane(Broken(ScriptedPipe()), 0.3, 100)  # type: ignore[arg-type]  # as much of a link as a lane uses
     settled = asyncio.get_running_loop().create_future()
     async with asyncio.timeout(10):
         lane.submit(Item(b"", "key", "commit", settled.set_result))

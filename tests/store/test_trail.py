@@ -4,7 +4,7 @@ import pytest
 
 from framehold_core.ids import Incarnation
 from framehold_core.requests import Commit, Evidence, Finish, Request, Seen, Verdict
-from framehold_core.trail import KEPT, Moved, Step
+from framehold_core.trail import KEPT, Moved, TrailStep
 from framehold_core.value import replace
 from framehold_store import Store
 from framehold_store.codec import _read_trail
@@ -12,10 +12,10 @@ from tests.store.calls import E0, E1, E2, E3, PLAIN, TTL, Story, batch, fence
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
-FIRST, NEXT = Step(Moved.PARKED, 1, 1, "node-1", 0.0, 0.25), Step(Moved.PARKED, 2, 1, "node-1", 0.0, 90.5)
+FIRST, NEXT = TrailStep(Moved.PARKED, 1, 1, "node-1", 0.0, 0.25), TrailStep(Moved.PARKED, 2, 1, "node-1", 0.0, 90.5)
 
 
-async def trail(store: Store, story: Story, *requests: Request) -> list[Step]:
+async def trail(store: Store, story: Story, *requests: Request) -> list[TrailStep]:
     """The trail after `requests`, without its instants."""
     for request in requests:
         assert (await store.run(request)).verdict in (Verdict.OK, Verdict.LOST)
@@ -48,12 +48,12 @@ async def test_a_trail_tells_a_whole_life_across_nodes(store: Store) -> None:
     assert steps == [
         FIRST,
         NEXT,
-        Step(Moved.CLAIMED, 2, 2, "node-2", 0.0),
-        Step(Moved.VERIFIED, 2, 3, "node-2", 0.0),
-        Step(Moved.RELEASED, 2, 3, "node-2", 0.0),
-        Step(Moved.CLAIMED, 2, 4, "node-3", 0.0),
-        Step(Moved.PARKED, 3, 4, "node-3", 0.0),
-        Step(Moved.FINISHED, 3, 4, "node-3", 0.0, 1.5),
+        TrailStep(Moved.CLAIMED, 2, 2, "node-2", 0.0),
+        TrailStep(Moved.VERIFIED, 2, 3, "node-2", 0.0),
+        TrailStep(Moved.RELEASED, 2, 3, "node-2", 0.0),
+        TrailStep(Moved.CLAIMED, 2, 4, "node-3", 0.0),
+        TrailStep(Moved.PARKED, 3, 4, "node-3", 0.0),
+        TrailStep(Moved.FINISHED, 3, 4, "node-3", 0.0, 1.5),
     ]
 
 
@@ -101,7 +101,7 @@ async def test_an_effect_leaves_no_step(store: Store) -> None:
 async def test_a_loss_is_the_last_step_of_whoever_found_it(store: Store) -> None:
     story = Story(PLAIN)
     steps = await trail(store, story, *begun(story), story.claim)
-    assert steps == [FIRST, NEXT, Step(Moved.LOST, 2, 1, "node-2", 0.0)]
+    assert steps == [FIRST, NEXT, TrailStep(Moved.LOST, 2, 1, "node-2", 0.0)]
 
 
 async def test_a_heal_keeps_what_the_store_still_knows(store: Store) -> None:
@@ -111,18 +111,18 @@ async def test_a_heal_keeps_what_the_store_still_knows(store: Store) -> None:
     healed = story.heals(Seen(1, "node-1", "inc-1"), fence(2, 3), E0, E1, E2)
     await store.run(asked)
     before = await store.run(story.read)
-    assert await trail(store, story, healed) == [FIRST, Step(Moved.HEALED, 2, 2, "node-1", 0.0)]
+    assert await trail(store, story, healed) == [FIRST, TrailStep(Moved.HEALED, 2, 2, "node-1", 0.0)]
     after = await store.run(story.read)
     assert before.stored and after.stored
     assert after.stored.record.trail[0] == before.stored.record.trail[0]
     parked = replace(story.ask_again, fence=fence(2, 3, 2), batch=batch((E0, E1, E2), E3), answered=None, ran=90.5)
-    assert (await trail(store, story, parked))[2:] == [Step(Moved.PARKED, 3, 2, "node-1", 0.0, 90.5)]
+    assert (await trail(store, story, parked))[2:] == [TrailStep(Moved.PARKED, 3, 2, "node-1", 0.0, 90.5)]
 
 
 async def test_a_heal_of_what_is_gone_begins_a_trail(store: Store) -> None:
     story = Story()
     assert await trail(store, story, story.heals(None, fence(2, 3), E0, E1, E2)) == [
-        Step(Moved.HEALED, 2, 2, "node-1", 0.0)
+        TrailStep(Moved.HEALED, 2, 2, "node-1", 0.0)
     ]
 
 
@@ -178,7 +178,7 @@ async def test_a_step_costs_a_parked_call_few_bytes(store: Store, shared_server:
 
 
 LINE = "c 3 2 1700000000123 250 node-1"
-READ = Step(Moved.CLAIMED, 3, 2, "node-1", 1_700_000_000.123, 0.25)
+READ = TrailStep(Moved.CLAIMED, 3, 2, "node-1", 1_700_000_000.123, 0.25)
 BEFORE = "p 3 1 1000 0 node-1"
 
 
@@ -187,8 +187,11 @@ BEFORE = "p 3 1 1000 0 node-1"
     [
         ({}, ()),
         ({"s:5": LINE}, (READ,)),
-        ({"s:5": LINE, "s:4": BEFORE}, (Step(Moved.PARKED, 3, 1, "node-1", 1.0), READ)),
-        ({"s:5": LINE, "s:69": f"p {5 + KEPT} 1 1000 0 node-1"}, (Step(Moved.PARKED, 5 + KEPT, 1, "node-1", 1.0),)),
+        ({"s:5": LINE, "s:4": BEFORE}, (TrailStep(Moved.PARKED, 3, 1, "node-1", 1.0), READ)),
+        (
+            {"s:5": LINE, "s:69": f"p {5 + KEPT} 1 1000 0 node-1"},
+            (TrailStep(Moved.PARKED, 5 + KEPT, 1, "node-1", 1.0),),
+        ),
         ({"s:5": LINE, "s:6": "x" + LINE[1:]}, (READ,)),
         ({"s:5": LINE, "s:6": LINE.replace("250", "-1")}, (READ,)),
         ({"s:5": LINE, "s:6": LINE.replace("250", "nan")}, (READ,)),
@@ -203,6 +206,6 @@ BEFORE = "p 3 1 1000 0 node-1"
         "other fields",
     ],
 )
-def test_what_of_a_trail_can_not_be_read_is_left_out(fields: dict[str, str], steps: tuple[Step, ...]) -> None:
+def test_what_of_a_trail_can_not_be_read_is_left_out(fields: dict[str, str], steps: tuple[TrailStep, ...]) -> None:
     """It is there to look at: no call is refused for it."""
     assert _read_trail(fields) == steps

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 from framehold.code import loading
 from framehold_core import errors
 from framehold_store import pickles, values
-from framehold_store.values import MAX_DEPTH, MAX_TEXT, Outcome, Packed, Values
+from framehold_store.values import MAX_DEPTH, MAX_TEXT, EffectOutcome, PackedResult, Values
 
 ON, OFF = Values(pickle=True, limit=1 << 20), Values(pickle=False, limit=1 << 20)
 
@@ -420,7 +420,7 @@ def test_what_led_to_an_error_is_dropped() -> None:
 @pytest.mark.parametrize("error", [ValueError("x"), Frozen(1)])
 def test_an_outcome_may_be_asked_often(error: Exception) -> None:
     """Each time as if for the first: no traceback or context is left from the last."""
-    outcome = Outcome(error=error)
+    outcome = EffectOutcome(error=error)
 
     def ask() -> Exception:
         try:
@@ -437,8 +437,8 @@ def test_an_outcome_may_be_asked_often(error: Exception) -> None:
         assert isinstance(ask().__context__, KeyError)
     assert ask().__context__ is None
     assert not ask().__suppress_context__
-    assert Outcome(None).get() is None
-    assert Outcome(5).get() == 5
+    assert EffectOutcome(None).get() is None
+    assert EffectOutcome(5).get() == 5
 
 
 # Reading.
@@ -487,7 +487,7 @@ def test_rubbish_is_unreadable(codec: str, data: bytes) -> None:
         assert repr(codec) in str(error)
         return
     assert codec in ("json", "raised", "raised-own")
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, EffectOutcome)
 
 
 @pytest.mark.parametrize(
@@ -498,7 +498,7 @@ def test_rubbish_is_unreadable(codec: str, data: bytes) -> None:
     ],
     ids=lambda packed: packed.codec,
 )
-def test_what_was_cut_is_unreadable(packed: Packed) -> None:
+def test_what_was_cut_is_unreadable(packed: PackedResult) -> None:
     """At any byte."""
     ON.unpack(*packed)
     for size in range(len(packed.data)):

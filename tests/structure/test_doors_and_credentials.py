@@ -79,9 +79,9 @@ TABLES: tuple[tuple[str, Found, Callable[[], Iterator[str]]], ...] = (
 
 
 UNSEEN = {
-    "framehold_router.routing.relay:Relay",
+    "framehold_router.routing.relay:RequestRelay",
     "framehold.http.forward:Forward",
-    "framehold_fleet.http_client.node_connection:Connection",
+    "framehold_fleet.http_client.node_connection:NodeConnection",
     "framehold_cli.commands:keys_plane",
     "framehold_cli.commands:keys_router",
     "framehold_cli.client.local_fleets:keep",

@@ -20,13 +20,13 @@ from framehold_core.effects import Reason
 from framehold_core.errors import ConfigError
 
 from ..client import local_fleets
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..client.patient import PATIENCE, PatientClient, plainly
 from . import cause, proof
-from .connection import Server, connected, innermost, reason
-from .script import Script
-from .target import Result, Target
-from .terminal import Interrupted, Terminal, Unanswered
+from .connection import Endpoint, connected, innermost, reason
+from .script import AnswerScript
+from .target import CallTarget, Result
+from .terminal import Interrupted, ScriptEnded, Terminal
 
 _CLIENT_ROUNDS = 10
 """How many rounds official clients answer by default."""
@@ -52,13 +52,17 @@ class Options:
     API, which says where the cause of a failed call stands. `patience`: seconds for which requests to a server that is
     away are retried."""
 
-    api: Api | None = None
+    api: ApiClient | None = None
     admin_token: str | None = None
     patience: float = PATIENCE
 
 
 def run(
-    target: Target, words: Sequence[str], server: Server, options: Options | None = None, script: Script | None = None
+    target: CallTarget,
+    words: Sequence[str],
+    server: Endpoint,
+    options: Options | None = None,
+    script: AnswerScript | None = None,
 ) -> int:
     """Call `target` of `server` with `key=value` words. `script` answers the questions; None for the terminal.
 
@@ -98,11 +102,11 @@ class Line:
     """A call of `target` from `server`: the HTTP client for it, and who answers its questions. `began` is in seconds
     since 1970."""
 
-    target: Target
-    server: Server
+    target: CallTarget
+    server: Endpoint
     options: Options
     http: PatientClient
-    caller: Terminal | Script
+    caller: Terminal | AnswerScript
     began: float
     failed: bool = False
     """Whether the server reported the call as failed."""
@@ -127,7 +131,7 @@ class Line:
         if isinstance(why, KeyboardInterrupt | Interrupted):
             self.caller.refuse("interrupted", f"stopped; {self._waits}" if self.caller.asked else "stopped")
             return _INTERRUPTED
-        if isinstance(why, Unanswered):
+        if isinstance(why, ScriptEnded):
             self.caller.refuse("unanswered", f"stopped: {name} asks, and {why}; {self._waits}")
             return 1
         if isinstance(why, ConfigError):
@@ -172,7 +176,7 @@ async def _run(words: Sequence[str], line: Line) -> int:
         except Exception as error:
             # The client raises many kinds of error: for a refusal, a lost connection, a result that breaks its schema.
             first = innermost(error)
-            if isinstance(first, Interrupted | Unanswered):
+            if isinstance(first, Interrupted | ScriptEnded):
                 raise
             why = server.refused(line.http) or line.http.trouble
             answered = isinstance(first, MCPError) and first.code != CONNECTION_CLOSED and not why
@@ -195,7 +199,7 @@ async def _proved(client: Client, line: Line, result: Result) -> int:
         return 0
     try:
         print(await proof.proved(client, line.options.api, line.target, line.http.last, result))
-    except proof.Unproved as error:
+    except proof.CallUnproved as error:
         line.caller.refuse("no_result", f"not proved: {error}")
         return 1
     return 0

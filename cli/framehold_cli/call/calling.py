@@ -70,20 +70,20 @@ def call(
     Exits with 0 if the call gives a result, with 1 if it fails or a question finds no answer, with 2 if nothing was
     called, with 130 after Ctrl-C."""
     from ..client import addresses
-    from ..client.api import Api
+    from ..client.api import ApiClient
     from ..client.credentials import Credentials
     from .call import Options, run
-    from .connection import Server
-    from .script import Script
-    from .target import Target
+    from .connection import Endpoint
+    from .script import AnswerScript
+    from .target import CallTarget
 
     if problem := _problem(as_json, answer, prove):
         raise ConfigError(f"{problem}; nothing was called")
-    target, pairs = Target.of(words or [], prompt, resource)
-    script = Script(target, answer or []) if as_json else None
-    server = Server(addresses.server(url, port), Credentials.of(header or [], token), router)
+    target, pairs = CallTarget.of(words or [], prompt, resource)
+    script = AnswerScript(target, answer or []) if as_json else None
+    server = Endpoint(addresses.server(url, port), Credentials.of(header or [], token), router)
     admin_token = _for_api(context, admin_token, url, router)
-    with Api(server.router, admin_token) if prove else nullcontext() as api:
+    with ApiClient(server.router, admin_token) if prove else nullcontext() as api:
         raise typer.Exit(run(target, pairs, server, Options(api, admin_token), script))
 
 
@@ -124,10 +124,10 @@ def list_all(
     from ..client import addresses
     from ..client.credentials import Credentials
     from ..show.sheet import present
-    from .connection import Server
+    from .connection import Endpoint
     from .listing import sheet
 
-    server = Server(addresses.server(url, port), Credentials.of(header or [], token), router)
+    server = Endpoint(addresses.server(url, port), Credentials.of(header or [], token), router)
     admin_token = _for_api(context, admin_token, url, router)
     raise typer.Exit(present(lambda: sheet(server, admin_token), output))
 

@@ -20,9 +20,9 @@ from framehold_core.ids import CallId
 from framehold_fleet.models.calls import CallsView, EndedCallView
 
 from ..client import addresses, local_fleets
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..client.local_fleets import LocalFleet
-from .target import Target
+from .target import CallTarget
 
 _MAX_CANDIDATES = 10
 """How many of the last failed calls are compared where the id of the call is not known."""
@@ -79,7 +79,7 @@ class Failed:
     `reason`: why Framehold itself ended the call, empty if it did not. `api`: the address of the router that tells of
     it, empty if that is `url`."""
 
-    target: Target
+    target: CallTarget
     url: str
     node: str
     state: str
@@ -108,14 +108,14 @@ class Failed:
             # The clock of another machine does not tell which call is this one.
             return None
         try:
-            with Api(addresses.base(self.api or self.url), admin_token) as api:
+            with ApiClient(addresses.base(self.api or self.url), admin_token) as api:
                 found = self._found(api, query)
         except ConfigError:
             return None
         same = {(item.error, item.place) for item in found}
         return found[0] if len(same) == 1 else None
 
-    def _found(self, api: Api, query: dict[str, object]) -> list[EndedCallView]:
+    def _found(self, api: ApiClient, query: dict[str, object]) -> list[EndedCallView]:
         """The listed calls that may be this one: its node writes it soon after its end."""
         until = time.monotonic() + _PATIENCE
         while True:

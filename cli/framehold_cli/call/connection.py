@@ -27,7 +27,7 @@ TIMEOUT = httpx2.Timeout(30.0, connect=5.0, read=300.0)
 
 
 @dataclass(frozen=True)
-class Server:
+class Endpoint:
     """A server by the URL of its MCP endpoint, and the headers of each request to it. `api`: the address of the router
     whose API tells of it; None if that is `url`.
 
@@ -70,7 +70,7 @@ class Server:
 
 
 @asynccontextmanager
-async def connected(server: Server, http: PatientClient, answer: Any = None) -> AsyncIterator[Client]:
+async def connected(server: Endpoint, http: PatientClient, answer: Any = None) -> AsyncIterator[Client]:
     """The official client of the server, connected over `http`. `answer` is called with each question.
 
     Raises:

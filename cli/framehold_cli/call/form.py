@@ -23,7 +23,7 @@ Field = Mapping[str, Any]
 _YES, _NO = ("y", "yes", "true", "1", "on"), ("n", "no", "false", "0", "off")
 
 
-class Declined(Exception):
+class FieldDeclined(Exception):
     """A required field was left empty twice."""
 
 
@@ -53,7 +53,7 @@ def _filled(name: str, field: Field, required: bool, ask: Ask, show: Show) -> An
             if not required:
                 return None
             if warned:
-                raise Declined
+                raise FieldDeclined
             warned = True
             show("  (required; Enter again declines the whole form)")
             continue

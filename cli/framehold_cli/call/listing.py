@@ -18,10 +18,10 @@ from framehold_core.errors import ConfigError
 from framehold_fleet.models.nodes import HandlerView, NodesView
 
 from ..client import addresses, local_fleets
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..client.patient import PatientClient
 from ..show.sheet import Grid, Sheet
-from .connection import Server, connected
+from .connection import Endpoint, connected
 from .target import listed, prompt_schema
 
 _UNMARKED = "The marks are not known: {}."
@@ -48,7 +48,7 @@ _LISTS = (
 )
 
 
-def sheet(server: Server, admin_token: str | None) -> Sheet:
+def sheet(server: Endpoint, admin_token: str | None) -> Sheet:
     """A sheet of all that a server has.
 
     Raises:
@@ -65,7 +65,7 @@ def sheet(server: Server, admin_token: str | None) -> Sheet:
     return Sheet(parts, data)
 
 
-async def _read(server: Server) -> dict[str, list[dict[str, Any]]]:
+async def _read(server: Endpoint) -> dict[str, list[dict[str, Any]]]:
     async with connected(server, PatientClient(lambda _: None, **server.http_options)) as client:
         return {
             "tools": await _items(client, "tools"),
@@ -95,7 +95,7 @@ def _marks(url: str, admin_token: str | None) -> tuple[dict[str, HandlerView], s
     if not admin_token and local_fleets.at(url) is None:
         return {}, _REFUSED
     try:
-        with Api(addresses.base(url), admin_token) as api:
+        with ApiClient(addresses.base(url), admin_token) as api:
             nodes = api.get("nodes", NodesView).view.nodes
     except ConfigError as error:
         return {}, str(error)

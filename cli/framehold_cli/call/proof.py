@@ -23,17 +23,17 @@ from framehold_core.errors import ConfigError
 from framehold_fleet.models.calls import CallView
 from framehold_fleet.models.nodes import NodesView
 
-from ..client.api import Api, Refused
-from .target import Result, Target
+from ..client.api import ApiClient, ApiRefused
+from .target import CallTarget, Result
 
 _UNAUTHORIZED = 401
 
 
-class Unproved(Exception):
+class CallUnproved(Exception):
     """There is no proof. The message says why."""
 
 
-def ready(api: Api) -> None:
+def ready(api: ApiClient) -> None:
     """Check that the router's API can be read, before the tool is called.
 
     Raises:
@@ -41,14 +41,16 @@ def ready(api: Api) -> None:
     """
     try:
         api.get("nodes", NodesView)
-    except Refused as error:
+    except ApiRefused as error:
         if error.status != _UNAUTHORIZED or api.has_token:
             raise
         text = f"{api.url} wants its admin token for --prove; nothing was called; set FRAMEHOLD_ADMIN_TOKEN"
         raise ConfigError(text) from None
 
 
-async def proved(client: Client, api: Api, target: Target, last: Mapping[str, Any] | None, result: Result) -> str:
+async def proved(
+    client: Client, api: ApiClient, target: CallTarget, last: Mapping[str, Any] | None, result: Result
+) -> str:
     """Prove a call of `target` that gave `result`; return the sentence to print.
 
     `last`: the parameters of the call's last round; None if the call had one round only.
@@ -57,10 +59,10 @@ async def proved(client: Client, api: Api, target: Target, last: Mapping[str, An
         Unproved: there is no proof.
     """
     if last is None:
-        raise Unproved(f"{target.name} asked nothing, so nothing of it was recorded; name one that asks")
+        raise CallUnproved(f"{target.name} asked nothing, so nothing of it was recorded; name one that asks")
     routed = token.parse(last["requestState"])
     if routed is None or routed.call is None:
-        raise Unproved(
+        raise CallUnproved(
             f"calls of {target.name} wait in their tokens (strategy replay), so no record tells where they ran"
         )
     where = f"leases/{quote(routed.call, safe='')}"
@@ -68,21 +70,21 @@ async def proved(client: Client, api: Api, target: Target, last: Mapping[str, An
     try:
         again = await target.send(client, last.get("arguments") or {}, last)
     except Exception as error:
-        raise Unproved(f"its last round, sent again, came to no result: {error}") from None
+        raise CallUnproved(f"its last round, sent again, came to no result: {error}") from None
     after = _read(api, where)
     if found := faults(before, after, same=_content(again) == _content(result)):
-        raise Unproved("; ".join(found))
+        raise CallUnproved("; ".join(found))
     return (
         f"proved: {_rounds(after)} rounds, all on {after.node_id}; the handler was entered once; the last round, sent "
         "again, got the same result, and nothing ran"
     )
 
 
-def _read(api: Api, where: str) -> CallView:
+def _read(api: ApiClient, where: str) -> CallView:
     try:
         return api.get(where, CallView).view
     except ConfigError as error:
-        raise Unproved(f"its record can't be read: {error}") from None
+        raise CallUnproved(f"its record can't be read: {error}") from None
 
 
 def faults(before: CallView, after: CallView, same: bool) -> Sequence[str]:

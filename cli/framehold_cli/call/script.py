@@ -27,17 +27,17 @@ from framehold_core import ids
 from framehold_core.errors import ConfigError
 
 from .cause import Cause, call_of
-from .target import Result, Target
-from .terminal import Unanswered
+from .target import CallTarget, Result
+from .terminal import ScriptEnded
 
 _NODE = "framehold-node"
 _ACTIONS = ("accept", "decline", "cancel")
 
 
-class Script:
+class AnswerScript:
     """The caller of `framehold call --json`: a program. It has the methods of a `Terminal`."""
 
-    def __init__(self, target: Target, answers: Sequence[str]) -> None:
+    def __init__(self, target: CallTarget, answers: Sequence[str]) -> None:
         """Raises ConfigError: one of the `answers` can't be read."""
         self._target = target
         try:
@@ -79,11 +79,11 @@ class Script:
     def _read(self) -> ElicitResult:
         line = "" if sys.stdin.isatty() else sys.stdin.readline()
         if not line:
-            raise Unanswered("there is no answer left; give one --answer, or one line of input, for each question")
+            raise ScriptEnded("there is no answer left; give one --answer, or one line of input, for each question")
         try:
             return _parsed(line)
         except ValueError as error:
-            raise Unanswered(f"{error}; it was not sent") from None
+            raise ScriptEnded(f"{error}; it was not sent") from None
 
     def show(self, result: Result) -> int:
         """Keep a result for the document; return the exit code: 1 if the tool reports an error, else 0."""
@@ -123,7 +123,7 @@ class Script:
 
 def _matching(content: dict[str, Any], question: ElicitRequestFormParams) -> ElicitResult:
     if why := form_content.mismatch(content, question.requested_schema):
-        raise Unanswered(
+        raise ScriptEnded(
             f"the answer {json.dumps(content)} does not match the form of {question.message!r}: {why}; it was not sent"
         )
     return ElicitResult(action="accept", content=content)

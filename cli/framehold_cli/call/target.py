@@ -21,7 +21,7 @@ MAX_PAGES = 1000
 """Pages of a list that are read at most."""
 
 
-class Kind(StrEnum):
+class TargetKind(StrEnum):
     """What may be called."""
 
     TOOL = "tool"
@@ -30,14 +30,14 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Target:
+class CallTarget:
     """A tool or a prompt by its name, or a resource by its URI."""
 
-    kind: Kind
+    kind: TargetKind
     name: str
 
     @classmethod
-    def of(cls, words: Sequence[str], prompt: str | None, resource: str | None) -> tuple[Target, Sequence[str]]:
+    def of(cls, words: Sequence[str], prompt: str | None, resource: str | None) -> tuple[CallTarget, Sequence[str]]:
         """The target that a command line names, and the words for its arguments. Without `prompt` and `resource` the
         first word names a tool.
 
@@ -47,22 +47,22 @@ class Target:
         if prompt is not None and resource is not None:
             raise ConfigError("--prompt and --resource name two targets; nothing was called; give one of them")
         if prompt is not None:
-            return cls(Kind.PROMPT, prompt), words
+            return cls(TargetKind.PROMPT, prompt), words
         if resource is not None:
             if words:
                 raise ConfigError("a resource takes no arguments; nothing was called; write them into its URI")
-            return cls(Kind.RESOURCE, resource), words
+            return cls(TargetKind.RESOURCE, resource), words
         if not words:
             raise ConfigError(
                 "nothing is named; nothing was called; give a tool's name, --prompt NAME or --resource URI; framehold "
                 "list shows what there is"
             )
-        return cls(Kind.TOOL, words[0]), words[1:]
+        return cls(TargetKind.TOOL, words[0]), words[1:]
 
     @property
     def label(self) -> str:
         """Its name in the lists of the router's API."""
-        return _READ if self.kind is Kind.RESOURCE else self.name
+        return _READ if self.kind is TargetKind.RESOURCE else self.name
 
     async def arguments(self, client: Client, words: Sequence[str], url: str) -> dict[str, Any]:
         """Its arguments, from `key=value` words.
@@ -71,7 +71,7 @@ class Target:
             ConfigError: the server at `url` has no such tool or prompt, or the words don't fit it.
             MCPError: the server doesn't list them.
         """
-        if self.kind is Kind.RESOURCE:
+        if self.kind is TargetKind.RESOURCE:
             return {}
         schemas = await _schemas(client, self.kind)
         if self.name in schemas:
@@ -83,10 +83,10 @@ class Target:
 
     async def _hint(self, client: Client) -> str:
         """How to call a prompt that has the name which was taken for that of a tool; empty if there is none."""
-        if self.kind is not Kind.TOOL:
+        if self.kind is not TargetKind.TOOL:
             return ""
         try:
-            prompts = await _schemas(client, Kind.PROMPT)
+            prompts = await _schemas(client, TargetKind.PROMPT)
         except MCPError:
             return ""
         return f"; it is a prompt: framehold call --prompt {self.name}" if self.name in prompts else ""
@@ -99,9 +99,9 @@ class Target:
             MCPError: the server answers with an error.
         """
         again = {} if last is None else _again(last)
-        if self.kind is Kind.TOOL:
+        if self.kind is TargetKind.TOOL:
             return await client.call_tool(self.name, arguments, **again)
-        if self.kind is Kind.PROMPT:
+        if self.kind is TargetKind.PROMPT:
             return await client.get_prompt(self.name, arguments, **again)
         return await client.read_resource(self.name, **again)
 
@@ -110,9 +110,9 @@ def _again(last: Mapping[str, Any]) -> dict[str, Any]:
     return {"input_responses": last.get("inputResponses"), "request_state": last["requestState"]}
 
 
-async def _schemas(client: Client, kind: Kind) -> dict[str, Mapping[str, Any]]:
+async def _schemas(client: Client, kind: TargetKind) -> dict[str, Mapping[str, Any]]:
     """The JSON schema of the arguments of each tool, or of each prompt."""
-    if kind is Kind.TOOL:
+    if kind is TargetKind.TOOL:
         return {tool.name: tool.input_schema async for tool in listed(client.list_tools, "tools")}
     return {prompt.name: prompt_schema(prompt) async for prompt in listed(client.list_prompts, "prompts")}
 

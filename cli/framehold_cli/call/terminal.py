@@ -31,7 +31,7 @@ from rich.text import Text
 from ..show import visible
 from ..show.voice import drawn
 from .cause import Cause
-from .form import Declined, fill
+from .form import FieldDeclined, fill
 from .target import Result
 
 _NODE, _ROUTE = "framehold-node", "framehold-route"
@@ -41,7 +41,7 @@ class Interrupted(Exception):
     """The user pressed Ctrl-C while a question was open."""
 
 
-class Unanswered(Exception):
+class ScriptEnded(Exception):
     """A question was asked, and the input of the script was at its end. The message says what to do."""
 
 
@@ -87,14 +87,14 @@ class Terminal:
             if isinstance(params, ElicitRequestURLParams):
                 return self._visit(params)
             content = fill(params.requested_schema, self._ask, lambda line: self._print(visible.line(line)))
-        except Declined:
+        except FieldDeclined:
             self._print("  declined")
             return ElicitResult(action="decline")
         except EOFError:
             self._print("\n  cancelled" if self._person else "")
             if not self._person:
                 # A tool may ask again after each cancel, so the call ends here. This error closes the client cleanly.
-                raise Unanswered("there is no more input to answer with; give one line for each field") from None
+                raise ScriptEnded("there is no more input to answer with; give one line for each field") from None
             return ElicitResult(action="cancel")
         return ElicitResult(action="accept", content=content)
 

@@ -32,7 +32,7 @@ View = TypeVar("View", bound=BaseModel)
 _HINT = "give --token or FRAMEHOLD_ADMIN_TOKEN"
 
 
-class Refused(ConfigError):
+class ApiRefused(ConfigError):
     """The router refused a request. The message has the HTTP status and the router's reason."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -40,7 +40,7 @@ class Refused(ConfigError):
         self.status = status
 
 
-class Unproved(Refused):
+class Unproved(ApiRefused):
     """Who answers at the address does not show that it has the admin token."""
 
     def __init__(self, url: str, undone: str) -> None:
@@ -57,7 +57,7 @@ class NoRouter(ConfigError):
 
 
 @dataclass(frozen=True)
-class Answer(Generic[View]):
+class ApiResponse(Generic[View]):
     """A response of the router. `raw` is its whole JSON, with fields that this release doesn't know; `view` is the JSON
     as this release reads it."""
 
@@ -65,7 +65,7 @@ class Answer(Generic[View]):
     view: View
 
 
-class Api:
+class ApiClient:
     """The API of the router at `url`. Call `close` at the end, or use it as a context manager.
 
     Without a `token` it uses the admin token of a `framehold up` that the same user runs on this machine, if any.
@@ -112,7 +112,7 @@ class Api:
         """Close the connections."""
         self._http.close()
 
-    def get(self, what: str, kind: type[View], **query: Any) -> Answer[View]:
+    def get(self, what: str, kind: type[View], **query: Any) -> ApiResponse[View]:
         """Read the path `what` below `/api/v1`. Fields of `query` that are None are not sent.
 
         Raises:
@@ -122,7 +122,7 @@ class Api:
         asked = {name: _query_value(value) for name, value in query.items() if value is not None}
         return self._request("GET", what, kind, asked)
 
-    def all_leases(self, **query: Any) -> Iterator[Answer[LeasesView]]:
+    def all_leases(self, **query: Any) -> Iterator[ApiResponse[LeasesView]]:
         """Read all pages of the list of calls, one after another. Raises what `get` raises."""
         after: str | None = None
         while True:
@@ -141,7 +141,7 @@ class Api:
 
     def _request(
         self, method: str, what: str, kind: type[View], query: dict[str, str], body: dict[str, str] | None = None
-    ) -> Answer[View]:
+    ) -> ApiResponse[View]:
         where = f"{self.url}/api/v1/{what}"
         undone = "; nothing was done" if method == "POST" else ""
         if not self._is_proved:
@@ -149,12 +149,12 @@ class Api:
             self._is_proved = True
         response = self._send(method, where, query, body)
         if response.status_code == httpx2.codes.UNAUTHORIZED and not self.has_token:
-            raise Refused(401, f"401: {self.url} wants the admin token{undone}; {_HINT}")
+            raise ApiRefused(401, f"401: {self.url} wants the admin token{undone}; {_HINT}")
         if not response.is_success:
             raise _refusal(response, where, undone)
         try:
             raw = response.json()
-            return Answer(raw, kind.model_validate(raw))
+            return ApiResponse(raw, kind.model_validate(raw))
         except (ValidationError, ValueError):
             # It is not known whether an action was performed, so the message doesn't say.
             raise NoRouter(
@@ -211,7 +211,7 @@ def _refusal(response: httpx2.Response, where: str, undone: str) -> ConfigError:
         reason = ErrorView.model_validate_json(response.content).error
     except ValidationError:
         return NoRouter(f"{where} answers {response.status_code}: no router of this release{undone}; {addresses.OTHER}")
-    return Refused(response.status_code, f"{response.status_code}: {reason}")
+    return ApiRefused(response.status_code, f"{response.status_code}: {reason}")
 
 
 def _query_value(value: Any) -> str:

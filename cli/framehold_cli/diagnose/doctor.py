@@ -26,7 +26,7 @@ from framehold_fleet.identity.trust import Trust
 
 from ..checks import environment, readiness, store_health
 from ..checks.findings import Finding, fail, ok, warn
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..show.sheet import show
 from . import fleet_health
 from .fleet_health import Access
@@ -148,7 +148,7 @@ async def advertised(settings: config.Settings) -> Finding:
 async def fleet(url: str, token: str | None, known: str = "") -> list[Finding]:
     """Check the router at `url`, and its fleet if a router answers. `known` says which nodes have leases."""
     try:
-        Api(url, token).close()
+        ApiClient(url, token).close()
     except ConfigError as error:
         return [fail("router", str(error), "correct --port, --url or --token")]
     access = await access_of(url)

@@ -13,7 +13,7 @@ from framehold_fleet.models.nodes import NodesView, NodeView, OverviewView
 from framehold_fleet.models.problems import ProblemView, Severity
 
 from ..checks.findings import Finding, fail, ok, warn
-from ..client.api import Api, Refused, Unproved
+from ..client.api import ApiClient, ApiRefused, Unproved
 from ..operate.problems import problems_of
 from ..show import figures
 
@@ -23,11 +23,11 @@ Access = Literal["open", "token", "nobody"]
 
 def check(url: str, token: str | None, access: Access) -> list[Finding]:
     """All findings on the fleet of the router at `url`."""
-    with Api(url, token) as api:
+    with ApiClient(url, token) as api:
         try:
             answer = api.get("overview", OverviewView)
             nodes = api.get("nodes", NodesView).view.nodes
-        except Refused as refused:
+        except ApiRefused as refused:
             if isinstance(refused, Unproved) or (refused.status == 401 and not api.has_token):
                 wants = "the router wants one, and none was given"
                 says = "who answers does not prove that it has this one" if api.has_token else wants

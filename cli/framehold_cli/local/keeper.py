@@ -55,7 +55,7 @@ class Backoff:
         return self.short <= 6 or self.short % 6 == 0
 
 
-class Keeper:
+class ChildKeeper:
     """Runs one process, life after life. `banner` is true for a line of output that is not shown, because the table of
     `framehold up` has its contents."""
 

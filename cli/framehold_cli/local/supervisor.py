@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..show.voice import Voice
 from .check import Checked
 from .children import Spec
-from .keeper import Backoff, Keeper, StartFailed
+from .keeper import Backoff, ChildKeeper, StartFailed
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class Supervisor:
     ) -> None:
         self.pace = pace or Pace()
         self._voice = voice
-        self.groups = [[Keeper(spec, voice, self._backoff(), banner) for spec in group] for group in groups]
+        self.groups = [[ChildKeeper(spec, voice, self._backoff(), banner) for spec in group] for group in groups]
         self._kill_now = asyncio.Event()
         voice.names([keeper.name for keeper in self._keepers()])
 
-    def _keepers(self) -> list[Keeper]:
+    def _keepers(self) -> list[ChildKeeper]:
         return [keeper for group in self.groups for keeper in group]
 
     def _backoff(self) -> Backoff:
         return Backoff(self.pace.first, self.pace.max_pause, self.pace.good_life)
 
-    def keeper(self, name: str) -> Keeper:
+    def keeper(self, name: str) -> ChildKeeper:
         """The keeper of the process with this name."""
         return next(keeper for keeper in self._keepers() if keeper.name == name)
 
@@ -74,7 +74,7 @@ class Supervisor:
             raise StartFailed(f"{late.name} was not ready within {self.pace.start:g} s", lines) from None
 
     async def stand_by(self, names: Sequence[str]) -> None:
-        """Start the next processes of these names; see `Keeper.stand_by`."""
+        """Start the next processes of these names; see `ChildKeeper.stand_by`."""
         for name in names:
             await self.keeper(name).stand_by()
 

@@ -33,7 +33,7 @@ from framehold_fleet.models.nodes import OverviewView
 from ..checks import environment as environments
 from ..checks import readiness
 from ..client import local_fleets
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..client.local_fleets import LocalFleet
 from ..serve import target_file
 from ..serve.fate import OpenCalls
@@ -55,7 +55,7 @@ PLAYGROUND, MEMORY_LIMIT = "FRAMEHOLD_PLAYGROUND", "FRAMEHOLD_MEMORY_LIMIT"
 
 
 @dataclass(frozen=True)
-class Plan:
+class UpArguments:
     """The arguments of `framehold up`."""
 
     target: str = EXAMPLE
@@ -88,7 +88,7 @@ class Signals:
         (self.twice if self.once.is_set() else self.once).set()
 
 
-def run(plan: Plan) -> int:
+def run(plan: UpArguments) -> int:
     """Run the fleet until a signal ends it; return the exit code.
 
     Raises:
@@ -97,7 +97,7 @@ def run(plan: Plan) -> int:
     return asyncio.run(_run(plan, RoundVoice()))
 
 
-async def _run(plan: Plan, voice: Voice) -> int:
+async def _run(plan: UpArguments, voice: Voice) -> int:
     signals = Signals()
     signals.listen()
     target_file.named(plan.target)
@@ -115,13 +115,13 @@ async def _run(plan: Plan, voice: Voice) -> int:
     try:
         environment["FRAMEHOLD_STORE_URL"] = store.url
         kept = local_fleets.keep(_described(plan, settings, port, found, store, environment))
-        return await Fleet(plan, found, store, port, environment, voice).live(signals)
+        return await StartedFleet(plan, found, store, port, environment, voice).live(signals)
     finally:
         local_fleets.drop(kept)
         store.remove()
 
 
-def _starting(plan: Plan, settings: config.Settings) -> str:
+def _starting(plan: UpArguments, settings: config.Settings) -> str:
     """The first line of output. It is printed at once, because importing TARGET may take seconds."""
     nodes = "1 node" if plan.nodes == 1 else f"{plan.nodes} nodes"
     own = settings.store().scheme in ("memory", local_store.EMBEDDED)
@@ -132,7 +132,7 @@ def _starting(plan: Plan, settings: config.Settings) -> str:
 
 
 def _described(
-    plan: Plan,
+    plan: UpArguments,
     settings: config.Settings,
     port: int,
     found: check.Checked,
@@ -151,7 +151,7 @@ def _described(
     )
 
 
-def _served(plan: Plan) -> str:
+def _served(plan: UpArguments) -> str:
     return "the booking example" if plan.target == EXAMPLE else plan.target
 
 
@@ -182,12 +182,12 @@ def _environment(settings: config.Settings, nodes: int) -> dict[str, str]:
     }
 
 
-class Fleet:
+class StartedFleet:
     """The processes of one run of `framehold up`, and the output about them."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: UpArguments,
         found: check.Checked,
         store: LocalStore,
         port: int,
@@ -291,8 +291,8 @@ class Fleet:
             return None
         return OpenCalls(len(calls), sum(not call.reentrant for call in calls))
 
-    def _api(self) -> Api:
-        return Api(self.url, self._environment.get(ADMIN_TOKEN))
+    def _api(self) -> ApiClient:
+        return ApiClient(self.url, self._environment.get(ADMIN_TOKEN))
 
     def _pid(self, name: str) -> int:
         child = self.supervisor.keeper(name).child

@@ -12,7 +12,7 @@ import typer
 
 from framehold_core import ids
 
-from ..client.api import Api, Refused
+from ..client.api import ApiClient, ApiRefused
 from ..show import visible
 from .lease import named
 
@@ -22,7 +22,7 @@ _ASKED = {
 }
 
 
-def act(api: Api, action: Literal["cancel", "evict"], text: str, sure: bool) -> int:
+def act(api: ApiClient, action: Literal["cancel", "evict"], text: str, sure: bool) -> int:
     """Perform `action` on the call that `text` names. `sure`: ask for no confirmation.
 
     Returns the exit code: 0, or 1 if the user says no or the router refuses the action.
@@ -41,7 +41,7 @@ def act(api: Api, action: Literal["cancel", "evict"], text: str, sure: bool) -> 
     return code
 
 
-def pause(api: Api, tool: str, why: str, sure: bool) -> int:
+def pause(api: ApiClient, tool: str, why: str, sure: bool) -> int:
     """Pause a tool. `sure`: ask for no confirmation.
 
     Returns the exit code: 0, or 1 if the user says no or the router refuses the action.
@@ -55,7 +55,7 @@ def pause(api: Api, tool: str, why: str, sure: bool) -> int:
     return perform(api, "tools", "pause", tool=tool, why=why)
 
 
-def resume(api: Api, tool: str) -> int:
+def resume(api: ApiClient, tool: str) -> int:
     """End the pause of a tool.
 
     Returns the exit code: 0, or 1 if the router refuses the action.
@@ -65,7 +65,7 @@ def resume(api: Api, tool: str) -> int:
     return perform(api, "tools", "resume", tool=tool)
 
 
-def perform(api: Api, *path: str, **body: str) -> int:
+def perform(api: ApiClient, *path: str, **body: str) -> int:
     """Perform the action at this path of the API with this body, and print the router's reply.
 
     Returns the exit code: 0, or 1 if the router refuses the action.
@@ -74,7 +74,7 @@ def perform(api: Api, *path: str, **body: str) -> int:
         Refused: the admin token is missing or wrong."""
     try:
         done = api.act(*path, **body).done
-    except Refused as refused:
+    except ApiRefused as refused:
         if refused.status in (401, 403):
             raise
         print("framehold:", visible.line(str(refused)), file=sys.stderr)

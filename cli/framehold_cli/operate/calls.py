@@ -8,7 +8,7 @@ from typing import Any
 from framehold_core import ids
 from framehold_fleet.models.calls import CallsView, EndedCallView
 
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..show import figures
 from ..show.sheet import Grid, Sheet
 from .lease import how
@@ -18,7 +18,7 @@ _FILTERS = ("failed", "outcome", "tool", "node", "call")
 _HEADS = ("CALL", "TOOL", "NODE", "ENDED", "TOOK", "ROUNDS", "HOW")
 
 
-def calls(api: Api, query: dict[str, Any]) -> Sheet:
+def calls(api: ApiClient, query: dict[str, Any]) -> Sheet:
     """A sheet of one page of ended calls. `query` has the fields of `CallsQuery`.
 
     Raises:

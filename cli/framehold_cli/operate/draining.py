@@ -18,7 +18,7 @@ from framehold_core.errors import ConfigError
 from framehold_fleet.members.membership import DRAINING
 from framehold_fleet.models.nodes import NodesView, NodeView
 
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..show import figures, visible
 from .actions import perform
 
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.5
 _INTERRUPTED = 130
 
 
-def drain(api: Api, name: str, timeout: float, wait: bool = True) -> int:
+def drain(api: ApiClient, name: str, timeout: float, wait: bool = True) -> int:
     """Drain the node `name`. Without `wait` return as soon as it drains.
 
     Returns the exit code: 0 if the node holds nothing, 1 if it refuses or still holds something after `timeout`
@@ -55,7 +55,7 @@ def drain(api: Api, name: str, timeout: float, wait: bool = True) -> int:
         return _INTERRUPTED
 
 
-def undrain(api: Api, name: str) -> int:
+def undrain(api: ApiClient, name: str) -> int:
     """Take the drain of the node `name` back.
 
     Returns the exit code: 0, or 1 if the node refuses: it does not drain, or its process leaves.
@@ -68,7 +68,7 @@ def undrain(api: Api, name: str) -> int:
 PrintLine = Callable[[str], None]
 
 
-def _follow(api: Api, before: NodeView, timeout: float, progress: PrintLine, end: PrintLine | None = None) -> int:
+def _follow(api: ApiClient, before: NodeView, timeout: float, progress: PrintLine, end: PrintLine | None = None) -> int:
     """Follow the node until it holds nothing or the timeout is over; return the exit code.
 
     `progress` prints each change, `end` (by default `progress`) the last line."""

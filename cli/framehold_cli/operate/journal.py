@@ -18,7 +18,7 @@ from framehold_core import ids, journal
 from framehold_core.ending import ANSWERS
 from framehold_core.errors import ConfigError, JournalError, SealError, StoreUnavailable
 from framehold_core.ids import CallId
-from framehold_core.journal import Entry, Kind
+from framehold_core.journal import Entry, EntryKind
 from framehold_core.requests import Read, Record, Stored
 from framehold_fleet.config import FleetSettings, read
 from framehold_store import StoreConfig, open_store, system_clock
@@ -26,7 +26,7 @@ from framehold_store.seal import Sealer
 from framehold_store.values import Values
 
 from ..client import local_fleets
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..show import figures
 from ..show.sheet import Grid, Sheet, facts
 from .lease import how, named
@@ -46,7 +46,7 @@ def sheet(url: str, token: str | None, text: str, store: str | None) -> Sheet:
     """
     if urlsplit(url).hostname not in local_fleets.LOCAL:
         raise ConfigError(f"{url} is on another machine; {_WITHOUT}")
-    with Api(url, token) as api:
+    with ApiClient(url, token) as api:
         call = CallId(named(api, text))
     settings = _settings(url, store)
     config = settings.store()
@@ -148,7 +148,7 @@ def _value(call: CallId, item: Entry, payloads: Payloads) -> Any:
         return _UNOPENED
     if not data:
         return None
-    if item.codec == "text" and item.kind is Kind.ASK:
+    if item.codec == "text" and item.kind is EntryKind.ASK:
         return data.decode("utf-8", "replace")
     if "pickle" in item.codec:
         return f"(a pickle of {figures.size(len(data))}; it is not loaded)"

@@ -11,14 +11,14 @@ from framehold_core import ids
 from framehold_core.errors import ConfigError
 from framehold_fleet.models.calls import CallsView, CallView, LeasesView, Trail
 
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..show import figures
 from ..show.sheet import Grid, Sheet, facts
 
 _PART_OF_ID = re.compile(r"[0-9A-Za-z-]{1,36}")
 
 
-def named(api: Api, text: str) -> str:
+def named(api: ApiClient, text: str) -> str:
     """The id of the call that `text` names: `text` is the whole id, or a prefix that no other call has.
 
     Raises:
@@ -48,7 +48,7 @@ def named(api: Api, text: str) -> str:
     )
 
 
-def lease(api: Api, text: str) -> Sheet:
+def lease(api: ApiClient, text: str) -> Sheet:
     """A sheet about one call: its facts, its steps and its journal. `text` is the call's id or a prefix of it.
 
     Raises:

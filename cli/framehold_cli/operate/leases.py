@@ -13,7 +13,7 @@ from framehold_fleet.models.nodes import OverviewView
 from framehold_fleet.models.open_calls import OpenView
 from framehold_router.verdict.wording import STUCK
 
-from ..client.api import Answer, Api
+from ..client.api import ApiClient, ApiResponse
 from ..show import figures
 from ..show.sheet import Grid, Sheet, facts
 from .listed import filters, notes
@@ -25,7 +25,7 @@ _HEADS = (
 )
 
 
-def leases(api: Api, query: dict[str, Any], every: bool = False) -> Sheet:
+def leases(api: ApiClient, query: dict[str, Any], every: bool = False) -> Sheet:
     """A sheet of one page of calls, or of all pages if `every` is set, and of how many are open. `query` has the
     fields of `LeaseQuery`.
 
@@ -55,7 +55,7 @@ def accounted(found: OpenView) -> list[tuple[str, str]]:
     )
 
 
-def _none(api: Api, query: dict[str, Any]) -> str:
+def _none(api: ApiClient, query: dict[str, Any]) -> str:
     """The text for an empty list. It names the filters, because a wrong filter looks like a fleet without calls."""
     given = filters(query, _FILTERS)
     if not given:
@@ -85,11 +85,11 @@ def _yes(holds: bool) -> str:
     return "yes" if holds else "no"
 
 
-def _missing(pages: list[Answer[LeasesView]]) -> list[str]:
+def _missing(pages: list[ApiResponse[LeasesView]]) -> list[str]:
     return list(dict.fromkeys(name for page in pages for name in page.view.missing))
 
 
-def _whole(pages: list[Answer[LeasesView]]) -> dict[str, Any]:
+def _whole(pages: list[ApiResponse[LeasesView]]) -> dict[str, Any]:
     """The JSON of all pages as one page, in the shape of the router's reply."""
     items = [item for page in pages for item in page.raw["items"]]
     return {**pages[-1].raw, "items": items, "missing": _missing(pages)}

@@ -19,7 +19,7 @@ from ..options import between
 from ..show.output import Output
 
 if TYPE_CHECKING:
-    from ..client.api import Api
+    from ..client.api import ApiClient
     from ..show.sheet import Sheet
 
 UNKNOWN = 3
@@ -65,15 +65,15 @@ Where = tuple[int | None, str | None]
 """The options `--port` and `--url` of a command."""
 
 
-def _api(where: Where, token: str | None) -> Api:
+def _api(where: Where, token: str | None) -> ApiClient:
     from ..client import addresses
-    from ..client.api import Api
+    from ..client.api import ApiClient
 
     port, url = where
-    return Api(addresses.router(url, port), token)
+    return ApiClient(addresses.router(url, port), token)
 
 
-def _show(draw: Callable[[Api], Sheet], where: Where, token: str | None, output: Output, watch: bool) -> None:
+def _show(draw: Callable[[ApiClient], Sheet], where: Where, token: str | None, output: Output, watch: bool) -> None:
     from ..show.sheet import present
 
     with _api(where, token) as api:
@@ -87,13 +87,13 @@ def status(
 
     Exits with 1 where users are harmed now, with 2 where something will harm them, with 3 where the router does not
     tell: none answers, or it wants the admin token. Else with 0."""
-    from ..client.api import NoRouter, Refused
+    from ..client.api import ApiRefused, NoRouter
     from ..show import visible
     from .status import status
 
     try:
         _show(status, (port, url), token, output, watch)
-    except (NoRouter, Refused) as error:
+    except (NoRouter, ApiRefused) as error:
         print("framehold:", visible.line(str(error)), file=sys.stderr)
         raise typer.Exit(UNKNOWN) from None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from framehold_fleet.models.nodes import OverviewView
 from framehold_fleet.models.problems import ProblemView, Severity
 
-from ..client.api import Answer
+from ..client.api import ApiResponse
 from ..show.sheet import lines
 
 HARM, RISK = 1, 2
@@ -15,7 +15,7 @@ HARM, RISK = 1, 2
 _MARKS = {Severity.HARM: "!!", Severity.RISK: "!"}
 
 
-def problems_of(overview: Answer[OverviewView]) -> list[ProblemView]:
+def problems_of(overview: ApiResponse[OverviewView]) -> list[ProblemView]:
     """All problems of the fleet. A router of an older release sends only their texts, which then count as harm."""
     if "problems" in overview.raw:
         return overview.view.problems

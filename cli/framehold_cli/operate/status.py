@@ -11,22 +11,29 @@ from framehold_core import ids
 from framehold_fleet.members.store_health import ANSWERS
 from framehold_fleet.models.calls import LeasesView
 from framehold_fleet.models.choices import State
-from framehold_fleet.models.events import EventView, FailoversView, Kind
+from framehold_fleet.models.events import EventKind, EventView, FailoversView
 from framehold_fleet.models.nodes import OverviewView
 
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..show import figures
 from ..show.sheet import Grid, Sheet, facts
 from .leases import accounted, consequence
 from .problems import exit_code, problems_of, shown
 
 _MAX_EVENTS = 5
-_GRAVE = {Kind.LOST, Kind.STUCK, Kind.DIVERGED, Kind.NODE_LOST, Kind.STORE_SILENT, Kind.LEASE_LAPSED}
+_GRAVE = {
+    EventKind.LOST,
+    EventKind.STUCK,
+    EventKind.DIVERGED,
+    EventKind.NODE_LOST,
+    EventKind.STORE_SILENT,
+    EventKind.LEASE_LAPSED,
+}
 _MAX_CALLS = 5
 """Calls that are shown of each kind: stuck and orphaned."""
 
 
-def status(api: Api) -> Sheet:
+def status(api: ApiClient) -> Sheet:
     """A sheet about the whole fleet: its figures, what needs an operator, calls that wait, and the last events."""
     answer = api.get("overview", OverviewView)
     view, problems = answer.view, problems_of(answer)
@@ -76,7 +83,7 @@ def _store(view: OverviewView, quiet: str) -> str:
     return f"{shown}, {figures.size(view.store_used)} of {figures.size(view.store_limit)} in use"
 
 
-def _failovers(api: Api, view: OverviewView) -> str:
+def _failovers(api: ApiClient, view: OverviewView) -> str:
     """The number of failovers, and the progress of the last one. It counts a call when the call's client has
     retried."""
     if not view.failovers_last_hour:
@@ -97,7 +104,7 @@ def _shown_events(events: list[EventView]) -> list[EventView]:
     return [event for event in events if event in chosen]
 
 
-def _waiting(api: Api, view: OverviewView) -> Grid:
+def _waiting(api: ApiClient, view: OverviewView) -> Grid:
     """Some of the stuck and the orphaned calls, each with what will happen to it."""
     rows = []
     for state, count in ((State.STUCK, view.stuck), (State.ORPHANED, view.open.orphaned.count)):

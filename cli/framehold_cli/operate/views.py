@@ -8,7 +8,7 @@ import time
 from framehold_fleet.models.capacity import CapacityView, ResourceView
 from framehold_fleet.models.nodes import NodesView, NodeView, OverviewView, RingView
 
-from ..client.api import Api
+from ..client.api import ApiClient
 from ..show import figures
 from ..show.sheet import Grid, Sheet
 from .problems import problems_of, shown
@@ -19,7 +19,7 @@ _NODES = (
 )
 
 
-def nodes(api: Api) -> Sheet:
+def nodes(api: ApiClient) -> Sheet:
     """A sheet of the nodes that the router knows, with their problems below. Its JSON is the list of nodes."""
     answer, now = api.get("nodes", NodesView), time.time()
     of_nodes = [problem for problem in problems_of(api.get("overview", OverviewView)) if problem.node]
@@ -48,7 +48,7 @@ def _node(one: NodeView, now: float) -> list[str]:
     ]
 
 
-def ring(api: Api) -> Sheet:
+def ring(api: ApiClient) -> Sheet:
     """A sheet of each node's share of new calls."""
     answer = api.get("ring", RingView)
     view = answer.view
@@ -67,7 +67,7 @@ def ring(api: Api) -> Sheet:
 _CAPACITY = ("RESOURCE", "USED", "LIMIT", "SHARE", "FULLEST NODE", "ITS SHARE", "WITHOUT IT")
 
 
-def capacity(api: Api) -> Sheet:
+def capacity(api: ApiClient) -> Sheet:
     """A sheet of how much of each limit is used. The exit code is 1 if no node is live, or if the
     fleet could not lose its fullest node."""
     answer = api.get("capacity", CapacityView)

@@ -73,8 +73,8 @@ def run(server: Any, settings: Settings, host: str, port: int, show_rounds: bool
     http = protocol(app)
     own = ", on uvicorn: the app has routes of its own" if http is HttpProtocol and settings.server != "uvicorn" else ""
     announce(settings, f"framehold node {settings.node_id} serves {sockets.served(host)}, store: {store}{own}")
-    admin = None if sockets.admin is None else AdminPort(app.take_admin_port(), sockets.admin)
-    server = Server(_options(app, "on", http), app.attached, admin)
+    admin = None if sockets.admin is None else AdminServer(app.take_admin_port(), sockets.admin)
+    server = NodeServer(_options(app, "on", http), app.attached, admin)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         outlast.run(runner, _serve(server, app, sockets), server.leave)
 
@@ -129,7 +129,7 @@ class _NoSignals(uvicorn.Server):
         yield
 
 
-class AdminPort:
+class AdminServer:
     """The server of the admin port, beside that of clients."""
 
     def __init__(self, app: Any, listening: socket.socket) -> None:
@@ -151,14 +151,14 @@ class AdminPort:
             await asyncio.wait((self._task,))
 
 
-class Server(uvicorn.Server):
+class NodeServer(uvicorn.Server):
     """A uvicorn server that leaves its fleet before it stops listening.
 
     After SIGTERM calls have FRAMEHOLD_DRAIN_TIMEOUT to end, and load balancers have FRAMEHOLD_DRAIN_AT_LEAST to notice.
     After SIGINT (Ctrl-C) the node waits for running rounds, and not for answers to parked calls. A second signal
     ends the process without a wait."""
 
-    def __init__(self, config: uvicorn.Config, attached: Attached, admin: AdminPort | None = None) -> None:
+    def __init__(self, config: uvicorn.Config, attached: Attached, admin: AdminServer | None = None) -> None:
         super().__init__(config)
         self._admin = admin
         self._server, self._runtime = attached.server, attached.runtime

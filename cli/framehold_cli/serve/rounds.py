@@ -19,7 +19,7 @@ from framehold.engine.observer import Observer, RequestEnd
 from framehold.engine.replies import Ended, Parked
 from framehold.engine.slot import Arrival, Slot
 from framehold.hosts.attached import Attached
-from framehold.sdk.invocation import Outcome
+from framehold.sdk.invocation import HandlerOutcome
 from framehold.sdk.middleware_chain import PASSES, Call
 from framehold.sdk.session import Ctx
 from framehold.telemetry.failures import failure_of
@@ -40,11 +40,11 @@ _MAX_MARKED = 1000
 
 def tell_of_rounds(attached: Attached, node: str, write: Callable[[str], None]) -> None:
     """From now on, have `write` called with a line for each round of the calls of a server on the node `node`."""
-    attached.runtime.observers.add(Rounds(node, write))
+    attached.runtime.observers.add(RoundLog(node, write))
     attached.server.middleware.insert(0, EarlierCalls(node, write))
 
 
-class Rounds(Observer):
+class RoundLog(Observer):
     """Tells of each round that is answered on the node `node`. `write` takes each line."""
 
     def __init__(self, node: str, write: Callable[[str], None]) -> None:
@@ -131,7 +131,7 @@ def _ended(slot: Slot, answer: RequestEnd) -> dict[str, Any] | None:
     if not isinstance(answer, Ended):
         return None
     outcome = answer.outcome
-    if isinstance(outcome, Outcome) and outcome.error is None and is_input_required(result := outcome.value()):
+    if isinstance(outcome, HandlerOutcome) and outcome.error is None and is_input_required(result := outcome.value()):
         return {"how": "returned", **_question(_returned(result))}
     ending = slot.handler.ending(outcome)
     if ending == COMPLETED:

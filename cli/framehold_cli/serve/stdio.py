@@ -86,7 +86,7 @@ def run(target: str, settings: Settings) -> int:
         )
     wire = os.fdopen(outgoing, "w", encoding="utf-8", newline="\n")
     try:
-        read = Incoming(incoming)
+        read = StdinLines(incoming)
         with asyncio.Runner() as runner:
             return outlast.run(runner, _serve(attached, read, wire), read.end)
     finally:
@@ -123,7 +123,7 @@ def _claim_streams() -> tuple[int, int]:
     return claimed
 
 
-class Incoming:
+class StdinLines:
     """The client's input as `lines`, until the client closes its side or `end` is called.
 
     A thread that reads a pipe can't be interrupted. So a daemon thread copies the input to a second pipe, which `end`
@@ -153,7 +153,7 @@ class Incoming:
 class Shutdown:
     """Ends this process after a signal. `status` is the exit code."""
 
-    def __init__(self, runtime: Runtime, incoming: Incoming) -> None:
+    def __init__(self, runtime: Runtime, incoming: StdinLines) -> None:
         self._runtime = runtime
         self._incoming = incoming
         self._task: asyncio.Task[None] | None = None
@@ -188,7 +188,7 @@ class Shutdown:
         self._incoming.end()
 
 
-async def _serve(attached: Attached, incoming: Incoming, wire: io.TextIOWrapper) -> int:
+async def _serve(attached: Attached, incoming: StdinLines, wire: io.TextIOWrapper) -> int:
     server, shutdown = attached.server, Shutdown(attached.runtime, incoming)
     shutdown.watch()
     attached.begin_service()

@@ -8,23 +8,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from .node_connection import Failure, Link
+from .node_connection import LinkFailure, NodeLink
 from .response_head import ResponseHead
 
 
 class BrokenOff(OSError):
     """There is no response, or no complete one. `why` says what happened."""
 
-    def __init__(self, why: Failure) -> None:
+    def __init__(self, why: LinkFailure) -> None:
         super().__init__(why.value)
         self.why = why
 
 
-class Incoming:
+class IncomingResponse:
     """The conversation of one request. `link` is set by who sends the request."""
 
     def __init__(self) -> None:
-        self.link: Link | None = None
+        self.link: NodeLink | None = None
         self._head: asyncio.Future[ResponseHead] = asyncio.get_running_loop().create_future()
         self._pieces: list[bytes] = []
         self._end: BrokenOff | bool | None = False
@@ -81,7 +81,7 @@ class Incoming:
         self.link = self._end = None
         self.data(piece)
 
-    def failed(self, why: Failure) -> None:
+    def failed(self, why: LinkFailure) -> None:
         self.link, self._end = None, BrokenOff(why)
         if not self._head.done():
             self._head.set_exception(self._end)

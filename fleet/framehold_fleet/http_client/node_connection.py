@@ -43,7 +43,7 @@ _LENGTH = b"content-length"
 _BODILESS = frozenset((204, 304))
 
 
-class Failure(enum.Enum):
+class LinkFailure(enum.Enum):
     """Why there is no response, or no complete one."""
 
     NOT_SENT = "no byte was sent"
@@ -65,14 +65,14 @@ class Conversation(Protocol):
     def done(self, piece: bytes) -> None:
         """Called with the last piece of the body."""
 
-    def failed(self, why: Failure) -> None:
+    def failed(self, why: LinkFailure) -> None:
         """Called if there is no response, or no complete one. It is the last call."""
 
     def abandons(self) -> bool:
         """Called from time to time while there is no response. Returns whether to stop waiting for it."""
 
 
-class Link(Protocol):
+class NodeLink(Protocol):
     """A conversation's handle of its connection. It is valid until `done` or `failed`: then another conversation may
     use the connection."""
 
@@ -91,12 +91,12 @@ class ConnectionPool(Protocol):
     one. `timeout`: seconds for which a node may send nothing. `closed`: no idle connection is kept any more."""
 
     loop: asyncio.AbstractEventLoop
-    connections: set[Connection]
+    connections: set[NodeConnection]
     timeout: float
     closed: bool
 
 
-class Connection(asyncio.Protocol):
+class NodeConnection(asyncio.Protocol):
     """One connection to a node."""
 
     __slots__ = (
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, upstream: ConnectionPool, idle: list[Connection]) -> None:
+    def __init__(self, upstream: ConnectionPool, idle: list[NodeConnection]) -> None:
         self._upstream = upstream
         self._clock = upstream.loop.time
         self.idle = idle
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(body)
         return True
 
-    def introduce(self, state: Callable[[], bytes], idle: list[Connection]) -> bool:
+    def introduce(self, state: Callable[[], bytes], idle: list[NodeConnection]) -> bool:
         """Let each request carry the line that `state` makes, and let the connection join the list `idle` when it is.
         Returns False if the response before has not ended, or the connection is lost."""
         if self._conversation is not None or self._transport.is_closing():
@@ -205,11 +205,11 @@ class Connection(asyncio.Protocol):
         if self._complete:
             self._finish(self._keep and sound, data if fresh else None)
         elif not sound:
-            self._fail(Failure.BROKEN)
+            self._fail(LinkFailure.BROKEN)
         elif self._status:
             self._deliver()
         elif self._fed > MAX_HEAD:
-            self._fail(Failure.BROKEN)
+            self._fail(LinkFailure.BROKEN)
 
     def eof_received(self) -> None:
         if self._conversation is None:
@@ -217,14 +217,14 @@ class Connection(asyncio.Protocol):
         if self._status and not self._coded and self._length is None:
             self._finish(False)
         else:
-            self._fail(Failure.BROKEN)
+            self._fail(LinkFailure.BROKEN)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._upstream.connections.discard(self)
         if self in self.idle:
             self.idle.remove(self)
         del self._parser  # it holds this connection in turn
-        self._fail(Failure.BROKEN)
+        self._fail(LinkFailure.BROKEN)
 
     def sweep(self, now: float) -> None:
         """Close the connection if the node is silent or the connection idle for too long. `now` is in seconds on the
@@ -233,13 +233,13 @@ class Connection(asyncio.Protocol):
             if now - self._last_activity > IDLE:
                 self._transport.abort()
         elif not self._paused and now - self._last_activity > self._upstream.timeout:
-            self._fail(Failure.SILENT)
+            self._fail(LinkFailure.SILENT)
         elif not self._head_delivered and self._conversation.abandons():
-            self._fail(Failure.ABANDONED)
+            self._fail(LinkFailure.ABANDONED)
 
     def close(self) -> None:
         """Close the connection; a response under way fails as BROKEN."""
-        self._fail(Failure.BROKEN)
+        self._fail(LinkFailure.BROKEN)
         self._transport.abort()
 
     # Called by the parser.
@@ -336,7 +336,7 @@ class Connection(asyncio.Protocol):
         """Whether a response that left the connection open has a length, and a body of that length."""
         return self._length is not None and not self._coded and self._status not in _BODILESS
 
-    def _fail(self, why: Failure) -> None:
+    def _fail(self, why: LinkFailure) -> None:
         conversation, self._conversation = self._conversation, None
         if conversation is not None:
             self._transport.abort()

@@ -34,7 +34,7 @@ from ..identity.statements import HELLO, Role
 from ..identity.trust import Trust
 from ..members.address import Address, Receiver, TlsAddress
 from ..telemetry.log_bursts import LogBursts
-from .node_connection import Connection, Conversation, Failure, Link
+from .node_connection import Conversation, LinkFailure, NodeConnection, NodeLink
 from .response_head import ResponseHead
 
 _log = logging.getLogger(__name__)
@@ -72,10 +72,10 @@ class Opening:
         self._body = body
         self._mute = mute
         self._conversation: Conversation | None = conversation
-        self._link: Connection | None = None
+        self._link: NodeConnection | None = None
         self._paused = False
 
-    def opened(self, link: Connection) -> bool:
+    def opened(self, link: NodeConnection) -> bool:
         """Send the request on the new connection. Returns False if the request was given up: then the connection is
         free."""
         conversation, self._conversation = self._conversation, None
@@ -83,7 +83,7 @@ class Opening:
         if conversation is None:
             return False
         if not link.take(self.head, body, conversation, self._mute):
-            conversation.failed(Failure.NOT_SENT)
+            conversation.failed(LinkFailure.NOT_SENT)
             return True
         self._link, self.trouble = link, None
         if self._paused:
@@ -94,7 +94,7 @@ class Opening:
         """Report to the conversation that there is no connection."""
         conversation, self._conversation = self._conversation, None
         if conversation is not None:
-            conversation.failed(Failure.NOT_SENT)
+            conversation.failed(LinkFailure.NOT_SENT)
 
     def abandons(self) -> bool:
         """Whether the request would rather go elsewhere than wait."""
@@ -150,7 +150,7 @@ class Greeting:
     def done(self, piece: bytes) -> None:
         """The connection may carry a request."""
 
-    def failed(self, why: Failure) -> None:
+    def failed(self, why: LinkFailure) -> None:
         self._is(None)
 
     def _is(self, proof: bytes | None) -> None:
@@ -173,7 +173,7 @@ class Upstream:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.timeout = timeout
-        self.connections: set[Connection] = set()
+        self.connections: set[NodeConnection] = set()
         self.closed = False
         self._statements, self._tls = trust.statements, trust.tls
         self._role, self._clock = role, clock
@@ -181,7 +181,7 @@ class Upstream:
         self._path = MCP
         """The path under which a node of this fleet answered last."""
         self._latest = Way(MCP, b"host: framehold")
-        self._idle: dict[Receiver | Address, list[Connection]] = {}
+        self._idle: dict[Receiver | Address, list[NodeConnection]] = {}
         self._openings: dict[asyncio.Task[None], Opening] = {}
         self._bursts = LogBursts(_log)
         self._pause = min(1.0, self.timeout / 4)
@@ -189,7 +189,7 @@ class Upstream:
 
     def send(
         self, receiver: Receiver | Address, head: bytes, body: bytes, conversation: Conversation, *, mute: bool = False
-    ) -> Link:
+    ) -> NodeLink:
         """Send a request; its response goes to `conversation`. `receiver`: a node, or an address of this process
         itself. `head` has all lines but the empty one at its end. `mute`: the response has no body (HEAD)."""
         idle = self._idle.get(receiver)
@@ -218,7 +218,7 @@ class Upstream:
             return False
         return True
 
-    async def _open(self, receiver: Receiver | Address, idle: list[Connection], opening: Opening) -> None:
+    async def _open(self, receiver: Receiver | Address, idle: list[NodeConnection], opening: Opening) -> None:
         try:
             if not isinstance(receiver, Receiver):
                 link = await self._connected(receiver, idle)
@@ -232,8 +232,8 @@ class Upstream:
         if not opening.opened(link):
             idle.append(link)
 
-    async def _connected(self, address: Address, idle: list[Connection]) -> Connection:
-        link = Connection(self, idle)
+    async def _connected(self, address: Address, idle: list[NodeConnection]) -> NodeConnection:
+        link = NodeConnection(self, idle)
         try:
             async with asyncio.timeout(self._connect_timeout):
                 if isinstance(address, str):
@@ -262,7 +262,9 @@ class Upstream:
             return NotReached("its host name is not known here")
         return NotReached(f"no connection can be made ({getattr(error, 'strerror', None) or error})")
 
-    async def _introduced(self, receiver: Receiver, idle: list[Connection], way: Way, opening: Opening) -> Connection:
+    async def _introduced(
+        self, receiver: Receiver, idle: list[NodeConnection], way: Way, opening: Opening
+    ) -> NodeConnection:
         """A connection on which the receiver has proved who it is.
 
         Raises:

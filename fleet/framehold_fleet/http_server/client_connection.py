@@ -26,7 +26,7 @@ from typing import Protocol, cast
 
 from ..limits import Limits
 from .message import Handle, Request
-from .request_reader import SMALL_BODY, Reader, Refused
+from .request_reader import SMALL_BODY, Reader, RequestRefused
 from .response import Response, plain
 
 MAX_WAITING_BYTES = 64 * 1024
@@ -54,20 +54,20 @@ class ConnectionServer(Protocol):
     limits: Limits
     draining: bool
     buffered: int
-    connections: set[Connection]
+    connections: set[ClientConnection]
     refused: Callable[[int], None]
     crowded: Handle | None
 
     def answer(self, request: Request, response: Response) -> None: ...
 
-    def discard(self, connection: Connection) -> None: ...
+    def discard(self, connection: ClientConnection) -> None: ...
 
     def has_room(self, peer: str) -> bool: ...
 
-    def largest(self) -> Connection | None: ...
+    def largest(self) -> ClientConnection | None: ...
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """The connection of one client."""
 
     __slots__ = (
@@ -218,7 +218,7 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         try:
             used = reader.feed(data)
-        except Refused as refused:
+        except RequestRefused as refused:
             self._refuse(refused.status, refused.text)
             return
         if reader.held != self.held and self._hold(reader.held) and self.held > SMALL_BODY and not self._makes_room():

@@ -35,7 +35,7 @@ class Listener(Protocol):
         """Called after `pause`, when the client has read enough."""
 
 
-class Reply(Protocol):
+class ResponseWriter(Protocol):
     """Writes one response. After the end of the response, and after the client has left, its methods do nothing."""
 
     listener: Listener | None
@@ -54,5 +54,5 @@ class Reply(Protocol):
         """Break the connection, so that the client sees that the response is not whole."""
 
 
-Handle = Callable[[Request, Reply], None]
+Handle = Callable[[Request, ResponseWriter], None]
 """Handles a request: writes its response to the reply, now or later."""

@@ -14,7 +14,7 @@ AT_ONCE = 64
 """One part in so many of all places is made free at once: to look at all connections for each client would be slow."""
 
 
-class Place(Protocol):
+class Placed(Protocol):
     """A connection."""
 
     peer: str
@@ -23,7 +23,7 @@ class Place(Protocol):
         """Since when it is in a state that may end, in seconds on the loop's clock; None if it must not."""
 
 
-PlaceT = TypeVar("PlaceT", bound=Place)
+PlaceT = TypeVar("PlaceT", bound=Placed)
 
 
 def yielding(connections: Iterable[PlaceT], newcomer: str, now: float) -> list[PlaceT]:

@@ -50,7 +50,7 @@ _APART = frozenset((b"content-length", CALL_ID))
 """Headers that are not among those of the head: they differ in requests whose heads are the same."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request is refused, with an HTTP `status` and a `text`. Its connection closes after the response, because the
     bytes that follow can't be trusted."""
 
@@ -76,7 +76,7 @@ class Reader:
         self._named = limits.named
         self._max_body, self._max_head, self._max_headers = limits.max_body, limits.max_head, limits.max_headers
         self._parser = HttpRequestParser(self)
-        self._refusal: Refused | None = None
+        self._refusal: RequestRefused | None = None
         self._method = b""
         self._repeated: Repeated[RequestHead] = Repeated()
         self._reset()
@@ -126,12 +126,12 @@ class Reader:
             except HttpParserUpgrade:
                 self._ignore_upgrade()
             except HttpParserError as error:
-                raise (self._refusal or Refused(400, f"Malformed request ({error}); it was not read")) from None
+                raise (self._refusal or RequestRefused(400, f"Malformed request ({error}); it was not read")) from None
             if self._fed > self._max_head and not self.whole:
                 what = (
                     f"More than {self._max_head} bytes of head, or of framing for small chunks{self._named('MAX_HEAD')}"
                 )
-                raise Refused(431, f"{what}; the request was not read")
+                raise RequestRefused(431, f"{what}; the request was not read")
             start = end
         if fresh and self.whole and start == size:
             self._read = data
@@ -222,7 +222,7 @@ class Reader:
         return size
 
     def _refuse(self, status: int, text: str) -> None:
-        self._refusal = Refused(status, text)
+        self._refusal = RequestRefused(status, text)
         raise self._refusal
 
     def _refuse_head(self) -> None:
@@ -234,7 +234,7 @@ class Reader:
         """Go on after the parser has stopped at a request to switch protocols. This server never switches, so the body
         belongs to the request: a new parser reads it as the body of a request with the same framing."""
         if self._method == b"CONNECT":
-            raise Refused(501, "This is no forward proxy: CONNECT was not served")
+            raise RequestRefused(501, "This is no forward proxy: CONNECT was not served")
         self.whole, self._upgrading = False, True
         self._parser = HttpRequestParser(self)
         framing = b"transfer-encoding: chunked" if self._chunked else b"content-length: %d" % self._declared

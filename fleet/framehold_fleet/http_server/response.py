@@ -48,8 +48,8 @@ class ResponseSink(Protocol):
 
 
 class Response:
-    """A `Reply` that writes to a connection. `version` is that of the client's HTTP; `is_mute` says whether the
-    response has no body, whatever is written."""
+    """A `ResponseWriter` that writes to a connection. `version` is that of the client's HTTP; `is_mute` says whether
+    the response has no body, whatever is written."""
 
     __slots__ = ("_chunked", "_head", "_keep_alive", "_sink", "is_mute", "listener", "version")
 

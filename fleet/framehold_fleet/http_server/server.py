@@ -19,7 +19,7 @@ import socket
 from collections.abc import Callable
 
 from ..limits import Limits
-from .client_connection import Connection
+from .client_connection import ClientConnection
 from .message import Handle, Request
 from .places import yielding
 from .response import Response
@@ -43,7 +43,7 @@ class Front:
         self.draining = False
         self.buffered = 0
         """Bytes that all connections hold of requests which are not answered."""
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self.refused: Callable[[int], None] = lambda status: None
         """Called with the status of each request that is refused before it is handed over."""
         self.crowded: Handle | None = None
@@ -72,7 +72,7 @@ class Front:
             _log.exception("a bug in the handler of a request; its connection is closed, other requests go on")
             response.abort()
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: ClientConnection) -> None:
         """Forget a connection that is closed."""
         self.connections.discard(connection)
         if not self.connections:
@@ -93,7 +93,7 @@ class Front:
             self._no_room_until = now + _LOOK_AGAIN
         return bool(ended)
 
-    def largest(self) -> Connection | None:
+    def largest(self) -> ClientConnection | None:
         """The connection that holds most of a request which is still being received; None if none is."""
         receiving = (connection for connection in self.connections if connection.is_receiving)
         return max(receiving, key=lambda connection: connection.held, default=None)
@@ -132,8 +132,8 @@ class Front:
             self._empty.clear()
             await self._empty.wait()
 
-    def _accept(self) -> Connection:
-        return Connection(self)
+    def _accept(self) -> ClientConnection:
+        return ClientConnection(self)
 
     def _sweep(self) -> None:
         if self.draining and not self.connections:

@@ -32,7 +32,7 @@ MAX_PENDING = 1_000
 _WHAT: Mapping[StreamName, str] = {"log": "events", "ended": "ended calls", "failed": "failed calls"}
 
 
-class Entry(Protocol):
+class Encodable(Protocol):
     """What is written."""
 
     def encoded(self) -> bytes:
@@ -44,13 +44,13 @@ class EventWriter:
 
     def __init__(self, store: Store, to: StreamName = "log") -> None:
         self._store, self._to = store, to
-        self._pending: dict[str, Entry] = {}
+        self._pending: dict[str, Encodable] = {}
         self._dropped = 0
         self._wake = asyncio.Event()
         self.trouble: StoreUnavailable | None = None
         """Why the last write failed; None if the store took it."""
 
-    def write(self, key: str, entry: Entry) -> None:
+    def write(self, key: str, entry: Encodable) -> None:
         """Write an entry soon. Never blocks and never raises."""
         self._pending.pop(key, None)
         self._pending[key] = entry

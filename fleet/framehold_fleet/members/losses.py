@@ -15,7 +15,7 @@ from framehold_core.pauses import Tools
 from framehold_core.value import asdict
 from framehold_store.base import Store
 
-from ..models.events import EventView, Kind, LogEntry
+from ..models.events import EventKind, EventView, LogEntry
 from ..models.nodes import LossView
 
 _log = logging.getLogger(__name__)
@@ -66,5 +66,5 @@ class Losses:
         if found.is_first and self.last is not None:
             text, at = told(self.last, found.rewritten), self.last.at
             _log.warning("%s", text)
-            event = EventView(id=f"{Kind.STORE_EMPTIED}:{at:.3f}", at=at, kind=Kind.STORE_EMPTIED, text=text)
+            event = EventView(id=f"{EventKind.STORE_EMPTIED}:{at:.3f}", at=at, kind=EventKind.STORE_EMPTIED, text=text)
             self._on_entry(LogEntry(event=event))

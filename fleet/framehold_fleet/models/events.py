@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from .fields import Count, Lenient, Seconds, Text
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """The kind of an event."""
 
     NODE_JOINED = "node_joined"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 
 ENDED = "end"
-_OF_ROUTERS = frozenset((ENDED, Kind.NODE_JOINED, Kind.NODE_DRAINING))
+_OF_ROUTERS = frozenset((ENDED, EventKind.NODE_JOINED, EventKind.NODE_DRAINING))
 """With these words the ids of the events begin that routers write about nodes."""
 
 

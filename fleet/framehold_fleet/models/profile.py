@@ -34,7 +34,7 @@ class MemoryView(Lenient):
     """The parts add up to `resident`."""
 
 
-class ToolView(Lenient):
+class ToolMemoryView(Lenient):
     """The frames of one tool. The tool `other` stands for all tools that are not listed by name."""
 
     tool: Text
@@ -53,7 +53,7 @@ class Spent(Lenient):
 
     memory: MemoryView | None = None
     """Null if the system gives no figures."""
-    tools: tuple[ToolView, ...] = ()
+    tools: tuple[ToolMemoryView, ...] = ()
     """The tools with the most frames first, the rest as `other`."""
     sessions: Count | None = None
     """Sessions of clients of earlier protocol revisions; null if unknown."""

@@ -19,10 +19,10 @@ from framehold_fleet.members.node_stats import Stats
 from framehold_fleet.members.ring import Ring
 from framehold_loadtest.scale.model import NODES_A_ROUTER, Sizes
 from framehold_router.routing.placement import Placer
-from framehold_router.routing.request_facts import Facts, Kind
+from framehold_router.routing.request_facts import Facts, RequestKind
 
 ZONES = Sizes().zones
-_START = Facts(Kind.START)
+_START = Facts(RequestKind.START)
 _GROUPS = 10
 """Nodes send their heartbeats at any time; here one group of this many after the other."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from framehold_cli.client.api import Api
+from framehold_cli.client.api import ApiClient
 from framehold_core.errors import ConfigError
 from framehold_fleet.models.nodes import NodesView
 from framehold_loadtest.report.series import Sample
@@ -19,7 +19,7 @@ class Elsewhere:
     the end."""
 
     def __init__(self, url: str, token: str | None) -> None:
-        self._api = Api(url, token)
+        self._api = ApiClient(url, token)
 
     def close(self) -> None:
         """Close the connections."""

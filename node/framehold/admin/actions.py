@@ -17,11 +17,11 @@ from mcp.shared.exceptions import MCPError
 from framehold_core import events as ev
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.ids import CallId, prefix
-from framehold_fleet.models.events import Kind
+from framehold_fleet.models.events import EventKind
 
 from ..engine.runtime import Runtime
 from ..engine.slot import Slot
-from ..sdk.invocation import Outcome
+from ..sdk.invocation import HandlerOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _ABSENT = (
 )
 
 
-class Done(NamedTuple):
+class ActionResult(NamedTuple):
     """The reply to an operator: an HTTP status, and a sentence that says what was done or why nothing was done."""
 
     status: int
@@ -60,7 +60,7 @@ class Actions:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    async def cancel(self, call: CallId, operator: str) -> Done:
+    async def cancel(self, call: CallId, operator: str) -> ActionResult:
         """End a call for good. `operator` is who orders it, as events have it. Status 404: the call has no frame on
         this node. Status 409: nothing was done; an effect or a write of the call is under way, or another node runs
         it."""
@@ -69,16 +69,16 @@ class Actions:
             return self._not_here(call)
         stopping = self._runtime.stop(slot, _outcome(slot))
         if stopping is None:
-            return Done(409, f"{name}: {_BUSY}")
+            return ActionResult(409, f"{name}: {_BUSY}")
         event = await _within_patience(stopping)
         done = _cancel_reply(name, event)
         if done.status == 200:
             logger.warning("call %s of %r: an operator cancelled it", prefix(call), slot.tool, extra=slot.log_fields)
             text = _UNWRITTEN if isinstance(event, ev.StoreDown) else _CANCELLED
-            self._runtime.observers.happened(Kind.CANCELLED, f"{operator} {text}", slot)
+            self._runtime.observers.happened(EventKind.CANCELLED, f"{operator} {text}", slot)
         return done
 
-    def evict(self, call: CallId, operator: str) -> Done:
+    def evict(self, call: CallId, operator: str) -> ActionResult:
         """Drop the frame of a call; the call's next retry rebuilds it. `operator` is who orders it, as events have it.
         Status 404: the call has no frame on this node. Status 409: nothing was done; the call needs its frame now, or
         its handler is not re-entrant."""
@@ -86,17 +86,17 @@ class Actions:
         if slot is None or slot.frame is None:
             return self._not_here(call)
         if not slot.call.reentrant:
-            return Done(409, f"{name}: {_UNMARKED}")
+            return ActionResult(409, f"{name}: {_UNMARKED}")
         if slot.call.phase is not Phase.PARKED or not may_be_dropped(slot.call):
-            return Done(409, f"{name}: a round, {_BUSY}")
+            return ActionResult(409, f"{name}: a round, {_BUSY}")
         self._runtime.feed(slot, ev.Evict("admin"))
-        self._runtime.observers.happened(Kind.EVICTED, f"{operator} {_EVICTED}", slot)
-        return Done(200, f"{name}: its frame was dropped; its client's next retry replays it")
+        self._runtime.observers.happened(EventKind.EVICTED, f"{operator} {_EVICTED}", slot)
+        return ActionResult(200, f"{name}: its frame was dropped; its client's next retry replays it")
 
-    def _not_here(self, call: CallId) -> Done:
+    def _not_here(self, call: CallId) -> ActionResult:
         if any(slot.call.id == call and slot.frame is not None for slot in self._runtime.table):
-            return Done(409, f"call {prefix(call)}: {_CARRIED}")
-        return Done(404, f"call {prefix(call)} {_ABSENT}")
+            return ActionResult(409, f"call {prefix(call)}: {_CARRIED}")
+        return ActionResult(404, f"call {prefix(call)} {_ABSENT}")
 
 
 async def _within_patience(stopping: asyncio.Future[ev.Event]) -> ev.Event:
@@ -108,24 +108,24 @@ async def _within_patience(stopping: asyncio.Future[ev.Event]) -> ev.Event:
         return ev.StoreDown(False)
 
 
-def _cancel_reply(name: str, event: ev.Event) -> Done:
+def _cancel_reply(name: str, event: ev.Event) -> ActionResult:
     """The reply to an operator who cancelled a call. `event` is the one that ended the call on this node."""
     if isinstance(event, ev.WriteRefused | ev.Retry):
         text = "another node runs it by now, or had it lost; the frame here was dropped; cancel the call where it runs"
-        return Done(409, f"{name}: {text}")
+        return ActionResult(409, f"{name}: {text}")
     if isinstance(event, ev.StoreDown):
         text = "its end is written when the store answers again, unless another node has carried the call on by then"
-        return Done(200, f"{name}: its handler was cancelled; {text}")
-    return Done(200, f"{name} was cancelled; its client is told so, now or at its next retry, on any node")
+        return ActionResult(200, f"{name}: its handler was cancelled; {text}")
+    return ActionResult(200, f"{name} was cancelled; its client is told so, now or at its next retry, on any node")
 
 
-def _outcome(slot: Slot) -> Outcome:
+def _outcome(slot: Slot) -> HandlerOutcome:
     """The outcome of a cancelled call: an error result for a tool, the protocol's error for a prompt or a resource."""
     if slot.handler.describe()["method"] == "tools/call":
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=CANCELLED)]
         result = types.CallToolResult(content=content, is_error=True)
-        return Outcome(result.model_dump(by_alias=True, mode="json", exclude_none=True))
-    return Outcome(error=MCPError(types.INTERNAL_ERROR, CANCELLED, {"reason": "cancelled"}))
+        return HandlerOutcome(result.model_dump(by_alias=True, mode="json", exclude_none=True))
+    return HandlerOutcome(error=MCPError(types.INTERNAL_ERROR, CANCELLED, {"reason": "cancelled"}))
 
 
 _CANCELLED = "cancelled the call: its handler was stopped, its client is told, and nobody enters it again"

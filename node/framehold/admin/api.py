@@ -25,7 +25,7 @@ from framehold_core.ids import CallId, is_call_id
 from framehold_fleet.guard.guesses import Guesses
 from framehold_fleet.headers import CREDENTIAL
 from framehold_fleet.models.calls import LeaseQuery, LeasesView
-from framehold_fleet.models.events import Kind
+from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.fields import MAX_TEXT_CHARACTERS, printable
 from framehold_fleet.models.nodes import DoneView, ErrorView
 
@@ -35,9 +35,9 @@ from ..sdk.hop import Hop
 from ..telemetry import await_stack
 from ..telemetry.stacks import authors
 from . import access, lease_list, tool_list
-from .actions import Actions, Done
+from .actions import ActionResult, Actions
 from .probes import node_state
-from .profile import Profile
+from .profile import ProfileReader
 from .tool_actions import ToolActions
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Admin:
         self._runtime = runtime = attached.runtime
         self._actions = Actions(runtime)
         self._tools = ToolActions(attached.runtime.door.pauses, attached.handlers.names)
-        self.profile = Profile(attached)
+        self.profile = ProfileReader(attached)
         self._guesses = Guesses(logger, runtime.counts)
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
@@ -154,7 +154,7 @@ class Admin:
             return _json(DoneView(done="this node drains already; nothing more was done"), 202)
         patience = runtime.settings.drain_timeout
         text = f"{self._operator(request)} ordered this node to drain: it takes no new call, and hands off what it may"
-        runtime.observers.happened(Kind.DRAIN, text, None)
+        runtime.observers.happened(EventKind.DRAIN, text, None)
         runtime.tasks.spawn(runtime.drain(patience, leaves=False))
         text = (
             "this node drains: it takes no new call, hands off what others may carry on, and keeps the rest for "
@@ -167,16 +167,18 @@ class Admin:
         draining = self._runtime.draining
         if draining.undo():
             text = f"{self._operator(request)} ordered this node to take calls again"
-            self._runtime.observers.happened(Kind.DRAIN, text, None)
-            return _action_reply(Done(200, "this node takes calls again; what it has handed off stays where it is"))
+            self._runtime.observers.happened(EventKind.DRAIN, text, None)
+            return _action_reply(
+                ActionResult(200, "this node takes calls again; what it has handed off stays where it is")
+            )
         why = "its process leaves the fleet" if draining.leaving or draining.closed else "it does not drain"
-        return _action_reply(Done(409, f"{why}; nothing was done"))
+        return _action_reply(ActionResult(409, f"{why}; nothing was done"))
 
     async def _kill(self, request: Request) -> Response:
         if self._runtime.settings.playground != "kill":
-            return _action_reply(Done(409, _NOT_KILLED))
+            return _action_reply(ActionResult(409, _NOT_KILLED))
         logger.warning("%s killed this process, from the playground", self._operator(request))
-        response = _action_reply(Done(202, _KILLED))
+        response = _action_reply(ActionResult(202, _KILLED))
         # The reply leaves first: a process that was killed sends nothing.
         response.background = BackgroundTask(os.kill, os.getpid(), signal.SIGKILL)
         return response
@@ -242,7 +244,7 @@ def _validation_text(error: ValidationError, what: str) -> str:
     return f"{what} {name} is wrong: {first['msg']}; nothing was returned or done"
 
 
-def _action_reply(done: Done) -> Response:
+def _action_reply(done: ActionResult) -> Response:
     view = DoneView(done=done.text) if done.status < 400 else ErrorView(error=done.text)
     return _json(view, done.status)
 

@@ -28,7 +28,7 @@ from ..engine import memory
 from ..engine.heartbeat import Alone
 from ..hosts.attached import Attached
 from ..hosts.handlers import HandlerCode, MarkedHandler
-from ..telemetry.metrics import Metrics
+from ..telemetry.metrics import CallMetrics
 from ..telemetry.prometheus import heartbeat_age, state
 from ..telemetry.stalls import Stall
 
@@ -113,7 +113,7 @@ def node_state(attached: Attached) -> NodeStatus:
     )
 
 
-def _measured(metrics: Metrics) -> dict[str, Any]:
+def _measured(metrics: CallMetrics) -> dict[str, Any]:
     """The fields of the status that come from metrics alone."""
     return {
         "loop_busy": metrics.busy(),
@@ -151,7 +151,7 @@ def _code_views(code: Sequence[HandlerCode] | None) -> dict[str, Any]:
     }
 
 
-def failures(metrics: Metrics) -> dict[str, Any]:
+def failures(metrics: CallMetrics) -> dict[str, Any]:
     """The fields of the status about calls that ended and failed, since the start and in the last ten minutes, and of
     rounds whose clients left."""
     counted = [(name, *tool.recent.counts()) for name, tool in metrics.tools.items()]

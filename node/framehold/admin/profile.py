@@ -36,7 +36,7 @@ class _Frames:
     journals: Counter[str] = field(default_factory=Counter)
 
 
-class Profile:
+class ProfileReader:
     """Makes the profile of one node."""
 
     def __init__(self, attached: Attached) -> None:
@@ -88,15 +88,15 @@ def _memory(start: int | None, footprint: memory.Footprint | None, frames: int) 
     )
 
 
-def _tools(by_tool: _Frames, held: about.MemoryView | None) -> tuple[about.ToolView, ...]:
+def _tools(by_tool: _Frames, held: about.MemoryView | None) -> tuple[about.ToolMemoryView, ...]:
     """The frames of each tool, the largest number first. The tools after the first `TOOLS` are one entry."""
     parked, journals = by_tool.parked, by_tool.journals
     frames = parked + by_tool.running
     part = next((part for part in (held.parts if held else ()) if part.count), None)
     each = part.bytes / part.count if part is not None and part.count else None
 
-    def view(name: str, count: int, waiting: int, journal: int) -> about.ToolView:
-        return about.ToolView(
+    def view(name: str, count: int, waiting: int, journal: int) -> about.ToolMemoryView:
+        return about.ToolMemoryView(
             tool=name,
             frames=count,
             bytes=None if each is None else round(each * count),

@@ -13,7 +13,7 @@ from framehold_fleet.models.fields import printable
 
 from ..engine.ports import PausedTools
 from ..telemetry.tool_labels import READING
-from .actions import Done
+from .actions import ActionResult
 
 _PAUSED = (
     "tool {} is paused: each node refuses new calls of it, at once here and elsewhere after its next heartbeat; what "
@@ -35,23 +35,23 @@ class ToolActions:
     def __init__(self, pauses: PausedTools, names: Callable[[], Iterable[str] | None]) -> None:
         self._pauses, self._names = pauses, names
 
-    async def pause(self, tool: str, why: str, operator: str) -> Done:
+    async def pause(self, tool: str, why: str, operator: str) -> ActionResult:
         """Pause a tool or a prompt by its name; all resources are paused together, under the name of their method.
         Status 404: the server has none of this name. Status 503: the store did not answer."""
         names, shown = self._names(), str(printable(tool))
         if names is not None and tool not in (known := (*names, READING)):
-            return Done(404, _NONE.format(shown, ", ".join(str(printable(name)) for name in known[:MAX_NAMED])))
+            return ActionResult(404, _NONE.format(shown, ", ".join(str(printable(name)) for name in known[:MAX_NAMED])))
         try:
             fresh = await self._pauses.pause(tool, why, operator)
         except StoreUnavailable as error:
-            return Done(503, _SILENT.format(error))
-        return Done(200, (_PAUSED if fresh else _AGAIN).format(shown, shown))
+            return ActionResult(503, _SILENT.format(error))
+        return ActionResult(200, (_PAUSED if fresh else _AGAIN).format(shown, shown))
 
-    async def resume(self, tool: str, operator: str) -> Done:
+    async def resume(self, tool: str, operator: str) -> ActionResult:
         """End the pause of a tool. Status 404: it is not paused. Status 503: the store did not answer."""
         shown = str(printable(tool))
         try:
             paused = await self._pauses.resume(tool, operator)
         except StoreUnavailable as error:
-            return Done(503, _SILENT.format(error))
-        return Done(200, _RESUMED.format(shown)) if paused else Done(404, _NOT_PAUSED.format(shown))
+            return ActionResult(503, _SILENT.format(error))
+        return ActionResult(200, _RESUMED.format(shown)) if paused else ActionResult(404, _NOT_PAUSED.format(shown))

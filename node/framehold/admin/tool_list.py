@@ -19,7 +19,7 @@ from framehold_fleet.telemetry.bounds import EXPIRY
 from framehold_fleet.telemetry.histogram import Tally
 
 from ..engine.runtime import Runtime
-from ..telemetry.metrics import Metrics, Tool
+from ..telemetry.metrics import CallMetrics, Tool
 from ..telemetry.tool_labels import MAX_NAMES, OTHER
 from .lease_list import PORTION
 
@@ -41,7 +41,7 @@ class _Now:
         self.expiring = Tally(EXPIRY)
 
 
-async def tools(runtime: Runtime, metrics: Metrics | None) -> ToolsStatus:
+async def tools(runtime: Runtime, metrics: CallMetrics | None) -> ToolsStatus:
     """Each tool that the node counts, or that has parked calls here. Without metrics only the latter."""
     counted = {} if metrics is None else dict(metrics.named_tools())
     now = await _parked(runtime, counted)

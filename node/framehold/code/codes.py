@@ -54,7 +54,7 @@ class Registered(NamedTuple):
         return self.method == method and (method == "resources/read" or self.name in ("", name))
 
 
-class Kept(NamedTuple):
+class LoadedCode(NamedTuple):
     """Kept code in this process: its handler, and the functions, classes and objects that it consists of, by their
     names. Values that it recorded have to be read with these."""
 
@@ -144,7 +144,7 @@ def rebound(data: bytes) -> list[str]:
     return found
 
 
-def read(data: bytes) -> Kept:
+def read(data: bytes) -> LoadedCode:
     """Load code that `Codes.write` has written. This fleet sealed the bytes, and the caller has verified the seal.
 
     Raises:
@@ -163,7 +163,7 @@ def read(data: bytes) -> Kept:
     if type(found) is not Registered:
         raise NotLoaded(f"it holds an object of {type(found).__name__}, and no handler")
     loading.resolve_annotations(found.function)
-    return Kept(found, known)
+    return LoadedCode(found, known)
 
 
 def _unchanged(forms: dict[str, str], authors: Authors) -> dict[Named, Any]:

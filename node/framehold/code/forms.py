@@ -16,7 +16,7 @@ ROUNDS = 8
 """So many steps away, it counts by which way an object is reached; farther away, only that it is reached."""
 
 
-class Forms:
+class ObjectForms:
     """The objects of one graph, by number. What is put belongs to the object that was opened last."""
 
     def __init__(self) -> None:

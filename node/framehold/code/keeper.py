@@ -19,7 +19,7 @@ from framehold_core.errors import SealError, StoreUnavailable
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
-from .codes import Kept, NotKept, NotLoaded, Registered, read, rebound, too_large
+from .codes import LoadedCode, NotKept, NotLoaded, Registered, read, rebound, too_large
 
 logger = logging.getLogger(__name__)
 
@@ -54,14 +54,14 @@ class Handler(Protocol):
     def written(self) -> bytes:
         """Its code as bytes. Raises NotKept."""
 
-    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         """Have kept code entered in place of the present code. Raises NotLoaded."""
 
 
 class Loaded(NamedTuple):
     """Kept code in this process, and the bytes that it was loaded from."""
 
-    kept: Kept
+    kept: LoadedCode
     data: bytes
 
 

@@ -39,7 +39,7 @@ from framehold_store.pickles import generic_of, is_typing
 from .authors import Authors, is_importable, module_of
 from .constants import Source
 from .follows import HOOKS, NOISE, OF_ENUM, OF_FIELD, REGISTRATION
-from .forms import Forms
+from .forms import ObjectForms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, implementations, is_generic, is_plain
 
@@ -94,7 +94,7 @@ class Reach:
         self.slices: dict[int, dict[str, Any]] = {}
         self.spaces: dict[int, dict[str, Any]] = {}
         self.modules, self.rebound = set[str](), set[str]()
-        self._authors, self._forms = authors, Forms()
+        self._authors, self._forms = authors, ObjectForms()
         self._put = self._forms.put
         self._problems: dict[str, None] = {}
         self._seen, self._objects, self._sets = dict[int, int](), 0, sets

@@ -40,7 +40,7 @@ _OF_MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_i
 """What the members of each enum have."""
 
 
-class Left(NamedTuple):
+class LeftOut(NamedTuple):
     """What is left to the loading process, as a reference in the bytes:
 
     - `live`: the object that it has under this name
@@ -92,7 +92,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
     def persistent_id(self, item: Any) -> tuple[str, str, str] | None:
         """What the loading process has itself; None if it goes by value."""
         kind = type(item)
-        if kind is Left:
+        if kind is LeftOut:
             return tuple(item)
         if kind is Named:
             return ("live", *item)
@@ -109,7 +109,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         reach = self._reach
         if id(item) in reach.shared:
             live = reach.live[id(item)]
-            return Left("shared", *live), (reach.shared[id(item)], live)
+            return LeftOut("shared", *live), (reach.shared[id(item)], live)
         if isinstance(item, ModuleType) and id(item) in reach.slices:
             return loading.part, (item.__name__,), reach.slices[id(item)], None, None, loading.fill
         if isinstance(item, _Early):
@@ -123,9 +123,9 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         if reach.is_generic(item):
             return self._named(item, (loading.generic, loading.implementations(item)))
         if isinstance(item, loading.Globals):
-            return Left("globals", item.module, ""), (tuple(sorted(item.live)),), None, None, iter(item.items())
+            return LeftOut("globals", item.module, ""), (tuple(sorted(item.live)),), None, None, iter(item.items())
         if isinstance(item, _Names):
-            return Left("bind", "", ""), tuple(item)
+            return LeftOut("bind", "", ""), tuple(item)
         if (generic := generic_of(item)) is not None:
             return operator.getitem, generic
         reduced = super().reducer_override(item)
@@ -145,9 +145,9 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         build, arguments, *rest = reduced
         arguments = (build, *arguments)
         if not rest:
-            return Left("make", *named), arguments
+            return LeftOut("make", *named), arguments
         state, _, _, setter = rest
-        return Left("make", *named), arguments, (setter, state), None, None, Left("fill", *named)
+        return LeftOut("make", *named), arguments, (setter, state), None, None, LeftOut("fill", *named)
 
     def _function(self, item: FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
         """A function whose globals get their names later."""

@@ -24,7 +24,7 @@ from framehold_fleet.models.nodes import OF_STORE
 
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.ports import HandlerEntry
-from ..engine.table import Table
+from ..engine.table import CallTable
 from .habits import Habits
 from .pauses import Pauses
 from .store_room import StoreRoom
@@ -43,7 +43,7 @@ _LAPSED = "this node has no valid lease: the store takes no heartbeat, or the le
 class Door:
     """Decides on requests of one node: the engine's `Door`."""
 
-    def __init__(self, heartbeat: Heartbeat | Alone, pauses: Pauses, table: Table, store_room: StoreRoom) -> None:
+    def __init__(self, heartbeat: Heartbeat | Alone, pauses: Pauses, table: CallTable, store_room: StoreRoom) -> None:
         self._heartbeat, self.pauses, self._table, self.store_room = heartbeat, pauses, table, store_room
         self._renewed = asyncio.Event()
         """Set with the next acknowledged heartbeat."""

@@ -17,7 +17,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import OPERATOR, WINDOW, Pause, Tools, is_blamed
 from framehold_core.requests import Record
 from framehold_fleet.members import losses
-from framehold_fleet.models.events import Kind
+from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.nodes import LossView
 from framehold_store.base import Store
 
@@ -64,7 +64,7 @@ class Pauses:
         if self._loss is not None and (last is None or last.at != self._loss.at):
             self._healed_before_loss = before
             if found.is_first:
-                self._report(Kind.STORE_EMPTIED, losses.told(self._loss, found.rewritten))
+                self._report(EventKind.STORE_EMPTIED, losses.told(self._loss, found.rewritten))
 
     @property
     def loss(self) -> LossView | None:
@@ -86,7 +86,7 @@ class Pauses:
         fresh, pause = tool not in self.known, Pause(tool, self._clock.time(), OPERATOR, why)
         await self._store.pause(pause)
         self._learn({**self.known, tool: pause})
-        self._report(Kind.PAUSED, f"tool {tool!r} is paused by {operator}{_because(why)}: {_NEXT.format(tool)}")
+        self._report(EventKind.PAUSED, f"tool {tool!r} is paused by {operator}{_because(why)}: {_NEXT.format(tool)}")
         return fresh
 
     async def resume(self, tool: str, operator: str) -> bool:
@@ -98,7 +98,7 @@ class Pauses:
         paused = await self._store.resume(tool)
         self._learn({name: pause for name, pause in self.known.items() if name != tool})
         if paused:
-            self._report(Kind.RESUMED, f"tool {tool!r} is resumed by {operator}: its calls go on")
+            self._report(EventKind.RESUMED, f"tool {tool!r} is resumed by {operator}: its calls go on")
         return paused
 
     async def died(self, tool: str, record: Record) -> Pause | None:
@@ -118,7 +118,7 @@ class Pauses:
         if pause is not None:
             self._learn({**self.known, tool: pause})
         if fresh:
-            self._report(Kind.PAUSED, f"tool {tool!r} is paused by itself{_because(why)}: {_NEXT.format(tool)}")
+            self._report(EventKind.PAUSED, f"tool {tool!r} is paused by itself{_because(why)}: {_NEXT.format(tool)}")
         return pause
 
     def survived(self, tool: str) -> None:
@@ -139,7 +139,7 @@ class Pauses:
         self.known = known
         self._changes += 1
 
-    def _report(self, kind: Kind, text: str) -> None:
+    def _report(self, kind: EventKind, text: str) -> None:
         logger.warning("%s", text)
         self._observers.happened(kind, text, None)
 

@@ -34,7 +34,7 @@ from framehold_core.effects import Op
 from framehold_core.ids import CallId, NodeId, prefix
 from framehold_fleet.members.membership import DRAINING, LIVE
 from framehold_fleet.members.ring import fresh_call
-from framehold_fleet.models.events import Kind
+from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.fields import printable
 
 from .heartbeat import Alone, Heartbeat
@@ -72,7 +72,7 @@ _RELEASE_TIMEOUT = 5.0
 """Seconds to wait for the release of one portion, even at the deadline of a drain."""
 
 
-class Drain:
+class NodeDrain:
     """Decides which requests a node takes, and how it leaves its fleet.
 
     `leaving` is true once the process itself ends after the drain. `begun` is true from the start of a drain, `on`
@@ -278,11 +278,11 @@ class Drain:
 
     def _log_info(self, text: str) -> None:
         logger.info("%s", text)
-        self._observers.happened(Kind.DRAIN, text, None)
+        self._observers.happened(EventKind.DRAIN, text, None)
 
     def _log_warning(self, text: str, lost: int = 0) -> None:
         logger.warning("%s", text)
-        self._observers.happened(Kind.DRAIN, text, None, lost)
+        self._observers.happened(EventKind.DRAIN, text, None, lost)
 
     def _remaining(self) -> tuple[int, int]:
         """Two counts: of parked calls on this node, and of rounds that run."""

@@ -21,7 +21,7 @@ from collections import Counter
 
 from framehold_core import events as ev
 from framehold_core.errors import NodeFull
-from framehold_fleet.models.events import Kind
+from framehold_fleet.models.events import EventKind
 
 from ..config import Settings
 from . import memory
@@ -217,12 +217,14 @@ class Eviction:
         counts, self._unreported = self._unreported, Counter()
         for cause, why in _WHY.items():
             if counts[cause]:
-                self._log_event(Kind.EVICTED, f"{counts[cause]} frames were evicted ({why}): {_NEXT}")
+                self._log_event(EventKind.EVICTED, f"{counts[cause]} frames were evicted ({why}): {_NEXT}")
         for limit in ("MAX_PARKED", "MEMORY_LIMIT", _BUFFERED):
             if counts[limit]:
-                self._log_event(Kind.REFUSED, f"{counts[limit]} new calls were refused (FRAMEHOLD_{limit}): {_REFUSED}")
+                self._log_event(
+                    EventKind.REFUSED, f"{counts[limit]} new calls were refused (FRAMEHOLD_{limit}): {_REFUSED}"
+                )
 
-    def _log_event(self, kind: Kind, text: str) -> None:
+    def _log_event(self, kind: EventKind, text: str) -> None:
         logger.warning("%s", text)
         self._observers.happened(kind, text, None)
 

@@ -21,7 +21,7 @@ from ..frame.frame import Frame
 from ..frame.payloads import Payloads
 from .event_queue import Feed
 from .slot import Slot
-from .table import Table
+from .table import CallTable
 from .tasks import Tasks
 
 _ENTRY_BYTES = 128
@@ -33,7 +33,7 @@ class FrameServices:
     """The parts of the engine that all frames of a node share. `max_journal` and `most_written` are in bytes. `rebuilt`
     and `ended` are called when a frame is rebuilt or its handler has ended; they decide which event that is."""
 
-    table: Table
+    table: CallTable
     feed: Feed
     payloads: Payloads
     tasks: Tasks

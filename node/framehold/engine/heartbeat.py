@@ -25,7 +25,7 @@ from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot
 from framehold_core.lease import (
-    Finding,
+    LeaseFinding,
     LeaseReply,
     NodeRecord,
     Renewal,
@@ -100,8 +100,8 @@ class Heartbeat(Tenure):
         Raises:
             NodeNameTaken: another live process has this node's name: it renewed its lease while this one waited.
         """
-        while (finding := await self._beat()) in (Finding.HELD, Finding.TAKEN):
-            if finding is Finding.TAKEN:
+        while (finding := await self._beat()) in (LeaseFinding.HELD, LeaseFinding.TAKEN):
+            if finding is LeaseFinding.TAKEN:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other (all workers of one server have one "
@@ -146,11 +146,11 @@ class Heartbeat(Tenure):
             async with asyncio.timeout(self.pause):
                 await self._hurry.wait()
         self._hurry.clear()
-        if await self._beat() is Finding.TAKEN:
+        if await self._beat() is LeaseFinding.TAKEN:
             self.lost.set()
             logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
 
-    async def _beat(self, over: bytes = b"") -> Finding | None:
+    async def _beat(self, over: bytes = b"") -> LeaseFinding | None:
         """One registration or renewal, and what it has found; None if the store did not answer. `over` is what may be
         replaced there."""
         started = self.clock.now()
@@ -168,16 +168,16 @@ class Heartbeat(Tenure):
         is_sealed = stored is not None and self._seals.holds(stored)
         heard = self.heard(wanted, reply, is_sealed, over, started, self.clock.now())
         finding = heard.finding
-        if finding is Finding.RENEWED:
+        if finding is LeaseFinding.RENEWED:
             self._hooks.on_renewed()
-        elif finding is Finding.HELD and since is None:
+        elif finding is LeaseFinding.HELD and since is None:
             logger.info("node %r waits for the lease of its former life to run out", self.lease.node)
-        elif finding not in (Finding.HELD, Finding.TAKEN):
+        elif finding not in (LeaseFinding.HELD, LeaseFinding.TAKEN):
             self._log_lapse(finding, was_registered)
         return finding if heard.over is None else await self._beat(heard.over)
 
-    def _log_lapse(self, finding: Finding, was_registered: bool) -> None:
-        if finding is Finding.FOREIGN:
+    def _log_lapse(self, finding: LeaseFinding, was_registered: bool) -> None:
+        if finding is LeaseFinding.FOREIGN:
             self._bursts.warning(_FOREIGN, extra={"node": self.lease.node})
         if was_registered:
             logger.warning("the node lease lapsed; frames are verified with the store before they run again")

@@ -62,8 +62,8 @@ class Observer:
         """A heartbeat has ended. `ok` says whether the node lease was registered or renewed."""
 
     def happened(self, kind: str, text: str, slot: Slot | None = None, lost: int = 0) -> None:
-        """An event for operators. `kind` is one of `framehold_fleet.models.events.Kind`, `text` says what happened.
-        `lost` is how many calls end by it with this process."""
+        """An event for operators. `kind` is one of `framehold_fleet.models.events.EventKind`, `text` says what
+        happened. `lost` is how many calls end by it with this process."""
 
 
 EventT = ParamSpec("EventT")

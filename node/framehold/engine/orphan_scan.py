@@ -35,7 +35,7 @@ from .tasks import keep
 logger = logging.getLogger(__name__)
 
 _NAMED = ("orphaned", "lost", "stuck")
-"""What of `Marked` a scan lists by name."""
+"""What of `OrphanCounts` a scan lists by name."""
 PORTION = 500
 """How many records are read in one step."""
 STEP, PAUSE = 0.25, 10.0
@@ -53,7 +53,7 @@ Lives = Collection[tuple[str, str]]
 """Lives of nodes: name and boot."""
 
 
-class Marked(NamedTuple):
+class OrphanCounts(NamedTuple):
     """What a scan found. `looked` is the number of records; the next four are counts of calls whose clients may come
     back: `orphaned` and `lost` ones, whose node is gone, are re-entrant or not; `handed_off` ones were released by a
     node that is gone. `calls` lists up to MAX_NAMED_CALLS orphaned, lost and stuck ones. `unreadable` counts records
@@ -99,7 +99,7 @@ class OrphanScan:
         self._max_attempts, self._outlives, self._watch = max_attempts, outlives, min(WATCH, pace[1])
         self._lives: set[tuple[NodeId, Boot]] = set()
         """The lives of nodes that the last scan of this node saw."""
-        self.marked = Marked()
+        self.marked = OrphanCounts()
         self.rank = 0
         """How many live nodes stood before this one by name at the last check."""
 
@@ -129,13 +129,13 @@ class OrphanScan:
         """The lives that have a lease."""
         return {node.node: node.boot for node in await self._store.nodes() if self._seals.holds(node)}
 
-    async def walk(self) -> Marked:
+    async def walk(self) -> OrphanCounts:
         """Scan all records once and return what was found; empty if it is not this node's turn.
 
         Raises:
             StoreUnavailable: the store did not answer in time; the result of the last scan stays.
         """
-        marked, cursor = Marked(began=self._heartbeat.clock.time()), ""
+        marked, cursor = OrphanCounts(began=self._heartbeat.clock.time()), ""
         lives: set[tuple[NodeId, Boot]] = set()
         for step in itertools.count():
             if step % STEPS_A_LOOK == 0:
@@ -144,7 +144,7 @@ class OrphanScan:
                 self.rank = sum(node < me for node in boots)
                 if self.rank or me not in boots:
                     self._lives = set()
-                    return Marked()
+                    return OrphanCounts()
                 # One that goes while the scan runs is gone in the next scan: here only a part of its calls would count.
                 lives |= set(boots.items())
             swept = await self._store.scan(cursor, PORTION)
@@ -158,7 +158,7 @@ class OrphanScan:
         self._log(marked)
         return marked._replace(at=self._heartbeat.clock.time())
 
-    def _log(self, marked: Marked) -> None:
+    def _log(self, marked: OrphanCounts) -> None:
         if (marked.orphaned, marked.stuck) != (self.marked.orphaned, self.marked.stuck):
             logger.info(
                 "%d calls wait for their clients to come back, since their nodes are gone; %d are stuck",
@@ -177,7 +177,7 @@ class OrphanScan:
         15)."""
         return item.state is RecordState.OPEN and item.attempts >= self._max_attempts
 
-    def _add_found(self, marked: Marked, found: Iterable[Summary], lives: Lives) -> Marked:
+    def _add_found(self, marked: OrphanCounts, found: Iterable[Summary], lives: Lives) -> OrphanCounts:
         until = self._heartbeat.clock.time() + self._outlives
         counts: Counter[str] = Counter()
         named = list(marked.calls)
@@ -194,8 +194,8 @@ class OrphanScan:
         )
 
     def _kind(self, item: Summary, lives: Lives) -> str:
-        """The field of `Marked` that counts this call; empty if none does. The calls of a node that lives are in the
-        node's own figures."""
+        """The field of `OrphanCounts` that counts this call; empty if none does. The calls of a node that lives are in
+        the node's own figures."""
         if (item.owner, item.boot) in lives:
             return ""
         if self.is_stuck(item):

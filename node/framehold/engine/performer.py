@@ -20,7 +20,7 @@ from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED
 from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import prefix
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 
 from ..config import Settings
 from ..frame.asking_threads import AskingThreads
@@ -149,7 +149,7 @@ class Performer:
         else:
             self._counts["entered"] += 1
             if given:
-                link.noted((Draft(Kind.VALUE, GIVEN, 0, Lane.SIDE, GIVEN, "json", given),))
+                link.noted((Draft(EntryKind.VALUE, GIVEN, 0, EntryLane.SIDE, GIVEN, "json", given),))
         running = handler.enter(frame, given)
         frame.task = asyncio.get_running_loop().create_task(running, name="framehold-frame", context=frame.context)
 

@@ -15,7 +15,7 @@ from framehold_fleet.models.nodes import LossView
 from framehold_store.base import Done
 from framehold_store.named import Known
 
-from ..code.codes import Kept, Registered
+from ..code.codes import LoadedCode, Registered
 from ..frame.frame import Frame
 
 
@@ -80,7 +80,7 @@ class HandlerEntry(Protocol):
     def written(self) -> bytes:
         """The handler's code as bytes for the store. Raises NotKept."""
 
-    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         """Have kept code entered in place of the present code, which has another digest. `data` is what it was loaded
         from. Raises NotLoaded."""
 

@@ -94,7 +94,7 @@ class Ways(NamedTuple):
     went_back: Callable[[], None]
 
 
-class _Seen(NamedTuple):
+class _LeasesSeen(NamedTuple):
     """What the leases `found` say: those that are believed, the nodes whose lease is not, and the addresses of the
     others."""
 
@@ -126,7 +126,7 @@ class CallRecords:
         """The lines that each call would cause while the store does not answer, or when a node dies."""
         self.gate = TakeoverGate(shared.clock)
         self._ownership = Ownership(settings.lease_ttl)
-        self._seen = _Seen((), {}, frozenset(), {})
+        self._seen = _LeasesSeen((), {}, frozenset(), {})
         self.addresses: dict[NodeId, str] = {}
         """The addresses of the nodes, as the last lookup read them."""
 
@@ -361,7 +361,7 @@ class CallRecords:
         more = await records.nodes(unlisted) if unlisted else ()
         return (*found, *more) if more else found
 
-    def _look(self, found: Collection[NodeRecord]) -> _Seen:
+    def _look(self, found: Collection[NodeRecord]) -> _LeasesSeen:
         """What these leases say. Calls whose leases were read at once get the same object, so it is made once."""
         if self._seen.found is not found:
             members = [(lease, self._member(lease)) for lease in found]
@@ -372,7 +372,7 @@ class CallRecords:
             }
             doubtful = frozenset(lease.node for lease, member in members if member.state == STRANGE)
             addresses = {lease.node: lease.address for lease, member in members if member.address is not None}
-            self._seen = _Seen(found, believed, doubtful, addresses)
+            self._seen = _LeasesSeen(found, believed, doubtful, addresses)
         return self._seen
 
     def _sight(self, slot: Slot, stored: Stored | None, found: Collection[NodeRecord], held: Lease) -> Sight:

@@ -39,7 +39,7 @@ from ..version import STARTED, VERSION
 from . import answer_parsing as answers_of
 from . import token_claims, token_record
 from .answer_parsing import MalformedAnswer
-from .drain import CARRIED, Drain
+from .drain import CARRIED, NodeDrain
 from .eviction import Eviction
 from .heartbeat import Alone, Heartbeat
 from .observer import ORDINARY, ROUND, RequestEnd
@@ -80,7 +80,7 @@ class Parts(NamedTuple):
     records: CallRecords
     performer: Performer
     eviction: Eviction
-    drain: Drain
+    drain: NodeDrain
     door: Door
     orphan_scan: OrphanScan
     rechecks: Rechecks
@@ -468,7 +468,7 @@ class Runtime:
             run_all(self.after_renewal)
 
 
-def load_of(shared: Shared, peers: Peers, drain: Drain, beat: Heartbeat | Alone) -> Stats:
+def load_of(shared: Shared, peers: Peers, drain: NodeDrain, beat: Heartbeat | Alone) -> Stats:
     """The load of a node, as its lease reports it."""
     table, clock = shared.table, shared.clock
     (parked, in_flight), (kept, bound) = table.load(), table.stakes()

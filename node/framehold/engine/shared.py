@@ -9,7 +9,7 @@ from framehold_core.clock import Clock
 
 from .event_queue import EventQueue
 from .observer import Observers
-from .table import Table
+from .table import CallTable
 from .tasks import Tasks
 
 
@@ -18,7 +18,7 @@ class Shared:
     """The shared objects of one node. `counts` has how often each thing happened, by name: `entered`, `parked`,
     `resumed`, `rebuilt`, `fenced`, ... `clock` is the only source of time and randomness."""
 
-    table: Table
+    table: CallTable
     tasks: Tasks
     counts: Counter[str]
     observers: Observers

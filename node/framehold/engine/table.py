@@ -37,7 +37,7 @@ def _no_room(journals: Journals, principal: str | None, consequence: str) -> Lim
     )
 
 
-class Table:
+class CallTable:
     """The calls of a node by `Slot.place`: calls whose record is in the store by id, calls that are carried in tokens
     by id and request. A call without a frame is here only while a retry of it is decided. `clock` is the node's
     clock."""

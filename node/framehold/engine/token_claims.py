@@ -76,7 +76,7 @@ _MAX_INSTANT = 253_402_300_800.0
 _CARRIED = [str, int, int, str, str, float, float]
 
 
-class Marked(NamedTuple):
+class SealedState(NamedTuple):
     """An author's state, None if there was none, and the encoded entries recorded beside it. They are sealed for
     `call`, the id of the first round."""
 
@@ -136,22 +136,22 @@ def carried(state: str) -> Carried | None:
     return Carried(CallId(call), round_, epoch, code, seed, instant, lifetime, entries)
 
 
-def beside(marked: Marked) -> str:
+def beside(marked: SealedState) -> str:
     """The plaintext state with an author's own state, if any, and the entries that the handler recorded."""
     return _lines(MARKED, [marked.call, marked.state], marked.entries)
 
 
-def marked(state: str) -> Marked | None:
+def marked(state: str) -> SealedState | None:
     """An author's state with the entries recorded beside it; None if this release does not understand it."""
     if state.startswith(AUTHORS):
-        return Marked(CallId(""), state[len(AUTHORS) :])
+        return SealedState(CallId(""), state[len(AUTHORS) :])
     claims, entries = _read(state) if state.startswith(MARKED) else ([], ())
-    if len(claims) != len(Marked._fields) - 1:
+    if len(claims) != len(SealedState._fields) - 1:
         return None
     call, own = claims
     if not isinstance(call, str) or not is_call_id(call) or not isinstance(own, str | None):
         return None
-    return Marked(CallId(call), own, entries)
+    return SealedState(CallId(call), own, entries)
 
 
 def lifetime(state: str) -> float | None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from framehold_core.errors import DuplicateAsk
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 
 
 def _unchanged(answer: Any) -> Any:
@@ -49,13 +49,13 @@ class Ask:
 
     key: str
     question: Question
-    lane: Lane
+    lane: EntryLane
     answer: asyncio.Future[Any]
 
     def draft(self, round_: int) -> Draft:
         """The journal entry that records this question in round `round_`."""
         text = _text_bytes(self.question.text)
-        return Draft(Kind.ASK, self.key, round_, self.lane, self.question.fp, "text" if text else "none", text)
+        return Draft(EntryKind.ASK, self.key, round_, self.lane, self.question.fp, "text" if text else "none", text)
 
 
 @lru_cache(maxsize=1024)
@@ -70,10 +70,10 @@ def numbered_key(stem: str, count: int) -> str:
     return f"{stem}-{count}"
 
 
-def prefilled_drafts(key: str, question: Question, lane: Lane, answer: bytes) -> tuple[Draft, Draft]:
+def prefilled_drafts(key: str, question: Question, lane: EntryLane, answer: bytes) -> tuple[Draft, Draft]:
     """The two journal entries of a question whose answer came with the first request. They belong to round 0."""
-    ask = Draft(Kind.ASK, key, 0, lane, question.fp, "none", b"")
-    return ask, Draft(Kind.ANSWER, key, 0, lane, "given", "json", answer)
+    ask = Draft(EntryKind.ASK, key, 0, lane, question.fp, "none", b"")
+    return ask, Draft(EntryKind.ANSWER, key, 0, lane, "given", "json", answer)
 
 
 def duplicate_ask(key: str) -> DuplicateAsk:

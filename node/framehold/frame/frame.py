@@ -32,7 +32,7 @@ from framehold_core import journal
 from framehold_core.call import Phase
 from framehold_core.errors import DivergenceError
 from framehold_core.events import Answer
-from framehold_core.journal import Lane
+from framehold_core.journal import EntryLane
 
 from . import contained, loop
 from .asks import NO_ANSWERS, Ask, Question, duplicate_ask, key_stem, numbered_key, prefilled_drafts
@@ -40,7 +40,7 @@ from .context import handler_context, refresh
 from .effect_call import refuse_inside_effect
 from .ports import FrameHost, RoundCarrier
 from .rebuild import REPLAY_ERRORS, Rebuild
-from .recorded import Recorded
+from .recorded import FrameRecord
 
 FoundT = TypeVar("FoundT")
 
@@ -92,7 +92,7 @@ class Frame:
         replay: Rebuild | None = None,
     ) -> None:
         self._host, self.replay = host, replay
-        self._recorded: Recorded | None = None
+        self._recorded: FrameRecord | None = None
         self.leftover_answers: tuple[Answer, ...] = ()
         self._asked: tuple[str, ...] = ()
         self._settling = 0
@@ -142,7 +142,7 @@ class Frame:
             return question.result(known.value)
         is_main = asyncio.current_task() is self.task
         thread = None if is_main else self._host.asking_threads.begin(self.task)
-        lane = Lane.MAIN if is_main else self.lane()
+        lane = EntryLane.MAIN if is_main else self.lane()
         ask = self.pending[name] = Ask(name, question, lane, self.loop.create_future())
         self.settle()
         self.note_wait()
@@ -176,17 +176,17 @@ class Frame:
         in order."""
         return loop.run_on(self.loop, run)
 
-    def lane(self) -> Lane:
+    def lane(self) -> EntryLane:
         """MAIN if the handler's own task runs, or the thread that it waits for; SIDE for a task that it started."""
         running = asyncio.current_task()
         is_main = running is self.task or self._host.asking_threads.runs_for(self.task, running)
-        return Lane.MAIN if is_main else Lane.SIDE
+        return EntryLane.MAIN if is_main else EntryLane.SIDE
 
     @property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> FrameRecord:
         """The effects and values of this handler that are recorded beside its answers."""
         if self._recorded is None:
-            self._recorded = Recorded(self, self._host)
+            self._recorded = FrameRecord(self, self._host)
         return self._recorded
 
     async def results_stored(self) -> None:

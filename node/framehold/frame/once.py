@@ -25,10 +25,10 @@ from typing import Any
 import anyio
 
 from framehold_core.errors import InDoubt, ResultNotKept
-from framehold_core.journal import Draft, Entry, Kind, Lane
+from framehold_core.journal import Draft, Entry, EntryKind, EntryLane
 from framehold_core.replay import Once
 from framehold_core.writes import once_digest
-from framehold_store.values import Packed, Values
+from framehold_store.values import PackedResult, Values
 
 from . import fingerprints
 from .contained import ENDS_PROCESS, in_place_of, is_contained, starter
@@ -60,7 +60,9 @@ def _enter(key: str) -> None:
     starter.set(None)
 
 
-async def wait_for_outcome(outcome: asyncio.Future[Packed], gone: Callable[[], bool] = lambda: False) -> Packed:
+async def wait_for_outcome(
+    outcome: asyncio.Future[PackedResult], gone: Callable[[], bool] = lambda: False
+) -> PackedResult:
     """Wait for the outcome of an effect. A cancellation of the caller is raised after that, or at once if `gone` says
     that the frame is gone."""
     try:
@@ -82,7 +84,7 @@ async def wait_for_outcome(outcome: asyncio.Future[Packed], gone: Callable[[], b
     raise asyncio.CancelledError(*cancelled)
 
 
-async def run_and_pack(values: Values, key: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> Packed:
+async def run_and_pack(values: Values, key: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> PackedResult:
     """Run an effect; return its result or its error, encoded as it is stored."""
     try:
         return values.pack(await run())
@@ -109,21 +111,21 @@ class Effect:
     key: str
     name: str
     fp: str
-    lane: Lane
-    outcome: asyncio.Future[Packed]
+    lane: EntryLane
+    outcome: asyncio.Future[PackedResult]
     idempotent: bool = False
     intended_before: bool = False
     allowed: asyncio.Future[bool] | None = None
     stored: asyncio.Future[None] | None = None
-    packed: Packed | None = None
+    packed: PackedResult | None = None
     is_kept: bool = False
     task: asyncio.Task[None] | None = None
 
-    def draft(self, kind: Kind, round_: int, packed: Packed) -> Draft:
+    def draft(self, kind: EntryKind, round_: int, packed: PackedResult) -> Draft:
         """A journal entry of this effect: its intent or its result."""
         return Draft(kind, self.key, round_, self.lane, self.fp, packed.codec, packed.data)
 
-    def resolve(self, packed: Packed) -> None:
+    def resolve(self, packed: PackedResult) -> None:
         """Give the outcome to all callers that wait for it."""
         if not self.outcome.done():
             self.outcome.set_result(packed)
@@ -191,7 +193,7 @@ class Effects:
             KeyReused: the key stands for another effect in the record.
         """
         payloads, call, key = self._journal.payloads, self._journal.call_id, effect.key
-        past = self._state_journal.entries.get((Kind.RESULT, key))
+        past = self._state_journal.entries.get((EntryKind.RESULT, key))
         if past is not None:
             if past.fp != effect.fp:
                 raise key_reused(key, effect.name, effect.name)
@@ -205,7 +207,7 @@ class Effects:
         if isinstance(found, Entry):
             packed = self._frame.replayed(lambda _: payloads.packed(call, found))
             # The call's record has it, the state does not yet: the handler may still return a question.
-            self._state_journal.added.append(effect.draft(Kind.RESULT, found.round, packed))
+            self._state_journal.added.append(effect.draft(EntryKind.RESULT, found.round, packed))
             if self._frame.hears_at_once(key):
                 effect.resolve(packed)
             else:
@@ -229,7 +231,7 @@ class Effects:
             if self._frame.dead:
                 raise asyncio.CancelledError("this call's frame is gone: another may run the call, so nothing is kept")
             effect.stored, effect.packed = asyncio.get_running_loop().create_future(), packed
-            kind = Kind.EFFECT if effect.idempotent else Kind.RESULT
+            kind = EntryKind.EFFECT if effect.idempotent else EntryKind.RESULT
             journal.resulted(digest, effect.draft(kind, self._frame.round, packed))
             await effect.stored
         finally:
@@ -262,8 +264,8 @@ class Effects:
         effect.allowed = asyncio.get_running_loop().create_future()
         intent = None
         if not effect.idempotent:
-            name = Packed("text", effect.name.encode("utf-8", "replace"))
-            intent = effect.draft(Kind.INTENT, self._frame.round, name)
+            name = PackedResult("text", effect.name.encode("utf-8", "replace"))
+            intent = effect.draft(EntryKind.INTENT, self._frame.round, name)
         self._journal.intended(digest, intent)
         return await effect.allowed
 
@@ -279,10 +281,10 @@ class Effects:
         if effect is not None and effect.packed is not None:
             packed, effect.packed, effect.is_kept = effect.packed, None, True
             # In the state of a handler that returns its questions each effect is a RESULT: nothing there has intents.
-            self._state_journal.added.append(effect.draft(Kind.RESULT, self._frame.round, packed))
+            self._state_journal.added.append(effect.draft(EntryKind.RESULT, self._frame.round, packed))
             self._frame.hear(partial(self._hear, effect, packed))
 
-    def _hear(self, effect: Effect, packed: Packed) -> None:
+    def _hear(self, effect: Effect, packed: PackedResult) -> None:
         effect.resolve(packed)
         self._settle()
 

@@ -14,7 +14,7 @@ from framehold_core.ids import CallId
 from framehold_core.journal import Draft, Entry
 from framehold_store.named import Known
 from framehold_store.seal import Sealer
-from framehold_store.values import Packed, Values
+from framehold_store.values import PackedResult, Values
 
 
 class Payloads:
@@ -44,14 +44,14 @@ class Payloads:
             except SealError as error:
                 raise JournalError(str(error)) from None
 
-    def packed(self, call: CallId, item: Entry) -> Packed:
+    def packed(self, call: CallId, item: Entry) -> PackedResult:
         """The encoded outcome of an effect, from its entry. It is decoded once here to check that it can be.
 
         Raises:
             SealError: the value was not sealed by this fleet for this place.
             ValueUnreadable: the value was sealed by this fleet, but can't be decoded into an object here.
         """
-        packed = Packed(item.codec, self.opened(call, item))
+        packed = PackedResult(item.codec, self.opened(call, item))
         self.values.unpack(packed.codec, packed.data)
         return packed
 

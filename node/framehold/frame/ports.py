@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from framehold_core.call import Phase
 from framehold_core.ids import CallId
-from framehold_core.journal import Draft, Lane
+from framehold_core.journal import Draft, EntryLane
 
 from .asking_threads import AskingThreads
 from .asks import Question
@@ -66,7 +66,7 @@ class RunningFrame(Protocol):
     def run_on_loop(self, run: Callable[[], Any]) -> Any:
         """Call `run` on the handler's loop and return its result."""
 
-    def lane(self) -> Lane:
+    def lane(self) -> EntryLane:
         """MAIN if the handler's own task runs, SIDE for a task that it started."""
 
     def replayed(self, read: Callable[[Rebuild], Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from framehold_core.errors import DivergenceError, JournalError, SealError, ValueUnreadable
 from framehold_core.events import Answer
-from framehold_core.journal import Entry, Kind, Lane, parse
+from framehold_core.journal import Entry, EntryKind, EntryLane, parse
 from framehold_core.replay import CHANGED, DEPENDS, LIKELY, Cursor
 
 from .asks import Ask
@@ -36,7 +36,7 @@ class Rebuild:
         known = bool(recorded and present)
         likely = LIKELY if not known else DEPENDS if recorded == present else CHANGED
         self.cursor = Cursor(entries, partial(_entry_text, opened), likely)
-        self.shown_questions = tuple(item for item in entries if item.kind is Kind.ASK)
+        self.shown_questions = tuple(item for item in entries if item.kind is EntryKind.ASK)
         """The questions that the client was shown."""
         self.wires: dict[str, dict[str, Any]] = {}
         """The questions that were asked again: key to request, as the client gets it."""
@@ -45,10 +45,10 @@ class Rebuild:
     def given(self) -> bytes:
         """The input that came with the first request beside its arguments, as JSON bytes; empty if there was none.
         Raises SealError."""
-        item = next((item for item in self._entries if (item.kind, item.key) == (Kind.VALUE, GIVEN)), None)
+        item = next((item for item in self._entries if (item.kind, item.key) == (EntryKind.VALUE, GIVEN)), None)
         if item is None:
             return b""
-        self.cursor.value(GIVEN, GIVEN, Lane.SIDE)
+        self.cursor.value(GIVEN, GIVEN, EntryLane.SIDE)
         return self._opened(item)
 
     def answer(self, item: Entry, read: Callable[[Any], Any]) -> Any:
@@ -74,7 +74,7 @@ class Rebuild:
             SealError, DivergenceError: an answer can't be read, see `answer`; none was delivered.
         """
         found = self.cursor.ready()
-        if found and found[0].kind is not Kind.ANSWER:
+        if found and found[0].kind is not EntryKind.ANSWER:
             give(found[0].key)
             return True
         asks = ((item, pending.get(item.key)) for item in found)
@@ -98,6 +98,6 @@ def _entry_text(opened: Callable[[Entry], bytes], item: Entry) -> str:
     """The text of a question or an intent, for error messages; empty for other entries. A function and no method: a
     cursor that holds a method of its `Rebuild` would make a cycle."""
     try:
-        return opened(item).decode("utf-8", "replace") if item.kind in (Kind.ASK, Kind.INTENT) else ""
+        return opened(item).decode("utf-8", "replace") if item.kind in (EntryKind.ASK, EntryKind.INTENT) else ""
     except SealError:
         return ""

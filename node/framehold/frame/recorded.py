@@ -10,7 +10,7 @@ from typing import Any
 
 from framehold_core import journal
 from framehold_core.ids import CallId
-from framehold_core.journal import Draft, Kind
+from framehold_core.journal import Draft, EntryKind
 
 from .effect_call import running_effect
 from .entropy import Entropy
@@ -22,7 +22,7 @@ Draw = Callable[[Entropy, str], Any]
 """Makes a value from a source of entropy and the key that the value is recorded under ("" if it is not recorded)."""
 
 
-class Recorded:
+class FrameRecord:
     """The effects and values of one frame."""
 
     def __init__(self, frame: RunningFrame, journal: CallJournal) -> None:
@@ -69,7 +69,7 @@ class Recorded:
         return self._values[key]
 
     def _value(self, kind: str, key: str, draw: Draw) -> Any:
-        payloads, past = self._journal.payloads, self.state_journal.entries.get((Kind.VALUE, key))
+        payloads, past = self._journal.payloads, self.state_journal.entries.get((EntryKind.VALUE, key))
         if past is not None:
             return journal.parse(payloads.opened(self.state_journal.call, past))
         return self._frame.run_on_loop(lambda: self._drawn_value(kind, key, draw))
@@ -82,13 +82,13 @@ class Recorded:
             if found is not None:
                 data = self._frame.replayed(lambda _: payloads.opened(self._journal.call_id, found))
                 # The call's record has it, the state does not yet: the handler may still return a question.
-                self.state_journal.added.append(Draft(Kind.VALUE, key, found.round, lane, kind, "json", data))
+                self.state_journal.added.append(Draft(EntryKind.VALUE, key, found.round, lane, kind, "json", data))
                 return journal.parse(data)
         if self._frame.dead:
             raise asyncio.CancelledError(f"this call's frame is gone: {kind}() comes too late")
         self._journal.admit(f"framehold.{kind}()")
         value = draw(self._journal.entropy, key)
-        draft = Draft(Kind.VALUE, key, self._frame.round, lane, kind, "json", journal.canonical(value))
+        draft = Draft(EntryKind.VALUE, key, self._frame.round, lane, kind, "json", journal.canonical(value))
         self.state_journal.added.append(draft)
         self._journal.noted((draft,))
         return value

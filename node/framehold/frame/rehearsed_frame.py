@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 from .asks import Question
 from .frame import FoundT, Frame
 from .rebuild import Rebuild
-from .recorded import Recorded
+from .recorded import FrameRecord
 
 
 class EnteredOtherwise(BaseException):
@@ -53,13 +53,13 @@ class _NoJournal:
         self._found(f"it draws the value {key!r}, which it did not draw the first time")
 
 
-class _Recorded(Recorded):
+class _Recorded(FrameRecord):
     """Effects that are heard in the order of the first time."""
 
     _frame: RehearsedFrame
 
     async def once(self, key: str, *more: Any) -> Any:
-        """See `Recorded.once`."""
+        """See `FrameRecord.once`."""
         return await self._frame.in_order(("once", key), partial(super().once, key, *more))
 
 
@@ -84,7 +84,7 @@ class RehearsedFrame(Frame):
         return bool(self._heard)
 
     @property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> FrameRecord:
         """See `Frame.recorded`."""
         if self._recorded is None:
             self._recorded = _Recorded(self, self._host)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from framehold_core import journal
 from framehold_core.ids import CallId
-from framehold_core.journal import Draft, Entry, Kind
+from framehold_core.journal import Draft, Entry, EntryKind
 
 from .payloads import Payloads
 
@@ -19,7 +19,7 @@ class StateJournal:
 
     def __init__(self, call: CallId) -> None:
         self.call = call
-        self.entries: dict[tuple[Kind, str], Entry] = {}
+        self.entries: dict[tuple[EntryKind, str], Entry] = {}
         self.added: list[Draft] = []
         self._raw: tuple[bytes, ...] = ()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from framehold_core.ids import CallId
-from framehold_store.values import Packed, Values
+from framehold_store.values import PackedResult, Values
 
 from . import fingerprints
 from .effect_call import call_effect, key_reused, refuse_inside_effect, running_effect
@@ -26,7 +26,7 @@ class Unrecorded:
 
     def __init__(self, values: Values, entropy: Entropy) -> None:
         self._values, self._entropy, self._drawn = values, entropy, dict[str, Any]()
-        self._effects: dict[str, tuple[str, str, asyncio.Task[Packed]]] = {}
+        self._effects: dict[str, tuple[str, str, asyncio.Task[PackedResult]]] = {}
         self.origin = CallId(entropy.draw("").hex())
         self.failed: object = None
         """The outcome that the call has because its handler made a mistake; None if it made none."""
@@ -44,7 +44,7 @@ class Unrecorded:
         packed = await wait_for_outcome(running)
         return self._values.unpack(packed.codec, packed.data).get()
 
-    async def _run(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> Packed:
+    async def _run(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> PackedResult:
         running_effect.set(key)
         return await run_and_pack(self._values, key, lambda: call_effect(fn, args, kwargs))
 

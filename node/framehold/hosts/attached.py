@@ -32,9 +32,9 @@ from ..config import Settings
 from ..engine.heartbeat import Heartbeat
 from ..engine.runtime import Runtime
 from ..sdk.present_call import current
-from ..telemetry.ended_calls import EndedCalls
-from ..telemetry.event_log import EventLog
-from ..telemetry.metrics import Metrics
+from ..telemetry.ended_calls import EndedCallWriter
+from ..telemetry.event_log import NodeEvents
+from ..telemetry.metrics import CallMetrics
 from ..telemetry.stacks import authors
 from ..telemetry.stalls import StallWatch
 from ..telemetry.tool_labels import ToolLabels
@@ -89,12 +89,12 @@ class Attached:
         self.event_writer = EventWriter(runtime.store)
         """Writes the events of this node to the event log of its fleet."""
         self._ended, self._failed = EventWriter(runtime.store, "ended"), EventWriter(runtime.store, "failed")
-        self._event_log = EventLog(runtime.heartbeat, self.event_writer.write)
+        self._event_log = NodeEvents(runtime.heartbeat, self.event_writer.write)
         # A node alone has no fleet whose routers would read it.
         self._reports = isinstance(runtime.heartbeat, Heartbeat)
         if self._reports:
             runtime.observers.add(self._event_log)
-            runtime.observers.add(EndedCalls(runtime.heartbeat, self._ended.write, self._failed.write))
+            runtime.observers.add(EndedCallWriter(runtime.heartbeat, self._ended.write, self._failed.write))
         self.stalls = StallWatch(_tool, runtime.clock, None if self.metrics is None else self.metrics.late)
         self._bus = _joined(server, runtime, settings)
         self._lifetime = Lifetime(runtime, self._begin)
@@ -103,7 +103,7 @@ class Attached:
         server.lifespan = self._run
 
     @property
-    def metrics(self) -> Metrics | None:
+    def metrics(self) -> CallMetrics | None:
         """The metrics of this node; None if metrics are off."""
         return None if self.exposition is None else self.exposition.metrics
 

@@ -47,9 +47,9 @@ from ..frame import context as variables
 from ..sdk import form_schemas
 from ..sdk.replies import Unavailable
 from ..sdk.session import Ctx, FrameSession
-from .fastmcp_code import GUARDED, ComponentLookup, Entry
+from .fastmcp_code import GUARDED, ComponentLookup, NamedEntry
 from .fastmcp_components import MountedServer, author_of, authorized, found, moved, serving, understood
-from .fastmcp_results import KINDS, Kind, fastmcp_error
+from .fastmcp_results import KINDS, AskingMethod, fastmcp_error
 from .fastmcp_span import follow_rounds
 from .seam_builder import SeamBuilder
 
@@ -65,7 +65,7 @@ Next = Callable[[Any], Awaitable[Any]]
 Chain = Callable[[Any, Next], Awaitable[Any]]
 
 
-class Rounds:
+class FastMCPRounds:
     """Runs the middleware chain of a server. For a round of a client, the seam stands at the end of the chain."""
 
     def __init__(self, server: FastMCP[Any], chain: Chain, seams: SeamBuilder) -> None:
@@ -101,7 +101,7 @@ class Rounds:
             raise unavailable
         return result
 
-    async def _round(self, ctx: Ctx, kind: Kind, context: Any, call_next: Next) -> Any:
+    async def _round(self, ctx: Ctx, kind: AskingMethod, context: Any, call_next: Next) -> Any:
         name = str(getattr(context.message, kind.field))
         version = extract_version_spec(_meta(ctx))
         spec = VersionSpec(eq=version) if version else None
@@ -138,12 +138,12 @@ class Rounds:
 
     async def _found(
         self, method: str, name: str, version: VersionSpec | None, on_the_way: list[MountedServer]
-    ) -> Entry | None:
+    ) -> NamedEntry | None:
         """What a client's name leads to; None if this user can use nothing by that name."""
         present = await found(self._server, method, name, version, on_the_way)
-        return None if present is None else Entry(author_of(present.component), present.served)
+        return None if present is None else NamedEntry(author_of(present.component), present.served)
 
-    async def _gone(self, method: str, name: str, version: VersionSpec | None, state: Any) -> Entry | None:
+    async def _gone(self, method: str, name: str, version: VersionSpec | None, state: Any) -> NamedEntry | None:
         """What a call entered whose component this release does not have; None if the call can't go on.
 
         It can't if the component is only hidden from this user, or if that is not known, since the walk can't read all
@@ -162,7 +162,7 @@ class Rounds:
             raise Unavailable(str(error), runtime.retry_after) from None
         if kept is None or kept.about.get(GUARDED, True) or not kept.serves(method, name):
             return None
-        return Entry(kept.function, None)
+        return NamedEntry(kept.function, None)
 
 
 class Bindings:
@@ -238,7 +238,7 @@ def _is_plain(form: Any) -> bool:
     return form_schemas.is_plain(form)
 
 
-_forms = form_schemas.Forms(elicitation.get_elicitation_schema, _is_plain)
+_forms = form_schemas.FormSchemas(elicitation.get_elicitation_schema, _is_plain)
 
 
 def let_contexts_ask() -> None:

@@ -158,7 +158,7 @@ def _entering(kept: _Entered) -> Iterator[None]:
         _entered.reset(before)
 
 
-class Entry(NamedTuple):
+class NamedEntry(NamedTuple):
     """What a client's name leads to: the author's function, None if there is none, and what FastMCP runs. If this
     release has nothing by that name, `served` is None and `fn` is the function of the call's kept code."""
 
@@ -168,7 +168,7 @@ class Entry(NamedTuple):
 
 class ComponentLookup(NamedTuple):
     """The marks and the code of one component: the `HandlerLookup` of a seam that serves this component only. `fn` and
-    `served` are those of its `Entry`. `enter` has FastMCP find and run what it has under `name`."""
+    `served` are those of its `NamedEntry`. `enter` has FastMCP find and run what it has under `name`."""
 
     server: FastMCP[Any]
     name: str

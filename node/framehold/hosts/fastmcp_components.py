@@ -57,7 +57,7 @@ class MountedServer(NamedTuple):
     version: VersionSpec | None
 
 
-class Found(NamedTuple):
+class FoundComponent(NamedTuple):
     """A component that clients can use. `served` is what FastMCP runs, `component` what its author registered, maybe on
     a mounted server."""
 
@@ -67,7 +67,7 @@ class Found(NamedTuple):
 
 async def found(
     server: Any, method: str, name: str, version: VersionSpec | None, on_the_way: list[MountedServer]
-) -> Found | None:
+) -> FoundComponent | None:
     """The component that FastMCP would run for `name`; None if there is none. The mounted servers on the way are added
     to `on_the_way`."""
     if method == "resources/read":
@@ -81,12 +81,12 @@ async def found(
         inner = await found(component._server, method, str(component._original_name), _exactly(component), on_the_way)
         if inner is None or known is component:
             known = None if inner is None else inner.component
-    return None if served is None or known is None else Found(served, known)
+    return None if served is None or known is None else FoundComponent(served, known)
 
 
 async def _resource(
     server: Any, uri: str, version: VersionSpec | None, on_the_way: list[MountedServer]
-) -> Found | None:
+) -> FoundComponent | None:
     component = await server.get_resource(uri, version) or await server.get_resource_template(uri, version)
     inner: Any = component
     if isinstance(component, mounted.FastMCPProviderResourceTemplate):
@@ -94,8 +94,8 @@ async def _resource(
     if isinstance(inner, mounted.FastMCPProviderResource):
         on_the_way.append(MountedServer(inner._server, str(inner._original_uri), _exactly(component)))
         behind = await _resource(*on_the_way[-1], on_the_way)
-        return None if behind is None else Found(component, behind.component)
-    return None if component is None else Found(component, component)
+        return None if behind is None else FoundComponent(component, behind.component)
+    return None if component is None else FoundComponent(component, component)
 
 
 async def authorized(context: MiddlewareContext[Any], field: str, on_the_way: list[MountedServer]) -> None:

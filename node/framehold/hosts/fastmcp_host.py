@@ -36,7 +36,7 @@ from framehold_core.errors import ConfigError
 from ..code.codes import Codes, Registered
 from ..config import Settings
 from ..sdk.wrapped_handler import Handler
-from .fastmcp import Bindings, Rounds, let_contexts_ask
+from .fastmcp import Bindings, FastMCPRounds, let_contexts_ask
 from .fastmcp_code import MOUNTED, ComponentLookup, find_kept_first, obstacle
 from .fastmcp_code import registered as code_of
 from .fastmcp_components import author_of, called, moved, named, registered, schema_of, served, serving, understood
@@ -155,7 +155,7 @@ class FastMCPHost:
         """
         server = self._server
         chain = getattr(server, "_dispatch_component_middleware", None)
-        if isinstance(chain, Rounds):
+        if isinstance(chain, FastMCPRounds):
             return
         if not callable(chain):
             raise moved("its middleware chain")
@@ -165,7 +165,7 @@ class FastMCPHost:
                 'open its tokens, in spite of FRAMEHOLD_KEYS; nothing was started; write FastMCP("name")'
             )
         find_kept_first(server)
-        server._dispatch_component_middleware = Rounds(server, chain, seams)  # type: ignore[method-assign]
+        server._dispatch_component_middleware = FastMCPRounds(server, chain, seams)  # type: ignore[method-assign]
         if not isinstance(seams.security.bind_principal, Bindings):
             seams.security.bind_principal = Bindings(seams.security.bind_principal)
         if self.lowlevel.get_tool_input_schema is None and understood(server):

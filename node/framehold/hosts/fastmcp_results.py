@@ -66,7 +66,7 @@ class AnyValue(types.CallToolResult):
     of 2025, which takes objects only."""
 
 
-class Kind(NamedTuple):
+class AskingMethod(NamedTuple):
     """A method that may ask. `keep` awaits a component and makes a result of the protocol; `give` turns that into a
     result of FastMCP. `field` of the parameters names the component."""
 
@@ -175,7 +175,7 @@ def fastmcp_error(error: MCPError) -> BaseException:
 
 
 KINDS = {
-    "tools/call": Kind("name", _kept_tool, _given_tool),
-    "prompts/get": Kind("name", _kept_prompt, _given_prompt),
-    "resources/read": Kind("uri", _kept_resource, _given_resource),
+    "tools/call": AskingMethod("name", _kept_tool, _given_tool),
+    "prompts/get": AskingMethod("name", _kept_prompt, _given_prompt),
+    "resources/read": AskingMethod("uri", _kept_resource, _given_resource),
 }

@@ -43,7 +43,7 @@ from ..sdk.token import Target
 from . import mounting
 from .body import Reception
 from .cors import Cors
-from .entry import Entry
+from .entry import HttpEntry
 from .node_relay import NodeRelay
 from .ordinary_rounds import Inside, OrdinaryRounds, rounds_of
 from .refusal_log import RefusalLog
@@ -244,7 +244,7 @@ class Application:
         reception = Reception(attached.runtime)
 
         def enter(rest: ASGIApp, wrapped: bool) -> ASGIApp:
-            entry = Entry(attached, self._relay, rest, self._security, reception)
+            entry = HttpEntry(attached, self._relay, rest, self._security, reception)
             rounds = rounds_of(attached, self.server, entry, reception.intake) if wrapped else None
             return entry if rounds is None else Inside(rounds, entry)
 
@@ -259,7 +259,9 @@ class Application:
         return _Front(
             fast=cors,
             plain=guarded,
-            rounds=rounds_of(attached, self.server, guarded, reception.intake) if isinstance(guarded, Entry) else None,
+            rounds=rounds_of(attached, self.server, guarded, reception.intake)
+            if isinstance(guarded, HttpEntry)
+            else None,
             methods=None if taken is None else {*taken, "OPTIONS"},
             probes={path: probe for path, probe in PROBES.items() if path not in own | elsewhere},
             administers=set() if self._has_admin_port else set(self._admin.endpoints) - own,

@@ -38,7 +38,7 @@ class Client(NamedTuple):
 
 
 class ClientIdentities:
-    """Belongs to one `Entry`, and is shared by its kernels."""
+    """Belongs to one `HttpEntry`, and is shared by its kernels."""
 
     def __init__(self) -> None:
         self._clients: dict[bytes, Client] = {}

@@ -87,11 +87,11 @@ _NEXT_STEP = {
     (ForwardResult.VANISHED, False): _Next.READ_AGAIN,
 }
 """What follows when another node holds the call. A request that a node relayed is never forwarded (docs/protocol.md,
-rule 19), so it is not in the table: `Entry._refuse_relayed` replies to it. READ_AGAIN and AWAIT_OWNER follow only while
-the request may try again (`OwnerSearch`); after that the reply is that the owner is out of reach."""
+rule 19), so it is not in the table: `HttpEntry._refuse_relayed` replies to it. READ_AGAIN and AWAIT_OWNER follow only
+while the request may try again (`OwnerSearch`); after that the reply is that the owner is out of reach."""
 
 
-class Entry:
+class HttpEntry:
     """Serves requests of methods that may ask, and gives every other request to `rest`, the SDK's endpoint."""
 
     def __init__(

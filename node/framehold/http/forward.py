@@ -24,8 +24,8 @@ from urllib.parse import quote
 from starlette.types import Receive, Scope, Send
 
 from framehold_fleet.headers import NODE, NOT_HELD, ROUTE, end_to_end, without_internal
-from framehold_fleet.http_client.incoming import BrokenOff, Incoming
-from framehold_fleet.http_client.node_connection import Failure
+from framehold_fleet.http_client.incoming import BrokenOff, IncomingResponse
+from framehold_fleet.http_client.node_connection import LinkFailure
 from framehold_fleet.http_client.response_head import ResponseHead
 from framehold_fleet.http_client.upstream import Upstream
 from framehold_fleet.identity.statements import Role
@@ -126,7 +126,7 @@ class Forward:
                 await _stream(head, incoming, hop, send)
                 return ForwardResult.ANSWERED
         except BrokenOff as error:
-            if error.why is Failure.NOT_SENT:
+            if error.why is LinkFailure.NOT_SENT:
                 self._warn(address, "it accepts no connection, or did not prove who it is")
                 return ForwardResult.UNREACHED
             what = error.why.value
@@ -140,7 +140,7 @@ class Forward:
     @asynccontextmanager
     async def _response(
         self, receiver: Receiver, scope: Scope, body: bytes
-    ) -> AsyncIterator[tuple[ResponseHead, Incoming]]:
+    ) -> AsyncIterator[tuple[ResponseHead, IncomingResponse]]:
         """The response to a request, which is sent as it came."""
         method = scope["method"].encode()
         parts = [method, b" ", _target(scope), b" HTTP/1.1\r\n"]
@@ -148,7 +148,7 @@ class Forward:
             parts += (name, b": ", value, b"\r\n")
         if body or method == b"POST":
             parts.append(b"content-length: %d\r\n" % len(body))
-        incoming, head = Incoming(), b"".join(parts)
+        incoming, head = IncomingResponse(), b"".join(parts)
         incoming.link = self._connections().send(receiver, head, body, incoming, mute=method == b"HEAD")
         try:
             yield await incoming.head(), incoming
@@ -172,7 +172,7 @@ class Forward:
         logger.warning(text, address, why)
 
 
-async def _stream(head: ResponseHead, incoming: Incoming, hop: Hop, send: Send) -> None:
+async def _stream(head: ResponseHead, incoming: IncomingResponse, hop: Hop, send: Send) -> None:
     """Send another node's response to the client as it comes, and note in `hop` which node served the request."""
     named = dict(head.headers)
     if NODE in named:

@@ -24,8 +24,8 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from framehold_fleet.headers import CALL_ID
-from framehold_fleet.http_server.client_connection import Connection
-from framehold_fleet.http_server.message import Reply, Request
+from framehold_fleet.http_server.client_connection import ClientConnection
+from framehold_fleet.http_server.message import Request, ResponseWriter
 from framehold_fleet.http_server.request_head import RequestHead
 from framehold_fleet.http_server.response import Response
 from framehold_fleet.http_server.server import Front
@@ -191,7 +191,7 @@ class AppRequest:
             self.end(_BROKEN)
 
 
-class AppConnection(Connection):
+class AppConnection(ClientConnection):
     """A connection of a client, as uvicorn ends it."""
 
     __slots__ = ()
@@ -233,7 +233,7 @@ class AppServer:
             self._front.connections = server_state.connections  # type: ignore[assignment]
         return AppConnection(self._front)
 
-    def _handle(self, request: Request, reply: Reply, is_cut: bool = False) -> None:
+    def _handle(self, request: Request, reply: ResponseWriter, is_cut: bool = False) -> None:
         assert isinstance(reply, Response) and self._state is not None, "a connection of the fleet's server replies"
         served = AppRequest(request.body, reply, self._lines, is_cut)
         scope = scope_of(request, reply, self._app_state)

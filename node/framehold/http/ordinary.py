@@ -26,7 +26,7 @@ from framehold_core.call import Phase
 from framehold_core.ids import CallId
 
 from .. import json_text
-from ..engine.table import Table
+from ..engine.table import CallTable
 from ..engine.token_claims import Claims
 from ..sdk import questions
 from ..sdk.plan import GeneralPlan, Plan, Plans
@@ -90,7 +90,7 @@ class Ordinary(NamedTuple):
 class Recognition:
     """Finds the ordinary rounds among the requests of one server."""
 
-    def __init__(self, plans: Plans, tokens: Tokens, identities: ClientIdentities, table: Table) -> None:
+    def __init__(self, plans: Plans, tokens: Tokens, identities: ClientIdentities, table: CallTable) -> None:
         self._plans, self._tokens, self._identities, self._table = plans, tokens, identities, table
 
     def recognise(self, target: Target, data: bytes) -> Ordinary | None:

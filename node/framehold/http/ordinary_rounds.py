@@ -26,7 +26,7 @@ from ..hosts.attached import Attached
 from ..sdk import questions, replies
 from ..sdk.boundary import Boundary
 from ..sdk.hop import KEY, Hop, received
-from ..sdk.invocation import Invocation, Outcome
+from ..sdk.invocation import HandlerOutcome, Invocation
 from ..sdk.plan import GeneralPlan, Plan, Plans
 from ..sdk.planned_call import PlannedCall
 from ..sdk.session import Ctx
@@ -34,7 +34,7 @@ from ..sdk.token import Target, Tokens, tokens_of
 from ..telemetry import tracing
 from .classify import Classified
 from .connection import Identity
-from .entry import Entry
+from .entry import HttpEntry
 from .exchange import Exchange
 from .intake import Intake
 from .ordinary import Ordinary, Recognition
@@ -99,10 +99,10 @@ class OrdinaryRequest(Exchange):
 
     # ---- as the carrier of its round
 
-    def refusal(self, question: Question) -> Outcome | None:
+    def refusal(self, question: Question) -> HandlerOutcome | None:
         """The outcome that ends the call if the client can't be asked; see `RoundCarrier`."""
         error = questions.missing(question, self.found.client.connection.client_capabilities)
-        return None if error is None else Outcome(error=error)
+        return None if error is None else HandlerOutcome(error=error)
 
     def taken_over(self) -> None:
         """This node took the call over."""
@@ -128,7 +128,7 @@ class OrdinaryRounds:
     def __init__(
         self,
         attached: Attached,
-        entry: Entry,
+        entry: HttpEntry,
         intake: Intake,
         recognition: Recognition,
         tokens: Tokens,
@@ -286,7 +286,7 @@ class OrdinaryRounds:
                 return None
             asked = b'{"inputRequests":' + questions + b',"requestState":"' + token.encode()
             return head + asked + b'","resultType":"input_required"' + self._tail
-        if isinstance(answer, Ended) and isinstance(answer.outcome, Outcome) and answer.outcome.rendered:
+        if isinstance(answer, Ended) and isinstance(answer.outcome, HandlerOutcome) and answer.outcome.rendered:
             return head + answer.outcome.rendered + self._tail
         return None
 
@@ -311,7 +311,7 @@ class OrdinaryRounds:
 class Inside:
     """An entry behind middlewares of the author: its ordinary rounds take the short path from there on."""
 
-    def __init__(self, rounds: OrdinaryRounds, entry: Entry) -> None:
+    def __init__(self, rounds: OrdinaryRounds, entry: HttpEntry) -> None:
         self._rounds, self._entry = rounds, entry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -321,7 +321,7 @@ class Inside:
             await self._entry(scope, again, send)
 
 
-def rounds_of(attached: Attached, server: Any, entry: Entry, intake: Intake) -> OrdinaryRounds | None:
+def rounds_of(attached: Attached, server: Any, entry: HttpEntry, intake: Intake) -> OrdinaryRounds | None:
     """Serves the ordinary rounds of a server; None if it has none: the author's code, or FastMCP, seals its tokens, it
     is rehearsed, or the setting ORDINARY is off."""
     boundary, settings = attached.boundary, attached.settings

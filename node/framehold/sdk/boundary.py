@@ -18,7 +18,7 @@ from mcp_types.methods import INPUT_REQUIRED_METHODS, is_input_required
 
 from framehold_core import journal
 
-from .session import Ctx, Packed
+from .session import Ctx, PackedParams
 
 
 class Boundary(RequestStateBoundary):
@@ -31,10 +31,10 @@ class Boundary(RequestStateBoundary):
         given = params.get("arguments")
         is_first = ctx.method in INPUT_REQUIRED_METHODS and params.get("requestState") is None
         if is_first and type(given) is dict and any(type(value) in (dict, list) for value in given.values()):
-            return self._begin(Packed({"arguments": given}, None), ctx, call_next)
+            return self._begin(PackedParams({"arguments": given}, None), ctx, call_next)
         return super().__call__(ctx, call_next)
 
-    async def _begin(self, came: Packed, ctx: Ctx, call_next: CallNext) -> Any:
+    async def _begin(self, came: PackedParams, ctx: Ctx, call_next: CallNext) -> Any:
         result = await call_next(ctx)
         if not is_input_required(result):
             return result

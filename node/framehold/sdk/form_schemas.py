@@ -34,7 +34,7 @@ class _Kept(NamedTuple):
     described: tuple[str, str | None]
 
 
-class Forms:
+class FormSchemas:
     """Renders the schemas of forms by `render`, and keeps those of types for which `is_plain` holds."""
 
     def __init__(self, render: Callable[[Any], dict[str, Any]], is_plain: Callable[[Any], bool]) -> None:
@@ -122,4 +122,4 @@ def is_plain_type(annotation: Any) -> bool:
     return origin in (Union, UnionType, list) and all(map(is_plain_type, parts))
 
 
-_forms = Forms(render_elicitation_schema, is_plain)
+_forms = FormSchemas(render_elicitation_schema, is_plain)

@@ -32,18 +32,18 @@ from framehold_store.named import Known
 
 from .. import json_text
 from ..code import lines
-from ..code.codes import Kept, NotKept, NotLoaded
+from ..code.codes import LoadedCode, NotKept, NotLoaded
 from ..engine import token_claims
 from ..frame import contained
 from ..frame.asks import NO_ANSWERS, Question
 from ..frame.contained import ENDS_PROCESS, is_contained
 from ..frame.frame import Frame
-from ..telemetry.failures import Failure, failure_of, remembered
+from ..telemetry.failures import HandlerFailure, failure_of, remembered
 from . import hop as hops
 from . import questions
 from .marks import Marks, marks_of
 from .present_call import Present, current
-from .session import META, Ctx, FrameContext, FrameSession, Packed
+from .session import META, Ctx, FrameContext, FrameSession, PackedParams
 from .tool_shortcut import straightened
 from .wrapped_handler import WrappedHandler
 
@@ -54,14 +54,14 @@ class Rendered(bytes):
     """The result of a tool as it goes on the wire, but for its `_meta` and the last brace."""
 
 
-class Outcome(Value):
+class HandlerOutcome(Value):
     """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised. `failure` has the
     class and place of the exception behind either, if there was one. `rendered` is the result as it goes on the wire,
     in place of `result`; empty if there is an error, a failure or a result."""
 
     result: Any = None
     error: BaseException | None = None
-    failure: Failure | None = None
+    failure: HandlerFailure | None = None
     rendered: bytes = b""
 
     def value(self) -> Any:
@@ -104,10 +104,10 @@ class Round:
         if (hop := hops.of(self.ctx.request)) is not None:
             hop.code = b"kept"
 
-    def refusal(self, question: Question) -> Outcome | None:
+    def refusal(self, question: Question) -> HandlerOutcome | None:
         """The outcome of the call if the client did not declare that it can answer `question`; None if it did."""
         error = questions.missing(question, self.ctx.session.client_capabilities)
-        return None if error is None else Outcome(error=error)
+        return None if error is None else HandlerOutcome(error=error)
 
 
 class Invocation:
@@ -189,7 +189,7 @@ class Invocation:
             raise NotKept("it is marked keep_code=False")
         return self._handler.lookup.written(self._handler.method, self._raw)
 
-    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         """Have kept code entered in place of the present code. `data` is what it was loaded from.
 
         Raises:
@@ -287,14 +287,14 @@ class Invocation:
         current.set(Present(session, None, frame, tool=self.tool, method=self._handler.method))
         return session
 
-    def _made(self, result: Any, frame: Frame) -> Outcome:
+    def _made(self, result: Any, frame: Frame) -> HandlerOutcome:
         """The outcome of a handler that has returned."""
         failure = remembered()
         if type(result) is Rendered and failure is None:
-            return Outcome(rendered=result)
+            return HandlerOutcome(rendered=result)
         if type(result) is Rendered:
             result = json_text.read(result + b"}")
-        return Outcome(_tagged(result, frame, self._handler.runtime.settings.max_body), failure=failure)
+        return HandlerOutcome(_tagged(result, frame, self._handler.runtime.settings.max_body), failure=failure)
 
     def lean(self, raw: dict[str, Any], known: Collection[str] | None) -> Any:
         """What a parked call keeps of its raw parameters. Of a heavy request nothing else stays: its digest is made
@@ -303,14 +303,14 @@ class Invocation:
             return raw
         self._described = self.describe()
         self._raw = {name: value for name, value in self._raw.items() if name in _TARGETS}
-        return Packed(raw, known)
+        return PackedParams(raw, known)
 
-    def _failed(self, error: BaseException, frame: Frame) -> Outcome:
+    def _failed(self, error: BaseException, frame: Frame) -> HandlerOutcome:
         failure = remembered() or failure_of(error)
         if not isinstance(error, Exception | asyncio.CancelledError):
             # The SDK logs an `Exception`.
             logger.error(_BROKE_OFF, self.tool or self._handler.method, *failure, extra=frame.log_fields)
-        return Outcome(error=error, failure=failure)
+        return HandlerOutcome(error=error, failure=failure)
 
     def _inputs(self, ctx: Ctx, frame: Frame, given: bytes) -> tuple[dict[str, Any], Any]:
         """The parameters that the handler is entered with: raw, and validated."""
@@ -335,7 +335,7 @@ class Invocation:
     def ending(self, outcome: object) -> Ending:
         """How a call ends by this outcome. The SDK turns the exception of a tool into a result; an outcome that was
         loaded from its record is a mapping."""
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, HandlerOutcome)
         if outcome.rendered:
             return COMPLETED
         result, failure = outcome.result, outcome.failure
@@ -369,7 +369,7 @@ class Invocation:
 
     def dump(self, outcome: object) -> bytes:
         """An outcome as bytes, for its tombstone."""
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, HandlerOutcome)
         error = outcome.error
         if outcome.rendered:
             return b"r" + outcome.rendered + b"}"
@@ -385,11 +385,11 @@ class Invocation:
         )
         return b"e" + _dumped(data)
 
-    def load(self, data: bytes) -> Outcome:
+    def load(self, data: bytes) -> HandlerOutcome:
         """The outcome that a tombstone holds, from the bytes that `dump` made."""
         if data[:1] == b"e":
-            return Outcome(error=MCPError.from_error_data(types.ErrorData.model_validate(json.loads(data[1:]))))
-        return Outcome(json.loads(data[1:]))
+            return HandlerOutcome(error=MCPError.from_error_data(types.ErrorData.model_validate(json.loads(data[1:]))))
+        return HandlerOutcome(json.loads(data[1:]))
 
 
 ARGUMENTS = b"arguments "
@@ -426,7 +426,7 @@ def _tagged(result: Any, frame: Frame, limit: int) -> Any:
     state = state_of(result)
     entries = frame.state_entries()
     if entries:
-        tagged = token_claims.beside(token_claims.Marked(frame.recorded.origin, state, entries))
+        tagged = token_claims.beside(token_claims.SealedState(frame.recorded.origin, state, entries))
     elif state is not None:
         tagged = token_claims.AUTHORS + state
     else:

@@ -10,7 +10,7 @@ from mcp.server.connection import Connection
 
 from framehold_core import journal
 
-from ..code.codes import Kept
+from ..code.codes import LoadedCode
 from ..frame.asks import NO_ANSWERS
 from ..frame.frame import Frame
 from .invocation import ARGUMENTS, Invocation
@@ -98,7 +98,7 @@ class PlannedCall(Invocation):
         user = {} if self.principal is None else {"principal": self.user_digest()}
         return {**self._plan.described, **user, "code": self.code, "args": args}
 
-    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         super().enter_kept(digest, kept, data)
         assert self._marks is not None, "kept code has marks"
         self.marks, self.reentrant, self.lifetime, self.code = self._marks, True, self._marks.ttl, digest

@@ -11,7 +11,7 @@ from mcp_types import RequestId
 from framehold_core.errors import NotInCall
 
 from ..frame.frame import Frame
-from ..frame.recorded import Recorded
+from ..frame.recorded import FrameRecord
 from ..frame.rehearsal import misused
 from ..frame.unrecorded import Unrecorded
 
@@ -30,7 +30,7 @@ class Present(NamedTuple):
     tool: str = ""
     method: str = ""
 
-    def recorder(self) -> Recorded | Unrecorded:
+    def recorder(self) -> FrameRecord | Unrecorded:
         """The object that keeps the effects and values of this call."""
         found = self.unrecorded if self.frame is None else self.frame.recorded
         assert found is not None, "a call has a frame, or keeps its values without one"

@@ -110,7 +110,7 @@ def _with_message(request: dict[str, Any], message: str) -> dict[str, Any]:
     return {**request, "params": {**request["params"], "message": message}}
 
 
-class Failure(dict[str, Any]):
+class ClientError(dict[str, Any]):
     """A raw answer in which the client reports an error: `{"error": {"code": int, "message": str, "data": ...}}`."""
 
 
@@ -121,14 +121,14 @@ class Params(dict[str, Any]):
     """The parameters of a round. `failed` are the errors that the client reported instead of answers, by key. They are
     kept apart, since a host would reject them as malformed answers."""
 
-    failed: Mapping[str, Failure] = {}
+    failed: Mapping[str, ClientError] = {}
 
 
 def without_failures(params: Mapping[str, Any]) -> Params:
     """The parameters of a round without the failures among its answers, which are in `Params.failed` instead."""
     raw = params.get("inputResponses") or {}
-    found = Params(params, inputResponses={key: item for key, item in raw.items() if not isinstance(item, Failure)})
-    found.failed = {key: item for key, item in raw.items() if isinstance(item, Failure)}
+    found = Params(params, inputResponses={key: item for key, item in raw.items() if not isinstance(item, ClientError)})
+    found.failed = {key: item for key, item in raw.items() if isinstance(item, ClientError)}
     return found
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from framehold_core import journal
 from framehold_core.errors import JournalError, LimitExceeded, NodeFull, SealError, StoreUnavailable, ValueUnreadable
-from framehold_core.journal import Kind
+from framehold_core.journal import EntryKind
 from framehold_store.link import exhausted
 
 from ..engine import token_claims
@@ -28,7 +28,7 @@ from ..frame.logged_call import NamedCall, logged_call
 from ..frame.rehearsal import rehearsal_observer
 from . import hop as hops
 from . import replies
-from .invocation import Invocation, Outcome, Round
+from .invocation import HandlerOutcome, Invocation, Round
 from .rehearsed import entered_once_more
 from .session import Ctx
 from .tool_shortcut import straightened
@@ -78,7 +78,7 @@ class Seam:
             raise replies.invalid_state()
         try:
             for item in journal.decode_all(kept.entries):
-                if item.kind is Kind.RESULT:
+                if item.kind is EntryKind.RESULT:
                     self.runtime.payloads.packed(kept.call, item)
                 else:
                     self.runtime.payloads.opened(kept.call, item)
@@ -160,7 +160,7 @@ class Seam:
             return {"resultType": "input_required", "inputRequests": answer.questions, "requestState": state}
         if isinstance(answer, Ended):
             outcome = answer.outcome
-            assert isinstance(outcome, Outcome)
+            assert isinstance(outcome, HandlerOutcome)
             if outcome.error is None:
                 return outcome.value()
             try:

@@ -198,7 +198,7 @@ async def _in_time(waiting: Awaitable[ResultT], method: str, seconds: float) -> 
         raise MCPError(types.REQUEST_TIMEOUT, f"no answer to {method!r} came in time") from None
 
 
-class Packed:
+class PackedParams:
     """Parameters of a heavy request, as JSON: they take less memory so while its call is parked. Arguments that are not
     in `known` are left out (None: all are kept)."""
 
@@ -232,12 +232,12 @@ def _through(name: str) -> Any:
 
 def _params() -> Any:
     """A property: the parameters that the handler was entered with, and the `_meta` of the present round. They are
-    `Packed` if they are heavy."""
+    `PackedParams` if they are heavy."""
 
     def get(self: FrameContext) -> Any:
         live = self.session.live()
         meta = None if live is None else (live.params or {}).get(META)
-        entered = self.entered.read() if type(self.entered) is Packed else self.entered
+        entered = self.entered.read() if type(self.entered) is PackedParams else self.entered
         return entered if meta is None else {**entered, META: meta}
 
     def put(self: FrameContext, value: Any) -> None:

@@ -22,9 +22,9 @@ from mcp.shared.exceptions import MCPError
 
 from ..code import lines
 from ..frame.rehearsal import rehearsal_observer
-from ..telemetry.failures import Failure
-from ..telemetry.stacks import Place
-from .invocation import Outcome
+from ..telemetry.failures import HandlerFailure
+from ..telemetry.stacks import CodePlace
+from .invocation import HandlerOutcome
 from .present_call import Present, current
 
 logger = logging.getLogger(__name__)
@@ -79,12 +79,12 @@ def _is_reported(coroutine: Any) -> bool:
     if (observer := rehearsal_observer.get()) is not None:
         observer.misused(error)
         observer.broke(error)
-    where = "" if frame is None else Place.of((frame.f_code, frame.f_globals, frame.f_lineno or 0)).where
-    _fail(present, str(error), _outcome(present, Failure("TypeError", where)))
+    where = "" if frame is None else CodePlace.of((frame.f_code, frame.f_globals, frame.f_lineno or 0)).where
+    _fail(present, str(error), _outcome(present, HandlerFailure("TypeError", where)))
     return True
 
 
-def _fail(present: Present, why: str, outcome: Outcome) -> None:
+def _fail(present: Present, why: str, outcome: HandlerOutcome) -> None:
     """End a call with an outcome, and log why."""
     frame = present.frame
     if frame is None:
@@ -110,17 +110,17 @@ def _on_its_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> N
         loop.call_soon_threadsafe(call)
 
 
-def _outcome(present: Present, failure: Failure) -> Outcome:
+def _outcome(present: Present, failure: HandlerFailure) -> HandlerOutcome:
     """The outcome that the SDK gives a call whose handler raised."""
     if present.method == "tools/call":
         text = types.TextContent(type="text", text=f"Error executing tool {present.tool}")
-        return Outcome(types.CallToolResult(content=[text], is_error=True), failure=failure)
-    return Outcome(error=MCPError(types.INTERNAL_ERROR, "Internal server error"), failure=failure)
+        return HandlerOutcome(types.CallToolResult(content=[text], is_error=True), failure=failure)
+    return HandlerOutcome(error=MCPError(types.INTERNAL_ERROR, "Internal server error"), failure=failure)
 
 
 def result_or_raise(outcome: object) -> Any:
     """The result of an outcome, or its error raised."""
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, HandlerOutcome)
     if outcome.error is not None:
         raise outcome.error
     return outcome.value()

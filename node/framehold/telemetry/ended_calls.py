@@ -74,7 +74,7 @@ Write = Callable[[str, EndedCall], None]
 """Writes a call soon, under its id."""
 
 
-class EndedCalls(Observer):
+class EndedCallWriter(Observer):
     """Passes the calls that end on one node to `failed`, or to `others`."""
 
     def __init__(self, heartbeat: Heartbeat | Alone, others: Write, failed: Write) -> None:

@@ -19,7 +19,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.requests import Reply, Verdict
 from framehold_fleet.members.store_health import says_of
-from framehold_fleet.models.events import EventView, Kind, LogEntry
+from framehold_fleet.models.events import EventKind, EventView, LogEntry
 
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.observer import Observer
@@ -32,7 +32,7 @@ _IDLE, _REBUILDING = Phase.IDLE, Phase.REBUILDING
 
 
 @dataclass(slots=True)
-class _Burst:
+class _EventBurst:
     """The events of one kind in the BURST_SECONDS after `since` (seconds since 1970): `logged` counts those that were
     recorded one by one, `withheld` the others."""
 
@@ -41,12 +41,12 @@ class _Burst:
     withheld: int = 0
 
 
-class EventLog(Observer):
+class NodeEvents(Observer):
     """The events and takeovers of one process; `write` takes each entry with its key."""
 
     def __init__(self, heartbeat: Heartbeat | Alone, write: Callable[[str, LogEntry], None]) -> None:
         self._heartbeat, self._write = heartbeat, write
-        self._bursts: dict[str, _Burst] = {}
+        self._bursts: dict[str, _EventBurst] = {}
         self._takeovers = Takeovers(self._takeover_changed, heartbeat.clock)
         self._events = itertools.count(1)
         self._silent = self._registered = False
@@ -69,7 +69,7 @@ class EventLog(Observer):
     def happened(self, kind: str, text: str, slot: Slot | None = None, lost: int = 0) -> None:
         """Record one event, or count it if there are too many of its kind."""
         now = self._heartbeat.clock.time()
-        burst = self._bursts.setdefault(kind, _Burst())
+        burst = self._bursts.setdefault(kind, _EventBurst())
         if now - burst.since >= BURST_SECONDS:
             self._end_burst(kind, burst)
             burst.since, burst.logged = now, 0
@@ -87,7 +87,7 @@ class EventLog(Observer):
     def dropped(self, slot: Slot, cause: str) -> None:
         """A frame was dropped. Record it if another node had taken its call over."""
         if cause in ("fenced", "stale"):
-            self.happened(Kind.FENCED, _FENCED, slot)
+            self.happened(EventKind.FENCED, _FENCED, slot)
 
     def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """A call took a step. Most steps are no event for operators."""
@@ -98,14 +98,14 @@ class EventLog(Observer):
             self._lookup_ended(slot, event, effects)
         else:
             if was is _REBUILDING and isinstance(event, ev.Diverged | ev.Unreadable):
-                self.happened(Kind.DIVERGED, _STRAYED, slot)
+                self.happened(EventKind.DIVERGED, _STRAYED, slot)
             if self._takeovers.under_way and slot in self._takeovers.under_way:
                 self._takeover_stepped(slot, event, effects)
 
     def _takeover_stepped(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         takeover = self._takeovers.stepped(slot, event, effects)
         if takeover is not None and takeover.outcome == "recovered":
-            self.happened(Kind.RECOVERED, _recovered(takeover), slot)
+            self.happened(EventKind.RECOVERED, _recovered(takeover), slot)
 
     def _lookup_ended(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """The lookup of a call's record, or a claim, has ended."""
@@ -114,38 +114,38 @@ class EventLog(Observer):
         elif isinstance(event, ev.Claimed):
             takeover = self._takeovers.claimed(slot)
             if takeover is not None:
-                self.happened(Kind.TAKEOVER, _FROM[takeover.reason].format(takeover.from_node) + _ON, slot)
+                self.happened(EventKind.TAKEOVER, _FROM[takeover.reason].format(takeover.from_node) + _ON, slot)
         elif isinstance(event, ev.WriteRefused):
             takeover = self._takeovers.refused(slot, event.verdict)
             if takeover is not None and takeover.outcome == "lost":
-                self.happened(Kind.LOST, _FROM[takeover.reason].format(takeover.from_node) + _LOST, slot)
+                self.happened(EventKind.LOST, _FROM[takeover.reason].format(takeover.from_node) + _LOST, slot)
             elif takeover is not None:
-                self.happened(Kind.STUCK, _STUCK, slot)
+                self.happened(EventKind.STUCK, _STUCK, slot)
         elif isinstance(event, ev.StoreDown | ev.Unreadable):
             self._takeovers.undecided(slot)
             if isinstance(event, ev.Unreadable):
-                self.happened(Kind.DIVERGED, _STRAYED, slot)
+                self.happened(EventKind.DIVERGED, _STRAYED, slot)
 
     def _heartbeat_ended(self, reply: Reply | StoreUnavailable) -> None:
         """A heartbeat has ended: with a reply of the store, or without one."""
         if isinstance(reply, StoreUnavailable):
             if not self._silent:
                 self._silent = True
-                self.happened(Kind.STORE_SILENT, _silence(reply))
+                self.happened(EventKind.STORE_SILENT, _silence(reply))
             return
         if self._silent:
             self._silent = False
-            self.happened(Kind.STORE_BACK, _BACK)
+            self.happened(EventKind.STORE_BACK, _BACK)
         if reply.verdict is Verdict.OK:
             self._registered = True
         elif reply.verdict is Verdict.MISSING:
-            self.happened(Kind.LEASE_LAPSED, _LAPSED)
+            self.happened(EventKind.LEASE_LAPSED, _LAPSED)
         elif self._registered:
-            self.happened(Kind.NODE_LOST, _TAKEN)
+            self.happened(EventKind.NODE_LOST, _TAKEN)
 
     # ---- the entries of the log
 
-    def _end_burst(self, kind: str, burst: _Burst) -> None:
+    def _end_burst(self, kind: str, burst: _EventBurst) -> None:
         """Record the number of withheld events of a burst that is over."""
         withheld, burst.withheld = burst.withheld, 0
         if withheld:

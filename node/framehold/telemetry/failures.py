@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from ..frame.contained import ENDS_PROCESS
 from ..frame.rehearsal import rehearsal_observer
-from .stacks import FRAMEHOLD, HANDLERS, SDK, Place
+from .stacks import FRAMEHOLD, HANDLERS, SDK, CodePlace
 
 
-class Failure(NamedTuple):
+class HandlerFailure(NamedTuple):
     """The name of an exception's class, and where the author's code raised it: `module:function:line`. The place is
     empty if no code of the author's was running."""
 
@@ -30,14 +30,14 @@ class Failure(NamedTuple):
 
 _MAX_CAUSES = 20
 """How many exceptions are looked at from the outermost to its causes."""
-_remembered: ContextVar[Failure | None] = ContextVar("framehold_failure", default=None)
+_remembered: ContextVar[HandlerFailure | None] = ContextVar("framehold_failure", default=None)
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> HandlerFailure:
     """The class and place of what the author's code raised, as `error` brought it: beneath what the SDK or FastMCP put
     around it, and of a group its first exception."""
     found, place = raised_by_author(error)
-    return Failure(_class_name(found), place)
+    return HandlerFailure(_class_name(found), place)
 
 
 def raised_by_author(error: BaseException) -> tuple[BaseException, str]:
@@ -65,12 +65,12 @@ def remember(error: BaseException) -> None:
         observer.broke(error)
 
 
-def remembered() -> Failure | None:
+def remembered() -> HandlerFailure | None:
     """The failure that was remembered last in this context; None if none was."""
     return _remembered.get()
 
 
-def _is_wrapper(error: BaseException, places: list[Place]) -> bool:
+def _is_wrapper(error: BaseException, places: list[CodePlace]) -> bool:
     """Whether the SDK put this exception around another one. A middleware of the author's may have passed it on since:
     then its traceback has lines of the author's, too. One that stands for an exit is a wrapper of that."""
     if isinstance(error.__cause__, ENDS_PROCESS):
@@ -81,7 +81,7 @@ def _is_wrapper(error: BaseException, places: list[Place]) -> bool:
 
 def _is_sdks(error: BaseException) -> bool:
     """Whether the class of an exception is of the SDK or of FastMCP."""
-    return Place(type(error).__module__, "", "<class>", 0).owner() == SDK
+    return CodePlace(type(error).__module__, "", "<class>", 0).owner() == SDK
 
 
 def _class_name(error: BaseException) -> str:
@@ -89,13 +89,13 @@ def _class_name(error: BaseException) -> str:
     return _clean(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
 
 
-def _places(error: BaseException) -> list[Place]:
+def _places(error: BaseException) -> list[CodePlace]:
     """The frames of an exception's traceback, the innermost last."""
     walked = traceback.walk_tb(error.__traceback__)
-    return [Place.of((frame.f_code, frame.f_globals, line)) for frame, line in walked]
+    return [CodePlace.of((frame.f_code, frame.f_globals, line)) for frame, line in walked]
 
 
-def _place(places: list[Place]) -> str:
+def _place(places: list[CodePlace]) -> str:
     own = [place for place in places if place.owner() == HANDLERS]
     if not own:
         # A server that is an installed package itself: its handler is the first frame that no known package owns.

@@ -78,7 +78,7 @@ class Tool:
         self.replays = self.diverged = self.kept_code = 0
 
 
-class Op:
+class OpCounts:
     """The counts of one operation of the store."""
 
     __slots__ = ("results", "seconds")
@@ -100,13 +100,13 @@ class Mark:
         self.reason = ""
 
 
-class Metrics(Observer):
+class CallMetrics(Observer):
     """The counts of one node since its process began, and the durations of the last minute."""
 
     def __init__(self, labels: ToolLabels) -> None:
         self.labels = labels
         self.tools: dict[str, Tool] = {OTHER: Tool()}
-        self.ops = {op: Op() for op in OPS}
+        self.ops = {op: OpCounts() for op in OPS}
         self.ops["claim"].results |= {"lost": 0, "stuck": 0}
         self.fenced = self.rounds = 0
         self.duplicates = dict.fromkeys(DUPLICATES, 0)

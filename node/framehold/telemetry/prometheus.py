@@ -22,7 +22,7 @@ from framehold_fleet.telemetry import families
 from framehold_fleet.telemetry.histogram import Tally
 
 from ..engine.runtime import Runtime
-from .metrics import Metrics, Tool
+from .metrics import CallMetrics, Tool
 from .tool_labels import OTHER
 
 STATES = ("live", "draining", "lapsed", "lost")
@@ -31,7 +31,7 @@ STATES = ("live", "draining", "lapsed", "lost")
 class Exposition(Collector):
     """The metrics of one node."""
 
-    def __init__(self, runtime: Runtime, metrics: Metrics) -> None:
+    def __init__(self, runtime: Runtime, metrics: CallMetrics) -> None:
         self._runtime, self.metrics = runtime, metrics
         self._registry = families.registry(self)
 

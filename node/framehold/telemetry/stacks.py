@@ -52,7 +52,7 @@ Raw = tuple[CodeType, object, int]
 """A frame's code, the globals that it runs in, and the line at which it stands."""
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """A frame by its code: the module, the function's qualified name, the file, the line where the function begins,
     and the line at which the frame stands (0: not known)."""
 
@@ -63,7 +63,7 @@ class Place(NamedTuple):
     at: int = 0
 
     @classmethod
-    def of(cls, raw: Raw) -> Place:
+    def of(cls, raw: Raw) -> CodePlace:
         """The place of a frame."""
         code, names, at = raw
         # Python 3.11 has given what is no namespace for a frame that another thread was just leaving.
@@ -123,13 +123,13 @@ def frames_above(frame: FrameType | None, base: FrameType | None) -> list[Raw]:
     return found
 
 
-def judge(stack: Sequence[Place], handlers: frozenset[str] = frozenset()) -> Judgement:
+def judge(stack: Sequence[CodePlace], handlers: frozenset[str] = frozenset()) -> Judgement:
     """The part and the function that a stack works for. `stack` has the frames above the loop, the innermost first.
     `handlers` are the top-level packages that handlers come from (`authors`)."""
     if _is_idle(stack):
         return Judgement(IDLE, "")
-    decides: tuple[str, Place] | None = None
-    mark: Place | None = None
+    decides: tuple[str, CodePlace] | None = None
+    mark: CodePlace | None = None
     for place in stack:
         part, marks = _owner(place.module, place.file, handlers)
         if mark is None and marks:
@@ -156,7 +156,7 @@ def _innermost(fn: object) -> object:
     return inspect.unwrap(fn) if callable(fn) else fn
 
 
-def _is_idle(stack: Sequence[Place]) -> bool:
+def _is_idle(stack: Sequence[CodePlace]) -> bool:
     waiting = sum(1 for _ in takewhile(lambda place: place.module in _WAITING, stack))
     return not stack or (0 < waiting < len(stack) and stack[waiting].function == _LOOP_TURN)
 

@@ -35,7 +35,7 @@ from typing import NamedTuple
 from framehold_core.clock import Clock
 from framehold_fleet.models.nodes import writes_log
 
-from .stacks import Place, frames_above, judge, loop_frame
+from .stacks import CodePlace, frames_above, judge, loop_frame
 
 logger = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ class _Looks:
         del frame
         if any(code is _WATCH for code, _, _ in raws):
             return Culprit()
-        places = [Place.of(raw) for raw in raws]
+        places = [CodePlace.of(raw) for raw in raws]
         name = judge(places, self._handlers).where
         place = next((place for place in places if place.name == name), None)
         if place is None:

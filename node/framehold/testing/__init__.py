@@ -50,18 +50,28 @@ from pydantic_core import to_json, to_jsonable_python
 
 from ..hosts.host_choice import host_of, is_server
 from ..sdk.marks import Marks
-from .client_script import Answer, Answers, Asked, RehearsalFailed, Script, together
+from .client_script import Answer, Answers, AskedQuestion, ClientScript, RehearsalFailed, together
 from .comparison import Reset, compared
-from .deploys import Deploy, Outcome, Present, deployed, verdict
+from .deploys import Deploy, DeployedRelease, DeployOutcome, deployed, verdict
 from .recording import Recording, loaded
 from .rehearsal import Act, Way
 from .report import Rehearsal, rehearsal_of
 from .server_double import HandlerSearch, Original, digest_of, require_imported
 from .sync import at_once, without_own_frames
 
-__all__ = ["Answer", "Asked", "Deploy", "Outcome", "Rehearsal", "RehearsalFailed", "Rehearse", "rehearsed", "together"]
+__all__ = [
+    "Answer",
+    "AskedQuestion",
+    "Deploy",
+    "DeployOutcome",
+    "Rehearsal",
+    "RehearsalFailed",
+    "Rehearse",
+    "rehearsed",
+    "together",
+]
 
-RehearsalFailed.__module__ = Rehearsal.__module__ = Deploy.__module__ = Outcome.__module__ = __name__
+RehearsalFailed.__module__ = Rehearsal.__module__ = Deploy.__module__ = DeployOutcome.__module__ = __name__
 
 _METHODS = {"tool": ("tools/call", "name"), "prompt": ("prompts/get", "name"), "resource": ("resources/read", "uri")}
 
@@ -99,8 +109,8 @@ async def rehearsed(
         arguments: the arguments of the tool or the prompt.
         answers: one for each question, in order: a dict or model (the content of a form; {} accepts a URL), "decline",
             "cancel", a text (for sampling), one of the SDK's results (for roots, or any question), or a function that
-            gets the question (`Asked`) and returns one of these. `together(...)` answers a round by keys. Instead of a
-            sequence, one function for all questions.
+            gets the question (`AskedQuestion`) and returns one of these. `together(...)` answers a round by keys.
+            Instead of a sequence, one function for all questions.
         kind: the kind of handler that is called.
         ways: the ways to play besides hold. "replay": each answer enters the handler again, from the journal in the
             token; "rebuild": after each round the node is closed, and a new node claims the call. None: both, but only
@@ -152,7 +162,7 @@ async def rehearsed(
             raise ValueError("against and record belong to tests of two releases; nothing was run; give one of them")
         if against is None:
             others = _others(await _marks(act, kind, name), ways)
-            rehearsal, recorder = await compared(act, others, Script(answers), before)
+            rehearsal, recorder = await compared(act, others, ClientScript(answers), before)
             if record is not None:
                 (await recorder.recording()).save(record)
             return rehearsal
@@ -216,7 +226,7 @@ async def _earlier(
         act = act._replace(original=act.original._replace(server=against))
         await _marks(act, kind, name)
         require_imported(act.original.server, act.method, act.params)
-        rehearsal, recorder = await compared(act, (), Script(answers), reset)
+        rehearsal, recorder = await compared(act, (), ClientScript(answers), reset)
         return await recorder.recording(), replace(rehearsal, ways=("hold", "replay"))
     recording = loaded(against, answers)
     if (recording.method, recording.params) != (act.method, act.params):
@@ -236,7 +246,7 @@ async def _deployed(
     act = act._replace(original=act.original._replace(key=earlier.key), seed=earlier.seed, instant=earlier.instant)
     obstacle = await _obstacle(act, kind, name)
     unchanged = not obstacle and digest_of(server, act.method, act.params) == earlier.digest
-    deploys = await deployed(earlier, Present(act, unchanged, obstacle), reset)
+    deploys = await deployed(earlier, DeployedRelease(act, unchanged, obstacle), reset)
     if why := verdict(name, deploys):
         raise RehearsalFailed(why)
     return replace(rehearsal, deploys=deploys)

@@ -45,7 +45,7 @@ class RehearsalEnds(RehearsalFailed):
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedQuestion:
     """A question as the client gets it: its key, its kind ("elicit", "sample" or "roots"), its parameters as JSON, and
     the round (1, 2, ...) that asked it."""
 
@@ -67,7 +67,7 @@ class Asked:
         return f"{self.message or self.kind!r} (key {self.key!r}, round {self.round})"
 
 
-Answer = str | Mapping[str, Any] | BaseModel | Callable[[Asked], Any]
+Answer = str | Mapping[str, Any] | BaseModel | Callable[[AskedQuestion], Any]
 """The answer to one question; see `testing.rehearsed`."""
 
 
@@ -82,20 +82,20 @@ class together:
         return f"together({self.answers!r})"
 
 
-Answers = Sequence[Answer | together] | Callable[[Asked], Any]
+Answers = Sequence[Answer | together] | Callable[[AskedQuestion], Any]
 
 
-class Script:
+class ClientScript:
     """The answers of one call, and the answer that each question got when the call was first played."""
 
     def __init__(self, answers: Answers) -> None:
         self._always = answers if callable(answers) else None
         self._given: list[Any] = [] if callable(answers) else list(answers)
         self._taken = 0
-        self._known: dict[tuple[str, int], tuple[Asked, Any]] = {}
+        self._known: dict[tuple[str, int], tuple[AskedQuestion, Any]] = {}
         """By key and turn, in order: the questions of the first time, each with its answer as a client sends it."""
 
-    def first(self, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
+    def first(self, asked: Sequence[AskedQuestion], before: Sequence[AskedQuestion]) -> dict[str, Any]:
         """The answers to the questions of a round, by key, when the call is first played. `before` are the questions
         of earlier rounds.
 
@@ -109,7 +109,7 @@ class Script:
             self._known[item.key, times[item.key]] = (item, found[item.key])
         return found
 
-    def again(self, way: str, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
+    def again(self, way: str, asked: Sequence[AskedQuestion], before: Sequence[AskedQuestion]) -> dict[str, Any]:
         """The answers to the questions of a round, by key, when the call is played again in `way`. `before` are the
         questions of earlier rounds.
 
@@ -121,7 +121,7 @@ class Script:
         times = Counter(item.key for item in before)
         return {item.key: self._known[item.key, times[item.key]][1] for item in asked}
 
-    def further(self, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
+    def further(self, asked: Sequence[AskedQuestion], before: Sequence[AskedQuestion]) -> dict[str, Any]:
         """The answers to the questions of a round, by key, when other code carries the call on. A question that was not
         asked the first time gets the answer to the question that had its place, or that of the function for all
         questions. `before` are the questions of earlier rounds.
@@ -142,7 +142,9 @@ class Script:
                 raise RehearsalEnds(f"it asks question {place + 1}, {item}, for which there is no answer")
         return found
 
-    def other(self, asked: Sequence[Asked], before: Sequence[Asked] = (), since: str = HELD) -> str | None:
+    def other(
+        self, asked: Sequence[AskedQuestion], before: Sequence[AskedQuestion] = (), since: str = HELD
+    ) -> str | None:
         """A text about the first of these questions that differs from what was asked the first time; None if there is
         none. `before` are the questions of earlier rounds."""
         times = Counter(item.key for item in before)
@@ -153,15 +155,15 @@ class Script:
                 return _other(place + 1, item, (known or self._at(place) or (None,))[0], since)
         return None
 
-    def known(self) -> list[tuple[Asked, int, Any]]:
+    def known(self) -> list[tuple[AskedQuestion, int, Any]]:
         """The questions of the first time, in order, each with its turn and its answer."""
         return [(asked, turn, answer) for (_, turn), (asked, answer) in self._known.items()]
 
-    def know(self, asked: Asked, turn: int, answer: Any) -> None:
+    def know(self, asked: AskedQuestion, turn: int, answer: Any) -> None:
         """Add a question of the first time, as `known` returned it."""
         self._known[asked.key, turn] = (asked, answer)
 
-    def unasked(self, asked: Sequence[Asked]) -> Asked | None:
+    def unasked(self, asked: Sequence[AskedQuestion]) -> AskedQuestion | None:
         """A question that was asked the first time, and is missing in `asked`; None if there is none."""
         times: Counter[str] = Counter(item.key for item in asked)
         return next((was for (key, n), (was, _) in self._known.items() if n >= times[key]), None)
@@ -170,7 +172,7 @@ class Script:
         """The answers that no question has taken."""
         return self._given[self._taken :]
 
-    def _next(self, asked: Sequence[Asked], before: Sequence[Asked]) -> Iterator[Any]:
+    def _next(self, asked: Sequence[AskedQuestion], before: Sequence[AskedQuestion]) -> Iterator[Any]:
         if self._always is not None:
             yield from [self._always] * len(asked)
             return
@@ -192,13 +194,13 @@ class Script:
                 )
             yield answer
 
-    def _at(self, place: int) -> tuple[Asked, Any] | None:
+    def _at(self, place: int) -> tuple[AskedQuestion, Any] | None:
         return tuple(self._known.values())[place] if place < len(self._known) else None
 
     def _ahead(self) -> Any:
         return self._given[self._taken] if self._taken < len(self._given) else None
 
-    def _take(self, item: Asked, before: Sequence[Asked]) -> Any:
+    def _take(self, item: AskedQuestion, before: Sequence[AskedQuestion]) -> Any:
         if self._taken == len(self._given):
             raise RehearsalFailed(
                 f"too few answers: {len(self._given)} given, and none is left for question {len(before) + 1}, {item}; "
@@ -208,7 +210,7 @@ class Script:
         return self._given[self._taken - 1]
 
 
-def wire(item: Asked, answer: Any) -> Any:
+def wire(item: AskedQuestion, answer: Any) -> Any:
     """One answer in the form in which a client sends it.
 
     Raises:
@@ -247,10 +249,10 @@ _WANTED = {
 }
 
 
-def read(requests: Mapping[str, Any], round_: int) -> tuple[Asked, ...]:
+def read(requests: Mapping[str, Any], round_: int) -> tuple[AskedQuestion, ...]:
     """The questions of a result that asks. `requests` are its `inputRequests`, as JSON."""
     return tuple(
-        Asked(key, KINDS.get(asked["method"], asked["method"]), asked.get("params") or {}, round_)
+        AskedQuestion(key, KINDS.get(asked["method"], asked["method"]), asked.get("params") or {}, round_)
         for key, asked in requests.items()
     )
 
@@ -260,7 +262,7 @@ def differing(what: str, was: Any, now: Any, since: str = HELD) -> str:
     return f"{what} is {now!r}, and was {was!r} {since}"
 
 
-def _other(place: int, item: Asked, was: Asked | None, since: str) -> str:
+def _other(place: int, item: AskedQuestion, was: AskedQuestion | None, since: str) -> str:
     if was is None:
         return f"question {place}, {item}, was not asked {since}"
     # A key that is made from the text of its question adds nothing to that text.
@@ -270,6 +272,6 @@ def _other(place: int, item: Asked, was: Asked | None, since: str) -> str:
     return differing(what, then, now, since)
 
 
-def _so_far(before: Sequence[Asked]) -> str:
+def _so_far(before: Sequence[AskedQuestion]) -> str:
     lines = "".join(f"\n  {n}. {item}" for n, item in enumerate(before, 1))
     return f"; asked so far:{lines}" if lines else "; it is the first"

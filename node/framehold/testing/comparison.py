@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 
-from .client_script import RehearsalFailed, Script
+from .client_script import ClientScript, RehearsalFailed
 from .kept_code import KeptCode
-from .recorded_effects import Effects
+from .recorded_effects import RecordedEffects
 from .recording import Recording
-from .rehearsal import Act, Run, Way, compare
+from .rehearsal import Act, PlayedCall, Way, compare
 from .report import Rehearsal, rehearsal_of
 from .server_double import digest_of, settings_of
 
@@ -16,7 +16,7 @@ Reset = Callable[[], Awaitable[None]]
 """Puts the author's state back. It is awaited before each way."""
 
 
-async def compared(act: Act, others: tuple[Way, ...], script: Script, reset: Reset) -> tuple[Rehearsal, Recorder]:
+async def compared(act: Act, others: tuple[Way, ...], script: ClientScript, reset: Reset) -> tuple[Rehearsal, Recorder]:
     """Play the call held, then in the other ways. Returns the rehearsal, and what records the call.
 
     Raises:
@@ -38,7 +38,7 @@ async def compared(act: Act, others: tuple[Way, ...], script: Script, reset: Res
     return rehearsal, recorder
 
 
-def _check_exception(act: Act, held: Run, rehearsal: Rehearsal) -> None:
+def _check_exception(act: Act, held: PlayedCall, rehearsal: Rehearsal) -> None:
     """Raise RehearsalFailed if the held call ended with an exception, unless it is one of `act.raises`; also if that
     has any, and the call ended without one."""
     kinds = act.raises if isinstance(act.raises, tuple) else (act.raises,)
@@ -68,11 +68,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 class Recorder:
     """Plays one call, first held, and then in other ways."""
 
-    def __init__(self, act: Act, script: Script, reset: Reset) -> None:
+    def __init__(self, act: Act, script: ClientScript, reset: Reset) -> None:
         self._act, self._script, self._reset = act, script, reset
-        self._known = Effects()
+        self._known = RecordedEffects()
 
-    async def played(self, way: Way, code: KeptCode | None = None) -> Run:
+    async def played(self, way: Way, code: KeptCode | None = None) -> PlayedCall:
         """The call, played in one way. Raises the first fault that was found in this run alone."""
         await self._reset()
         run = await self._act.play(way, self._script, self._known, code)

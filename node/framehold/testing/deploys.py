@@ -17,7 +17,7 @@ from ..frame.difference import difference
 from .client_script import RehearsalEnds, RehearsalFailed, differing
 from .kept_code import KeptCode
 from .recording import Recording
-from .rehearsal import Act, Run, is_error, other_end
+from .rehearsal import Act, PlayedCall, is_error, other_end
 from .server_double import Reply, settings_of
 
 Code = Literal["kept", "present", "unchanged", "none"]
@@ -31,7 +31,7 @@ _EARLIER = "in the earlier release"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DeployOutcome:
     """How a waiting call went on after a deploy.
 
     - `code`: what was entered: the "kept" code that it began with, the "present" code, the present code that is
@@ -72,21 +72,21 @@ class Deploy(NamedTuple):
     """
 
     round: int
-    kept: Outcome
-    not_kept: Outcome
+    kept: DeployOutcome
+    not_kept: DeployOutcome
 
     def __str__(self) -> str:
         return f"round {self.round}: {self.kept}\n  without its code: {self.not_kept}"
 
 
 @dataclass
-class Continued(Run):
+class Continued(PlayedCall):
     """The rest of a recorded call. `code` keeps the code that it began with; None: that is missing."""
 
     code: KeptCode | None = None
 
     async def effect(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Run.effect`. The present code may run other effects than the earlier code did."""
+        """See `PlayedCall.effect`. The present code may run other effects than the earlier code did."""
         self.ran(key)
         try:
             if self.code is not None and self.code.entered:
@@ -100,7 +100,7 @@ class Continued(Run):
             raise
 
     def refused(self, refusal: Refusal) -> None:
-        """See `Run.refused`. A question that differs from the earlier one, but not in its text, is described."""
+        """See `PlayedCall.refused`. A question that differs from the earlier one, but not in its text, is described."""
         earlier = enumerate((asked.params for asked in self.asked), 1)
         found = (
             difference(params, self.asking, f"question {place}")
@@ -112,7 +112,7 @@ class Continued(Run):
         super().refused(refusal)
 
 
-class Present(NamedTuple):
+class DeployedRelease(NamedTuple):
     """The release that is deployed: the rest of the call on its server, whether it has the code of the recording, and
     why it would not enter its own code for the call (empty if it would)."""
 
@@ -121,7 +121,9 @@ class Present(NamedTuple):
     obstacle: str
 
 
-async def deployed(recording: Recording, present: Present, reset: Callable[[], Awaitable[None]]) -> tuple[Deploy, ...]:
+async def deployed(
+    recording: Recording, present: DeployedRelease, reset: Callable[[], Awaitable[None]]
+) -> tuple[Deploy, ...]:
     """What becomes of the recorded call if the present release is deployed while it waits, for each round. `reset` is
     awaited before each play."""
     settings, rounds = settings_of(present.act.original.server), range(1, len(recording.run.parks) + 1)
@@ -157,7 +159,7 @@ _ADVICE = (
 )
 
 
-async def _outcome(recording: Recording, present: Present, round_: int, code: KeptCode | None) -> Outcome:
+async def _outcome(recording: Recording, present: DeployedRelease, round_: int, code: KeptCode | None) -> DeployOutcome:
     act, earlier, park = present.act, recording.run, recording.run.parks[round_ - 1]
     run = Continued(
         *("the present release", act.entropy(), recording.known, act.allow_misuse, earlier.asked[: park.asked]),
@@ -173,14 +175,14 @@ async def _outcome(recording: Recording, present: Present, round_: int, code: Ke
     if entered and changed and run.failure is None:
         broken = f"the code that it began with comes to something else here: {changed}"
     other: Code = "none" if present.obstacle else "unchanged" if present.unchanged else "present"
-    return Outcome(
+    return DeployOutcome(
         "kept" if entered else other,
         "" if entered or present.unchanged or code is None else code.problem,
         *(broken, changed, [asked.message for asked in run.asked], list(run.effects), _text(run.reply)),
     )
 
 
-def _broken(earlier: Run, run: Run) -> str:
+def _broken(earlier: PlayedCall, run: PlayedCall) -> str:
     if run.failure is not None:
         return "" if isinstance(run.failure, RehearsalEnds) else str(run.failure)
     if is_error(run.reply) and not is_error(earlier.reply):
@@ -189,7 +191,7 @@ def _broken(earlier: Run, run: Run) -> str:
     return ""
 
 
-def _changed(recording: Recording, run: Run) -> str:
+def _changed(recording: Recording, run: PlayedCall) -> str:
     if run.failure is not None:
         return str(run.failure)
     if found := recording.script.other(run.asked, since=_EARLIER):

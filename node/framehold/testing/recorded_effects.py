@@ -43,7 +43,7 @@ class _EffectRun:
         return self.value
 
 
-class Effects:
+class RecordedEffects:
     """The effects of a held call, by key, in the order in which they ran."""
 
     def __init__(self) -> None:

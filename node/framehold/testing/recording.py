@@ -15,9 +15,9 @@ from typing import Any
 import mcp_types as types
 
 from ..version import VERSION
-from .client_script import Answers, Asked, Script
-from .recorded_effects import Effects
-from .rehearsal import Park, Run, Steady
+from .client_script import Answers, AskedQuestion, ClientScript
+from .recorded_effects import RecordedEffects
+from .rehearsal import Park, PlayedCall, Steady
 from .server_double import Reply
 
 _FORMAT = 1
@@ -41,9 +41,9 @@ class Recording:
     params: dict[str, Any]
     seed: bytes
     instant: float
-    run: Run
-    script: Script
-    known: Effects
+    run: PlayedCall
+    script: ClientScript
+    known: RecordedEffects
     digest: str
     code: dict[str, bytes]
     problem: str
@@ -103,13 +103,13 @@ def loaded(source: bytes | str | Path, answers: Answers) -> Recording:
 
 def _loaded(whole: dict[str, Any], answers: Answers) -> Recording:
     seed, instant = bytes.fromhex(whole["seed"]), whole["instant"]
-    script, known = Script(answers), Effects()
+    script, known = ClientScript(answers), RecordedEffects()
     for *asked, turn, answer in whole["questions"]:
-        script.know(Asked(*asked), turn, answer)
+        script.know(AskedQuestion(*asked), turn, answer)
     known.load(whole["results"])
     error: Reply | None = whole["error"] and types.ErrorData.model_validate(whole["error"])
-    run = Run("replay", Steady(seed, instant), known, reply=error or whole["result"], effects=whole["effects"])
-    run.asked += [Asked(*asked) for asked in whole["asked"]]
+    run = PlayedCall("replay", Steady(seed, instant), known, reply=error or whole["result"], effects=whole["effects"])
+    run.asked += [AskedQuestion(*asked) for asked in whole["asked"]]
     run.parks += [Park(*park) for park in whole["parks"]]
     code = {digest: base64.b64decode(data) for digest, data in whole["code"].items()}
     return Recording(
@@ -118,7 +118,7 @@ def _loaded(whole: dict[str, Any], answers: Answers) -> Recording:
     )
 
 
-def _fields(asked: Asked) -> list[Any]:
+def _fields(asked: AskedQuestion) -> list[Any]:
     return [asked.key, asked.kind, asked.params, asked.round]
 
 

@@ -34,15 +34,15 @@ from ..frame.effect_call import running_effect
 from ..frame.rehearsal import rehearsal_observer
 from ..sdk.unawaited import unawaited
 from ..telemetry.failures import raised_by_author
-from .client_script import HELD, Asked, RehearsalFailed, Script, differing, read
+from .client_script import HELD, AskedQuestion, ClientScript, RehearsalFailed, differing, read
 from .kept_code import KeptCode
 from .mistakes import MISUSE, logged_exceptions
-from .recorded_effects import Effects
+from .recorded_effects import RecordedEffects
 from .server_double import Node, Original, Reply, opened
 
 Way = Literal["hold", "replay", "rebuild"]
 
-Answering = Callable[[Sequence[Asked], Sequence[Asked]], dict[str, Any]]
+Answering = Callable[[Sequence[AskedQuestion], Sequence[AskedQuestion]], dict[str, Any]]
 """Gives the answers to the questions of a round, by key, from these questions and those of earlier rounds."""
 
 PAUSE = 0.05
@@ -87,7 +87,7 @@ class Park(NamedTuple):
 
 
 @dataclass
-class Run:
+class PlayedCall:
     """A call that was played in one way, and the rehearsal observer of that.
 
     - `way`, `entropy`, `known`, `allow_misuse`: its way, its time and random values, the effects of the held call, and
@@ -103,9 +103,9 @@ class Run:
 
     way: str
     entropy: Steady
-    known: Effects
+    known: RecordedEffects
     allow_misuse: bool = False
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[AskedQuestion] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
     parks: list[Park] = field(default_factory=list)
     asking: Mapping[str, Any] = field(default_factory=dict)
@@ -188,10 +188,12 @@ class Act(NamedTuple):
     allow_misuse: bool
     raises: type[BaseException] | tuple[type[BaseException], ...] = ()
 
-    async def play(self, way: Way, script: Script, known: Effects, code: KeptCode | None = None) -> Run:
+    async def play(
+        self, way: Way, script: ClientScript, known: RecordedEffects, code: KeptCode | None = None
+    ) -> PlayedCall:
         """Play the call from its first request to its end, or to the first fault. `known` are the effects of the held
         call. `code` keeps the code of its handler; None: nothing does."""
-        run = Run(way, self.entropy(), known, self.allow_misuse)
+        run = PlayedCall(way, self.entropy(), known, self.allow_misuse)
         await self.go_on(run, script.first if way == "hold" else partial(script.again, way), code)
         return run
 
@@ -199,7 +201,7 @@ class Act(NamedTuple):
         """The source of time and random values for one way."""
         return Steady(self.seed, self.instant)
 
-    async def go_on(self, run: Run, answers: Answering, code: KeptCode | None) -> None:
+    async def go_on(self, run: PlayedCall, answers: Answering, code: KeptCode | None) -> None:
         """Play the rest of a call that waits in its last park; all of it if it has none. `answers` gives the answers to
         the questions of a round, from these and the earlier ones. `code` is as for `play`."""
         before, limit = rehearsal_observer.set(run), asyncio.timeout(self.timeout)
@@ -219,7 +221,7 @@ class Act(NamedTuple):
             if count > 1:
                 run.fails(f"the effect {effect!r} of once ran {count} times under {run.way}")
 
-    async def _rounds(self, run: Run, answers: Answering, code: KeptCode | None) -> None:
+    async def _rounds(self, run: PlayedCall, answers: Answering, code: KeptCode | None) -> None:
         strategy: Literal["hold", "replay"] = "hold" if run.way in ("hold", "rebuild") else "replay"
         params = run.parks[-1].params if run.parks else self.params
         node, send = (
@@ -252,7 +254,7 @@ class Act(NamedTuple):
                 run.parks.append(Park(params, len(run.asked), len(run.effects)))
 
 
-def compare(held: Run, other: Run, script: Script) -> None:
+def compare(held: PlayedCall, other: PlayedCall, script: ClientScript) -> None:
     """Compare a run with the held one.
 
     Raises:
@@ -270,7 +272,7 @@ def is_error(reply: Reply) -> bool:
     return isinstance(reply, types.ErrorData) or reply.get("isError") is True
 
 
-def other_end(held: Run, other: Run, since: str = HELD) -> str | None:
+def other_end(held: PlayedCall, other: PlayedCall, since: str = HELD) -> str | None:
     """A text about the first difference in the effects or the result of a run; None if there is none. `since` is as for
     `differing`."""
     if Counter(held.effects) != Counter(other.effects):

@@ -10,9 +10,9 @@ import mcp_types as types
 from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from .client_script import Asked
+from .client_script import AskedQuestion
 from .deploys import Deploy
-from .rehearsal import Run, Way, is_error
+from .rehearsal import PlayedCall, Way, is_error
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Rehearsal:
 
     result: types.CallToolResult | types.GetPromptResult | types.ReadResourceResult | None
     error: types.ErrorData | None
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedQuestion, ...]
     effects: list[str]
     ways: tuple[Way, ...]
     raised: BaseException | None = None
@@ -62,7 +62,7 @@ class Rehearsal:
         return [[item.message for item in self.asked if item.round == n] for n in range(1, last + 1)]
 
 
-def rehearsal_of(run: Run, method: str, ways: tuple[Way, ...]) -> Rehearsal:
+def rehearsal_of(run: PlayedCall, method: str, ways: tuple[Way, ...]) -> Rehearsal:
     """The result of a call, from its run. `method` is the method of its requests."""
     result: Any = None
     error: types.ErrorData | None = None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from ..telemetry.stacks import HANDLERS, Place
+from ..telemetry.stacks import HANDLERS, CodePlace
 from .client_script import RehearsalFailed
 
 P = ParamSpec("P")
@@ -38,7 +38,7 @@ def without_own_frames(error: Exception) -> Exception:
 def _from_authors_code(error: BaseException) -> BaseException:
     """`error`, whose traceback begins in the author's code; whole if no line of it is the author's."""
     trace = error.__traceback__
-    while trace is not None and Place.of((trace.tb_frame.f_code, trace.tb_frame.f_globals, 0)).owner() != HANDLERS:
+    while trace is not None and CodePlace.of((trace.tb_frame.f_code, trace.tb_frame.f_globals, 0)).owner() != HANDLERS:
         trace = trace.tb_next
     return error if trace is None else error.with_traceback(trace)
 

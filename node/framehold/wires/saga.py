@@ -39,7 +39,7 @@ from framehold_store.seal import Sealer
 from ..engine import token_claims
 from ..sdk.inbound import check_translated
 from ..sdk.middleware_chain import chained, dumped
-from ..sdk.questions import Failure, without_failures
+from ..sdk.questions import ClientError, without_failures
 from ..sdk.replies import invalid_state
 from ..sdk.session import Ctx
 from . import saga_token
@@ -148,7 +148,7 @@ class Sagas:
             ctx = replace(ctx, params=without_failures(params))
             params.pop("inputResponses", None)
         for key, raw in params.get("inputResponses", {}).items():
-            if isinstance(raw, Failure):
+            if isinstance(raw, ClientError):
                 text = f"{key} failed at the client: {raw['error']['message']}; the handler was not entered again"
                 return dumped(types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True))
         result = dumped(await entry.handler(ctx, entry.params_type.model_validate(params, by_name=False)))
@@ -230,11 +230,11 @@ def _completed(steps: Any) -> dict[str, Any]:
     return found
 
 
-def _failure(place: str, error: Any) -> Failure:
+def _failure(place: str, error: Any) -> ClientError:
     fields = error if isinstance(error, dict) else {}
     if type(fields.get("code")) is not int or not isinstance(fields.get("message"), str):
         raise _malformed(f"{place}.error", "an object with a whole number as code and a text as message")
-    return Failure(error={name: fields[name] for name in ("code", "message", "data") if name in fields})
+    return ClientError(error={name: fields[name] for name in ("code", "message", "data") if name in fields})
 
 
 def _invalid(why: str = "") -> MCPError:

@@ -31,7 +31,7 @@ class Need(Enum):
     ACTION = "action"
 
 
-class Refusal(NamedTuple):
+class AccessRefusal(NamedTuple):
     """Why a request is refused: the status, the text, and the values of WWW-Authenticate."""
 
     status: int
@@ -77,22 +77,22 @@ class Access:
         """Whether nobody may read, because no token is set."""
         self._credential, self._playground = credential, playground
 
-    def refusal(self, need: Need, headers: Mapping[str, str]) -> Refusal | None:
+    def refusal(self, need: Need, headers: Mapping[str, str]) -> AccessRefusal | None:
         """Why a request with these headers is refused; None if it is allowed."""
         if need is Need.OPEN:
             return None
         acts, reads = self._rights(_shown(headers, need))
         if need is Need.ACTION:
             if self._admin is None:
-                return Refusal(403, _NONE_SET)
+                return AccessRefusal(403, _NONE_SET)
             if acts:
                 return None
-            return Refusal(403, _READS_ONLY) if reads else Refusal(401, _NO_ACTING, (_BEARER,))
+            return AccessRefusal(403, _READS_ONLY) if reads else AccessRefusal(401, _NO_ACTING, (_BEARER,))
         if reads:
             return None
         if self.is_closed:
-            return Refusal(403, f"{CLOSED}; nothing was returned")
-        return Refusal(401, _NO_READING, (_BEARER,) if _SCRIPT in headers else (_BASIC, _BEARER))
+            return AccessRefusal(403, f"{CLOSED}; nothing was returned")
+        return AccessRefusal(401, _NO_READING, (_BEARER,) if _SCRIPT in headers else (_BASIC, _BEARER))
 
     def is_guess(self, headers: Mapping[str, str]) -> bool:
         """Whether a request with these headers shows a token, where one is set, and the token is wrong. A signature

@@ -17,9 +17,9 @@ from framehold_fleet.members.membership import Member
 from framehold_fleet.models.fields import printable
 from framehold_fleet.models.nodes import DoneView, ErrorView, ToolQuery
 
-from ..collect.node_client import Outcome, Unanswered
+from ..collect.node_client import ActionResponse, Unanswered
 from .call import named, owner_of, read
-from .sources import Asked, Refused, Sources
+from .sources import ApiRequest, RequestDenied, Sources
 
 _log = logging.getLogger(__name__)
 
@@ -29,61 +29,61 @@ class _NodeReply(NamedTuple):
     same. `why` says why there is no answer."""
 
     member: Member
-    outcome: Outcome | None = None
+    outcome: ActionResponse | None = None
     unknown: bool = False
     why: str = ""
 
 
-async def drain(sources: Sources, asked: Asked) -> DoneView:
+async def drain(sources: Sources, asked: ApiRequest) -> DoneView:
     """`POST nodes/{node_id}/drain`."""
     return await _on_node(sources, asked, "drain")
 
 
-async def undrain(sources: Sources, asked: Asked) -> DoneView:
+async def undrain(sources: Sources, asked: ApiRequest) -> DoneView:
     """`POST nodes/{node_id}/undrain`."""
     return await _on_node(sources, asked, "undrain")
 
 
-async def kill(sources: Sources, asked: Asked) -> DoneView:
+async def kill(sources: Sources, asked: ApiRequest) -> DoneView:
     """`POST nodes/{node_id}/kill`. Only a fleet whose playground may kill nodes does this."""
     if sources.playground != "kill":
-        raise Refused(
+        raise RequestDenied(
             409, "this router kills no nodes: nothing was done; `framehold up` sets FRAMEHOLD_PLAYGROUND=kill"
         )
     return await _on_node(sources, asked, "kill")
 
 
-async def _on_node(sources: Sources, asked: Asked, what: str) -> DoneView:
+async def _on_node(sources: Sources, asked: ApiRequest, what: str) -> DoneView:
     name = asked.path["node_id"]
     member = sources.fleet().members.get(NodeId(name))
     if member is None:
-        raise Refused(404, "no node of this name has a lease: nothing was done; see `nodes` for those that have")
+        raise RequestDenied(404, "no node of this name has a lease: nothing was done; see `nodes` for those that have")
     reply = await _act(sources, member, what, {})
     _log.info("an operator wanted to %s node %.80r: %s", what, name, _status(reply))
     return _result((reply,), what)
 
 
-async def cancel(sources: Sources, asked: Asked) -> DoneView:
+async def cancel(sources: Sources, asked: ApiRequest) -> DoneView:
     """`POST leases/{call_id}/cancel`."""
     return await _on_call(sources, asked, "cancel")
 
 
-async def evict(sources: Sources, asked: Asked) -> DoneView:
+async def evict(sources: Sources, asked: ApiRequest) -> DoneView:
     """`POST leases/{call_id}/evict`."""
     return await _on_call(sources, asked, "evict")
 
 
-async def pause(sources: Sources, asked: Asked) -> DoneView:
+async def pause(sources: Sources, asked: ApiRequest) -> DoneView:
     """`POST tools/pause`."""
     return await _on_tool(sources, asked, "pause")
 
 
-async def resume(sources: Sources, asked: Asked) -> DoneView:
+async def resume(sources: Sources, asked: ApiRequest) -> DoneView:
     """`POST tools/resume`."""
     return await _on_tool(sources, asked, "resume")
 
 
-async def _on_tool(sources: Sources, asked: Asked, what: str) -> DoneView:
+async def _on_tool(sources: Sources, asked: ApiRequest, what: str) -> DoneView:
     """Have one node write the change to the store: the others read it there. Another node is asked only while none was
     reached."""
     assert isinstance(asked.body, ToolQuery)
@@ -95,17 +95,17 @@ async def _on_tool(sources: Sources, asked: Asked, what: str) -> DoneView:
                 break
     _log.info("an operator wanted to %s tool %.80r: %s", what, asked.body.tool, ", ".join(map(_status, replies)))
     if not replies:
-        raise Refused(502, f"no node is live: the {what} was not done; start one, then try again")
+        raise RequestDenied(502, f"no node is live: the {what} was not done; start one, then try again")
     if (outcome := replies[-1].outcome) is not None and outcome.status == 404:
-        raise Refused(404, _text(outcome))
+        raise RequestDenied(404, _text(outcome))
     return _result(replies, what)
 
 
-async def _on_call(sources: Sources, asked: Asked, what: str) -> DoneView:
+async def _on_call(sources: Sources, asked: ApiRequest, what: str) -> DoneView:
     call = named(asked)
     try:
         owner = owner_of(sources, await read(sources, call))
-    except Refused:
+    except RequestDenied:
         # The store can't name the owner. All nodes are asked, because each knows which calls it holds.
         owner = None
     body = {"call_id": str(call)}
@@ -142,19 +142,19 @@ def _result(replies: list[_NodeReply] | tuple[_NodeReply, ...], what: str) -> Do
             return item.outcome.body
     for item in replies:
         if item.outcome is not None and item.outcome.status == 409:
-            raise Refused(409, _text(item.outcome))
+            raise RequestDenied(409, _text(item.outcome))
     if unknown := _names(item for item in replies if item.unknown):
         text = f"{unknown} did not confirm it: nobody knows whether the {what} was done; look at it, then try again"
-        raise Refused(502, text)
+        raise RequestDenied(502, text)
     if unreached := _names(item for item in replies if item.outcome is None):
         text = f"{unreached} could not be reached: the {what} was not done; try again when it can be, or it is gone"
-        raise Refused(502, text)
+        raise RequestDenied(502, text)
     for item in replies:
         if item.outcome is not None and item.outcome.status != 404:
-            raise Refused(
+            raise RequestDenied(
                 502, f"{_names((item,))} refused ({item.outcome.status}) and did no {what}: {_text(item.outcome)}"
             )
-    raise Refused(
+    raise RequestDenied(
         404, f"no node holds this call: there was nothing to {what}; see what becomes of it: framehold lease CALL"
     )
 
@@ -164,5 +164,5 @@ def _names(replies: Iterable[_NodeReply]) -> str:
     return ", ".join(f"{node} ({why})" if why else node for node, why in found)
 
 
-def _text(outcome: Outcome) -> str:
+def _text(outcome: ActionResponse) -> str:
     return outcome.body.error if isinstance(outcome.body, ErrorView) else outcome.body.done

@@ -24,12 +24,12 @@ from framehold_fleet.models.calls import CallView, EndedCallView, EntryView, Lea
 from framehold_fleet.models.choices import State
 
 from ..collect.node_client import Unanswered
-from ..routing.request_facts import Facts, Kind
+from ..routing.request_facts import Facts, RequestKind
 from . import calls, leases
-from .sources import Asked, Refused, Sources
+from .sources import ApiRequest, RequestDenied, Sources
 
 
-async def answer(sources: Sources, asked: Asked) -> CallView:
+async def answer(sources: Sources, asked: ApiRequest) -> CallView:
     """`GET leases/{call_id}`."""
     call = named(asked)
     stored = await read(sources, call)
@@ -62,7 +62,7 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
     )
 
 
-def named(asked: Asked) -> CallId:
+def named(asked: ApiRequest) -> CallId:
     """The id of the call in the path of a request.
 
     Raises:
@@ -70,7 +70,7 @@ def named(asked: Asked) -> CallId:
     """
     text = asked.path["call_id"]
     if not is_call_id(text):
-        raise Refused(404, "that is no call id; find calls by the first letters of theirs with leases?call=")
+        raise RequestDenied(404, "that is no call id; find calls by the first letters of theirs with leases?call=")
     return CallId(text)
 
 
@@ -84,7 +84,7 @@ async def read(sources: Sources, call: CallId) -> Stored | None:
         return (await sources.store.run(Read(call))).stored
     except StoreUnavailable:
         text = "the store did not answer, or can't read this record: nothing is known of the call; try again"
-        raise Refused(503, text) from None
+        raise RequestDenied(503, text) from None
 
 
 async def _held_anywhere(sources: Sources, call: CallId) -> LeaseView | None:
@@ -103,7 +103,7 @@ def _ended_unrecorded(ended: EndedCallView | None, call: CallId) -> CallView:
     """
     if ended is None:
         text = f"there is no record of call {call[:8]}: it asked nothing, or it expired or ended and is no longer kept"
-        raise Refused(404, text)
+        raise RequestDenied(404, text)
     return CallView(
         **ended.model_dump(
             include={"call_id", "outcome", "error", "place", "trace_url", "tool", "node_id", "reentrant"}
@@ -252,7 +252,7 @@ def owner_of(sources: Sources, stored: Stored | None) -> Member | None:
 # ---- where a token goes
 
 
-async def lookup(sources: Sources, asked: Asked) -> LookupView:
+async def lookup(sources: Sources, asked: ApiRequest) -> LookupView:
     """`POST lookup`."""
     assert isinstance(asked.body, LookupQuery)
     text = asked.body.token
@@ -276,7 +276,7 @@ async def lookup(sources: Sources, asked: Asked) -> LookupView:
 async def _placed(sources: Sources, call: CallId) -> LookupView:
     fleet = sources.fleet()
     on_ring, position = fleet.ring.owner(call) or "", fleet.ring.position(call)
-    placement = sources.place(Facts(Kind.RETRY, call=call))
+    placement = sources.place(Facts(RequestKind.RETRY, call=call))
     member = fleet.members.get(placement.node) if placement is not None else None
     if placement is None or member is None:
         reason = "no node can be reached"

@@ -19,13 +19,13 @@ from framehold_fleet.models.fields import matches
 
 from ..config import TRACE_ID
 from . import leases
-from .sources import Asked, Sources
+from .sources import ApiRequest, Sources
 
 PORTION = 1000
 """Calls that one turn of the loop looks at: two milliseconds."""
 
 
-async def answer(sources: Sources, asked: Asked) -> CallsView:
+async def answer(sources: Sources, asked: ApiRequest) -> CallsView:
     """`GET calls`."""
     query = asked.query
     assert isinstance(query, CallsQuery)

@@ -19,7 +19,7 @@ from framehold_store.base import MemoryUse
 
 from ..collect.history import STEP
 from . import history
-from .sources import Asked, Sources
+from .sources import ApiRequest, Sources
 
 Name = Literal["frames", "processor", "memory", "descriptors", "store"]
 _RESOURCES: tuple[tuple[Name, Callable[[NodeView], tuple[float | None, float | None]]], ...] = (
@@ -45,7 +45,7 @@ class _Usage(NamedTuple):
         return self.used / self.limit
 
 
-async def answer(sources: Sources, asked: Asked) -> CapacityView:
+async def answer(sources: Sources, asked: ApiRequest) -> CapacityView:
     """`GET capacity`."""
     nodes, store, samples = await asyncio.gather(
         sources.survey.nodes(), sources.store_health.look(), history.last_hour(sources)

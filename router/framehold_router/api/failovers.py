@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 
 from framehold_fleet.models.events import EndView, FailoversView, FailoverView, TakeoverView
 
-from ..collect.fleet_log import Logged
-from .sources import Asked, Sources
+from ..collect.fleet_log import FleetPast
+from .sources import ApiRequest, Sources
 
 MAX_CALLS_SHOWN = 100
 """Calls of one failover that are listed at most."""
@@ -31,12 +31,12 @@ class Failovers:
         self._found: list[FailoverView] = []
         self._began: list[float] = []
 
-    async def answer(self, sources: Sources, asked: Asked) -> FailoversView:
+    async def answer(self, sources: Sources, asked: ApiRequest) -> FailoversView:
         """`GET failovers`."""
         logged, nodes = await asyncio.gather(sources.log.logged(), sources.survey.nodes())
         return FailoversView(failovers=self.view(logged), fenced=sum(node.fenced or 0 for node in nodes))
 
-    def view(self, logged: Logged) -> list[FailoverView]:
+    def view(self, logged: FleetPast) -> list[FailoverView]:
         """All failovers and hand-offs, the newest first."""
         if logged.changes != self._of:
             found = sorted(((_began(item), item) for item in _all(logged)), key=_first, reverse=True)
@@ -44,13 +44,13 @@ class Failovers:
             self._began = [at for at, item in found if not item.planned]
         return self._found
 
-    def since(self, logged: Logged, at: float) -> int:
+    def since(self, logged: FleetPast, at: float) -> int:
         """The number of failovers that began after `at`, in seconds since 1970. Hand-offs are not counted."""
         self.view(logged)
         return sum(began > at for began in self._began)
 
 
-def _all(logged: Logged) -> Iterable[FailoverView]:
+def _all(logged: FleetPast) -> Iterable[FailoverView]:
     groups: dict[tuple[str, str], list[TakeoverView]] = defaultdict(list)
     for takeover in _each_stuck_once(logged.takeovers):
         # No failover: only the frame was dropped, and its own node continues the call.

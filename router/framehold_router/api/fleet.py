@@ -10,8 +10,8 @@ from framehold_fleet.members.ring import Ring
 from framehold_fleet.models.events import EventsView
 from framehold_fleet.models.nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
 
-from ..collect.fleet_log import Logged
-from .sources import Asked, Sources
+from ..collect.fleet_log import FleetPast
+from .sources import ApiRequest, Sources
 
 HOUR = 3600.0
 MAX_DEPARTED = 100
@@ -20,13 +20,13 @@ MAX_ARCS = 4096
 """Arcs that are listed at most. With more of them the list is empty: nobody could see so many."""
 
 
-async def nodes(sources: Sources, asked: Asked) -> NodesView:
+async def nodes(sources: Sources, asked: ApiRequest) -> NodesView:
     """`GET nodes`."""
     found, logged = await asyncio.gather(sources.survey.nodes(), sources.log.logged())
     return NodesView(nodes=found, departed=departed(sources, logged))
 
 
-def departed(sources: Sources, logged: Logged) -> list[DepartedView]:
+def departed(sources: Sources, logged: FleetPast) -> list[DepartedView]:
     """The nodes that departed in the last hour and have no lease now, the newest first."""
     members, since = sources.fleet().members, sources.clock() - HOUR
     gone = [end for end in logged.ends.values() if end.detected > since and NodeId(end.node_id) not in members]
@@ -45,12 +45,12 @@ def departed(sources: Sources, logged: Logged) -> list[DepartedView]:
     ]
 
 
-async def events(sources: Sources, asked: Asked) -> EventsView:
+async def events(sources: Sources, asked: ApiRequest) -> EventsView:
     """`GET events`: the latest events of the event log."""
     return EventsView(events=list((await sources.log.logged()).events))
 
 
-async def ring(sources: Sources, asked: Asked) -> RingView:
+async def ring(sources: Sources, asked: ApiRequest) -> RingView:
     """`GET ring`. Nodes that are not on the ring are listed with a share of 0."""
     fleet, change, query = sources.fleet(), sources.change(), asked.query
     shares, points = fleet.ring.shares(), fleet.ring.points_of()

@@ -6,22 +6,22 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from framehold_fleet.models.events import Kind
+from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.history import SERIES, Figures, HistoryQuery, HistoryView, MarkView, Sample
 from framehold_fleet.models.tools import NO_FIGURES
 from framehold_fleet.telemetry.bounds import PARK, ROUND
 from framehold_fleet.telemetry.histogram import quantile
 
-from ..collect.fleet_log import Logged
+from ..collect.fleet_log import FleetPast
 from ..collect.history import COARSE, KEPT, STEP
 from ..collect.samples import MAX_NODES
-from .sources import Asked, Refused, Sources
+from .sources import ApiRequest, RequestDenied, Sources
 
 _RANGES = {"15m": (900, STEP), "1h": (3600, STEP), "6h": (21_600, COARSE), "24h": (86_400, COARSE)}
 """For each range its length and its step, in seconds."""
 _MARKED = {
-    *(Kind.NODE_JOINED, Kind.NODE_DRAINING, Kind.NODE_LEFT, Kind.NODE_LOST, Kind.DRAIN),
-    *(Kind.STORE_SILENT, Kind.STORE_BACK, Kind.STORE_EMPTIED, Kind.PAUSED, Kind.RESUMED),
+    *(EventKind.NODE_JOINED, EventKind.NODE_DRAINING, EventKind.NODE_LEFT, EventKind.NODE_LOST, EventKind.DRAIN),
+    *(EventKind.STORE_SILENT, EventKind.STORE_BACK, EventKind.STORE_EMPTIED, EventKind.PAUSED, EventKind.RESUMED),
 }
 MAX_MARKS = 200
 _PER_SECOND = ("ended", "failed", "refused")
@@ -29,7 +29,7 @@ Series = dict[str, list[float | None]]
 """By name, one value for each slot."""
 
 
-async def answer(sources: Sources, asked: Asked) -> HistoryView:
+async def answer(sources: Sources, asked: ApiRequest) -> HistoryView:
     """`GET history`.
 
     Raises:
@@ -38,7 +38,7 @@ async def answer(sources: Sources, asked: Asked) -> HistoryView:
     query, history = asked.query, sources.history
     assert isinstance(query, HistoryQuery)
     if history is None:
-        raise Refused(404, "this router keeps no history: FRAMEHOLD_HISTORY is false; nothing was read")
+        raise RequestDenied(404, "this router keeps no history: FRAMEHOLD_HISTORY is false; nothing was read")
     length, step = _RANGES[query.range]
     end = int(sources.clock() // step)
     slots = range(end - length // step, end)
@@ -105,7 +105,7 @@ def _columns(rows: Sequence[Figures | None]) -> Series:
     return {name: values for name, values in columns.items() if any(value is not None for value in values)}
 
 
-def _marks(logged: Logged, samples: Sequence[Sample | None], start: float, step: int, node: str) -> list[MarkView]:
+def _marks(logged: FleetPast, samples: Sequence[Sample | None], start: float, step: int, node: str) -> list[MarkView]:
     """What happened since `start`, in order of time. If `node` is given, only what concerns it."""
     events = (event for event in logged.events if event.kind in _MARKED and event.at >= start)
     found = [

@@ -25,7 +25,7 @@ from framehold_fleet.models.choices import CallSort, Sort, State
 from framehold_fleet.models.fields import matches
 
 from ..collect.node_client import MAX_ANSWER_BYTES, Unanswered
-from .sources import Asked, Refused, Sources
+from .sources import ApiRequest, RequestDenied, Sources
 
 PATH = "/admin/leases"
 MAX_BYTES_PER_CALL = 2048
@@ -37,7 +37,7 @@ _HELD = (State.PARKED, State.RUNNING)
 PageT = TypeVar("PageT", LeasesView, CallsView)
 
 
-async def answer(sources: Sources, asked: Asked) -> LeasesView:
+async def answer(sources: Sources, asked: ApiRequest) -> LeasesView:
     """`GET leases`."""
     assert isinstance(asked.query, LeaseQuery)
     query = asked.query
@@ -58,7 +58,7 @@ def check_cursor(after: str | None, sort: Sort | CallSort) -> None:
         if after is not None:
             paging.decode(after, sort)
     except ValueError as error:
-        raise Refused(400, str(error)) from None
+        raise RequestDenied(400, str(error)) from None
 
 
 async def gather(

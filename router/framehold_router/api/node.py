@@ -10,14 +10,14 @@ from framehold_fleet.models.fields import printable
 from framehold_fleet.models.profile import NodeDetailView, Profile, Spent
 
 from ..collect.node_client import Unanswered
-from .sources import Asked, Refused, Sources
+from .sources import ApiRequest, RequestDenied, Sources
 
 PATH = "/admin/profile"
 MAX_PROFILE_BYTES = 128 * 1024
 """Bytes of a profile at most: it has about fifty names."""
 
 
-async def answer(sources: Sources, asked: Asked) -> NodeDetailView:
+async def answer(sources: Sources, asked: ApiRequest) -> NodeDetailView:
     """`GET nodes/{node_id}`."""
     member = sources.fleet().members.get(NodeId(asked.path["node_id"]))
     if member is None:
@@ -47,12 +47,14 @@ async def _profile(sources: Sources, member: Member) -> Profile | None:
     return profile
 
 
-def _silent(member: Member, why: str) -> Refused:
-    return Refused(
+def _silent(member: Member, why: str) -> RequestDenied:
+    return RequestDenied(
         502,
         f"node {printable(member.node)} {why}: `nodes` has its last heartbeat; look at its process and log",
     )
 
 
-def _unknown() -> Refused:
-    return Refused(404, "no node of this name has a lease; see `nodes` for those that have, `failovers` for those gone")
+def _unknown() -> RequestDenied:
+    return RequestDenied(
+        404, "no node of this name has a lease; see `nodes` for those that have, `failovers` for those gone"
+    )

@@ -17,15 +17,15 @@ from framehold_fleet.models.events import EventView
 from framehold_fleet.models.fields import printable
 from framehold_fleet.models.nodes import FailingView, NodeView, OverviewView, PauseView
 
-from ..collect.fleet_log import Logged
+from ..collect.fleet_log import FleetPast
 from ..collect.open_calls import account
 from ..telemetry.counters import Meter
 from ..verdict import rules
-from ..verdict.seen import Seen
+from ..verdict.seen import FleetFacts
 from ..verdict.wording import worded
 from .failovers import Failovers
 from .fleet import HOUR, departed
-from .sources import VERSION, Asked, Sources
+from .sources import VERSION, ApiRequest, Sources
 
 MINUTE = 60.0
 EVENTS = 20
@@ -34,7 +34,7 @@ TOGETHER = 10.0
 MAX_FAILING = 10
 
 
-class _Seen(NamedTuple):
+class _RoundCounts(NamedTuple):
     """The counts at one instant: rounds that were answered since this router read the first figures, and retries."""
 
     at: float
@@ -49,7 +49,7 @@ class Rates:
 
     def __init__(self, clock: Callable[[], float], retries: Meter | None) -> None:
         self._clock, self._retries = clock, retries
-        self._seen: deque[_Seen] = deque()
+        self._seen: deque[_RoundCounts] = deque()
         self._last: dict[tuple[str, str], int] = {}
 
     def note(self, nodes: Iterable[NodeView]) -> None:
@@ -66,7 +66,7 @@ class Rates:
             del self._last[next(iter(self._last))]
         now = self._clock()
         hits, misses = (self._retries.hits, self._retries.misses) if self._retries is not None else (0, 0)
-        self._seen.append(_Seen(now, rounds, hits, misses))
+        self._seen.append(_RoundCounts(now, rounds, hits, misses))
         while len(self._seen) > 2 and self._seen[1].at <= now - MINUTE:
             self._seen.popleft()
 
@@ -92,12 +92,12 @@ class Overview:
     def __init__(self, rates: Rates, failovers: Failovers) -> None:
         self._rates, self._failovers = rates, failovers
 
-    async def answer(self, sources: Sources, asked: Asked) -> OverviewView:
+    async def answer(self, sources: Sources, asked: ApiRequest) -> OverviewView:
         """`GET overview`."""
         nodes, logged, store = await asyncio.gather(
             sources.survey.nodes(), sources.log.logged(), sources.store_health.look()
         )
-        seen = Seen(
+        seen = FleetFacts(
             at=sources.clock(),
             nodes=nodes,
             departed=departed(sources, logged),
@@ -116,7 +116,7 @@ class Overview:
         )
         return self._view(seen, logged)
 
-    def _view(self, seen: Seen, logged: Logged) -> OverviewView:
+    def _view(self, seen: FleetFacts, logged: FleetPast) -> OverviewView:
         nodes, store, problems = seen.nodes, seen.store, rules.of(seen)
         return OverviewView(
             at=seen.at,

@@ -37,11 +37,11 @@ from framehold_fleet.models.profile import NodeDetailView
 from framehold_fleet.models.tools import ToolsQuery, ToolsView, WaitingView
 
 from .access import Need
-from .sources import Asked, Sources
+from .sources import ApiRequest, Sources
 
 BASE = "/api/v1/"
 
-Answer = Callable[[Sources, Asked], Awaitable[BaseModel]]
+Answer = Callable[[Sources, ApiRequest], Awaitable[BaseModel]]
 
 
 class NoQuery(BaseModel):

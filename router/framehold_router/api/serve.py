@@ -26,7 +26,7 @@ from .access import Access
 from .openapi import document
 from .overview import Overview, Rates
 from .routes import BASE, ROUTES, Answer, Route
-from .sources import Asked, Refused, Sources
+from .sources import ApiRequest, RequestDenied, Sources
 from .stream import Full, Stream
 from .tables import table
 
@@ -90,19 +90,19 @@ class Api:
             try:
                 form, query = _query(request, route)
                 body = None if route.body is None else _read(route.body, await request.read())
-                asked = Asked(request.match_info, query, body, request.headers)
+                asked = ApiRequest(request.match_info, query, body, request.headers)
                 return shown(request, await answer(self._sources, asked), form, route)
-            except Refused as refused:
+            except RequestDenied as refused:
                 return in_json(refused.view, refused.status)
 
         return handle
 
-    async def _access_view(self, sources: Sources, asked: Asked) -> AccessView:
+    async def _access_view(self, sources: Sources, asked: ApiRequest) -> AccessView:
         """`GET access`."""
         return self._access.view(asked.headers)
 
     async def _look(self) -> tuple[OverviewView, NodesView, list[EventView]]:
-        asked = Asked({})
+        asked = ApiRequest({})
         overview, found = await asyncio.gather(
             self._overview.answer(self._sources, asked), fleet.nodes(self._sources, asked)
         )
@@ -149,13 +149,13 @@ def _query(request: web.Request, route: Route) -> tuple[str, BaseModel]:
     """
     given = dict(request.query)
     if len(given) < len(request.query):
-        raise Refused(400, "a parameter is given twice: nothing was returned; give each once")
+        raise RequestDenied(400, "a parameter is given twice: nothing was returned; give each once")
     form = given.pop("format", None) if route.listed else None
     if form is None:
         accept = request.headers.get("Accept", "") if route.listed else ""
         form = "csv" if "text/csv" in accept and "application/json" not in accept else "json"
     if form not in ("csv", "json"):
-        raise Refused(400, "format is wrong: there are json and csv")
+        raise RequestDenied(400, "format is wrong: there are json and csv")
     return form, _fit(route.query.model_validate, given)
 
 
@@ -174,4 +174,4 @@ def _fit(read: Callable[[Any], Model], given: Any) -> Model:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         name = printable(".".join(map(str, first["loc"]))) or "the body"
-        raise Refused(400, f"{name} is wrong: {first['msg']}; nothing was returned or done") from None
+        raise RequestDenied(400, f"{name} is wrong: {first['msg']}; nothing was returned or done") from None

@@ -70,7 +70,7 @@ class Sources:
     clock: Callable[[], float] = time.time
 
 
-class Asked(NamedTuple):
+class ApiRequest(NamedTuple):
     """A valid request for a page of the API: the variables of its path, its query and body as parsed by their models,
     and its headers."""
 
@@ -80,7 +80,7 @@ class Asked(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
-class Refused(Exception):
+class RequestDenied(Exception):
     """The request is answered with an error: an HTTP status, and a text that says what happened, what was not done and
     what to do."""
 

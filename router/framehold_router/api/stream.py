@@ -41,7 +41,7 @@ class Full(Exception):
     """A reader is refused: there are MAX_READERS readers already, or the router ends."""
 
 
-class _Reader:
+class _StreamReader:
     """The connection of one reader. `messages` holds the messages that were not sent yet; None ends the connection."""
 
     def __init__(self, request: web.Request) -> None:
@@ -73,7 +73,7 @@ class Stream:
 
     def __init__(self, look: Look, look_pause: float = LOOK_PAUSE, keep_alive_pause: float = KEEP_ALIVE_PAUSE) -> None:
         self._look, self._look_pause, self._keep_alive_pause = look, look_pause, keep_alive_pause
-        self._readers: set[_Reader] = set()
+        self._readers: set[_StreamReader] = set()
         self._task: asyncio.Task[None] | None = None
         self._last_messages: dict[str, tuple[str, bytes]] = {}
         self._known: set[tuple[str, str]] | None = None
@@ -91,7 +91,7 @@ class Stream:
             raise Full
         response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
         response.content_type, response.charset = "text/event-stream", "utf-8"
-        reader = _Reader(request)
+        reader = _StreamReader(request)
         self._readers.add(reader)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="framehold stream")
@@ -124,7 +124,7 @@ class Stream:
                 self._readers.discard(reader)
                 reader.end()
 
-    async def _next(self, reader: _Reader) -> bytes | None:
+    async def _next(self, reader: _StreamReader) -> bytes | None:
         try:
             return await asyncio.wait_for(reader.messages.get(), self._keep_alive_pause)
         except TimeoutError:

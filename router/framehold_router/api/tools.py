@@ -26,13 +26,13 @@ from framehold_fleet.telemetry.histogram import quantile
 from ..collect.history import COARSE, STEP
 from ..collect.samples import added
 from . import history
-from .sources import Asked, Sources
+from .sources import ApiRequest, Sources
 
 MAX_HOLDERS = 10
 _MINUTE, _TEN_MINUTES, _HOUR, _HALF_HOUR = 60, 600, 3600, 1800
 
 
-async def answer(sources: Sources, asked: Asked) -> ToolsView:
+async def answer(sources: Sources, asked: ApiRequest) -> ToolsView:
     """`GET tools`."""
     query = asked.query
     assert isinstance(query, ToolsQuery)
@@ -57,7 +57,7 @@ async def answer(sources: Sources, asked: Asked) -> ToolsView:
     )
 
 
-async def waiting(sources: Sources, asked: Asked) -> WaitingView:
+async def waiting(sources: Sources, asked: ApiRequest) -> WaitingView:
     """`GET waiting`."""
     seen = await sources.tools.seen()
     expiring: dict[str, list[int]] = {}

@@ -30,7 +30,7 @@ from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_fleet.members.membership import DRAINING, STRANGE, Member
 from framehold_fleet.members.node_stats import Stats
-from framehold_fleet.models.events import ENDED, EndView, EventView, Kind, LogEntry
+from framehold_fleet.models.events import ENDED, EndView, EventKind, EventView, LogEntry
 
 MAX_REMEMBERED = 200
 """Lives that have ended which are remembered at most: a process whose lease comes back has not joined."""
@@ -107,12 +107,12 @@ class Departures:
             # The nodes of the first look were there before this router.
             if self._looked is not None:
                 text = "is back: its process never ended" if (node, member.boot) in self._ended else "has joined"
-                self._report(Kind.NODE_JOINED, node, life, now, text)
+                self._report(EventKind.NODE_JOINED, node, life, now, text)
             return
         life.look(lease, before, now)
         if member.state == DRAINING and life.state != DRAINING:
             text = "drains: it takes no new call, and hands off what it may"
-            self._report(Kind.NODE_DRAINING, node, life, now, text)
+            self._report(EventKind.NODE_DRAINING, node, life, now, text)
         life.state, life.stats = member.state, member.stats
 
     def _went(self, node: NodeId, life: _Life, before: float, now: float) -> None:
@@ -141,17 +141,24 @@ class Departures:
         lost = f"; {bound:,} calls of tools not marked re-entrant are lost" if bound else ""
         if left:
             how = "it drained, and its lease is gone" if life.state == DRAINING else "it gave its lease back"
-            self._report(Kind.NODE_LEFT, node, life, now, f"has left: {how}{lost}", end, bound)
+            self._report(EventKind.NODE_LEFT, node, life, now, f"has left: {how}{lost}", end, bound)
             return
         parked = life.stats.parked
         had = "" if parked is None else f" (it had {parked:,} parked)"
         late = f"its lease ran out, {silent:.1f} s after its last heartbeat"
         text = f"is lost: {late}; retries of its calls{had} go elsewhere{lost}"
-        self._report(Kind.NODE_LOST, node, life, now, text, end, bound)
+        self._report(EventKind.NODE_LOST, node, life, now, text, end, bound)
         self.on_detected(silent)
 
     def _report(
-        self, kind: Kind, node: NodeId, life: _Life, at: float, text: str, end: EndView | None = None, lost: int = 0
+        self,
+        kind: EventKind,
+        node: NodeId,
+        life: _Life,
+        at: float,
+        text: str,
+        end: EndView | None = None,
+        lost: int = 0,
     ) -> None:
         about = ENDED if end is not None else kind.value
         event_id = f"{about}-{life.boot}-{life.inc}"

@@ -18,12 +18,12 @@ from framehold_fleet.models.calls import EndedCallView
 from framehold_store.base import MAX_EVENT_AGE, MAX_EVENTS, Store, StreamName
 
 from .event_reader import EventReader
-from .shared_look import Shared
+from .shared_look import SharedLook
 
 _STREAMS: tuple[StreamName, ...] = ("failed", "ended")
 
 
-class Ended(NamedTuple):
+class EndedCallsView(NamedTuple):
     """The calls that ended in the last hour, by their ids. `stale`: the store did not answer, so that calls may be
     missing that ended since it last did."""
 
@@ -37,11 +37,11 @@ class EndedCalls:
 
     def __init__(self, store: Store, fleet: Callable[[], Fleet], clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._shared = Shared(fleet, self._look, "framehold ended calls")
+        self._shared = SharedLook(fleet, self._look, "framehold ended calls")
         self._readers = {name: EventReader(store, EndedCallView, name) for name in _STREAMS}
         self._kept = {name: OrderedDict[str, EndedCallView]() for name in _STREAMS}
 
-    async def known(self) -> Ended:
+    async def known(self) -> EndedCallsView:
         """Read what is new, and return all that is known."""
         return await self._shared.result()
 
@@ -49,7 +49,7 @@ class EndedCalls:
         """Stop reading."""
         await self._shared.close()
 
-    async def _look(self) -> Ended:
+    async def _look(self) -> EndedCallsView:
         stale = False
         try:
             for name in _STREAMS:
@@ -59,7 +59,7 @@ class EndedCalls:
             stale = True
         since = self._clock() - MAX_EVENT_AGE["ended"]
         items = (item for kept in self._kept.values() for item in kept.values())
-        return Ended({item.call_id: item for item in items if item.ended >= since and item.outcome}, stale)
+        return EndedCallsView({item.call_id: item for item in items if item.ended >= since and item.outcome}, stale)
 
     def _add(self, item: EndedCallView) -> None:
         if any((known := kept.get(item.call_id)) and known.ended > item.ended for kept in self._kept.values()):

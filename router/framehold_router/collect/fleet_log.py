@@ -22,11 +22,11 @@ from typing import NamedTuple, TypeVar
 
 from framehold_core.errors import StoreUnavailable
 from framehold_fleet.members.membership import Fleet
-from framehold_fleet.models.events import ENDED, EndView, EventView, Kind, LogEntry, TakeoverView
+from framehold_fleet.models.events import ENDED, EndView, EventKind, EventView, LogEntry, TakeoverView
 from framehold_store.base import Store
 
 from .event_reader import EventReader
-from .shared_look import Shared
+from .shared_look import SharedLook
 from .unseen_ends import UnseenEnds
 
 MAX_EVENTS, MAX_TAKEOVERS, MAX_ENDS = 500, 5_000, 500
@@ -40,7 +40,7 @@ Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 
 
-class Loss(NamedTuple):
+class LostCalls(NamedTuple):
     """Calls that were lost: when, how many, with which life of a node, and why (`DIED` or `DRAIN_DEADLINE`)."""
 
     at: float
@@ -49,7 +49,7 @@ class Loss(NamedTuple):
     why: str
 
 
-class Logged(NamedTuple):
+class FleetPast(NamedTuple):
     """What is known of the past: the latest events (the newest first), the takeovers, and the last end of each life of
     a node, by node and boot. `here` are the lives that have a lease now. `changes` grows whenever one of them has
     changed. `losses` are the calls that were lost with their process."""
@@ -59,7 +59,7 @@ class Logged(NamedTuple):
     ends: Mapping[tuple[str, str], EndView] = MappingProxyType({})
     here: frozenset[tuple[str, str]] = frozenset()
     changes: int = 0
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[LostCalls, ...] = ()
 
 
 class FleetLog:
@@ -69,18 +69,18 @@ class FleetLog:
     def __init__(self, store: Store, fleet: Callable[[], Fleet], wall: Callable[[], float]) -> None:
         self._reader = EventReader(store, LogEntry)
         self._fleet, self._wall, self._since = fleet, wall, wall()
-        self._shared = Shared(fleet, self._look, "framehold event log")
+        self._shared = SharedLook(fleet, self._look, "framehold event log")
         self._events: OrderedDict[tuple[str, str], EventView] = OrderedDict()
         self._takeovers: OrderedDict[tuple[str, int, float], TakeoverView] = OrderedDict()
         self._ends: OrderedDict[tuple[str, str, str], EndView] = OrderedDict()
-        self._losses: OrderedDict[str, Loss] = OrderedDict()
-        self._uncounted: OrderedDict[str, Loss] = OrderedDict()
+        self._losses: OrderedDict[str, LostCalls] = OrderedDict()
+        self._uncounted: OrderedDict[str, LostCalls] = OrderedDict()
         self.lost = Counter({DIED: 0, DRAIN_DEADLINE: 0})
         """Calls that were lost with their process since this log was made, by why."""
         self._here: frozenset[tuple[str, str]] = frozenset()
         self._finder, self._unseen = UnseenEnds(), tuple[EndView, ...]()
         self._changed = False
-        self._logged = Logged()
+        self._logged = FleetPast()
 
     def add(self, entry: LogEntry) -> None:
         """Take in what a process of the fleet saw."""
@@ -92,7 +92,7 @@ class FleetLog:
             self._add_end(end)
         self._changed = True
 
-    async def logged(self) -> Logged:
+    async def logged(self) -> FleetPast:
         """Read what is new, and return all that is known."""
         return await self._shared.result()
 
@@ -100,7 +100,7 @@ class FleetLog:
         """Stop reading."""
         await self._shared.close()
 
-    async def _look(self) -> Logged:
+    async def _look(self) -> FleetPast:
         try:
             async for entry in self._reader.fresh():
                 self.add(entry)
@@ -119,19 +119,19 @@ class FleetLog:
     def _add_event(self, event: EventView) -> None:
         key = event.node_id, event.id
         known = self._events.get(key)
-        if known is None or (known.kind == Kind.NODE_LOST and event.kind == Kind.NODE_LEFT):
+        if known is None or (known.kind == EventKind.NODE_LOST and event.kind == EventKind.NODE_LEFT):
             _keep(self._events, key, event, MAX_EVENTS)
             self._add_loss(event)
 
     def _add_loss(self, event: EventView) -> None:
         boot, why = event.boot, DIED if event.id.startswith(f"{ENDED}-") else DRAIN_DEADLINE
         known = self._losses.get(boot)
-        if event.kind == Kind.NODE_LEFT and not event.lost and known is not None and known.why == DIED:
+        if event.kind == EventKind.NODE_LEFT and not event.lost and known is not None and known.why == DIED:
             # Nothing was lost when its lease ran out: it came back, or gave its lease back.
             del self._losses[boot]
             self._uncounted.pop(boot, None)
         elif event.lost and (known is None or event.at > known.at + SURE):
-            loss = Loss(event.at, event.lost, boot, why)
+            loss = LostCalls(event.at, event.lost, boot, why)
             _keep(self._losses, boot, loss, MAX_EVENTS)
             if event.at >= self._since:
                 _keep(self._uncounted, boot, loss, MAX_EVENTS)
@@ -150,14 +150,14 @@ class FleetLog:
             end = first.model_copy(update={"left": known.left or end.left})
         _keep(self._ends, key, end, MAX_ENDS)
 
-    def _view(self, here: frozenset[tuple[str, str]]) -> Logged:
+    def _view(self, here: frozenset[tuple[str, str]]) -> FleetPast:
         events = sorted(self._events.values(), key=lambda event: (event.at, event.node_id, event.id), reverse=True)
         ends: dict[tuple[str, str], EndView] = {}
         for end in sorted((*self._ends.values(), *self._unseen), key=lambda end: end.detected):
             ends[end.node_id, end.boot] = end
         losses = tuple(self._losses.values())
         takeovers = tuple(_ended(item, here) for item in self._takeovers.values())
-        return Logged(tuple(events), takeovers, MappingProxyType(ends), here, self._logged.changes + 1, losses)
+        return FleetPast(tuple(events), takeovers, MappingProxyType(ends), here, self._logged.changes + 1, losses)
 
 
 def _ended(takeover: TakeoverView, here: frozenset[tuple[str, str]]) -> TakeoverView:

@@ -40,7 +40,7 @@ _AT_ONCE = 10
 """Samples that are unpacked before other work of the loop may run."""
 
 
-class Seen(NamedTuple):
+class SampledFigures(NamedTuple):
     """A sample, and the figures of the whole fleet in it."""
 
     sample: Sample
@@ -60,8 +60,8 @@ class History:
     ) -> None:
         self._store, self._nodes, self._tools, self._clock = store, nodes, tools, clock
         self._sampler = Sampler()
-        self._known: dict[int, dict[int, Seen | None]] = {STEP: {}, COARSE: {}}
-        self._untaken: dict[int, dict[int, Seen]] = {STEP: {}, COARSE: {}}
+        self._known: dict[int, dict[int, SampledFigures | None]] = {STEP: {}, COARSE: {}}
+        self._untaken: dict[int, dict[int, SampledFigures]] = {STEP: {}, COARSE: {}}
         """Those that the store did not take."""
         self._looked = dict.fromkeys((STEP, COARSE), -math.inf)
         """When somebody looked last."""
@@ -96,7 +96,7 @@ class History:
         """The samples of these slots, without the figures of the fleet; see `seen`."""
         return [None if item is None else item.sample for item in await self.seen(step, slots)]
 
-    async def seen(self, step: int, slots: Sequence[int]) -> list[Seen | None]:
+    async def seen(self, step: int, slots: Sequence[int]) -> list[SampledFigures | None]:
         """What was kept of these slots in their order; None for each of which nobody has kept a sample. While the store
         does not answer, what was read stays."""
         self._looked[step] = self._clock()
@@ -113,7 +113,7 @@ class History:
             if now - self._looked[step] > REMEMBERED:
                 known.clear()
 
-    async def _read(self, step: int, slots: Sequence[int]) -> list[Seen | None]:
+    async def _read(self, step: int, slots: Sequence[int]) -> list[SampledFigures | None]:
         known, untaken, now = self._known[step], self._untaken[step], self._clock()
         wanted = [slot for slot in slots if slot not in known and slot not in untaken]
         try:
@@ -124,7 +124,7 @@ class History:
             sample = None if data is None else unpacked(data)
             # One that is missing may still come, until its slot ended some time ago.
             if sample is not None or (slot + 1) * step < now - _LATE:
-                known[slot] = None if sample is None else Seen(sample, of_fleet(sample))
+                known[slot] = None if sample is None else SampledFigures(sample, of_fleet(sample))
             if place % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         return [known.get(slot) or untaken.get(slot) for slot in slots]
@@ -136,6 +136,6 @@ class History:
             if not self._silent:
                 logger.warning("the history of the fleet is not kept, only this router knows it: %s", error)
             self._silent = True
-            self._untaken[step][slot] = Seen(sample, of_fleet(sample))
+            self._untaken[step][slot] = SampledFigures(sample, of_fleet(sample))
         else:
             self._silent = False

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ValidationError
 
 from framehold_core.clock import Clock
 from framehold_fleet.headers import CREDENTIAL
-from framehold_fleet.http_client.incoming import BrokenOff, Incoming
-from framehold_fleet.http_client.node_connection import Failure, Link
+from framehold_fleet.http_client.incoming import BrokenOff, IncomingResponse
+from framehold_fleet.http_client.node_connection import LinkFailure, NodeLink
 from framehold_fleet.http_client.upstream import Opening, Upstream
 from framehold_fleet.identity.statements import Role
 from framehold_fleet.identity.trust import Trust
@@ -55,7 +55,7 @@ class Unanswered(Exception):
         self.sent, self.status, self.absent = sent, status, absent
 
 
-class Outcome(NamedTuple):
+class ActionResponse(NamedTuple):
     """A node's answer to an action: the HTTP status, and the body."""
 
     status: int
@@ -97,7 +97,7 @@ class NodeClient:
         # Shielded: if one reader is cancelled, the others still get the answer.
         return cast(View, await asyncio.shield(task))
 
-    async def act(self, member: Member, path: str, body: Mapping[str, str], credential: str = "") -> Outcome:
+    async def act(self, member: Member, path: str, body: Mapping[str, str], credential: str = "") -> ActionResponse:
         """Send `POST path` with `body` to `member`, and return its answer. `credential` names the admin token of the
         operator.
 
@@ -110,7 +110,7 @@ class NodeClient:
         )
         try:
             kind = DoneView if status < 300 else ErrorView
-            return Outcome(status, kind.model_validate_json(text))
+            return ActionResponse(status, kind.model_validate_json(text))
         except ValidationError:
             raise Unanswered(_UNREADABLE, status=200) from None
 
@@ -154,7 +154,7 @@ class NodeClient:
             limits = {"connect_timeout": ACTION_TIMEOUT, "timeout": ACTION_TIMEOUT}
             self._upstream = Upstream(self._trust, Role.ADMIN, self._clock, **limits)
         head = _head(method, member.admin, f"{member.prefix}{target}", headers, body)
-        incoming = Incoming()
+        incoming = IncomingResponse()
         async with self._places:
             try:
                 async with asyncio.timeout(limit):
@@ -182,14 +182,14 @@ def _head(
     return b"%b %b HTTP/1.1\r\nhost: %b:%d\r\n%b%b" % (method, target.encode(), at, port, lines, length)
 
 
-def _unanswered(link: Link, why: str, failure: Failure | None = None) -> Unanswered:
+def _unanswered(link: NodeLink, why: str, failure: LinkFailure | None = None) -> Unanswered:
     """Why there is no answer over `link`: `why`, unless the request was not sent."""
     if isinstance(link, Opening) and (trouble := link.trouble) is not None:
         return Unanswered(str(trouble), sent=False, absent=trouble.absent)
-    return Unanswered(why, sent=failure is not Failure.NOT_SENT)
+    return Unanswered(why, sent=failure is not LinkFailure.NOT_SENT)
 
 
-async def _body(incoming: Incoming, max_bytes: int) -> bytes:
+async def _body(incoming: IncomingResponse, max_bytes: int) -> bytes:
     pieces, size = [], 0
     async for piece in incoming.pieces():
         size += len(piece)

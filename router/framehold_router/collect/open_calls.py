@@ -18,7 +18,7 @@ from framehold_fleet.models.events import EndView
 from framehold_fleet.models.nodes import NodeView
 from framehold_fleet.models.open_calls import FigureView, Known, OpenView, ScanView
 
-from .fleet_log import Logged
+from .fleet_log import FleetPast
 from .survey import UNREACHABLE
 
 HOUR = 3600.0
@@ -26,7 +26,7 @@ _ORPHANED, _HANDED_OFF = ("died", "restarted"), ("released",)
 """The reasons of the takeovers of each."""
 
 
-def account(nodes: Sequence[NodeView], logged: Logged, now: float) -> OpenView:
+def account(nodes: Sequence[NodeView], logged: FleetPast, now: float) -> OpenView:
     """The account of a fleet. `nodes` are those that have leases, `now` is in seconds since 1970."""
     scan = max((node.scan for node in nodes if node.scan is not None), key=lambda scan: scan.at, default=None)
     figures = [_held(nodes, now), _asleep(nodes, now), _handed_off(nodes, logged, scan), _orphaned(logged, scan)]
@@ -43,7 +43,7 @@ def account(nodes: Sequence[NodeView], logged: Logged, now: float) -> OpenView:
     )
 
 
-def _boots(logged: Logged) -> set[str]:
+def _boots(logged: FleetPast) -> set[str]:
     """The lives that have a lease: nothing of them is lost, whoever thought so."""
     return {boot for _, boot in logged.here}
 
@@ -66,7 +66,7 @@ def _oldest(nodes: Iterable[NodeView], now: float) -> float:
     return min((node.at for node in nodes if node.at is not None), default=now)
 
 
-def _handed_off(nodes: Sequence[NodeView], logged: Logged, scan: ScanView | None) -> FigureView:
+def _handed_off(nodes: Sequence[NodeView], logged: FleetPast, scan: ScanView | None) -> FigureView:
     taken = _taken(logged, _HANDED_OFF)
     here = sum(max(0, (node.released or 0) - taken[node.boot]) for node in nodes)
     ends = _unscanned(logged, scan)
@@ -79,7 +79,7 @@ def _handed_off(nodes: Sequence[NodeView], logged: Logged, scan: ScanView | None
     return FigureView(count=scanned + estimate + here, known="estimated" if estimate else known, at=at)
 
 
-def _orphaned(logged: Logged, scan: ScanView | None) -> FigureView:
+def _orphaned(logged: FleetPast, scan: ScanView | None) -> FigureView:
     taken, ends = _taken(logged, _ORPHANED), _unscanned(logged, scan)
     estimate = sum(max(0, (end.orphaned or 0) - taken[end.boot]) for end in ends if not end.left)
     alive = {end.boot for end in ends} | _boots(logged)
@@ -87,7 +87,7 @@ def _orphaned(logged: Logged, scan: ScanView | None) -> FigureView:
     return FigureView(count=scanned + estimate, known="estimated" if estimate else known, at=at)
 
 
-def _unscanned(logged: Logged, scan: ScanView | None) -> list[EndView]:
+def _unscanned(logged: FleetPast, scan: ScanView | None) -> list[EndView]:
     """The lives that are over, and were not yet when the last scan began."""
     began = 0.0 if scan is None else scan.began
     return [
@@ -98,7 +98,7 @@ def _unscanned(logged: Logged, scan: ScanView | None) -> list[EndView]:
 
 
 def _scanned(
-    logged: Logged, reasons: Sequence[str], scan: ScanView | None, count: int, alive: set[str]
+    logged: FleetPast, reasons: Sequence[str], scan: ScanView | None, count: int, alive: set[str]
 ) -> tuple[int, Known, float | None]:
     """What is left of the count of a scan, how it is known, and when it was counted. The scan did not count the lives
     in `alive`."""
@@ -115,6 +115,6 @@ def _scanned(
     return max(0, count - since), "up_to" if count and during else "counted", scan.at
 
 
-def _taken(logged: Logged, reasons: Sequence[str]) -> Counter[str]:
+def _taken(logged: FleetPast, reasons: Sequence[str]) -> Counter[str]:
     """How many calls of each life were taken over for one of these reasons."""
     return Counter(item.from_boot for item in logged.takeovers if item.reason in reasons and item.claimed is not None)

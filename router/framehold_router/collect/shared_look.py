@@ -17,7 +17,7 @@ FRESH = 0.5
 Found = TypeVar("Found")
 
 
-class Shared(Generic[Found]):
+class SharedLook(Generic[Found]):
     """Shares the results of `look`. Belongs to one event loop; `close` it."""
 
     def __init__(self, fleet: Callable[[], Fleet], look: Callable[[], Coroutine[Any, Any, Found]], name: str) -> None:

@@ -15,9 +15,9 @@ from framehold_fleet.members.store_health import OUT
 from framehold_fleet.models.nodes import NodeStatus, NodeView
 
 from .node_client import NodeClient, Unanswered
-from .shared_look import Shared
-from .unheard import Answer, Ask
-from .unheard import Unanswered as NoAnswer
+from .shared_look import SharedLook
+from .unheard import Ask, NodeAnswer
+from .unheard import WhyUnheard as NoAnswer
 
 UNREACHABLE = "unreachable"
 MAX_LAST_WORDS = 1000
@@ -43,7 +43,7 @@ class Survey:
         self._fleet, self._node_client, self._ages = fleet, node_client, ages
         self._missed: dict[tuple[str, str], tuple[float, float]] = {}
         """For each life that does not answer when the first and the last request failed, in the loop's time."""
-        self._shared = Shared(fleet, self._ask_all, "framehold survey")
+        self._shared = SharedLook(fleet, self._ask_all, "framehold survey")
         self.noted: Callable[[list[NodeView]], None] = lambda nodes: None
         self.last_words: dict[tuple[str, str], str | None] = {}
         """For each life of a node (its name and boot) its last report on the store."""
@@ -111,7 +111,7 @@ class Survey:
 def asking(node_client: NodeClient) -> Ask:
     """The function by which a router asks a node that the store does not hear of."""
 
-    async def ask(member: Member) -> Answer | NoAnswer:
+    async def ask(member: Member) -> NodeAnswer | NoAnswer:
         try:
             # The next process under its name can't register at present: it proves another boot than the lease had.
             status = await node_client.ask(member._replace(boot=Boot("")), _PATH, NodeStatus)
@@ -119,7 +119,7 @@ def asking(node_client: NodeClient) -> Ask:
             return NoAnswer.GONE if error.absent else NoAnswer.LATE
         if status.node_id != member.node:
             return NoAnswer.GONE
-        return Answer(
+        return NodeAnswer(
             Incarnation(status.incarnation),
             Boot(status.boot),
             status.handed_off is not None,

@@ -14,7 +14,7 @@ from framehold_fleet.members.membership import Fleet, Member
 from framehold_fleet.models.tools import ToolsStatus
 
 from .node_client import NodeClient, Unanswered
-from .shared_look import Shared
+from .shared_look import SharedLook
 
 _PATH = "/admin/tools"
 MAX_BYTES = 256 * 1024
@@ -33,7 +33,7 @@ class ToolSurvey:
 
     def __init__(self, fleet: Callable[[], Fleet], node_client: NodeClient) -> None:
         self._fleet, self._node_client = fleet, node_client
-        self._shared = Shared(fleet, self._ask_all, "framehold tool survey")
+        self._shared = SharedLook(fleet, self._ask_all, "framehold tool survey")
 
     async def seen(self) -> ToolsSeen:
         """The tools of all nodes."""

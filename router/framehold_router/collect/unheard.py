@@ -34,7 +34,7 @@ _GRACE = 0.25
 """Seconds that a node without a lease has for its answer when another one has answered that it can write."""
 
 
-class Answer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """The answer of a node about itself. `writes`: whether the store took its last heartbeat."""
 
     inc: Incarnation
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
     writes: bool
 
 
-class Unanswered(Enum):
+class WhyUnheard(Enum):
     """Why a node gave no answer."""
 
     GONE = auto()
@@ -52,7 +52,7 @@ class Unanswered(Enum):
     """It did not answer in time."""
 
 
-Ask = Callable[[Member], Awaitable[Answer | Unanswered]]
+Ask = Callable[[Member], Awaitable[NodeAnswer | WhyUnheard]]
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class UnheardNodes:
         self._log(kept)
         return kept
 
-    async def _ask_all(self, leased: Iterable[Member]) -> dict[NodeId, Answer | Unanswered]:
+    async def _ask_all(self, leased: Iterable[Member]) -> dict[NodeId, NodeAnswer | WhyUnheard]:
         """The answers of all nodes. As soon as one answers that it can write, nobody waits for those that have a lease,
         and for the others `_GRACE` seconds."""
         asked = {
@@ -116,20 +116,20 @@ class UnheardNodes:
                 task.cancel()
         return {node: task.result() for node, task in {**asked, **others}.items() if task.done()}
 
-    def _lost_lease(self, node: NodeId, answer: Answer | Unanswered) -> bool:
+    def _lost_lease(self, node: NodeId, answer: NodeAnswer | WhyUnheard) -> bool:
         """Whether a node has no lease, and the store took its last heartbeat. One that drains may have given its lease
         back."""
         found = self._candidates.get(node)
-        if found is None or node in self._believed or not isinstance(answer, Answer):
+        if found is None or node in self._believed or not isinstance(answer, NodeAnswer):
             return False
         return answer.writes and not answer.draining and answer.boot == found.member.boot
 
-    def _take(self, node: NodeId, answer: Answer | Unanswered) -> None:
+    def _take(self, node: NodeId, answer: NodeAnswer | WhyUnheard) -> None:
         """Take in the answer of a node without a lease."""
         candidate = self._candidates[node]
-        if answer is Unanswered.GONE:
+        if answer is WhyUnheard.GONE:
             del self._candidates[node]
-        elif isinstance(answer, Answer):
+        elif isinstance(answer, NodeAnswer):
             # It may be the next process under this name: it can't register at present.
             state = DRAINING if answer.draining else candidate.member.state
             candidate.member = candidate.member._replace(inc=answer.inc, boot=answer.boot, state=state)
@@ -150,5 +150,5 @@ class UnheardNodes:
         self._logged = bool(kept)
 
 
-def _writes(answer: Answer | Unanswered) -> bool:
-    return isinstance(answer, Answer) and answer.writes
+def _writes(answer: NodeAnswer | WhyUnheard) -> bool:
+    return isinstance(answer, NodeAnswer) and answer.writes

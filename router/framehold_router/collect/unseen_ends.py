@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from framehold_fleet.models.events import EndView, EventView, Kind
+from framehold_fleet.models.events import EndView, EventKind, EventView
 
 GRACE = 10.0
 """Seconds for which a node must be missing. After an outage of the store nodes need up to five to register again."""
 HOUR = 3600.0
-_DRAINS = (Kind.DRAIN, Kind.NODE_DRAINING)
+_DRAINS = (EventKind.DRAIN, EventKind.NODE_DRAINING)
 
 Life = tuple[str, str]
 """The name of a node and the boot of one process with that name."""

@@ -1,4 +1,4 @@
-"""A relay that counts its requests in a `Meter`. A router without metrics uses `Relay` itself.
+"""A relay that counts its requests in a `Meter`. A router without metrics uses `RequestRelay` itself.
 
 The law: counting changes nothing of how a request is handled. Each request is counted once: when its response is
 complete, when it is refused, or when it ends before that. Every request pays for every line here: values that are
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from framehold_fleet.http_client.node_connection import Failure
+from framehold_fleet.http_client.node_connection import LinkFailure
 from framehold_fleet.http_client.upstream import Upstream
 from framehold_fleet.http_server.message import Request
 from framehold_fleet.identity.trust import Trust
@@ -18,16 +18,21 @@ from framehold_fleet.members.address import Address
 
 from ..config import RouterSettings
 from ..telemetry.counters import ABORTED, NONE, OTHER, OUTCOMES, TOOL_HEADER, Meter
-from .declined import Declined
+from .declined import DeclinedResponse
 from .placement import Placement, Placer
-from .relay import Relay, ToNode
-from .request_facts import Facts, Kind
+from .relay import RequestRelay, ToNode
+from .request_facts import Facts, RequestKind
 
-_KINDS: dict[str, str] = {Kind.START: "start", Kind.RETRY: "retry", Kind.SESSION: "session", Kind.ANY: OTHER}
+_KINDS: dict[str, str] = {
+    RequestKind.START: "start",
+    RequestKind.RETRY: "retry",
+    RequestKind.SESSION: "session",
+    RequestKind.ANY: OTHER,
+}
 
 
-class CountedRelay(Relay):
-    """A `Relay` that counts each request for a node, and each request that it refuses, in `meter`."""
+class CountedRelay(RequestRelay):
+    """A `RequestRelay` that counts each request for a node, and each request that it refuses, in `meter`."""
 
     def __init__(
         self,
@@ -70,7 +75,7 @@ class CountedToNode(ToNode):
         if node is None:
             return
         self.relay.placer.learned(self.placement, node)
-        if self.facts.kind is Kind.RETRY:
+        if self.facts.kind is RequestKind.RETRY:
             if node == self.placement.node:
                 meter.hits += 1
             else:
@@ -81,7 +86,7 @@ class CountedToNode(ToNode):
             self._count(OUTCOMES[self.status])
         ToNode.done(self, piece)
 
-    def give_up(self, declined: Declined) -> None:
+    def give_up(self, declined: DeclinedResponse) -> None:
         if declined.is_whole:
             self._count(OUTCOMES[503])
         ToNode.give_up(self, declined)
@@ -91,7 +96,7 @@ class CountedToNode(ToNode):
             self._count(ABORTED)
         ToNode.gone(self)
 
-    def failed(self, why: Failure) -> None:
+    def failed(self, why: LinkFailure) -> None:
         if self.status:
             self._count(ABORTED)
         ToNode.failed(self, why)

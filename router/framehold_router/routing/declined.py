@@ -28,14 +28,14 @@ def proves_not_taken(head: ResponseHead, placement: Placement, statements: State
     )
 
 
-class Declined:
+class DeclinedResponse:
     """The response of the node that declined a call last. `count` is how many nodes have declined it, `wait` the
     smallest Retry-After of them all, in seconds, `is_whole` whether the body is complete. `lines` and `length` are as
-    for `Reply.begin`."""
+    for `ResponseWriter.begin`."""
 
     __slots__ = ("body", "count", "is_whole", "lines", "wait")
 
-    def __init__(self, lines: bytes, before: Declined | None) -> None:
+    def __init__(self, lines: bytes, before: DeclinedResponse | None) -> None:
         self.count: int = 1 if before is None else before.count + 1
         self.body = b""
         self.is_whole = False

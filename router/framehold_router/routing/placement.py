@@ -41,7 +41,7 @@ from framehold_fleet.members.ring import fresh_call
 
 from .learned_owners import Owners
 from .refused_hosts import RefusedHosts
-from .request_facts import Facts, Kind
+from .request_facts import Facts, RequestKind
 
 DRAWS = 64
 """Call ids that are drawn at most to find one whose node has room."""
@@ -52,7 +52,7 @@ BOUND = 1.25
 lower bound takes more draws; a higher one allows more of the unevenness of the ring."""
 
 
-class Reason(StrEnum):
+class PlacementReason(StrEnum):
     """Why a request goes to its node."""
 
     START = "start"
@@ -65,7 +65,7 @@ class Reason(StrEnum):
     ANY = "any"
 
 
-_BY_RING = (Reason.RING, Reason.START)
+_BY_RING = (PlacementReason.RING, PlacementReason.START)
 
 
 class Placement(NamedTuple):
@@ -77,7 +77,7 @@ class Placement(NamedTuple):
     address: Address
     call: CallId | None = None
     token_call: CallId | None = None
-    reason: Reason = Reason.ANY
+    reason: PlacementReason = PlacementReason.ANY
     boots: tuple[Boot, ...] = ()
 
 
@@ -122,12 +122,12 @@ class Placer:
         fleet = self._fleet()
         if fleet is not self._view:
             self._look(fleet)
-        if facts.kind is Kind.START:
+        if facts.kind is RequestKind.START:
             placement = self._start(tried)
         elif facts.call is not None:
             placement = self._retry(facts.call, tried)
         elif facts.node is not None and self._reachable(facts.node):
-            placement = self._put(facts.node, Reason.SESSION) if facts.node not in tried else None
+            placement = self._put(facts.node, PlacementReason.SESSION) if facts.node not in tried else None
         else:
             placement = self._any(tried)
         return placement
@@ -220,26 +220,26 @@ class Placer:
             if node is not None and node in room:
                 load = self._rounds[node]
                 if load < busy:
-                    return self._put(node, Reason.START, call, minted=True)
+                    return self._put(node, PlacementReason.START, call, minted=True)
                 if best is None or load < best[0]:
                     best = load, node, call
             call = self._mint()
         if best is None:
             # Few of very many nodes are left, and no draw hit one. The response will name the node of the call.
             node = min((self._rounds[node], node) for node in room)[1]
-            return self._put(node, Reason.NEXT, call, minted=True)
-        return self._put(best[1], Reason.START, best[2], minted=True)
+            return self._put(node, PlacementReason.NEXT, call, minted=True)
+        return self._put(best[1], PlacementReason.START, best[2], minted=True)
 
     def _retry(self, call: CallId, tried: Collection[NodeId]) -> Placement | None:
         learned = self._owners.get(call)
         if learned is None and not tried and not self._passed:
             owner = self._view.ring.owner(call)
             if owner is not None:
-                return self._put(owner, Reason.RING, call)
+                return self._put(owner, PlacementReason.RING, call)
         node = self._first(self._homes(call, learned), tried)
         if node is None:
             return None
-        return self._put(node, Reason.LEASE if node == learned else Reason.NEXT, call)
+        return self._put(node, PlacementReason.LEASE if node == learned else PlacementReason.NEXT, call)
 
     def _homes(self, call: CallId, learned: NodeId | None) -> Iterator[NodeId]:
         """The nodes that may hold a call, the likeliest first. Draining nodes are among them."""
@@ -265,11 +265,11 @@ class Placer:
         if not allowed:
             # Draining nodes take no new call, but they do list tools.
             node = self._first(self._view.members, tried)
-            return self._put(node, Reason.ANY) if node is not None else None
+            return self._put(node, PlacementReason.ANY) if node is not None else None
         count = len(allowed)
         first = self._below(count)
         second = (first + 1 + self._below(count - 1)) % count if count > 1 else first
-        return self._put(min((allowed[first], allowed[second]), key=self._business), Reason.ANY)
+        return self._put(min((allowed[first], allowed[second]), key=self._business), PlacementReason.ANY)
 
     def _allowed(self, tried: Collection[NodeId], declined: Collection[NodeId] = ()) -> tuple[NodeId, ...]:
         """The nodes on the ring that were not tried, without those that are passed over or have `declined` if that
@@ -300,7 +300,9 @@ class Placer:
         ties, because they take memory but no time."""
         return self._in_flight[node], self._parked(node)
 
-    def _put(self, node: NodeId, reason: Reason, call: CallId | None = None, *, minted: bool = False) -> Placement:
+    def _put(
+        self, node: NodeId, reason: PlacementReason, call: CallId | None = None, *, minted: bool = False
+    ) -> Placement:
         member = self._view.members[node]
         assert member.address is not None, "only nodes with an address are chosen from"
         return Placement(node, member.address, call if minted else None, call, reason, (member.boot,))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
-from framehold_fleet.http_server.message import Reply, Request
+from framehold_fleet.http_server.message import Request, ResponseWriter
 from framehold_fleet.http_server.request_head import MCP
 
 
-class _Envelope(msgspec.Struct):
+class _RequestId(msgspec.Struct):
     id: int | str | float | None = None
 
 
-def refuse(request: Request, reply: Reply, status: int, message: str) -> None:
+def refuse(request: Request, reply: ResponseWriter, status: int, message: str) -> None:
     """Answer a request with an error of the router itself: a JSON-RPC error if the target is MCP's, else a line of
     text."""
     if request.head.target.partition(b"?")[0] == MCP:
         try:
-            request_id = msgspec.json.decode(request.body, type=_Envelope).id
+            request_id = msgspec.json.decode(request.body, type=_RequestId).id
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             request_id = None
         kind = b"application/json"

@@ -27,21 +27,21 @@ from collections.abc import Callable
 
 from framehold_core.ids import CallId, NodeId, prefix
 from framehold_fleet.headers import CALL_ID
-from framehold_fleet.http_client.node_connection import Failure, Link
+from framehold_fleet.http_client.node_connection import LinkFailure, NodeLink
 from framehold_fleet.http_client.response_head import ResponseHead
 from framehold_fleet.http_client.upstream import Upstream
-from framehold_fleet.http_server.message import Reply, Request
+from framehold_fleet.http_server.message import Request, ResponseWriter
 from framehold_fleet.identity.statements import HELLO
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Address, Receiver
 from framehold_fleet.telemetry.log_bursts import LogBursts
 
 from ..config import RouterSettings
-from .declined import FURTHER, Declined, proves_not_taken
+from .declined import FURTHER, DeclinedResponse, proves_not_taken
 from .placement import Placement, Placer
 from .refusal import refuse
 from .refused_hosts import MISDIRECTED
-from .request_facts import Facts, Kind
+from .request_facts import Facts, RequestKind
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ _NO_NODE = "Not served here: this is a router, and no node that could prove it"
 _NODES_ONLY = "Not served here: a node's own address serves /admin"
 
 
-class Relay:
+class RequestRelay:
     """A router's handler of requests. `placer` chooses nodes; `read` finds the facts that placement needs; `pages` is
     the address of the server of the router's own pages."""
 
@@ -82,7 +82,7 @@ class Relay:
         self._closed = {b"admin": _NODES_ONLY}
         """The first segments of paths that are refused, with the text of the refusal."""
 
-    def __call__(self, request: Request, reply: Reply) -> None:
+    def __call__(self, request: Request, reply: ResponseWriter) -> None:
         """Answer `request` on `reply`, now or later."""
         segment = request.head.segment
         if HELLO in request.head.fields:
@@ -103,7 +103,7 @@ class Relay:
         elsewhere = "Not served here: the router's admin port (FRAMEHOLD_ADMIN_PORT) serves it"
         self._closed |= dict.fromkeys(_PAGES - _PROBES, elsewhere)
 
-    def administer(self, request: Request, reply: Reply) -> None:
+    def administer(self, request: Request, reply: ResponseWriter) -> None:
         """Answer a request on the admin port: the router's pages, and nothing of a node."""
         if request.head.segment in _PAGES:
             ToPages(self, request, reply).start()
@@ -112,17 +112,17 @@ class Relay:
             refuse(request, reply, 404, text)
 
 
-class Exchange:
+class RelayedRequest:
     """One request that is relayed, and its response. It is the listener of the client's side and the conversation of
     the node's side."""
 
     __slots__ = ("link", "relay", "reply", "request", "status")
 
-    def __init__(self, relay: Relay, request: Request, reply: Reply) -> None:
+    def __init__(self, relay: RequestRelay, request: Request, reply: ResponseWriter) -> None:
         self.relay = relay
         self.request = request
         self.reply = reply
-        self.link: Link | None = None
+        self.link: NodeLink | None = None
         self.status = 0
         """The status of the response; 0 until the response has begun."""
         reply.listener = self
@@ -168,14 +168,14 @@ class Exchange:
         self.over()
         self.reply.end(piece)
 
-    def failed(self, why: Failure) -> None:
+    def failed(self, why: LinkFailure) -> None:
         self.link = None
         self.over()
         if self.status:
             text = "a response broke off (%s): the client's connection is closed too"
             _log.warning(text, why.value, extra=self.log_fields())
             self.reply.abort()
-        elif why is Failure.NOT_SENT:
+        elif why is LinkFailure.NOT_SENT:
             self.unreached()
         else:
             self.unanswered(why)
@@ -205,11 +205,11 @@ class Exchange:
     def unreached(self) -> None:
         """Called when there was no connection: no byte was sent."""
 
-    def unanswered(self, why: Failure) -> None:
+    def unanswered(self, why: LinkFailure) -> None:
         """Called when bytes were sent and no response came."""
 
 
-class ToPages(Exchange):
+class ToPages(RelayedRequest):
     """A request to the router's own pages. It needs no placement, and carries no header of the fleet."""
 
     __slots__ = ()
@@ -220,11 +220,11 @@ class ToPages(Exchange):
     def unreached(self) -> None:
         self.refuse(503, "The router's own pages are not served at present; try again")
 
-    def unanswered(self, why: Failure) -> None:
+    def unanswered(self, why: LinkFailure) -> None:
         self.refuse(502, f"The router's own pages did not answer: {why.value}")
 
 
-class ToNode(Exchange):
+class ToNode(RelayedRequest):
     """A request to a node: to the node that the placer chooses, and to the next one if that can't be reached."""
 
     __slots__ = ("absent", "call", "declined", "facts", "kept", "node", "placement", "sent", "tried")
@@ -237,10 +237,10 @@ class ToNode(Exchange):
         self.node: NodeId | None = None
         """The node to which the request was sent last; None if it was sent to none."""
         self.tried: tuple[NodeId, ...] = ()
-        self.sent: Failure | None = None
-        self.declined: Declined | None = None
+        self.sent: LinkFailure | None = None
+        self.declined: DeclinedResponse | None = None
         """The last response by which a node declined the call."""
-        self.kept: Declined | None = None
+        self.kept: DeclinedResponse | None = None
         """The response that is being received, if it declines the call."""
         self.place()
 
@@ -284,7 +284,7 @@ class ToNode(Exchange):
 
     def began(self, head: ResponseHead, length: bytes | None) -> None:
         if head.status == 503 and proves_not_taken(head, self.placement, self.relay.trust.statements):
-            self.kept = Declined(head.lines(self.relay.shows_route), self.declined)
+            self.kept = DeclinedResponse(head.lines(self.relay.shows_route), self.declined)
             return
         self.relay.placer.refused_hosts.answered(self.placement.node, head.status)
         if head.status == MISDIRECTED:
@@ -308,13 +308,13 @@ class ToNode(Exchange):
         else:
             super().done(piece)
 
-    def failed(self, why: Failure) -> None:
+    def failed(self, why: LinkFailure) -> None:
         if self.kept is not None:
             self.not_taken(self.kept)
         else:
             super().failed(why)
 
-    def not_taken(self, declined: Declined) -> None:
+    def not_taken(self, declined: DeclinedResponse) -> None:
         """The node has started nothing: send the call to another node, or give up."""
         node, self.declined = self.placement.node, declined
         self.link = self.kept = None
@@ -328,7 +328,7 @@ class ToNode(Exchange):
         else:
             self.place()
 
-    def give_up(self, declined: Declined) -> None:
+    def give_up(self, declined: DeclinedResponse) -> None:
         """Answer with the response of the node that declined the call last."""
         if not declined.is_whole:
             self.refuse(503, "No node takes new calls at present: nothing was started. Retry")
@@ -352,10 +352,10 @@ class ToNode(Exchange):
         """Whether to wait for the node no longer, because two checks in a row found its lease gone and another node can
         continue the call."""
         self.absent = 0 if self.relay.placer.stands(self.placement) else self.absent + 1
-        return self.absent > 1 and self.facts.kind is Kind.RETRY
+        return self.absent > 1 and self.facts.kind is RequestKind.RETRY
 
-    def unanswered(self, why: Failure) -> None:
-        if self.facts.kind is not Kind.RETRY or why is Failure.SILENT or self.sent is not None:
+    def unanswered(self, why: LinkFailure) -> None:
+        if self.facts.kind is not RequestKind.RETRY or why is LinkFailure.SILENT or self.sent is not None:
             # If a second node breaks off too, the round may have killed both: no third node is risked.
             self.unknown(why)
             return
@@ -366,11 +366,11 @@ class ToNode(Exchange):
         self.tried += (node,)
         self.place()
 
-    def unknown(self, why: Failure) -> None:
+    def unknown(self, why: LinkFailure) -> None:
         """Answer that nobody knows whether the request was run."""
         text, node = "node %s did not answer (%s): the client is told that nobody knows what ran", self.placement.node
         _log.warning(text, node, why.value, extra=self.log_fields())
-        if why is Failure.SILENT:
+        if why is LinkFailure.SILENT:
             status, what = (
                 504,
                 f"sent nothing for {self.relay.settings.upstream_timeout:g} s (FRAMEHOLD_UPSTREAM_TIMEOUT)",

@@ -28,7 +28,7 @@ WITH_SAGAS = METHODS | {"tools/callSaga", _RESUME}
 which run again if they are sent again."""
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     """The kind of a request, as placement distinguishes them."""
 
     START = "start"
@@ -44,24 +44,24 @@ class Kind(StrEnum):
 class Facts(NamedTuple):
     """The routing facts of a request. `call` is set for RETRY, `node` for SESSION."""
 
-    kind: Kind
+    kind: RequestKind
     call: CallId | None = None
     node: NodeId | None = None
 
 
-class _Params(msgspec.Struct, gc=False):
+class _RoutedParams(msgspec.Struct, gc=False):
     requestState: str | None = None
     sagaToken: str | None = None
 
 
-class _Body(msgspec.Struct, gc=False):
+class _RoutedBody(msgspec.Struct, gc=False):
     method: str = ""
-    params: _Params | None = None
+    params: _RoutedParams | None = None
 
 
-_decode = msgspec.json.Decoder(_Body).decode
-_ANY = Facts(Kind.ANY)
-_START = Facts(Kind.START)
+_decode = msgspec.json.Decoder(_RoutedBody).decode
+_ANY = Facts(RequestKind.ANY)
+_START = Facts(RequestKind.START)
 
 
 def read(request: Request, methods: frozenset[str] = METHODS) -> Facts:
@@ -71,7 +71,7 @@ def read(request: Request, methods: frozenset[str] = METHODS) -> Facts:
     if named is not None:
         session = session_ids.parse(named.decode("latin-1").strip())
         if session is not None:
-            return Facts(Kind.SESSION, node=session.node)
+            return Facts(RequestKind.SESSION, node=session.node)
     if request.head.method != b"POST":
         return _ANY
     body = _body(request.body)
@@ -81,11 +81,11 @@ def read(request: Request, methods: frozenset[str] = METHODS) -> Facts:
     state = None if params is None else params.sagaToken if body.method == _RESUME else params.requestState
     call = token.named(state) if state else None
     if call is not None:
-        return Facts(Kind.RETRY, call)
+        return Facts(RequestKind.RETRY, call)
     return _START if fields.get(b"mcp-protocol-version", b"").strip() == REVISION else _ANY
 
 
-def _body(data: bytes) -> _Body | None:
+def _body(data: bytes) -> _RoutedBody | None:
     """The fields of a body; None if it is no JSON object, or if one that its method has is of another type.
 
     A node reads with the standard library what a fast reader refuses: half of a surrogate pair, a byte order mark,
@@ -99,6 +99,6 @@ def _body(data: bytes) -> _Body | None:
         method, params = whole["method"], whole.get("params")
         name = "sagaToken" if method == _RESUME else "requestState"
         read = None if params is None else {name: params.get(name)}
-        return msgspec.convert({"method": method, "params": read}, _Body)
+        return msgspec.convert({"method": method, "params": read}, _RoutedBody)
     except (msgspec.MsgspecError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return None

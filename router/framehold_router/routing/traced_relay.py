@@ -16,12 +16,12 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from framehold_core.ids import prefix
-from framehold_fleet.http_client.node_connection import Failure
+from framehold_fleet.http_client.node_connection import LinkFailure
 from framehold_fleet.http_server.message import Request
 
 from ..telemetry.counters import ABORTED
 from .counted_relay import CountedRelay, CountedToNode
-from .declined import Declined
+from .declined import DeclinedResponse
 
 SPAN = "framehold route"
 """The name of the span of a request."""
@@ -63,11 +63,11 @@ class TracedToNode(CountedToNode):
         self.span.add_event("node accepts no connection", {"framehold.node": self.placement.node})
         super().unreached()
 
-    def unanswered(self, why: Failure) -> None:
+    def unanswered(self, why: LinkFailure) -> None:
         self.span.add_event("node did not answer", {"framehold.node": self.placement.node, "why": why.value})
         super().unanswered(why)
 
-    def give_up(self, declined: Declined) -> None:
+    def give_up(self, declined: DeclinedResponse) -> None:
         self.status = 503
         super().give_up(declined)
 
@@ -91,15 +91,15 @@ class TracedToNode(CountedToNode):
         span.end()
 
 
-class _Params(msgspec.Struct, gc=False):
+class _TracedParams(msgspec.Struct, gc=False):
     meta: dict[str, Any] = msgspec.field(name="_meta", default_factory=dict)
 
 
-class _Body(msgspec.Struct, gc=False):
-    params: _Params = msgspec.field(default_factory=_Params)
+class _TracedBody(msgspec.Struct, gc=False):
+    params: _TracedParams = msgspec.field(default_factory=_TracedParams)
 
 
-_decode = msgspec.json.Decoder(_Body).decode
+_decode = msgspec.json.Decoder(_TracedBody).decode
 
 
 def _client_context(request: Request) -> Context:

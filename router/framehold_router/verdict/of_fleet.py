@@ -10,7 +10,7 @@ from framehold_fleet.models.problems import ProblemView
 
 from ..collect.identities import grouped
 from ..collect.survey import UNREACHABLE
-from .seen import RUNBOOK, Seen, harm, risk
+from .seen import RUNBOOK, FleetFacts, harm, risk
 from .wording import many, names, span
 
 _DEATHS, _DEATHS_WITHIN = 3, 600.0
@@ -18,7 +18,7 @@ _DEATHS, _DEATHS_WITHIN = 3, 600.0
 _OWN_NAMESPACE = "give each server a FRAMEHOLD_NAMESPACE of its own, and its routers too"
 
 
-def no_live_node(seen: Seen) -> Iterator[ProblemView]:
+def no_live_node(seen: FleetFacts) -> Iterator[ProblemView]:
     # A node that does not answer this router may be live: its own problem says what is known of it.
     unknown = any(node.state == UNREACHABLE and node.address for node in seen.nodes)
     if not seen.live and not unknown and seen.store_state not in OUT:
@@ -26,7 +26,7 @@ def no_live_node(seen: Seen) -> Iterator[ProblemView]:
         yield harm("no_live_node", text, "start one: framehold node TARGET", f"{RUNBOOK}frameholdnolivenode")
 
 
-def lost(seen: Seen) -> Iterator[ProblemView]:
+def lost(seen: FleetFacts) -> Iterator[ProblemView]:
     if not seen.live and seen.store_state in OUT:
         return
     for gone in seen.lost:
@@ -44,7 +44,7 @@ def lost(seen: Seen) -> Iterator[ProblemView]:
         yield risk("node_lost", text, do, "/dashboard/failovers", gone.node_id)
 
 
-def routers_lost(seen: Seen) -> Iterator[ProblemView]:
+def routers_lost(seen: FleetFacts) -> Iterator[ProblemView]:
     for one in seen.routers:
         if one.state == "lost":
             ago = span(seen.at - one.heard)
@@ -56,7 +56,7 @@ def routers_lost(seen: Seen) -> Iterator[ProblemView]:
             yield risk("router_lost", text, do, f"{RUNBOOK}frameholdprocessdown")
 
 
-def dying(seen: Seen) -> Iterator[ProblemView]:
+def dying(seen: FleetFacts) -> Iterator[ProblemView]:
     """Nodes that die again and again, whether they are back or not. While the store is in trouble leases run out."""
     if seen.store_state in OUT:
         return
@@ -72,7 +72,7 @@ def dying(seen: Seen) -> Iterator[ProblemView]:
             yield harm("nodes_dying", text, do, f"{RUNBOOK}frameholdnodesdying", node)
 
 
-def identity(seen: Seen) -> Iterator[ProblemView]:
+def identity(seen: FleetFacts) -> Iterator[ProblemView]:
     """Two servers that look like one fleet, since they share a namespace of the store and its keys."""
     ours = [node for node in seen.nodes if node.state != STRANGE]
     servers = grouped((node.server, node.node_id) for node in ours)

@@ -9,7 +9,7 @@ from framehold_fleet.models.nodes import OF_STORE
 from framehold_fleet.models.problems import ProblemView
 from framehold_fleet.telemetry.descriptors import Descriptors
 
-from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
+from .seen import NEARLY_FULL, RUNBOOK, FleetFacts, harm, risk
 from .wording import span
 
 _SPENT_HARMS = 60.0
@@ -20,13 +20,13 @@ _RAISE_IT = (
 )
 
 
-def descriptors(seen: Seen) -> Iterator[ProblemView]:
+def descriptors(seen: FleetFacts) -> Iterator[ProblemView]:
     for node in seen.nodes:
         found, name = Descriptors(node.descriptors, node.descriptors_limit), node.node_id
         yield from _descriptors("descriptors", name, found, node=name)
 
 
-def router_descriptors(seen: Seen) -> Iterator[ProblemView]:
+def router_descriptors(seen: FleetFacts) -> Iterator[ProblemView]:
     """The router that answers can say so of itself only once it has some again, or over a connection that it had.
     Others say it in the store, over the connection that they have to it."""
     yield from _descriptors("router_descriptors", "the router that answers", *seen.own_descriptors)
@@ -57,7 +57,7 @@ def _descriptors(
         yield risk(kind, text, _RAISE_IT, link, node)
 
 
-def node_full(seen: Seen) -> Iterator[ProblemView]:
+def node_full(seen: FleetFacts) -> Iterator[ProblemView]:
     """Nodes that refused new calls within the last minute. What they refused for the store is its own problem."""
     for node in seen.nodes:
         for met in seen.refused(node):

@@ -12,7 +12,7 @@ from framehold_fleet.models.nodes import NodeView
 from framehold_fleet.models.problems import ProblemView
 
 from ..collect.survey import UNREACHABLE
-from .seen import NEARLY_FULL, Seen, harm, risk
+from .seen import NEARLY_FULL, FleetFacts, harm, risk
 from .wording import many, span
 
 _LATE_HEARTBEAT = 15.0
@@ -27,13 +27,13 @@ LAPSED, TAKEN = "lapsed", "lost"
 """States that a node reports of itself: its lease is not valid; another process has its name."""
 
 
-def nodes(seen: Seen) -> Iterator[ProblemView]:
+def nodes(seen: FleetFacts) -> Iterator[ProblemView]:
     for node in seen.nodes:
         for rule in _RULES:
             yield from rule(node, seen)
 
 
-def _state(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+def _state(node: NodeView, seen: FleetFacts) -> Iterator[ProblemView]:
     name, age = node.node_id, node.heartbeat_age
     if node.state == UNREACHABLE:
         yield _unreachable(node, seen)
@@ -54,7 +54,7 @@ def _state(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
         yield risk("heartbeat_late", text, "look whether it reaches the store", node=name)
 
 
-def _unreachable(node: NodeView, seen: Seen) -> ProblemView:
+def _unreachable(node: NodeView, seen: FleetFacts) -> ProblemView:
     """A node that does not answer this router; whether it lives is said by a heartbeat that is later than that."""
     name, beat = node.node_id, node.heartbeat_age
     seen_there = f": {node.unanswered}" if node.unanswered else ""
@@ -78,7 +78,7 @@ def _unreachable(node: NodeView, seen: Seen) -> ProblemView:
     return harm("node_unreachable", text, do, node=name)
 
 
-def _loop(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+def _loop(node: NodeView, seen: FleetFacts) -> Iterator[ProblemView]:
     stall, lag = node.last_stall, node.loop_lag_p99
     if stall is not None and (ago := seen.at - stall.at - stall.seconds) <= _STALL_SHOWN:
         tool = "" if stall.in_log else stall.tool or ""
@@ -98,7 +98,7 @@ def _loop(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
         yield harm("loop_stood", text, "a handler blocks it: see the node's page", node=node.node_id)
 
 
-def _frames(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+def _frames(node: NodeView, seen: FleetFacts) -> Iterator[ProblemView]:
     frames, limit = node.frames, node.max_parked
     if frames is not None and limit and frames >= NEARLY_FULL * limit:
         text = (
@@ -108,7 +108,7 @@ def _frames(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
         yield risk("frames_near_limit", text, "add nodes, or raise FRAMEHOLD_MAX_PARKED", node=node.node_id)
 
 
-def _memory(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+def _memory(node: NodeView, seen: FleetFacts) -> Iterator[ProblemView]:
     used, limit = node.rss, node.memory_limit
     if used is not None and limit and used >= NEARLY_FULL * limit:
         text = (
@@ -118,7 +118,7 @@ def _memory(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
         yield risk("memory_near_limit", text, "add nodes, or give it more memory", node=node.node_id)
 
 
-def _clock(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+def _clock(node: NodeView, seen: FleetFacts) -> Iterator[ProblemView]:
     offset = node.clock_offset
     if offset is not None and abs(offset) >= LIMIT and seen.store_offset is None:
         off = f"{span(abs(offset))} {'behind' if offset > 0 else 'ahead of'}"
@@ -128,7 +128,7 @@ def _clock(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
         yield risk("clock_wrong", text, "run a time service (NTP) there, or on the store's machine", node=node.node_id)
 
 
-def _hosts(node: NodeView, seen: Seen) -> Iterator[ProblemView]:
+def _hosts(node: NodeView, seen: FleetFacts) -> Iterator[ProblemView]:
     if times := seen.refused_hosts.get(NodeId(node.node_id)):
         text = (
             f"{node.node_id} refuses the Host of what this router sends it (HTTP 421): it refused the last "

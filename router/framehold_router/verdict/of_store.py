@@ -10,13 +10,13 @@ from framehold_fleet.members.store_health import FULL, NEARLY_SLOW, REFUSES, SIL
 from framehold_fleet.models.nodes import OF_STORE
 from framehold_fleet.models.problems import ProblemView
 
-from .seen import NEARLY_FULL, RUNBOOK, Seen, harm, risk
+from .seen import NEARLY_FULL, RUNBOOK, FleetFacts, harm, risk
 from .wording import many, names, remedy, span
 
 _KEEP_NODES = "do not restart nodes: their frames write again what the store lacks"
 
 
-def store(seen: Seen) -> Iterator[ProblemView]:
+def store(seen: FleetFacts) -> Iterator[ProblemView]:
     if seen.store_state == FULL:
         text = "the store is full: no node can write to it, and calls that ask are refused until it has room"
         text += _unheard(seen)
@@ -48,7 +48,7 @@ def store(seen: Seen) -> Iterator[ProblemView]:
         yield say("store_memory", text, do, f"{RUNBOOK}a-full-store")
 
 
-def _unheard(seen: Seen) -> str:
+def _unheard(seen: FleetFacts) -> str:
     """The nodes that live although the store does not hear of them; empty if there are none."""
     found = [node.node_id for node in seen.nodes if node.unheard]
     if not found:
@@ -56,7 +56,7 @@ def _unheard(seen: Seen) -> str:
     return f" (not heard of by the store, and serving what needs no store: {names(found)})"
 
 
-def slow(seen: Seen) -> Iterator[ProblemView]:
+def slow(seen: FleetFacts) -> Iterator[ProblemView]:
     """A store whose round trips are nearly too long, or too long, as the heartbeats of nodes show that it answers."""
     trips = [(node.node_id, node.round_trip, node.longest_round_trip) for node in seen.nodes if node.store != SILENT]
     share, text = round_trip(trips)
@@ -82,7 +82,7 @@ def round_trip(trips: Iterable[tuple[str, float | None, float | None]]) -> tuple
     return share, f"heartbeats take {took * 1000:,.0f} of {longest * 1000:,.0f} ms at the store ({names(whom)})"
 
 
-def emptied(seen: Seen) -> Iterator[ProblemView]:
+def emptied(seen: FleetFacts) -> Iterator[ProblemView]:
     """A store that has lost what it had acknowledged: what was written again, and what nobody can write again."""
     losses = [loss for loss in (seen.loss, *(node.store_loss for node in seen.nodes)) if loss is not None]
     at = max((loss.at for loss in losses), default=0.0)
@@ -100,7 +100,7 @@ def emptied(seen: Seen) -> Iterator[ProblemView]:
     yield risk("store_emptied", text, do, f"{RUNBOOK}a-store-that-was-emptied-or-restored")
 
 
-def clock(seen: Seen) -> Iterator[ProblemView]:
+def clock(seen: FleetFacts) -> Iterator[ProblemView]:
     """A store whose clock is wrong. A node or two whose clocks are wrong have a problem each."""
     if (ahead := seen.store_offset) is not None:
         off = span(abs(ahead))
@@ -111,7 +111,7 @@ def clock(seen: Seen) -> Iterator[ProblemView]:
         yield risk("clock_wrong", text, "run a time service (NTP) on the store's machine", "/dashboard/nodes")
 
 
-def unsaved(seen: Seen) -> Iterator[ProblemView]:
+def unsaved(seen: FleetFacts) -> Iterator[ProblemView]:
     """A store that answers and does not save. One that refuses writes for it, or is silent, has its own problem."""
     if (field := seen.store.unsaved) and seen.store_state not in (REFUSES, SILENT):
         text = f"the last save of the store to its disk failed ({field}): what it took since is lost if it restarts now"

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from framehold_core.pauses import FRAMEHOLD
 from framehold_fleet.members.store_health import OUT
-from framehold_fleet.models.events import Kind
+from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.problems import ProblemView
 
-from .seen import RUNBOOK, Seen, harm, risk
+from .seen import RUNBOOK, FleetFacts, harm, risk
 from .wording import STUCK, many
 
 _DIVERGED_SHOWN = 3600.0
@@ -24,16 +24,18 @@ LEFT_SHARE, LEFT_ROUNDS = 0.2, 20
 as by the alert FrameholdClientsLeave."""
 
 
-def stuck(seen: Seen) -> Iterator[ProblemView]:
+def stuck(seen: FleetFacts) -> Iterator[ProblemView]:
     if seen.stuck:
         text = f"{many(seen.stuck, 'call is', 'calls are')} stuck: {STUCK}"
         do = "see framehold leases --state stuck, and mend the tool"
         yield harm("calls_stuck", text, do, "/dashboard/leases?state=stuck")
 
 
-def diverged(seen: Seen) -> Iterator[ProblemView]:
+def diverged(seen: FleetFacts) -> Iterator[ProblemView]:
     since = seen.at - _DIVERGED_SHOWN
-    calls = {(event.call, event.tool) for event in seen.events if event.kind == Kind.DIVERGED and event.at >= since}
+    calls = {
+        (event.call, event.tool) for event in seen.events if event.kind == EventKind.DIVERGED and event.at >= since
+    }
     for tool, count in sorted(Counter(tool for _, tool in calls).items()):
         text = (
             f"{many(count, 'call')} of {tool or 'a tool'} took another way than recorded within the last hour: "
@@ -43,7 +45,7 @@ def diverged(seen: Seen) -> Iterator[ProblemView]:
         yield harm("diverged", text, do, f"{RUNBOOK}frameholdreplaydivergence", tool=tool)
 
 
-def paused(seen: Seen) -> Iterator[ProblemView]:
+def paused(seen: FleetFacts) -> Iterator[ProblemView]:
     for pause in seen.paused:
         who = "by itself" if pause.by == FRAMEHOLD else "by an operator"
         why = f" ({pause.why})" if pause.why else ""
@@ -52,7 +54,7 @@ def paused(seen: Seen) -> Iterator[ProblemView]:
         yield harm("tool_paused", text, do, "docs/operating.md#pausing-a-tool", tool=pause.tool)
 
 
-def failing(seen: Seen) -> Iterator[ProblemView]:
+def failing(seen: FleetFacts) -> Iterator[ProblemView]:
     for tool in seen.failing:
         if tool.failed > FAILING_CALLS and tool.failed > FAILING_SHARE * tool.ended:
             text = (
@@ -64,7 +66,7 @@ def failing(seen: Seen) -> Iterator[ProblemView]:
             yield harm("calls_fail", text, do, link, tool=tool.tool)
 
 
-def leaving(seen: Seen) -> Iterator[ProblemView]:
+def leaving(seen: FleetFacts) -> Iterator[ProblemView]:
     """Clients that don't wait for their replies. While the store is out, that is why."""
     if seen.store_state in OUT:
         return

@@ -16,9 +16,9 @@ from .of_limits import descriptors, node_full, router_descriptors
 from .of_nodes import nodes
 from .of_store import clock, emptied, slow, store, unsaved
 from .of_tools import diverged, failing, leaving, paused, stuck
-from .seen import Seen
+from .seen import FleetFacts
 
-_RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
+_RULES: tuple[Callable[[FleetFacts], Iterator[ProblemView]], ...] = (
     store,
     slow,
     emptied,
@@ -42,7 +42,7 @@ _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
 """Each rule finds the problems of one kind, in the order in which they are shown."""
 
 
-def of(seen: Seen) -> list[ProblemView]:
+def of(seen: FleetFacts) -> list[ProblemView]:
     """All problems of the fleet, those that harm users now first; empty if there are none."""
     found = [problem for rule in _RULES for problem in rule(seen)]
     return sorted(found, key=lambda problem: problem.severity is not Severity.HARM)

@@ -39,7 +39,7 @@ def _problem(
 harm, risk = partial(_problem, Severity.HARM), partial(_problem, Severity.RISK)
 
 
-class Seen(NamedTuple):
+class FleetFacts(NamedTuple):
     """What a verdict is made from: the time (seconds since 1970), the nodes that have leases, the nodes that departed
     in the last hour and are not back, the latest events (the newest first), the number of stuck calls, the store, the
     tools that are paused, and those that failed lately."""

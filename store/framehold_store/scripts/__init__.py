@@ -41,7 +41,7 @@ _HEADS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class LuaScript:
     """A script; `sha` is the SHA-1 of `text`, by which Redis runs it."""
 
     name: str
@@ -49,11 +49,11 @@ class Script:
     sha: str
 
 
-def _load(name: str, heads: tuple[str, ...]) -> Script:
+def _load(name: str, heads: tuple[str, ...]) -> LuaScript:
     folder = files(__package__)
     parts = [folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in (*heads, name)]
     text = "\n".join(parts)
-    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return LuaScript(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 SCRIPTS = {name: _load(name, heads) for name, heads in _HEADS.items()}

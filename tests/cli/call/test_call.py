@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from framehold_cli.call.call import Options, run
-from framehold_cli.call.connection import Server
-from framehold_cli.call.target import Kind, Target
+from framehold_cli.call.connection import Endpoint
+from framehold_cli.call.target import CallTarget, TargetKind
 from framehold_core.errors import ConfigError
 from tests.cli.desk import TOOLS, call
 
@@ -101,8 +101,8 @@ async def test_no_server(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Without a server there is no retry: the address is more likely wrong than the server away."""
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     with pytest.raises(ConfigError, match=r"nobody speaks MCP at .*can't be reached.*nothing was called"):
-        target = Target(Kind.TOOL, "pick")
-        await asyncio.to_thread(run, target, [], Server("http://127.0.0.1:1/mcp"), Options(patience=0.5))
+        target = CallTarget(TargetKind.TOOL, "pick")
+        await asyncio.to_thread(run, target, [], Endpoint("http://127.0.0.1:1/mcp"), Options(patience=0.5))
     assert capsys.readouterr().err == ""
 
 

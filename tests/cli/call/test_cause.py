@@ -10,7 +10,7 @@ import pytest
 
 from framehold_cli.call import cause
 from framehold_cli.call.cause import Cause, Failed
-from framehold_cli.call.target import Kind, Target
+from framehold_cli.call.target import CallTarget, TargetKind
 from framehold_cli.client import local_fleets
 from framehold_cli.client.local_fleets import LocalFleet
 from tests.cli.fake_router import CALL, TOKEN, FakeRouter
@@ -29,7 +29,7 @@ ENDED: dict[str, Any] = {
     "ended": BEGAN + 2,
     "seconds": 1.0,
 }
-REFUND = Target(Kind.TOOL, "refund")
+REFUND = CallTarget(TargetKind.TOOL, "refund")
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from framehold_cli.call.form import Declined, fill, prompt
+from framehold_cli.call.form import FieldDeclined, fill, prompt
 
 
 class Person:
@@ -108,7 +108,7 @@ def test_an_empty_line_leaves_an_optional_field_out() -> None:
 def test_two_empty_lines_decline_where_something_is_required() -> None:
     """At each required field the first empty line only warns."""
     person = Person("", "x", "", "")
-    with pytest.raises(Declined):
+    with pytest.raises(FieldDeclined):
         person.fill("a", "b", a={"type": "string"}, b={"type": "string"})
     assert person.told == ["  (required; Enter again declines the whole form)"] * 2
 

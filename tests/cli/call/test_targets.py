@@ -19,9 +19,9 @@ import framehold as public
 from framehold.config import Settings
 from framehold_cli.call import target as target_module
 from framehold_cli.call.call import run
-from framehold_cli.call.connection import Server
-from framehold_cli.call.script import Script
-from framehold_cli.call.target import Kind, Target
+from framehold_cli.call.connection import Endpoint
+from framehold_cli.call.script import AnswerScript
+from framehold_cli.call.target import CallTarget, TargetKind
 from framehold_core.errors import ConfigError
 from tests.cli.desk import call
 from tests.node.nodes import KEY, served
@@ -41,36 +41,36 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return typed
 
 
-async def called(url: str, target: Target, *words: str) -> int:
+async def called(url: str, target: CallTarget, *words: str) -> int:
     """A call in this process, from a script."""
-    return await asyncio.to_thread(run, target, words, Server(url))
+    return await asyncio.to_thread(run, target, words, Endpoint(url))
 
 
-async def document(url: str, target: Target, *words: str, answers: Sequence[str] = (), captured: Captured) -> Any:
+async def document(url: str, target: CallTarget, *words: str, answers: Sequence[str] = (), captured: Captured) -> Any:
     """The document of a call with `--json`, with the exit code as `code`. Nothing else is printed."""
-    script = Script(target, answers)
-    code = await asyncio.to_thread(run, target, words, Server(url), None, script)
+    script = AnswerScript(target, answers)
+    code = await asyncio.to_thread(run, target, words, Endpoint(url), None, script)
     result = captured.readouterr()
     assert result.err == ""
     return {**json.loads(result.out), "code": code}
 
 
-def tool(name: str) -> Target:
-    return Target(Kind.TOOL, name)
+def tool(name: str) -> CallTarget:
+    return CallTarget(TargetKind.TOOL, name)
 
 
 @pytest.mark.parametrize(
     ("words", "prompt", "resource", "target", "pairs"),
     [
-        (["book", "hotel=Luna"], None, None, Target(Kind.TOOL, "book"), ["hotel=Luna"]),
-        (["order=B1"], "complaint", None, Target(Kind.PROMPT, "complaint"), ["order=B1"]),
-        ([], None, "shop://hours", Target(Kind.RESOURCE, "shop://hours"), []),
+        (["book", "hotel=Luna"], None, None, CallTarget(TargetKind.TOOL, "book"), ["hotel=Luna"]),
+        (["order=B1"], "complaint", None, CallTarget(TargetKind.PROMPT, "complaint"), ["order=B1"]),
+        ([], None, "shop://hours", CallTarget(TargetKind.RESOURCE, "shop://hours"), []),
     ],
 )
 def test_what_a_command_line_names(
-    words: list[str], prompt: str | None, resource: str | None, target: Target, pairs: list[str]
+    words: list[str], prompt: str | None, resource: str | None, target: CallTarget, pairs: list[str]
 ) -> None:
-    assert Target.of(words, prompt, resource) == (target, pairs)
+    assert CallTarget.of(words, prompt, resource) == (target, pairs)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_command_line_that_names_no_one_target(
     words: list[str], prompt: str | None, resource: str | None, why: str
 ) -> None:
     with pytest.raises(ConfigError, match=why):
-        Target.of(words, prompt, resource)
+        CallTarget.of(words, prompt, resource)
 
 
 async def test_a_prompt(desk: str) -> None:
@@ -96,9 +96,9 @@ async def test_a_prompt(desk: str) -> None:
 
 async def test_a_prompt_s_arguments_are_checked(desk: str, types: Callable[[str], None]) -> None:
     with pytest.raises(ConfigError, match=r"missing: to=\.\.\.; letter takes to; nothing was called"):
-        await called(desk, Target(Kind.PROMPT, "letter"))
+        await called(desk, CallTarget(TargetKind.PROMPT, "letter"))
     with pytest.raises(ConfigError, match=r"there is no prompt 'nowhere' at .*; there are: letter"):
-        await called(desk, Target(Kind.PROMPT, "nowhere"))
+        await called(desk, CallTarget(TargetKind.PROMPT, "nowhere"))
 
 
 async def test_a_prompt_that_is_called_as_a_tool(desk: str, types: Callable[[str], None]) -> None:
@@ -111,9 +111,9 @@ async def test_a_resource(desk: str, types: Callable[[str], None], capsys: Captu
     """A text is shown; of bytes only their number is. An address that no resource has is an error of the server."""
     result = await call(desk, "--resource", "desk://drawers/7", answers="x\n")
     assert result.returncode == 0 and result.stdout.endswith("] 7: x\n")
-    assert await called(desk, Target(Kind.RESOURCE, "desk://picture")) == 0
+    assert await called(desk, CallTarget(TargetKind.RESOURCE, "desk://picture")) == 0
     assert "(4 bytes: image/png; --json has them as base64)" in capsys.readouterr().out
-    assert await called(desk, Target(Kind.RESOURCE, "desk://nowhere")) == 1
+    assert await called(desk, CallTarget(TargetKind.RESOURCE, "desk://nowhere")) == 1
     assert "desk://nowhere came to no result: Unknown resource" in capsys.readouterr().err
 
 
@@ -182,7 +182,7 @@ async def test_the_documents_of_failures(desk: str, types: Callable[[str], None]
     found = await document(desk, tool("fails"), captured=capsys)
     assert (found["code"], found["outcome"]) == (1, "tool_error")
     assert found["result"]["isError"] is True and found["error"] is None
-    found = await document(desk, Target(Kind.RESOURCE, "desk://nowhere"), captured=capsys)
+    found = await document(desk, CallTarget(TargetKind.RESOURCE, "desk://nowhere"), captured=capsys)
     assert (found["code"], found["outcome"], found["result"]) == (1, "protocol_error", None)
     assert "Unknown resource" in found["error"] and found["resource"] == "desk://nowhere"
     with pytest.raises(ConfigError, match="there is no tool 'nowhere'"):
@@ -203,7 +203,7 @@ async def test_the_document_of_a_prompt_says_why_framehold_ended_it(
         raise MCPError(INTERNAL_ERROR, "as Framehold refuses it", {"reason": data})
 
     async with served(public.asgi(mcp, Settings(keys=(KEY,), node_id="n1"))) as url:
-        found = await document(url, Target(Kind.PROMPT, "letter"), captured=capsys)
+        found = await document(url, CallTarget(TargetKind.PROMPT, "letter"), captured=capsys)
     assert (found["outcome"], found["reason"]) == ("protocol_error", reason)
 
 
@@ -211,7 +211,7 @@ async def test_the_document_of_a_prompt_says_why_framehold_ended_it(
 def test_what_is_no_answer(text: str) -> None:
     """It is refused before anything is called, where it is an option."""
     with pytest.raises(ConfigError, match="form's fields nor accept, decline or cancel; nothing was called"):
-        Script(tool("pick"), [text])
+        AnswerScript(tool("pick"), [text])
 
 
 async def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

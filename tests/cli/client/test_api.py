@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from framehold_cli.client import local_fleets
-from framehold_cli.client.api import Api, NoRouter, Unproved
+from framehold_cli.client.api import ApiClient, NoRouter, Unproved
 from framehold_cli.client.local_fleets import LocalFleet
 from framehold_core.errors import ConfigError
 from framehold_fleet.models.nodes import NodesView
@@ -47,7 +47,7 @@ def test_a_kept_token_is_for_its_own_port_on_this_machine(operator: Operator) ->
         f"http://127.0.0.1:{PORT + 1}": False,
         f"http://router.example:{PORT}": False,
     }.items():
-        with Api(url) as api:
+        with ApiClient(url) as api:
             assert api.has_token is found, url
 
 
@@ -115,7 +115,7 @@ def test_the_token_is_in_no_request(operator: Operator, router: FakeRouter) -> N
 
 def test_an_answer_that_is_not_proved_is_not_shown(router: FakeRouter) -> None:
     """Each one is, and not only the first: another process may have taken the port."""
-    with Api(router.url, TOKEN) as api:
+    with ApiClient(router.url, TOKEN) as api:
         assert api.get("nodes", NodesView).view.nodes
         router.tokens = ()
         with pytest.raises(Unproved, match="its answer is not believed"):
@@ -127,7 +127,7 @@ def test_an_answer_that_is_not_proved_is_not_shown(router: FakeRouter) -> None:
 
 def test_the_router_may_be_below_a_path(router: FakeRouter) -> None:
     """A proxy takes the path away, and the router never gets it."""
-    with Api(f"{router.url}/fleet/mcp", TOKEN) as api:
+    with ApiClient(f"{router.url}/fleet/mcp", TOKEN) as api:
         assert api.url == f"{router.url}/fleet"
         signed = api._signed(api._http.build_request("GET", f"{api.url}/api/v1/nodes", params={"a": "b/c d"}))
     assert signed is not None
@@ -191,6 +191,6 @@ def test_nobody_there(operator: Operator, router: FakeRouter) -> None:
 
 def test_a_name_is_one_part_of_a_path(router: FakeRouter) -> None:
     """The name of a node is escaped, so that no name leads to another path."""
-    with Api(router.url) as api, pytest.raises(ConfigError):
+    with ApiClient(router.url) as api, pytest.raises(ConfigError):
         api.act("nodes", "../leases/x?y#z", "drain")
     assert router.asked[-1].path == "/api/v1/nodes/..%2Fleases%2Fx%3Fy%23z/drain"

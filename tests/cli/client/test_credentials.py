@@ -12,7 +12,7 @@ from starlette.routing import Mount
 
 import framehold as public
 from framehold.config import Settings
-from framehold_cli.call.connection import Server, connected
+from framehold_cli.call.connection import Endpoint, connected
 from framehold_cli.client.addresses import endpoints
 from framehold_cli.client.credentials import Credentials
 from framehold_cli.client.patient import PatientClient
@@ -95,7 +95,7 @@ async def test_a_status_is_told_as_what_it_is(status: int, headers: dict[str, st
         await PlainTextResponse("no", status)(scope, receive, send)
 
     async with served(Starlette(routes=[Mount("/", answers)])) as url:
-        server = Server(url, Credentials(headers))
+        server = Endpoint(url, Credentials(headers))
         with pytest.raises(ConfigError, match="nothing was called") as told:
             async with connected(server, PatientClient(lambda _: None, **server.http_options)):
                 pass

@@ -21,9 +21,9 @@ from framehold.wires.saga_token import Saga
 from framehold_core import journal, token
 from framehold_core.errors import FrameholdError, JournalError, ResultNotKept, SealError
 from framehold_core.ids import CallId, is_call_id, is_node_id
-from framehold_core.journal import Kind
+from framehold_core.journal import EntryKind
 from framehold_core.requests import Read
-from framehold_fleet.http_server.request_reader import Reader, Refused
+from framehold_fleet.http_server.request_reader import Reader, RequestRefused
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members import node_stats, session_ids
@@ -80,7 +80,7 @@ def _read(pieces: list[bytes]) -> tuple[Found, bool]:
                 if reader.whole:
                     head, body, _ = reader.take("")
                     found.append((head.method, head.target, head.lines, body))
-    except Refused:
+    except RequestRefused:
         return found, True
     return found, False
 
@@ -162,7 +162,7 @@ def entries(data: bytes) -> bool:
         return False
     assert journal.decode(journal.encode(item), n) == item
     with contextlib.suppress(SealError):
-        read = strangers.packed if item.kind in (Kind.RESULT, Kind.EFFECT) else strangers.opened
+        read = strangers.packed if item.kind in (EntryKind.RESULT, EntryKind.EFFECT) else strangers.opened
         read(CALL, item)
     return True
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from framehold_loadtest.served.booking import mcp as booking
 from framehold_store import codec
-from framehold_store.scripts import SCRIPTS, Script
+from framehold_store.scripts import SCRIPTS, LuaScript
 
 _FENCE = "local function fence(creates)\n"
 
 
-def unfenced(script: Script) -> Script:
+def unfenced(script: LuaScript) -> LuaScript:
     """The script, without its fence where a record stands."""
     text = script.text.replace(_FENCE, f"{_FENCE}  if h[1] then return nil end\n")
     return replace(script, text=text, sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())

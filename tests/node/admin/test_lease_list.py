@@ -13,7 +13,7 @@ import pytest
 from mcp.server.mcpserver import Context
 
 from framehold.admin import lease_list
-from framehold.engine.orphan_scan import Marked
+from framehold.engine.orphan_scan import OrphanCounts
 from framehold.engine.replies import Parked
 from framehold.frame.frame import Frame
 from framehold_core.events import Evict
@@ -160,7 +160,7 @@ async def test_hostile_names_are_told_as_they_can_be(at: Stage, operator: Operat
     for name in names:
         await at.runtime.start(Named(name), Card())
     mark = summary("m" * 22, owner="\ud800" * 300, tool="\udfff=1+1")
-    at.runtime.orphan_scan.marked = Marked(1, 1, calls=(mark,))
+    at.runtime.orphan_scan.marked = OrphanCounts(1, 1, calls=(mark,))
     items = (await operator.leases())["items"]
     result = {*names[:4], "x" * 200, names[5], "?=1", "?=1+1"}
     assert {item["tool"] for item in items} == result
@@ -207,7 +207,7 @@ async def test_what_a_walk_found_is_listed_beside_what_is_here_each_call_once() 
     async with desk() as at:
         (here,) = await parked(at, 1)
         gone, stuck, back = summary("g" * 22), summary("s" * 22, attempts=5, tool="killer"), summary(here.call)
-        at.runtime.orphan_scan.marked = Marked(3, 2, 1, calls=(gone, stuck, back))
+        at.runtime.orphan_scan.marked = OrphanCounts(3, 2, 1, calls=(gone, stuck, back))
 
         async def states(**query: Any) -> dict[str, State]:
             page = await lease_list.leases(at.runtime, LeaseQuery(**query))
@@ -237,7 +237,7 @@ async def test_pages_put_together_are_all_calls_in_order(sort: Sort, descending:
             # Many are equal in what they are ordered by.
             slot.size, slot.began = rng.randrange(4) * 100, 1e9 + rng.randrange(4)
             slot.call = replace(slot.call, expires=slot.call.expires // 1 + rng.randrange(4))
-        at.runtime.orphan_scan.marked = Marked(2, 2, calls=(summary("g" * 22), summary("h" * 22)))
+        at.runtime.orphan_scan.marked = OrphanCounts(2, 2, calls=(summary("g" * 22), summary("h" * 22)))
         found = await pages(at, sort=sort, descending=descending, limit=10)
         keys = [key(sort, item) for item in found]
         assert len({item.call_id for item in found}) == len(found) == 59

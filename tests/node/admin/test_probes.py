@@ -13,7 +13,7 @@ from mcp.server.mcpserver import Context
 import framehold
 from framehold.config import Settings
 from framehold.telemetry import window
-from framehold.telemetry.metrics import Metrics
+from framehold.telemetry.metrics import CallMetrics
 from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations, RecentEnds
 from framehold_fleet.models.nodes import NodeStatus
 from framehold_store import system_clock as clock
@@ -135,7 +135,7 @@ async def test_nothing_is_counted_where_metrics_are_off() -> None:
         assert (found.parked, found.frames, found.errors) == (1, 1, 0) and found.tools and found.rss
         assert (found.rounds, found.resume_p50, found.loop_lag_p99) == (None, None, None)
         listeners = [item for signal in vars(client.runtime.observers).values() for item in signal.listeners]
-        assert listeners and not any(isinstance(item.__self__, Metrics) for item in listeners)
+        assert listeners and not any(isinstance(item.__self__, CallMetrics) for item in listeners)
 
 
 async def test_two_nodes_of_one_process_count_apart() -> None:

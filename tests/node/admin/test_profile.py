@@ -12,7 +12,7 @@ import pytest
 
 import framehold
 from framehold.admin import profile
-from framehold.admin.profile import TOOLS, Profile
+from framehold.admin.profile import TOOLS, ProfileReader
 from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.memory import Footprint
@@ -35,7 +35,7 @@ class Watched(NamedTuple):
 
     caller: Caller
     operator: Operator
-    profile: Profile
+    profile: ProfileReader
 
     async def ask(self) -> Any:
         answer = await self.operator.ask("GET", "profile")

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from framehold.code.codes import Kept, NotKept
+from framehold.code.codes import LoadedCode, NotKept
 from framehold.code.keeper import MAX_LOADED, Keeper
 from framehold_core.errors import StoreFull, StoreUnavailable
 from framehold_store.memory import MemoryStore
@@ -52,14 +52,14 @@ class Tool:
 
     def __init__(self, data: bytes | NotKept = b"", code: str = CODE) -> None:
         self.code, self._data = code, data
-        self.entered: Kept | None = None
+        self.entered: LoadedCode | None = None
 
     def written(self) -> bytes:
         if isinstance(self._data, NotKept):
             raise self._data
         return self._data
 
-    def enter_kept(self, digest: str, kept: Kept, data: bytes) -> None:
+    def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         self.entered = kept
 
 

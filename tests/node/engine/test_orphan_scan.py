@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from framehold.engine.heartbeat import Alone
-from framehold.engine.orphan_scan import PAUSE, Marked, OrphanScan
+from framehold.engine.orphan_scan import PAUSE, OrphanCounts, OrphanScan
 from framehold_core.clock import Clock
 from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import Evidence, Seen
@@ -141,7 +141,7 @@ async def test_a_walk_that_meets_a_bug_is_not_the_last(caplog: pytest.LogCapture
     looking, walk = OrphanScan(store, Alone("a", stopped(0.0)), SEALS, pace=(0.0, 0.0)), OrphanScan.walk
     walks: list[int] = []
 
-    async def stumbles() -> Marked:
+    async def stumbles() -> OrphanCounts:
         walks.append(1)
         if len(walks) == 1:
             raise RuntimeError("a bug")

@@ -9,10 +9,10 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold_fleet.members.store_health import StoreLook
-from framehold_fleet.models.events import Kind
+from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.nodes import NodeView
 from framehold_router.verdict import rules
-from framehold_router.verdict.seen import Seen
+from framehold_router.verdict.seen import FleetFacts
 from tests.node.operating import marked, pair
 from tests.node.stage import Word, said
 from tests.processes import until
@@ -43,10 +43,10 @@ async def test_a_pause_stands_again_and_the_loss_is_told(tmp_path: Path) -> None
             assert (await a.caller.call("other")).status == 200
 
             told = [event for node in (a, b) for event in (await node.happened())["events"]]
-            [event] = [event for event in told if event["kind"] == Kind.STORE_EMPTIED]
+            [event] = [event for event in told if event["kind"] == EventKind.STORE_EMPTIED]
             assert "the store was emptied, or replaced by another" in event["text"]
             nodes = [
                 NodeView(**(await node.operator.ask("GET", "node")).json, address=node.caller.url) for node in (a, b)
             ]
-            [problem] = rules.of(Seen(a.runtime.clock.time(), nodes, [], [], 0, StoreLook(), ()))
+            [problem] = rules.of(FleetFacts(a.runtime.clock.time(), nodes, [], [], 0, StoreLook(), ()))
             assert problem.kind == "store_emptied" and "written again; what it alone had" in problem.text

@@ -16,7 +16,7 @@ import framehold
 from framehold.config import Settings
 from framehold_core.ids import CallId
 from framehold_core.requests import Read
-from framehold_core.trail import Moved, Step
+from framehold_core.trail import Moved, TrailStep
 from framehold_core.value import astuple
 from tests.node.nodes import KEY, served
 from tests.store.server import RedisServer
@@ -66,7 +66,7 @@ async def test_a_step_says_how_long_its_round_ran(redis: RedisServer, tmp_path: 
         assert response.text == "done"
         reply = await app.attached.runtime.store.run(Read(call))
     assert reply.stored is not None
-    trail: tuple[Step, ...] = reply.stored.record.trail
+    trail: tuple[TrailStep, ...] = reply.stored.record.trail
     assert [astuple(step)[:4] for step in trail] == [
         (Moved.PARKED, 1, 1, "one"),
         (Moved.PARKED, 2, 1, "one"),

@@ -16,7 +16,7 @@ from framehold.engine.runtime import Runtime
 from framehold.engine.token_claims import Claims
 from framehold.frame.frame import Frame
 from framehold_core.errors import StoreUnavailable
-from framehold_core.journal import Kind, decode_all
+from framehold_core.journal import EntryKind, decode_all
 from framehold_core.requests import Reply, Request
 from framehold_store import system_clock as clock
 from tests.node.desk import Card, Desk, Moody, Talk, question
@@ -126,7 +126,7 @@ async def test_it_goes_on_to_the_same_end_after_a_kill_at_each_step(name: str) -
         for item in requests[:kill]:
             await again.run(item)
         stored = again._calls[requests[0].call]
-        ended = [item.key for item in decode_all(stored.journal) if item.kind is Kind.EFFECT]
+        ended = [item.key for item in decode_all(stored.journal) if item.kind is EntryKind.EFFECT]
         _, claims, answers = [sent for sent in client.rounds if sent[0] <= kill][-1]
         async with node("second", again) as runtime:
             then = talk(World(*ended))

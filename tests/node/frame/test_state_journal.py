@@ -5,7 +5,7 @@ from __future__ import annotations
 from framehold.frame.payloads import Payloads
 from framehold.frame.state_journal import StateJournal
 from framehold_core.ids import CallId
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
 from tests.node.nodes import KEY
@@ -15,7 +15,7 @@ FIRST, SECOND, THIRD = (CallId(digit * 32) for digit in "abc")
 
 
 def draft(key: str, round_: int) -> Draft:
-    return Draft(Kind.VALUE, key, round_, Lane.MAIN, "fp", "json", key.encode())
+    return Draft(EntryKind.VALUE, key, round_, EntryLane.MAIN, "fp", "json", key.encode())
 
 
 def test_each_round_adds_behind_what_the_rounds_before_it_recorded() -> None:

@@ -21,7 +21,7 @@ from framehold_core.ids import CallId
 from framehold_fleet.http_server.message import Request
 from framehold_fleet.http_server.request_head import RequestHead
 from framehold_router.routing import request_facts
-from framehold_router.routing.request_facts import WITH_SAGAS, Facts, Kind
+from framehold_router.routing.request_facts import WITH_SAGAS, Facts, RequestKind
 from tests.node.http.test_relay import Site, fleet
 from tests.node.served import edge
 from tests.node.stage import Word, said, stage
@@ -77,15 +77,15 @@ def meant(data: bytes) -> Facts:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
-        return Facts(Kind.ANY)
+        return Facts(RequestKind.ANY)
     method, params = body.get("method"), body.get("params")
     if method not in WITH_SAGAS or type(params) not in (dict, type(None)):
-        return Facts(Kind.ANY)
+        return Facts(RequestKind.ANY)
     state = None if params is None else params.get("sagaToken" if method == "tools/resumeSaga" else "requestState")
     if type(state) not in (str, type(None)):
-        return Facts(Kind.ANY)
+        return Facts(RequestKind.ANY)
     call = token.named(state) if state else None
-    return Facts(Kind.START) if call is None else Facts(Kind.RETRY, call)
+    return Facts(RequestKind.START) if call is None else Facts(RequestKind.RETRY, call)
 
 
 def test_a_router_reads_what_json_reads() -> None:
@@ -95,7 +95,7 @@ def test_a_router_reads_what_json_reads() -> None:
         request_facts.read(Request(RequestHead(b"POST", b"/mcp", headers, ""), data), WITH_SAGAS) for _, data in made
     ]
     wrong = {spelling for (spelling, data), facts in zip(made, found, strict=True) if facts != meant(data)}
-    assert wrong == set() and {facts.kind for facts in found} == {Kind.START, Kind.RETRY, Kind.ANY}
+    assert wrong == set() and {facts.kind for facts in found} == {RequestKind.START, RequestKind.RETRY, RequestKind.ANY}
 
 
 def test_a_node_reads_what_json_reads() -> None:
@@ -129,7 +129,7 @@ def test_what_a_request_has_besides_keeps_no_token_from_the_router(other: dict[s
     call = CallId("0123456789abcdef" * 2)
     params = {"name": "tool", "requestState": token.hold(call, "sealed"), **other}
     data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params, **other}).encode()
-    assert request_facts.read(Request(RequestHead(b"POST", b"/mcp", [], ""), data)) == Facts(Kind.RETRY, call)
+    assert request_facts.read(Request(RequestHead(b"POST", b"/mcp", [], ""), data)) == Facts(RequestKind.RETRY, call)
 
 
 @pytest.mark.parametrize("method", [HALF, "größe", ""])

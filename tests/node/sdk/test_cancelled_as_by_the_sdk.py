@@ -24,7 +24,7 @@ from framehold.config import Settings
 from framehold.engine import tasks
 from framehold.engine.runtime import Runtime
 from framehold.engine.slot import Slot
-from framehold.sdk.invocation import Outcome
+from framehold.sdk.invocation import HandlerOutcome
 from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.value import replace
@@ -203,7 +203,7 @@ async def _overruns(runtime: Runtime, slot: Slot, request: Request) -> None:
 
 
 async def _is_stopped(runtime: Runtime, slot: Slot, request: Request) -> None:
-    assert runtime.stop(slot, Outcome(error=MCPError(INTERNAL_ERROR, "an operator cancelled it"))) is not None
+    assert runtime.stop(slot, HandlerOutcome(error=MCPError(INTERNAL_ERROR, "an operator cancelled it"))) is not None
 
 
 async def _expires(runtime: Runtime, slot: Slot, request: Request) -> None:

@@ -152,7 +152,7 @@ def test_an_ordinary_form_is_rendered_once() -> None:
         rendered.append(model)
         return original(model)
 
-    forms = form_schemas.Forms(counted, form_schemas.is_plain)
+    forms = form_schemas.FormSchemas(counted, form_schemas.is_plain)
     first, second = forms(Ordinary), forms(Ordinary)
     assert rendered == [Ordinary]
     assert first == second == original(Ordinary) and list(first["properties"]) == list(second["properties"])
@@ -163,7 +163,7 @@ def test_an_ordinary_form_is_rendered_once() -> None:
 def test_no_more_models_are_kept_than_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """An author may make one for each question."""
     monkeypatch.setattr(form_schemas, "MAX_KEPT", 3)
-    forms = form_schemas.Forms(original, form_schemas.is_plain)
+    forms = form_schemas.FormSchemas(original, form_schemas.is_plain)
     for number in range(10):
         made = type(f"Made{number}", (BaseModel,), {"__annotations__": {"word": "str"}})
         assert forms(made)["title"] == f"Made{number}"
@@ -222,7 +222,7 @@ async def test_an_answer_to_a_kept_form_is_read_as_the_sdk_reads_it(answer: dict
 
 def test_a_form_that_may_have_changed_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one that was not rendered yet, or that another rendering than Framehold's has to make."""
-    monkeypatch.setattr(form_schemas, "_forms", form_schemas.Forms(original, form_schemas.is_plain))
+    monkeypatch.setattr(form_schemas, "_forms", form_schemas.FormSchemas(original, form_schemas.is_plain))
     assert form_schemas.kept(Ordinary) is form_schemas.kept("Where?") is form_schemas.kept({}) is None
     for model in (Ordinary, ByList, Described):
         form_schemas.rendered(model)

@@ -19,7 +19,7 @@ from mcp_types import CallToolResult, TextContent
 
 import framehold
 from framehold.config import Settings
-from framehold.telemetry.ended_calls import EndedCalls
+from framehold.telemetry.ended_calls import EndedCallWriter
 from framehold_core import events as ev
 from framehold_core.ending import FAILED
 from framehold_core.errors import StoreUnavailable
@@ -85,7 +85,7 @@ class Written:
     def __init__(self, at: Stage) -> None:
         self.store = MemoryStore(time.time)
         self.writers = [EventWriter(self.store, "ended"), EventWriter(self.store, "failed")]
-        at.runtime.observers.add(EndedCalls(at.runtime.heartbeat, *(writer.write for writer in self.writers)))
+        at.runtime.observers.add(EndedCallWriter(at.runtime.heartbeat, *(writer.write for writer in self.writers)))
 
     async def listed(self) -> list[dict[str, Any]]:
         """The calls that ended, the newest first."""

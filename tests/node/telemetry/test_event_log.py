@@ -17,14 +17,14 @@ from framehold.engine.replies import Parked
 from framehold.frame.frame import Frame
 from framehold.telemetry import event_log as chronicles
 from framehold.telemetry import takeovers
-from framehold.telemetry.event_log import EventLog
+from framehold.telemetry.event_log import NodeEvents
 from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.events import Evict
 from framehold_core.ids import Boot, Incarnation, NodeId, prefix
 from framehold_core.requests import Claim, Evidence, Read, Reply, Verdict
 from framehold_core.writes import MAX_ATTEMPTS
-from framehold_fleet.models.events import EventView, Kind, LogEntry, TakeoverView
+from framehold_fleet.models.events import EventKind, EventView, LogEntry, TakeoverView
 from framehold_store.system_clock import system_clock
 from tests.node.desk import Card, Desk, Talk, desk, question
 from tests.node.operating import Node, call_of, marked, pair, unmarked
@@ -78,7 +78,7 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
     }
     # On the store's clock, as it was measured.
     assert before - 1.0 <= times[0] and times == sorted(times) and times[-1] <= time.time() + 1.0
-    assert kinds(result) == [Kind.TAKEOVER, Kind.RECOVERED]
+    assert kinds(result) == [EventKind.TAKEOVER, EventKind.RECOVERED]
     first, second = result["events"]
     assert first["text"] == (
         "node a is gone; the call is carried on here, its handler entered again with what is recorded"
@@ -143,7 +143,7 @@ async def test_a_call_that_is_lost_with_its_node_is_told_as_lost(nodes: tuple[No
     result = await b.happened()
     (takeover,) = result["takeovers"]
     assert (takeover["outcome"], takeover["claimed"], takeover["resumed"]) == ("lost", None, None)
-    assert kinds(result) == [Kind.LOST] and "not marked @framehold.reentrant" in result["events"][0]["text"]
+    assert kinds(result) == [EventKind.LOST] and "not marked @framehold.reentrant" in result["events"][0]["text"]
 
 
 async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without_what_it_asked(
@@ -157,7 +157,7 @@ async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without
     result = await b.happened()
     (takeover,) = result["takeovers"]
     assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(result)
-    assert kinds(result) == [Kind.TAKEOVER, Kind.DIVERGED]
+    assert kinds(result) == [EventKind.TAKEOVER, EventKind.DIVERGED]
 
 
 async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told(nodes: tuple[Node, Node]) -> None:
@@ -167,7 +167,7 @@ async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told
     await a.operator.evict(call_of(held.token))
     assert (await a.caller.retry("wanders", held.token, held.accept(word="x"))).result["isError"]
     result = await a.happened()
-    assert kinds(result) == [Kind.EVICTED, Kind.DIVERGED] and result["takeovers"] == []
+    assert kinds(result) == [EventKind.EVICTED, EventKind.DIVERGED] and result["takeovers"] == []
     assert "secret" not in str(result)
 
 
@@ -177,7 +177,7 @@ async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: t
     await a.runtime.heartbeat.close()
     await b.caller.retry("marked", held.token, held.accept(word="x"))
     assert (await a.operator.cancel(call_of(held.token))).status == 409
-    assert Kind.FENCED in kinds(await a.happened())
+    assert EventKind.FENCED in kinds(await a.happened())
 
 
 # ---- without HTTP
@@ -192,7 +192,7 @@ class Log:
     """The event log of a node, and what it writes: events, and takeovers as they were written last."""
 
     def __init__(self, heartbeat: Heartbeat | Alone) -> None:
-        self.log = EventLog(heartbeat, self.write)
+        self.log = NodeEvents(heartbeat, self.write)
         self.events: list[EventView] = []
         self.changes: list[TakeoverView] = []
 
@@ -246,7 +246,7 @@ async def test_a_stuck_call_is_told_as_such() -> None:
         for _ in range(3):
             await retried(at, call)
         assert [item.outcome for item in chronicle.takeovers] == ["stuck"]
-        assert [event.kind for event in chronicle.events] == [Kind.STUCK]
+        assert [event.kind for event in chronicle.events] == [EventKind.STUCK]
 
 
 async def test_a_frame_that_was_dropped_here_is_taken_from_nobody() -> None:
@@ -312,7 +312,7 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
         (takeover,) = chronicle.takeovers
         assert (takeover.outcome, takeover.resumed) == ("recovered", None) and takeover.replayed is not None
         last = chronicle.events[-1]
-        assert last.kind == Kind.RECOVERED and "nobody waits for it now" in last.text
+        assert last.kind == EventKind.RECOVERED and "nobody waits for it now" in last.text
 
 
 async def test_no_more_than_the_last_takeovers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,16 +364,16 @@ async def test_a_flood_is_told_in_part_and_as_a_number() -> None:
     """So that it doesn't wash away what else happened. The number is written when the burst is over."""
     now = 1000.0
     chronicle = Log(Alone("n", Clock(lambda: now, lambda: now, bytes)))
-    chronicle.log.happened(Kind.STORE_SILENT, "the store is silent")
+    chronicle.log.happened(EventKind.STORE_SILENT, "the store is silent")
     for _ in range(5000):
-        chronicle.log.happened(Kind.TAKEOVER, "a call came")
+        chronicle.log.happened(EventKind.TAKEOVER, "a call came")
     chronicle.log.end_bursts()
     assert len(chronicle.events) == 1 + chronicles.MAX_SINGLE_EVENTS
     now = 1001.5
     chronicle.log.end_bursts()
     *_, last = chronicle.events
-    assert (last.kind, last.text, last.at) == (Kind.TAKEOVER, "4980 more likewise, within 1 s", 1000.0)
-    chronicle.log.happened(Kind.TAKEOVER, "a call came")
+    assert (last.kind, last.text, last.at) == (EventKind.TAKEOVER, "4980 more likewise, within 1 s", 1000.0)
+    chronicle.log.happened(EventKind.TAKEOVER, "a call came")
     assert len(chronicle.events) == 3 + chronicles.MAX_SINGLE_EVENTS
 
 
@@ -385,7 +385,7 @@ async def test_evictions_and_refusals_are_one_event_a_look() -> None:
         assert chronicle.events == []
         await at.runtime.eviction.sweep()
         (event,) = chronicle.events
-        assert event.kind == Kind.EVICTED and event.text.startswith("5 frames were evicted (more than FRAMEHOLD_")
+        assert event.kind == EventKind.EVICTED and event.text.startswith("5 frames were evicted (more than FRAMEHOLD_")
 
 
 async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
@@ -397,7 +397,7 @@ async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
         at.store.down = True
         await at.runtime.drain(0.05)
         at.store.down = False
-        *_, kept, last = [event.text for event in chronicle.events if event.kind == Kind.DRAIN]
+        *_, kept, last = [event.text for event in chronicle.events if event.kind == EventKind.DRAIN]
         assert kept.startswith("the store takes no release: 1 calls were not handed off; they are if it answers before")
         assert last.startswith(
             "drain met its deadline: 1 parked calls that only this process can carry on are lost when"
@@ -412,10 +412,10 @@ async def test_a_store_that_is_silent_is_told_once_and_so_are_its_return_and_a_l
         chronicle.log.store_replied("renew", None, reply, 0.01)
     # A name that is taken when a node starts is waited for; later it is another process.
     assert [event.kind for event in chronicle.events] == [
-        Kind.STORE_SILENT,
-        Kind.STORE_BACK,
-        Kind.LEASE_LAPSED,
-        Kind.NODE_LOST,
+        EventKind.STORE_SILENT,
+        EventKind.STORE_BACK,
+        EventKind.LEASE_LAPSED,
+        EventKind.NODE_LOST,
     ]
 
 

@@ -25,7 +25,7 @@ from framehold.telemetry.log_fields import add_call_fields
 from framehold_core.call import Call
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, prefix
-from framehold_store.batch import Item, Lane
+from framehold_store.batch import BatchLane, Item
 from tests.node.nodes import KEY
 from tests.node.stage import Word, said, server_of, stage
 from tests.node.traced import at, traces
@@ -310,7 +310,7 @@ async def test_work_that_is_shared_names_no_call() -> None:
     before = logged_call.set(NamedCall(CallId("a" * 32)))
     try:
         await Outages(looks, looks).wait("http://127.0.0.1:1", _never, float("inf"))
-        lane = Lane(Link(), 1.0, 10)  # type: ignore[arg-type]  # as much of a link as a lane uses
+        lane = BatchLane(Link(), 1.0, 10)  # type: ignore[arg-type]  # as much of a link as a lane uses
         lane.submit(Item(b"", "key", "a request", lambda raw: None))
         await connecting.wait()
         await lane.close()

@@ -17,7 +17,7 @@ import framehold
 from framehold.config import Settings
 from framehold.doors.pauses import Pauses
 from framehold.engine import eviction, memory
-from framehold.engine.orphan_scan import Marked
+from framehold.engine.orphan_scan import OrphanCounts
 from framehold.engine.runtime import Runtime
 from framehold.telemetry.prometheus import STATES
 from framehold_core import events as ev
@@ -466,7 +466,7 @@ async def test_a_retry_at_a_node_that_has_not_the_call(redis: RedisServer, tmp_p
         reply = await a.call("one")
         begin = await scraped(b)
         assert (await answer(b, "one", reply)).text == "w"
-        b.runtime.orphan_scan.marked = Marked(9, 3, 2)
+        b.runtime.orphan_scan.marked = OrphanCounts(9, 3, 2)
         end = await scraped(b)
         assert end.since(begin) == {'rounds_total{outcome="moved",tool="one"}': 1, **asked("read")}
         assert (end['leases{state="orphaned"}'], end['leases{state="stuck"}']) == (3, 2)

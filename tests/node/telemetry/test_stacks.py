@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from framehold.telemetry.stacks import MAX_NAME_CHARACTERS, Place, authors, frames_above, judge, loop_frame
+from framehold.telemetry.stacks import MAX_NAME_CHARACTERS, CodePlace, authors, frames_above, judge, loop_frame
 
 SITE = "/srv/venv/lib/python3.11/site-packages"
 
 
-def installed(module: str, function: str = "f") -> Place:
-    return Place(module, function, f"{SITE}/{module.replace('.', '/')}.py", 7)
+def installed(module: str, function: str = "f") -> CodePlace:
+    return CodePlace(module, function, f"{SITE}/{module.replace('.', '/')}.py", 7)
 
 
-def standard(module: str, function: str = "f") -> Place:
-    return Place(module, function, f"{sysconfig.get_path('stdlib')}/{module}.py", 7)
+def standard(module: str, function: str = "f") -> CodePlace:
+    return CodePlace(module, function, f"{sysconfig.get_path('stdlib')}/{module}.py", 7)
 
 
-TOOL = Place("weather", "book", "/srv/app/weather.py", 12)
-HELPER = Place("weather.prices", "Table.read", "/srv/app/weather/prices.py", 40)
+TOOL = CodePlace("weather", "book", "/srv/app/weather.py", 12)
+HELPER = CodePlace("weather.prices", "Table.read", "/srv/app/weather/prices.py", 40)
 SELECT, TURN, RUN = (
     standard("selectors", "EpollSelector.select"),
     standard("asyncio.base_events", "BaseEventLoop._run_once"),
@@ -36,10 +36,10 @@ SDK, PYDANTIC = installed("mcp.server.runner"), installed("pydantic.main", "Base
 HTTP, NUMPY, SECRETS = installed("uvicorn.server"), installed("numpy.linalg"), standard("secrets")
 FRAME, SLOT = installed("framehold.frame.frame", "Frame.ask"), installed("framehold_core.continuation", "step")
 BATCH, REDIS = installed("framehold_store.batch", "Lane.send"), installed("redis.asyncio.connection")
-MIDDLEWARE = Place("weather.web", "Log.__call__", "/srv/app/weather/web.py", 3)
+MIDDLEWARE = CodePlace("weather.web", "Log.__call__", "/srv/app/weather/web.py", 3)
 ASKS, BOOKS, STEPS = FRAME.name, TOOL.name, SLOT.name
 
-STACKS: dict[str, tuple[tuple[Place, ...], str, str]] = {
+STACKS: dict[str, tuple[tuple[CodePlace, ...], str, str]] = {
     "the loop waits for its sockets": ((SELECT, TURN), "idle", ""),
     "nothing stands above a loop that is written in C": ((), "idle", ""),
     "Windows waits likewise": ((standard("asyncio.windows_events"),) * 2 + (TURN,), "idle", ""),
@@ -57,7 +57,7 @@ STACKS: dict[str, tuple[tuple[Place, ...], str, str]] = {
     "json for a question": ((JSON, FRAME, SDK, TOOL), "JSON and pydantic", ASKS),
     "the SDK within what Framehold does for a handler": ((SDK, FRAME, TOOL), "MCP SDK", ASKS),
     "the store for an effect that a handler waits for": ((REDIS, BATCH, FRAME, TOOL), "store",
-                                                         "framehold_store.batch.Lane.send:7"),
+                                                         "framehold_store.batch.BatchLane.send:7"),
     "the core is Framehold": ((SLOT, FRAME, SDK, HTTP), "Framehold", STEPS),
     "an unknown package is its caller's": ((SECRETS, NUMPY, FRAME, HTTP), "Framehold", ASKS),
     "the SDK before a handler runs": ((PYDANTIC, SDK, FRAME, HTTP), "JSON and pydantic",
@@ -69,7 +69,7 @@ STACKS: dict[str, tuple[tuple[Place, ...], str, str]] = {
     "a library that nobody knows": ((NUMPY, *LOOP), "other", "numpy.linalg.f:7"),
     "a server of ours that shows how": ((installed("framehold.examples.booking"), SDK, FRAME), "handlers",
                                         "framehold.examples.booking.f:7"),
-    "code that was made at run time is its caller's": ((Place("weather", "__init__", "<string>", 2), FRAME),
+    "code that was made at run time is its caller's": ((CodePlace("weather", "__init__", "<string>", 2), FRAME),
                                                        "Framehold", ASKS),
     "FastMCP is the SDK's": ((installed("fastmcp.server.server"), HTTP), "MCP SDK", "fastmcp.server.server.f:7"),
     "a name that only begins as a known one": ((installed("jsonlines"), HTTP), "HTTP server", "uvicorn.server.f:7"),
@@ -118,7 +118,7 @@ def test_a_frame_is_placed_by_the_line_at_which_it_stands() -> None:
 
 @pytest.mark.parametrize("module", HOSTILE)
 def test_a_name_is_fit_to_print_and_no_path(module: str) -> None:
-    place = Place(module, "book", "/srv/app/weather.py", 123, 123)
+    place = CodePlace(module, "book", "/srv/app/weather.py", 123, 123)
     for name in (place.name, place.where):
         assert name.isprintable() and len(name) <= MAX_NAME_CHARACTERS and name.endswith(":123")
         assert "/" not in name and "\\" not in name
@@ -130,8 +130,8 @@ def test_a_module_whose_name_is_no_text_is_not_asked_for_one() -> None:
             raise AssertionError("it ran")
 
     code = test_a_name_is_fit_to_print_and_no_path.__code__
-    assert Place.of((code, {"__name__": Odd()}, 7)).module == "?"
-    assert Place.of((code, 0.5, 7)).module == "?", "no namespace at all"
+    assert CodePlace.of((code, {"__name__": Odd()}, 7)).module == "?"
+    assert CodePlace.of((code, 0.5, 7)).module == "?", "no namespace at all"
 
 
 def test_a_stack_ends_above_the_frame_that_runs_the_loop() -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from framehold.telemetry.metrics import Metrics
+from framehold.telemetry.metrics import CallMetrics
 from framehold.telemetry.tool_labels import ToolLabels
 from framehold.telemetry.window import Rate
 from framehold_store import system_clock as clock
@@ -47,7 +47,7 @@ def test_readings_older_than_a_minute_do_not_count(at: dict[str, float]) -> None
 
 def test_a_loop_that_computes_is_busy() -> None:
     """With the real clocks: a spin uses the processor, whatever else the machine does."""
-    metrics = Metrics(ToolLabels(tuple))
+    metrics = CallMetrics(ToolLabels(tuple))
     metrics.late(0.0)
     until = time.thread_time() + 0.02
     while time.thread_time() < until:
@@ -58,7 +58,7 @@ def test_a_loop_that_computes_is_busy() -> None:
 
 
 def test_rounds_per_second(at: dict[str, float]) -> None:
-    metrics = Metrics(ToolLabels(tuple))
+    metrics = CallMetrics(ToolLabels(tuple))
     metrics.late(0.0)
     metrics.rounds, at["now"] = 30, at["now"] + 10
     metrics.late(0.0)

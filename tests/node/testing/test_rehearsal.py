@@ -47,8 +47,8 @@ import framehold.testing
 from framehold.config import Settings
 from framehold.frame.rehearsal import rehearsal_observer
 from framehold.sdk.present_call import current
-from framehold.testing import Asked, Rehearsal, Rehearse, rehearsed, together
-from framehold.testing.rehearsal import Run, Steady
+from framehold.testing import AskedQuestion, Rehearsal, Rehearse, rehearsed, together
+from framehold.testing.rehearsal import PlayedCall, Steady
 from tests.node.stage import Word, said, server_of
 
 rehearse = framehold.testing.rehearse
@@ -120,7 +120,7 @@ def test_each_kind_of_answer(rehearse: Rehearse) -> None:
         reply.append(str((await ctx.session.list_roots()).roots[0].uri))
         return " ".join(reply)
 
-    def echoed(asked: Asked) -> dict[str, str]:
+    def echoed(asked: AskedQuestion) -> dict[str, str]:
         return {"word": f"<{asked.message}>"}
 
     roots = ListRootsResult(roots=[Root(uri=FileUrl("file:///x"))])
@@ -470,8 +470,8 @@ def test_effects_and_questions_that_come_and_go(rehearse: Rehearse) -> None:
 
 def test_an_effect_that_runs_twice_in_one_way(rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Framehold's own fault, if it ever happens: said by name."""
-    ran = Run.ran
-    monkeypatch.setattr(Run, "ran", lambda self, key: [ran(self, key), ran(self, key)])
+    ran = PlayedCall.ran
+    monkeypatch.setattr(PlayedCall, "ran", lambda self, key: [ran(self, key), ran(self, key)])
 
     @framehold.reentrant
     async def paid(ctx: Context) -> str:
@@ -603,8 +603,10 @@ def test_another_effect_in_another_way(rehearse: Rehearse) -> None:
 
 def test_an_effect_that_runs_twice_in_another_way(rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Framehold's own fault again; it is counted although nothing runs."""
-    ran = Run.ran
-    monkeypatch.setattr(Run, "ran", lambda self, key: [ran(self, key) for _ in range(1 + (self.way == "rebuild"))])
+    ran = PlayedCall.ran
+    monkeypatch.setattr(
+        PlayedCall, "ran", lambda self, key: [ran(self, key) for _ in range(1 + (self.way == "rebuild"))]
+    )
 
     @framehold.reentrant
     async def paid(ctx: Context) -> str:
@@ -827,7 +829,7 @@ def test_answers_of_the_wrong_kind(rehearse: Rehearse) -> None:
 def test_a_function_that_fails(rehearse: Rehearse) -> None:
     """Its own exception reaches the test, through whatever the lifespan is."""
 
-    def wrong(asked: Asked) -> Any:
+    def wrong(asked: AskedQuestion) -> Any:
         raise LookupError(f"nothing for {asked.message}")
 
     with pytest.raises(LookupError, match=r"nothing for One\?"):

@@ -190,7 +190,7 @@ async def _parts(app: Local, shape: Shape) -> list[float]:
 
 def _heard(item: Entry) -> bool:
     """Whether a replay opens this entry: what the handler asked for is distinguished by its digest."""
-    return item.kind in (journal.Kind.ANSWER, journal.Kind.RESULT, journal.Kind.EFFECT)
+    return item.kind in (journal.EntryKind.ANSWER, journal.EntryKind.RESULT, journal.EntryKind.EFFECT)
 
 
 async def _run(options: argparse.Namespace) -> Found:

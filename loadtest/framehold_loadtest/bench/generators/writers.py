@@ -28,7 +28,7 @@ from framehold_core import journal
 from framehold_core.ending import COMPLETED
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_core.requests import Answered, Batch, Commit, Fence, Finish, Head, Reply, Request, Verdict
 from framehold_loadtest.local.usage import cpu_seconds
 from framehold_loadtest.stats import percentile
@@ -42,7 +42,7 @@ _TTL = 600.0
 _DONE = 1
 """What a script replies that has written."""
 _OWNER, _INC, _BOOT = NodeId("bench"), Incarnation("1"), Boot("1")
-_ASK = Draft(Kind.ASK, "units", 1, Lane.MAIN, journal.fingerprint("Which units?"), "json", bytes(300))
+_ASK = Draft(EntryKind.ASK, "units", 1, EntryLane.MAIN, journal.fingerprint("Which units?"), "json", bytes(300))
 _ENTRIES = (journal.encode(journal.entry(0, _ASK, _ASK.value)),)
 _BATCH = Batch(_ENTRIES, journal.chain(journal.GENESIS, _ENTRIES))
 _HEAD = Head(_BOOT, False, "weather", "0" * 32, "tools/call", "weather", "0" * 32, "")
