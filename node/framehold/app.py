@@ -22,9 +22,9 @@ from framehold_store.values import Values
 
 from .code.keeper import Keeper, NoKeeper
 from .config import Settings
-from .doors.door import Door
-from .doors.pauses import Pauses
-from .doors.store_room import StoreRoom
+from .engine.doors.door import Door
+from .engine.doors.pauses import Pauses
+from .engine.doors.store_room import StoreRoom
 from .engine.drain import NodeDrain
 from .engine.event_queue import EventQueue
 from .engine.eviction import Eviction

@@ -24,7 +24,7 @@ from tests.processes import ROOT
 from .loop import OWNER
 from .plan import KILL, LATE, STAND, WRITES
 
-ROOMS = ("engine", "frame", "doors")
+ROOMS = ("engine", "frame", "engine/doors")
 """The rooms of the node whose awaits are places."""
 SENT, APPLIED = "sent", "applied"
 _METHODS = ("register", "unregister", "nodes", "scan", "tools", "cleared", "pause", "resume", "died")
@@ -55,7 +55,7 @@ class Places(Injector):
         assert all(hasattr(requests, name) for name in WRITES)
         for room in ROOMS:
             folder = ROOT / "node/framehold" / room
-            self.install(sorted(folder.glob("*.py")), f"framehold.{room}", monkeypatch)
+            self.install(sorted(folder.glob("*.py")), f"framehold.{room.replace('/', '.')}", monkeypatch)
         self._numbers = {name: number for number, name in enumerate(self._by_number)}
         for name in MESSAGES:
             for kind in (SENT, APPLIED):

@@ -49,7 +49,7 @@ def test_the_layers_hold() -> None:
         ("fleet/framehold_fleet/limits.py", "import framehold_router.config", "rooms:"),
         ("loadtest/framehold_loadtest/config.py", "from . import cli", "no circles"),
         ("core/framehold_core/ids.py", "import time", "core:"),
-        ("node/framehold/engine/table.py", "import starlette", "code, frame, engine and doors:"),
+        ("node/framehold/engine/table.py", "import starlette", "code, frame and engine:"),
     ],
 )
 def test_a_wrong_import_is_seen(copy: Path, file: str, line: str, contract: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from framehold_core.errors import StoreUnavailable
 from framehold_fleet.models.fields import printable
 
-from ..engine.ports import PausedTools
+from ..engine.doors.pauses import Pauses
 from ..telemetry.tool_labels import READING
 from .actions import ActionResult
 
@@ -32,7 +32,7 @@ class ToolActions:
     """Pauses and resumes tools for an `operator`, as events name them. `names` returns the names of the server's tools
     and prompts, None if the server can't list them."""
 
-    def __init__(self, pauses: PausedTools, names: Callable[[], Iterable[str] | None]) -> None:
+    def __init__(self, pauses: Pauses, names: Callable[[], Iterable[str] | None]) -> None:
         self._pauses, self._names = pauses, names
 
     async def pause(self, tool: str, why: str, operator: str) -> ActionResult:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from framehold_core.effects import Refusal
 from framehold_core.ending import Ending
 from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord
-from framehold_core.pauses import Pause
-from framehold_core.requests import Record, Reply, Request
-from framehold_fleet.models.nodes import LossView
+from framehold_core.requests import Reply, Request
 from framehold_store.base import Done
 from framehold_store.named import Known
 
@@ -91,25 +88,6 @@ class HandlerEntry(Protocol):
         """Decode an outcome from its tombstone."""
 
 
-class PausedTools(Protocol):
-    """The paused tools. `known` has them by name, as this node knows them."""
-
-    @property
-    def known(self) -> Mapping[str, Pause]: ...
-
-    @property
-    def loss(self) -> LossView | None:
-        """The last loss of the store that anybody noticed, with what this node has written again since."""
-
-    async def pause(self, tool: str, why: str, operator: str) -> bool:
-        """Pause a tool for an operator, as events name them; whether it was not paused before. Raises
-        StoreUnavailable."""
-
-    async def resume(self, tool: str, operator: str) -> bool:
-        """End the pause of a tool for an operator, as events name them; whether it was paused. Raises
-        StoreUnavailable."""
-
-
 class CodeKeeper(Protocol):
     """Keeps the code of handlers in the store (docs/protocol.md, rule 28)."""
 
@@ -133,42 +111,6 @@ class CodeKeeper(Protocol):
         Raises:
             StoreUnavailable: the store did not answer.
         """
-
-
-class Door(Protocol):
-    """Decides which calls may enter a handler on this node, beside limits and drains."""
-
-    @property
-    def pauses(self) -> PausedTools: ...
-
-    def refusal(self, handler: HandlerEntry, begins: bool) -> Refusal | None:
-        """The refusal of a request; None if it may go on. `begins` says whether it begins a call."""
-
-    def has_store(self) -> bool:
-        """Whether this node can write to the store, and the store has room."""
-        ...
-
-    async def wait_for_lease(self, handler: HandlerEntry) -> None:
-        """Wait a moment for the node lease, if a new call needs the store and the lease has only run out."""
-
-    def paused(self, tool: str) -> Refusal | None:
-        """The refusal of a new call of `tool` if that is paused, else None."""
-
-    async def died(self, handler: HandlerEntry, record: Record) -> Pause | None:
-        """The process that ran a call is gone. Returns the pause of its tool if the call must not be claimed.
-
-        Raises:
-            StoreUnavailable: the store did not answer.
-        """
-
-    def survived(self, handler: HandlerEntry) -> None:
-        """A call whose process was gone has moved on here: a round of it was parked, or it ended."""
-
-    async def open(self) -> None:
-        """Make ready, before the first call."""
-
-    def renewed(self) -> None:
-        """A heartbeat was acknowledged."""
 
 
 class CallStore(Protocol):

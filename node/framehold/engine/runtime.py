@@ -39,6 +39,7 @@ from ..version import STARTED, VERSION
 from . import answer_parsing as answers_of
 from . import token_claims, token_record
 from .answer_parsing import MalformedAnswer
+from .doors.door import Door
 from .drain import CARRIED, NodeDrain
 from .eviction import Eviction
 from .heartbeat import Alone, Heartbeat
@@ -46,7 +47,7 @@ from .observer import ORDINARY, ROUND, RequestEnd
 from .orphan_scan import OrphanScan
 from .peers import Peers, closed, opened
 from .performer import Performer
-from .ports import Door, HandlerEntry
+from .ports import HandlerEntry
 from .rechecks import Rechecks
 from .records import CallRecords
 from .replies import Answer

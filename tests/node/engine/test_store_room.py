@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from framehold.doors.door import Door
-from framehold.doors.store_room import StoreRoom
+from framehold.engine.doors.door import Door
+from framehold.engine.doors.store_room import StoreRoom
 from framehold_fleet.models.nodes import OF_STORE
 from framehold_store.base import MemoryUse
 from tests.node.trouble import Node, insist, node_at, refused
@@ -67,7 +67,7 @@ async def test_a_store_that_does_not_say_is_taken_to_have_room(
     redis: RedisServer, lacks: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is said once."""
-    caplog.set_level(logging.INFO, "framehold.doors")
+    caplog.set_level(logging.INFO, "framehold.engine.doors")
     redis.start()
     if lacks == "a right":
         restrict(redis, *RIGHTS)

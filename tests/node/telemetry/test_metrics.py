@@ -15,8 +15,8 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
-from framehold.doors.pauses import Pauses
 from framehold.engine import eviction, memory
+from framehold.engine.doors.pauses import Pauses
 from framehold.engine.orphan_scan import OrphanCounts
 from framehold.engine.runtime import Runtime
 from framehold.telemetry.prometheus import STATES

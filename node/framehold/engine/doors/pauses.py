@@ -21,7 +21,7 @@ from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.nodes import LossView
 from framehold_store.base import Store
 
-from ..engine.shared import Shared
+from ..shared import Shared
 
 logger = logging.getLogger(__name__)
 

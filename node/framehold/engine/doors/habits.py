@@ -16,9 +16,9 @@ from __future__ import annotations
 from framehold_core import events as ev
 from framehold_core.ending import COMPLETED
 
-from ..engine.observer import Observer, RequestEnd
-from ..engine.replies import Ended
-from ..engine.slot import Arrival, Slot
+from ..observer import Observer, RequestEnd
+from ..replies import Ended
+from ..slot import Arrival, Slot
 
 MAX_NAMES = 1000
 """How many names of tools are kept of each kind. Some servers take any name from a client."""

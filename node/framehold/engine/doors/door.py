@@ -22,9 +22,9 @@ from framehold_core.pauses import Pause
 from framehold_core.requests import Record
 from framehold_fleet.models.nodes import OF_STORE
 
-from ..engine.heartbeat import Alone, Heartbeat
-from ..engine.ports import HandlerEntry
-from ..engine.table import CallTable
+from ..heartbeat import Alone, Heartbeat
+from ..ports import HandlerEntry
+from ..table import CallTable
 from .habits import Habits
 from .pauses import Pauses
 from .store_room import StoreRoom
@@ -41,7 +41,7 @@ _LAPSED = "this node has no valid lease: the store takes no heartbeat, or the le
 
 
 class Door:
-    """Decides on requests of one node: the engine's `Door`."""
+    """Decides which requests may enter a handler on one node, beside limits and drains."""
 
     def __init__(self, heartbeat: Heartbeat | Alone, pauses: Pauses, table: CallTable, store_room: StoreRoom) -> None:
         self._heartbeat, self.pauses, self._table, self.store_room = heartbeat, pauses, table, store_room

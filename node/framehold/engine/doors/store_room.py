@@ -13,7 +13,7 @@ from framehold_core import room
 from framehold_core.errors import StoreUnavailable
 from framehold_store.base import MemoryUse, Store
 
-from ..engine.tasks import Tasks
+from ..tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
