@@ -32,7 +32,7 @@ MB_day := 10
 NAMED := $(if $(STAGE),--stage $(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help up test nightly tools check format docs bench peers peers-suites tradeoff load sim runtimes mutants soak fuzz day kube kube-down kube-test version release
+.PHONY: help up test nightly tools check format house docs bench peers peers-suites tradeoff load sim runtimes mutants soak fuzz day kube kube-down kube-test version release
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -94,6 +94,9 @@ check: $(VENV)/.test  ## format, lint, types, import rules, and whether every te
 format: $(VENV)/.test  ## rewrite the files as `check` wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+house: $(VENV)/.test  ## how large all this is, beside its aims; ARGS="--since v0.1.0" compares
+	@$(BIN)/python -m tests.house $(ARGS)
 
 docs: $(VENV)/.docs  ## the docs as a site, in build/site; a warning or a broken link fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

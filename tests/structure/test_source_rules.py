@@ -7,6 +7,7 @@ sample, so that a rule which has gone blind is as red as a rule which is broken.
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.structure.rooms import ROOMS
+from tests import house
+from tests.structure.rooms import ROOMS, ROOT
 
 IMPURE = {"asyncio", "time", "random", "secrets", "uuid", "logging", "os", "threading"}
 # No less impure, and the ways around the list above.
@@ -232,6 +234,11 @@ RULES: list[Rule] = [
 def test_the_packages_keep_the_rule(rule: Rule) -> None:
     """No file of a package breaks it."""
     assert [violation for source in sources() for violation in rule(source)] == []
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """One word, one thing: who reads a name in a log, a traceback or a review need not ask which of two it is."""
+    assert [name for name, count in Counter(each.name for each in house.classes(ROOT)).items() if count > 1] == []
 
 
 def test_every_package_is_looked_at() -> None:
