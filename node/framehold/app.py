@@ -26,9 +26,9 @@ from .engine.doors.door import Door
 from .engine.doors.pauses import Pauses
 from .engine.doors.store_room import StoreRoom
 from .engine.drain import NodeDrain
-from .engine.event_queue import EventQueue
 from .engine.eviction import Eviction
 from .engine.heartbeat import Alone, Heartbeat, Hooks
+from .engine.loop import Loop
 from .engine.observer import Observers
 from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
@@ -84,7 +84,8 @@ def assemble(
     """Build a runtime over `store`. `is_shared` says whether other nodes use that store: then this node needs a lease.
     `clock` and `keeper` are as for `build`."""
     counts: Counter[str] = Counter()
-    shared = Shared(CallTable(settings, clock), Tasks(counts), counts, Observers(), EventQueue(), clock)
+    table, observers = CallTable(settings, clock), Observers()
+    shared = Shared(table, Tasks(counts), counts, observers, Loop(table, clock, observers, counts), clock)
     trust = Trust(settings.secrets(), settings.fleet_ca)
     seals = LeaseSeal(trust, settings.namespace)
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)

@@ -33,7 +33,7 @@ MODULES = (
     "node/framehold/engine/heartbeat",
     "node/framehold/engine/drain",
     "node/framehold/engine/performer",
-    "node/framehold/engine/event_queue",
+    "node/framehold/engine/loop",
     "node/framehold/frame/once",
     "node/framehold/frame/rebuild",
     "store/framehold_store/batch",

@@ -82,13 +82,14 @@ class NodeDrain:
     def __init__(self, shared: Shared, heartbeat: Heartbeat | Alone, peers: Peers) -> None:
         self._heartbeat, self._peers = heartbeat, peers
         self._table, self._counts, self._clock = shared.table, shared.counts, shared.clock
-        self._observers, self._feed = shared.observers, shared.events.feed
+        self._observers, self._feed = shared.observers, shared.loop.feed
         self._changed = asyncio.Event()
         self._visitors = self._releases_answered = 0
         self.unanswered = 0
         """How many requests of ordinary rounds have no complete response yet, whichever node serves them. The HTTP
         entry counts them itself: a call for it would cost each round."""
-        self.begun = self.on = self.closed = self.over = self.leaving = False
+        self._loop = shared.loop
+        self.begun = self.closed = self.over = self.leaving = False
         self._order: object = None
         """The present drain; a drain that finds another one here was taken back."""
         self.released = 0
@@ -101,8 +102,14 @@ class NodeDrain:
     def opened(self) -> None:
         """The node takes calls, for the first time or again."""
         self._changed = asyncio.Event()
-        self.begun = self.on = self.closed = self.over = self.leaving = self._lost_told = False
+        self.begun = self.closed = self.over = self.leaving = self._lost_told = False
+        self._loop.drain = None
         self._heartbeat.state = LIVE
+
+    @property
+    def on(self) -> bool:
+        """Whether the node hands its calls off: it drains, and knows which nodes carry them on."""
+        return self._loop.drain is not None
 
     @property
     def shared(self) -> bool:
@@ -220,7 +227,8 @@ class NodeDrain:
         if not self.begun or self.leaving or self.closed:
             return False
         self._order = None
-        self.begun = self.on = self.over = False
+        self.begun = self.over = False
+        self._loop.drain = None
         released, self.released = self.released, 0
         self._heartbeat.announce(LIVE)
         self._changed.set()
@@ -233,7 +241,7 @@ class NodeDrain:
         await self._peers.follow()
         if self._order is not order:
             return
-        self.on = True
+        self._loop.drain = self.stepped
         self._heartbeat.announce(DRAINING)
         await self._hand_off(order, began + patience)
         if self._order is not order:

@@ -51,7 +51,7 @@ class Eviction:
 
     def __init__(self, settings: Settings, shared: Shared) -> None:
         self._settings, self._table, self._tasks, self._counts = settings, shared.table, shared.tasks, shared.counts
-        self._observers, self._feed, self._clock = shared.observers, shared.events.feed, shared.clock
+        self._observers, self._feed, self._clock = shared.observers, shared.loop.feed, shared.clock
         self.footprint: Footprint | None = None
         """How much of its memory limit this process uses; None if it has no limit, or if its memory can't be read."""
         self.start: int | None = None

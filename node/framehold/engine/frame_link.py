@@ -19,7 +19,7 @@ from ..frame.asking_threads import AskingThreads
 from ..frame.entropy import Entropy
 from ..frame.frame import Frame
 from ..frame.payloads import Payloads
-from .event_queue import Feed
+from .loop import Feed
 from .slot import Slot
 from .table import CallTable
 from .tasks import Tasks

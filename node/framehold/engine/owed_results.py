@@ -12,7 +12,7 @@ import asyncio
 
 from framehold_core import events as ev
 
-from .event_queue import Feed
+from .loop import Feed
 from .slot import Slot
 
 

@@ -1,8 +1,8 @@
 """Performs the effects that core's `step` returns for frames and requests: enter a handler, deliver answers, let an
 effect run, cancel a frame, reply to a request, forget a call.
 
-Everything here happens within one step of the event queue. An event that an effect causes is queued there, never
-stepped at once.
+Everything here happens within one step of the loop. An event that an effect causes is queued there, never stepped at
+once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core.call import Phase
-from framehold_core.ending import COMPLETED
+from framehold_core.call import Phase, forget, without_frame
+from framehold_core.ending import COMPLETED, LOST
 from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import prefix
 from framehold_core.journal import Draft, EntryKind, EntryLane
@@ -84,14 +84,14 @@ class NoCarrier:
 
 
 class Performer:
-    """Performs effects on slots. Events that follow from an effect are fed to the event queue. `perform` maps the type
+    """Performs effects on slots. Events that follow from an effect are fed to the loop. `perform` maps the type
     of each effect to the function that performs it."""
 
     def __init__(self, settings: Settings, shared: Shared, records: CallRecords) -> None:
         self._settings, self._records = settings, records
         self._table, self._tasks, self._counts = shared.table, shared.tasks, shared.counts
         self._clock = shared.clock
-        self._observers, self._feed, self._payloads = shared.observers, shared.events.feed, records.payloads
+        self._observers, self._feed, self._payloads = shared.observers, shared.loop.feed, records.payloads
         self.owed_results = OwedResults(settings.result_delay, self._feed)
         threads = AskingThreads(settings.max_asking_threads)
         self._new_frame = RehearsedFrame if settings.rehearse else Frame
@@ -316,6 +316,14 @@ class Performer:
             if slot.handler.enters_kept:
                 arrival.carrier.runs_kept_code()
             arrival.future.set_result(answer)
+
+    def drop(self, slot: Slot, answer: Answer) -> None:
+        """Remove a call in any state, and give each of its waiting requests `answer`. Later replies of the store for
+        this call have no effect: nothing is claimed and no handler is entered."""
+        for waiter in list(slot.arrivals):
+            self.answer(slot, waiter, answer)
+        self.forget(slot, forget(slot.call, None if slot.call.reentrant else LOST))
+        slot.call = without_frame(slot.call)
 
     def _ungated(self, slot: Slot, effect: fx.Ungated) -> None:
         self._counts["ungated"] += 1

@@ -38,7 +38,7 @@ class Rechecks:
 
     def __init__(self, shared: Shared, heartbeat: Heartbeat | Alone) -> None:
         self._table, self._tasks, self._counts = shared.table, shared.tasks, shared.counts
-        self._feed, self._heartbeat, self._clock = shared.events.feed, heartbeat, shared.clock
+        self._feed, self._heartbeat, self._clock = shared.loop.feed, heartbeat, shared.clock
         self._wanted = False
         self._task: asyncio.Task[None] | None = None
 

@@ -105,7 +105,7 @@ class _LeasesSeen(NamedTuple):
 
 
 class CallRecords:
-    """Reads and writes call records for one node. The replies of the store are fed to the event queue as events.
+    """Reads and writes call records for one node. The replies of the store are fed to the loop as events.
 
     `ways` are the questions about other nodes and about the tool that a lookup asks. `keeper` keeps the code of
     handlers."""
@@ -119,7 +119,7 @@ class CallRecords:
         keeper: CodeKeeper,
     ) -> None:
         self._settings, self.payloads, self._counts, self.keeper = settings, payloads, shared.counts, keeper
-        self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
+        self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.loop.feed
         self._journals, self._clock = shared.table.journals, shared.clock
         self._heir, self._member, self._died, self._survived, self._went_back = ways
         self.bursts = LogBursts(logger)

@@ -1,10 +1,6 @@
 """The runtime of one node: requests come in as `start`, `retry` or `replay`, and wait for their reply.
 
-Between request and reply there are only events. The event queue passes them to `_step` one after the other:
-
-    1. core steps the event, and the new state of the call replaces the old one before anything else runs
-    2. the performer performs the effects in order
-    3. a reply of the store to a write that is no longer in flight is dropped: its frame was dropped meanwhile
+Between request and reply there are only events, which the loop steps one after the other (`loop`).
 """
 
 from __future__ import annotations
@@ -19,11 +15,9 @@ from typing import Any, NamedTuple
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core.call import Call, Phase, forget, without_frame
-from framehold_core.continuation import step
-from framehold_core.ending import LOST
+from framehold_core.call import Call, Phase
 from framehold_core.errors import LimitExceeded
-from framehold_core.ids import CallId, NodeId, Waiter, prefix
+from framehold_core.ids import CallId, NodeId, Waiter
 from framehold_core.value import replace
 from framehold_fleet.members.node_stats import Stats
 from framehold_fleet.telemetry import descriptors
@@ -43,7 +37,7 @@ from .doors.door import Door
 from .drain import CARRIED, NodeDrain
 from .eviction import Eviction
 from .heartbeat import Alone, Heartbeat
-from .observer import ORDINARY, ROUND, RequestEnd
+from .observer import RequestEnd
 from .orphan_scan import OrphanScan
 from .peers import Peers, closed, opened
 from .performer import Performer
@@ -62,12 +56,7 @@ logger = logging.getLogger(__name__)
 _ARRIVED_TWICE = "this request arrived twice; its call was begun once and is not begun again"
 SWEEP = 1.0
 """Seconds between two searches for expired frames and for rounds that ran too long."""
-_HELD_UP = (Phase.STRANDED, Phase.HEALING)
-"""Phases in which a handler of a round may go on but not ask: what it has asked there is asked when they are over."""
-_LEFT = (Phase.IDLE, Phase.LOOKING, Phase.STRANDED)
-"""The phases in which the write of a stopped call is no longer in flight."""
-# Looked up once: each step compares with them, and an attribute of an enum is slow.
-_CLAIMING, _REBUILDING, _PARKING, _PARKED = Phase.CLAIMING, Phase.REBUILDING, Phase.PARKING, Phase.PARKED
+_PARKED = Phase.PARKED
 
 
 class Parts(NamedTuple):
@@ -110,11 +99,10 @@ class Runtime:
         farthest away then."""
         self.after_renewal.insert(0, self._lease_renewed)
         self.after_renewal.append(self.door.renewed)
-        self.feed = shared.events.feed
-        shared.events.attach(self._step)
+        self.feed = shared.loop.feed
+        performer = parts.performer
+        shared.loop.attach(performer.perform, performer.drop, self._gate.release, self.eviction.claimed)
         self._waiters = itertools.count(1)
-        # A dict, since it keeps the order.
-        self._stalled: dict[CallId, None] = {}
         self._unleased = Alone(self.settings.node_id, self.clock)
         self._store_backing = Backing(self.store, self.heartbeat, SystemEntropy(self.clock))
         self._rehearsal_backing = self._store_backing._replace(drops=True)
@@ -163,7 +151,7 @@ class Runtime:
             await self._let_end()
         finally:
             for slot in self.table:
-                self._drop(slot, self.draining.last_reply(slot))
+                self._performer.drop(slot, self.draining.last_reply(slot))
             await self.tasks.wait_for_cancelled()
 
     async def _let_end(self) -> None:
@@ -384,63 +372,6 @@ class Runtime:
             finally:
                 take_back(arrival.carrier)
 
-    def _step(self, slot: Slot, event: ev.Event) -> None:
-        was = slot.call.phase
-        try:
-            slot.call, effects = step(slot.call, event, self.clock.now())
-            move, perform = (was, slot.call.phase), self._performer.perform
-            is_rounds = ROUND.get(move) == len(effects) and slot.notes_step(was, event)
-            for effect in effects:
-                perform[type(effect)](slot, effect)
-            if is_rounds:
-                if self.observers.round_stepped.listeners:
-                    self.observers.round_stepped(slot, was, event, effects)
-            elif move not in ORDINARY:
-                self.observers.stepped(slot, was, event, effects)
-            if slot.stopping is not None:
-                self._tell_stopping(slot, slot.stopping, event)
-        except Exception:
-            # A bug costs only the call that met it, never the node. Its waiting requests are refused.
-            logger.exception(
-                "call %s met a bug here: its frame is dropped", prefix(slot.call.id), extra=slot.log_fields
-            )
-            self.counts["broken"] += 1
-            self._drop(slot, fx.Refusal(fx.Reason.LOST, slot.call.round, "this node is at fault"))
-            self.draining.stepped(slot, was, event)
-            return
-        if was is _REBUILDING:
-            self._gate.release(slot)
-        if was is _CLAIMING:
-            self.eviction.claimed()
-        if was is _PARKED or slot.call.phase is _PARKED:
-            self.table.stepped(slot, was)
-        if slot.call.outbox.stalled:
-            self._stalled[slot.call.id] = None
-        if slot.backing.drops and slot.call.phase is _PARKED and was is _PARKING:
-            self.feed(slot, ev.Evict("rehearsed"))
-        elif self.draining.on:
-            self.draining.stepped(slot, was, event)
-        if was in _HELD_UP:
-            self._run_on(slot)
-
-    def _tell_stopping(self, slot: Slot, stopping: asyncio.Future[ev.Event], event: ev.Event) -> None:
-        """Tell whoever stops this call's handler what has ended it."""
-        if slot.call.phase in _LEFT and not stopping.done():
-            stopping.set_result(event)
-
-    def _run_on(self, slot: Slot) -> None:
-        """Let a handler go on that waited for the store."""
-        if slot.call.phase is Phase.RUNNING and slot.frame is not None:
-            slot.frame.settle()
-
-    def _drop(self, slot: Slot, answer: Answer) -> None:
-        """Remove a call in any state and give each of its waiting requests `answer`. Later replies of the store for
-        this call have no effect: nothing is claimed and no handler is entered."""
-        for waiter in list(slot.arrivals):
-            self._performer.answer(slot, waiter, answer)
-        self._performer.forget(slot, forget(slot.call, None if slot.call.reentrant else LOST))
-        slot.call = without_frame(slot.call)
-
     def _lease_renewed(self) -> None:
         """The node lease was renewed, so the store answers: send unsent writes, and resume what waited for a valid
         lease. In a parked call without pending intents nothing waits for one. If the store may have gone back, all
@@ -453,10 +384,7 @@ class Runtime:
             call = busy.call
             if (call.phase is not Phase.PARKED or call.intents) and busy.backing.beat is self.heartbeat:
                 self.feed(busy, ev.Renewed(held))
-        stalled, self._stalled = self._stalled, {}
-        for call_id in stalled:
-            if (slot := self.table.get(call_id)) is not None:
-                self.feed(slot, ev.StoreBack())
+        self._shared.loop.store_is_back()
 
     async def _sweep(self) -> None:
         await asyncio.sleep(SWEEP)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from framehold_core.clock import Clock
 
-from .event_queue import EventQueue
+from .loop import Loop
 from .observer import Observers
 from .table import CallTable
 from .tasks import Tasks
@@ -22,5 +22,5 @@ class Shared:
     tasks: Tasks
     counts: Counter[str]
     observers: Observers
-    events: EventQueue
+    loop: Loop
     clock: Clock

@@ -272,7 +272,7 @@ async def test_an_effect_that_outlives_its_frame_keeps_nothing() -> None:
         starting = asyncio.ensure_future(at.start(using(script)))
         await effects.started.wait()
         (slot,) = at.runtime.table
-        at.runtime._drop(slot, Refusal(Reason.LOST, 0, "fenced"))
+        at.runtime._performer.drop(slot, Refusal(Reason.LOST, 0, "fenced"))
         assert reason(await starting) is Reason.LOST
         writes = Counter(at.store.request_counts)
         effects.go.set()
