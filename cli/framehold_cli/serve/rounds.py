@@ -7,7 +7,7 @@ question. It has no answer, no result and no text of an exception. What the obse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from framehold.engine.answer_parsing import MalformedAnswer
 from framehold.engine.observer import Observer, RequestEnd
 from framehold.engine.replies import Ended, Parked
 from framehold.engine.slot import Arrival, Slot
+from framehold.engine.takeovers import REBUILT, Change, Takeover
 from framehold.hosts.attached import Attached
 from framehold.sdk.invocation import HandlerOutcome
 from framehold.sdk.middleware_chain import PASSES, Call
@@ -25,7 +26,6 @@ from framehold.sdk.session import Ctx
 from framehold.telemetry.failures import failure_of
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.ids import prefix
 from framehold_store import system_clock
@@ -51,9 +51,9 @@ class RoundLog(Observer):
         self._node, self._write = node, write
         self._rebuilt: dict[Slot, None] = {}
 
-    def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
+    def takeover(self, slot: Slot, takeover: Takeover, change: Change) -> None:
         """Remember a call whose frame was rebuilt, until its round is answered."""
-        if type(event) is ev.Rebuilt:
+        if change == REBUILT:
             self._rebuilt[slot] = None
             if len(self._rebuilt) > _MAX_MARKED:
                 del self._rebuilt[next(iter(self._rebuilt))]

@@ -19,6 +19,7 @@ from framehold_core.requests import Reply, Verdict
 from .answer_parsing import MalformedAnswer
 from .replies import Answer
 from .slot import Arrival, Slot
+from .takeovers import Change, Takeover
 
 logger = logging.getLogger(__name__)
 RequestEnd = Answer | MalformedAnswer | None
@@ -57,6 +58,9 @@ class Observer:
         `op` is the operation: commit, intent, result, finish, claim, verify, heal, release or read of the call in
         `slot`; or register or renew of the node's own lease, with `slot` None. Verdicts for the lease are ok, missing
         (it lapsed) and conflict (another process has the name)."""
+
+    def takeover(self, slot: Slot, takeover: Takeover, change: Change) -> None:
+        """A takeover has changed: the claim was granted, the frame was rebuilt, or it has ended (`takeovers`)."""
 
     def renewed(self, ok: bool) -> None:
         """A heartbeat has ended. `ok` says whether the node lease was registered or renewed."""
@@ -100,6 +104,7 @@ class Observers:
         self.call_refused = Signal[[str]]()
         self.dropped = Signal[[Slot, str]]()
         self.store_replied = Signal[[str, Slot | None, Reply | StoreUnavailable, float]]()
+        self.takeover = Signal[[Slot, Takeover, Change]]()
         self.renewed = Signal[[bool]]()
         self.happened = Signal[...]()
 

@@ -47,6 +47,7 @@ from .records import CallRecords
 from .replies import Answer
 from .shared import Shared
 from .slot import Arrival, Backing, Slot
+from .takeovers import Takeovers
 from .tasks import each, keep, run_all
 from .token_claims import Carried, Claims
 from .token_record import TokenRecord
@@ -102,6 +103,8 @@ class Runtime:
         self.feed = shared.loop.feed
         performer = parts.performer
         shared.loop.attach(performer.perform, performer.drop, self._gate.release, self.eviction.claimed)
+        self.takeovers = Takeovers(self.clock, self.observers.takeover)
+        self.observers.stepped.connect(self.takeovers.stepped)
         self._waiters = itertools.count(1)
         self._unleased = Alone(self.settings.node_id, self.clock)
         self._store_backing = Backing(self.store, self.heartbeat, SystemEntropy(self.clock))

@@ -11,24 +11,26 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, cast
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
+from framehold_core.lease import Lease
 from framehold_core.requests import Reply, Verdict
 from framehold_fleet.members.store_health import says_of
-from framehold_fleet.models.events import EventKind, EventView, LogEntry
+from framehold_fleet.models.events import EventKind, EventView, LogEntry, TakeoverView
 
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.observer import Observer
 from ..engine.slot import Slot
-from .takeovers import Takeover, Takeovers
+from ..engine.takeovers import CLAIMED, OF_OTHERS, Change, Takeover
 
 MAX_SINGLE_EVENTS, BURST_SECONDS = 20, 1.0
 """How many events of one kind are written one by one within so many seconds."""
-_IDLE, _REBUILDING = Phase.IDLE, Phase.REBUILDING
+_NOT_REBUILT = (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING)
 
 
 @dataclass(slots=True)
@@ -47,7 +49,6 @@ class NodeEvents(Observer):
     def __init__(self, heartbeat: Heartbeat | Alone, write: Callable[[str, LogEntry], None]) -> None:
         self._heartbeat, self._write = heartbeat, write
         self._bursts: dict[str, _EventBurst] = {}
-        self._takeovers = Takeovers(self._takeover_changed, heartbeat.clock)
         self._events = itertools.count(1)
         self._silent = self._registered = False
 
@@ -90,41 +91,25 @@ class NodeEvents(Observer):
             self.happened(EventKind.FENCED, _FENCED, slot)
 
     def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
-        """A call took a step. Most steps are no event for operators."""
-        if was is _IDLE:
-            if isinstance(event, ev.Retry):
-                self._takeovers.looked(slot)
-        elif was in _UNDECIDED:
-            self._lookup_ended(slot, event, effects)
-        else:
-            if was is _REBUILDING and isinstance(event, ev.Diverged | ev.Unreadable):
-                self.happened(EventKind.DIVERGED, _STRAYED, slot)
-            if self._takeovers.under_way and slot in self._takeovers.under_way:
-                self._takeover_stepped(slot, event, effects)
+        """A call took a step. Record an event if this release can't carry it on."""
+        if isinstance(event, ev.Diverged | ev.Unreadable) and was in _NOT_REBUILT:
+            self.happened(EventKind.DIVERGED, _STRAYED, slot)
 
-    def _takeover_stepped(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
-        takeover = self._takeovers.stepped(slot, event, effects)
-        if takeover is not None and takeover.outcome == "recovered":
+    def takeover(self, slot: Slot, takeover: Takeover, change: Change) -> None:
+        """Write a takeover of a call that another process ran, and record its begin and its end."""
+        if takeover.reason not in OF_OTHERS:
+            return
+        view = _view(takeover, self._heartbeat.lease)
+        self._write(f"{view.call} {view.epoch} {view.asked}", LogEntry(takeover=view))
+        before = _FROM[takeover.reason].format(takeover.from_node)
+        if change == CLAIMED:
+            self.happened(EventKind.TAKEOVER, before + _ON, slot)
+        elif takeover.outcome == "recovered":
             self.happened(EventKind.RECOVERED, _recovered(takeover), slot)
-
-    def _lookup_ended(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
-        """The lookup of a call's record, or a claim, has ended."""
-        if isinstance(event, ev.Found):
-            self._takeovers.found(slot, event, effects)
-        elif isinstance(event, ev.Claimed):
-            takeover = self._takeovers.claimed(slot)
-            if takeover is not None:
-                self.happened(EventKind.TAKEOVER, _FROM[takeover.reason].format(takeover.from_node) + _ON, slot)
-        elif isinstance(event, ev.WriteRefused):
-            takeover = self._takeovers.refused(slot, event.verdict)
-            if takeover is not None and takeover.outcome == "lost":
-                self.happened(EventKind.LOST, _FROM[takeover.reason].format(takeover.from_node) + _LOST, slot)
-            elif takeover is not None:
-                self.happened(EventKind.STUCK, _STUCK, slot)
-        elif isinstance(event, ev.StoreDown | ev.Unreadable):
-            self._takeovers.undecided(slot)
-            if isinstance(event, ev.Unreadable):
-                self.happened(EventKind.DIVERGED, _STRAYED, slot)
+        elif takeover.outcome == "lost":
+            self.happened(EventKind.LOST, before + _LOST, slot)
+        elif takeover.outcome == "stuck":
+            self.happened(EventKind.STUCK, _STUCK, slot)
 
     def _heartbeat_ended(self, reply: Reply | StoreUnavailable) -> None:
         """A heartbeat has ended: with a reply of the store, or without one."""
@@ -162,10 +147,25 @@ class NodeEvents(Observer):
             event = EventView.model_validate({**dict(event), **about})
         self._write(event_id, LogEntry(event=event))
 
-    def _takeover_changed(self, takeover: Takeover) -> None:
-        held = self._heartbeat.lease
-        view = takeover.view(held.node, held.boot)
-        self._write(f"{view.call} {view.epoch} {view.asked}", LogEntry(takeover=view))
+
+def _view(takeover: Takeover, held: Lease) -> TakeoverView:
+    """A takeover as the API shows it; this process holds the lease."""
+    return TakeoverView(
+        call=prefix(takeover.call_id),
+        tool=takeover.tool,
+        reason=cast("Literal['died', 'released', 'restarted']", takeover.reason),
+        from_node=takeover.from_node,
+        from_boot=takeover.from_boot,
+        to_node=held.node,
+        to_boot=held.boot,
+        epoch=takeover.epoch,
+        asked=takeover.asked,
+        claimed=takeover.claimed,
+        replayed=takeover.rebuilt,
+        resumed=takeover.resumed,
+        outcome=takeover.outcome,
+        kept_code=takeover.kept_code if takeover.slot is None else takeover.slot.handler.enters_kept,
+    )
 
 
 def _recovered(takeover: Takeover) -> str:
@@ -176,7 +176,6 @@ def _recovered(takeover: Takeover) -> str:
     )
 
 
-_UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)
 _FROM = {
     "died": "node {} is gone",
     "released": "node {} handed the call off",

@@ -5,12 +5,7 @@ be read when metrics are requested are read then (`prometheus`). Nothing that a 
 (`tool_labels`).
 
 A failover is timed from the arrival of the retry: the retry may wait for the lease of the dead node, and look the call
-up several times. Marks are removed when the call is answered, or gone:
-
-    1  looked up     a retry found no frame: `asked` is when that retry came to this node
-    2  claimed       the store granted the claim: `claimed`, and the reason of the claim
-    3  rebuilt       the frame stands where its journal ends: `rebuilt`
-    4  answered      the first reply that is no refusal; without a waiting request there is no reply to time
+up several times. Without a waiting request there is no reply to time.
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED
 from framehold_core.errors import StoreUnavailable
-from framehold_core.requests import Evidence, Reply, Verdict
+from framehold_core.requests import Reply, Verdict
 from framehold_fleet.telemetry.bounds import BYTES, FAILOVER, HOP, PARK, ROUND
 from framehold_fleet.telemetry.histogram import Tally
 
@@ -32,6 +27,7 @@ from ..engine.answer_parsing import MalformedAnswer
 from ..engine.observer import Observer, RequestEnd
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
 from ..engine.slot import Arrival, Slot
+from ..engine.takeovers import CLAIMED, OF_OTHERS, REBUILT, Change, Takeover
 from .tool_labels import OTHER, ToolLabels
 from .window import ROUND_MINUTES, Rate, RecentDurations, RecentEnds
 
@@ -41,11 +37,9 @@ ENDS = ("asked", "ended", "failed", "refused", "moved", "left")
 OPS = ("commit", "intent", "result", "finish", "claim", "verify", "heal", "release", "read", "renew", "register")
 DUPLICATES = ("joined", "repeated", "outcome", "conflict")
 STEPS = ("claim", "replay", "resume", "total")
-REASONS = ("died", "released", "restarted", "evicted")
+REASONS = (*OF_OTHERS, "evicted")
 _APPEND = frozenset({"commit", "intent", "result", "heal"})
 """The operations that write journal entries."""
-_MAX_MARKS = 4096
-"""How many calls are timed at once. Beyond that the oldest mark is dropped."""
 
 # Looked up once: a step compares with several of them, and an attribute of an enum is slow.
 _IDLE, _LOOKING, _REBUILDING, _RUNNING = Phase.IDLE, Phase.LOOKING, Phase.REBUILDING, Phase.RUNNING
@@ -88,18 +82,6 @@ class OpCounts:
         self.seconds = Tally(HOP)
 
 
-class Mark:
-    """When a call without a frame was asked for, claimed and rebuilt, in seconds on the node's clock. `reason` is set
-    if the process that ran the call was gone, or had handed it off."""
-
-    __slots__ = ("asked", "claimed", "reason", "rebuilt")
-
-    def __init__(self, asked: float) -> None:
-        self.asked = asked
-        self.claimed = self.rebuilt = 0.0
-        self.reason = ""
-
-
 class CallMetrics(Observer):
     """The counts of one node since its process began, and the durations of the last minute."""
 
@@ -117,7 +99,6 @@ class CallMetrics(Observer):
         self.resumes, self.writes, self.lags = RecentDurations(), RecentDurations(), RecentDurations()
         self.processor = Rate(time.thread_time)
         self.answered_rounds = Rate(lambda: self.rounds)
-        self._marks: dict[Slot, Mark] = {}
 
     def busy(self) -> float | None:
         """The part of the last minute, from 0 to 1, in which the thread of the event loop used a processor; None if it
@@ -183,21 +164,9 @@ class CallMetrics(Observer):
             self.journals.observe(arrival.size)
         if arrival.rounds is not None:
             tool.per_call.observe(arrival.rounds)
-        if self._marks:
-            self._replied(slot, kind is Parked or kind is Ended)
 
     def call_refused(self, tool: str) -> None:
         self._labelled(tool).ends["refused"] += 1
-
-    def _replied(self, slot: Slot, answered: bool) -> None:
-        mark = self._marks.get(slot)
-        if mark is None or not (answered or slot.call.phase is _IDLE or not slot.arrivals):
-            return
-        del self._marks[slot]
-        if answered and mark.reason and mark.rebuilt:
-            now = slot.clock.now()
-            self.failing["resume"].observe(now - mark.rebuilt)
-            self.failing["total"].observe(now - mark.asked)
 
     # ---- steps
 
@@ -205,15 +174,12 @@ class CallMetrics(Observer):
         phase = slot.call.phase
         if phase is not was:
             self._phase_changed(slot, was, phase, event)
-        fresh, replied = 0, False
+        fresh = 0
         for effect in effects:
             if type(effect) is fx.Respond:
-                fresh, replied = fresh + self._count_reply(effect.response, was, event), True
+                fresh += self._count_reply(effect.response, was, event)
         if fresh > 1:
             self.duplicates["joined"] += fresh - 1
-        if self._marks and not replied and (phase is _IDLE or (was is _REBUILDING and phase is _PARKED)):
-            # No request waits any more: there will be no reply to time.
-            self._marks.pop(slot, None)
 
     def _count_reply(self, answer: fx.Questions | fx.Outcome | fx.Refusal, was: Phase, event: ev.Event) -> int:
         """Count a reply to a duplicate request. Returns 1 for the round's own reply, which requests that joined the
@@ -244,40 +210,30 @@ class CallMetrics(Observer):
             self._tool(slot).per_call.observe(call.round + 1)
         elif isinstance(event, ev.Evict):
             self.evictions[event.cause] += 1
-        elif phase is _LOOKING:
-            self._mark(slot)
-        elif kind is ev.Claimed:
-            tool = self._tool(slot)
-            tool.replays += 1
-            tool.kept_code += slot.handler.enters_kept
-            self._claimed(self._mark(slot), slot.clock.now())
-        elif kind is ev.Rebuilt:
-            self._rebuilt(slot)
         elif kind is ev.Diverged:
             self._tool(slot).diverged += 1
 
-    def _mark(self, slot: Slot) -> Mark:
-        """The mark of a call. If it has none, its first retry that waits is the one that asked."""
-        mark = self._marks.get(slot)
-        if mark is None:
-            if len(self._marks) >= _MAX_MARKS:
-                del self._marks[next(iter(self._marks))]
-            mark = self._marks[slot] = Mark(slot.clock.now() - _waited(slot))
-        return mark
+    # ---- takeovers
 
-    def _claimed(self, mark: Mark, now: float) -> None:
-        mark.claimed = now
-        if mark.reason:
-            self.failing["claim"].observe(mark.claimed - mark.asked)
+    def takeover(self, slot: Slot, takeover: Takeover, change: Change) -> None:
+        tool, is_failover = self._tool(slot), takeover.reason in OF_OTHERS
+        if change == CLAIMED:
+            tool.replays += 1
+            tool.kept_code += slot.handler.enters_kept
+            if takeover.reason in self.failovers:
+                self.failovers[takeover.reason] += 1
+            self._took("claim", takeover.asked, takeover.claimed, is_failover)
+        elif change == REBUILT:
+            assert takeover.rebuilt is not None and takeover.claimed is not None
+            tool.replayed.observe(takeover.rebuilt - takeover.claimed)
+            self._took("replay", takeover.claimed, takeover.rebuilt, is_failover)
+        else:
+            self._took("resume", takeover.rebuilt, takeover.resumed, is_failover)
+            self._took("total", takeover.asked, takeover.resumed, is_failover)
 
-    def _rebuilt(self, slot: Slot) -> None:
-        mark = self._marks.get(slot)
-        if mark is not None:
-            mark.rebuilt = slot.clock.now()
-            took = mark.rebuilt - mark.claimed
-            self._tool(slot).replayed.observe(took)
-            if mark.reason:
-                self.failing["replay"].observe(took)
+    def _took(self, step: str, since: float | None, until: float | None, is_failover: bool) -> None:
+        if is_failover and since is not None and until is not None:
+            self.failing[step].observe(until - since)
 
     # ---- the store
 
@@ -294,8 +250,6 @@ class CallMetrics(Observer):
             self.writes.add(seconds)
         if verdict is _FENCED:
             self.fenced += 1
-        elif op == "claim" and slot is not None and (verdict is Verdict.OK or verdict is Verdict.ALREADY):
-            self._granted(slot)
 
     def _applied(self, op: str, seconds: float) -> None:
         """The store has applied the write of a round."""
@@ -305,29 +259,6 @@ class CallMetrics(Observer):
         if op in _APPEND:
             self.appends.observe(seconds)
             self.writes.add(seconds)
-
-    def _granted(self, slot: Slot) -> None:
-        """A claim was granted. If this process ran the call before and had evicted its frame, no failover is timed."""
-        write = slot.call.outbox.in_flight
-        reason = "died" if write is None or write.evidence is None else _WHY[write.evidence]
-        if reason == "restarted" and not slot.orphaned:
-            reason = "evicted"
-        elif (mark := self._marks.get(slot)) is not None:
-            mark.reason = reason
-        self.failovers[reason] += 1
-
-
-_WHY = {
-    Evidence.GONE: "died",
-    Evidence.RELEASED: "released",
-    Evidence.OWNER: "restarted",
-}
-
-
-def _waited(slot: Slot) -> float:
-    """Seconds for which the first request that waits for a call has been on this node."""
-    now = slot.clock.time()
-    return max(0.0, now - min((arrival.carrier.came for arrival in slot.arrivals.values()), default=now))
 
 
 def _end(slot: Slot, answer: Answer) -> str:

@@ -12,11 +12,11 @@ import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
+from framehold.engine import takeovers
 from framehold.engine.heartbeat import Alone, Heartbeat
 from framehold.engine.replies import Parked
 from framehold.frame.frame import Frame
 from framehold.telemetry import event_log as chronicles
-from framehold.telemetry import takeovers
 from framehold.telemetry.event_log import NodeEvents
 from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
@@ -275,13 +275,13 @@ async def test_a_takeover_whose_client_leaves_has_failed() -> None:
         await carried_off(at, call)
         talk, answers = Talk(stays, reentrant=True), dict.fromkeys(call.questions, "yes")
         coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
-        await until(lambda: chronicle.log._takeovers.under_way, "the takeover")
+        await until(lambda: at.runtime.takeovers.under_way, "the takeover")
         assert [item.outcome for item in chronicle.takeovers] == ["under way"]
         await until(lambda: at.counts["resumed"], "the round")
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
         assert [item.outcome for item in chronicle.takeovers] == ["failed"]
-        assert not chronicle.log._takeovers.under_way and not chronicle.log._takeovers._asked
+        assert not at.runtime.takeovers.under_way and not at.runtime.takeovers._asked
 
 
 async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_frame_stands() -> None:
@@ -305,7 +305,7 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
         goes_on.set()
-        await until(lambda: not chronicle.log._takeovers.under_way, "its end")
+        await until(lambda: not at.runtime.takeovers.under_way, "its end")
         slot = at.runtime.table.get(call.call)
         assert slot is not None
         at.runtime.feed(slot, Evict())
@@ -324,8 +324,8 @@ async def test_no_more_than_the_last_takeovers_are_remembered(monkeypatch: pytes
         for call in calls:
             await carried_off(at, call)
             await retried(at, call)
-        assert len(chronicle.log._takeovers._takeovers) == 3
-        held = [one.slot for one in chronicle.log._takeovers._takeovers]
+        assert len(at.runtime.takeovers._takeovers) == 3
+        held = [one.slot for one in at.runtime.takeovers._takeovers]
         assert held == [None] * 3, "a journal and arguments may take megabytes"
         assert [item.call for item in chronicle.takeovers] == [prefix(item.call) for item in calls]
         ids = [event.id for event in chronicle.events]
@@ -436,4 +436,4 @@ async def test_a_round_of_a_call_in_its_token_is_taken_from_nobody() -> None:
         again = await at.retry("twice", held.token, held.accept(word="x"))
         assert (await at.retry("twice", again.token, again.accept(word="y"))).text == "xy"
         assert (chronicle.events, chronicle.takeovers) == ([], [])
-        assert not chronicle.log._takeovers._asked and not chronicle.log._takeovers._claims
+        assert not at.runtime.takeovers._asked and not at.runtime.takeovers._claims
