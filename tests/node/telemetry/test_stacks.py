@@ -35,7 +35,7 @@ JSON = standard("json.encoder", "JSONEncoder.encode")
 SDK, PYDANTIC = installed("mcp.server.runner"), installed("pydantic.main", "BaseModel.model_validate")
 HTTP, NUMPY, SECRETS = installed("uvicorn.server"), installed("numpy.linalg"), standard("secrets")
 FRAME, SLOT = installed("framehold.frame.frame", "Frame.ask"), installed("framehold_core.continuation", "step")
-BATCH, REDIS = installed("framehold_store.batch", "Lane.send"), installed("redis.asyncio.connection")
+BATCH, REDIS = installed("framehold_store.batch", "BatchLane.send"), installed("redis.asyncio.connection")
 MIDDLEWARE = CodePlace("weather.web", "Log.__call__", "/srv/app/weather/web.py", 3)
 ASKS, BOOKS, STEPS = FRAME.name, TOOL.name, SLOT.name
 
