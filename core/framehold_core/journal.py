@@ -30,9 +30,8 @@ _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 # What `_JSON.encode` comes to, without the Python around it: a round writes JSON several times. None on other Pythons.
 _make_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
 _encoder = _make_encoder and _make_encoder(None, _JSON.default, _quoted, None, ":", ",", True, False, True)
-VERSION = 2
-"""The newest format of an entry. An entry of the kind EFFECT has it; all others have 1, as earlier releases read
-them."""
+VERSION = 1
+"""The format of an entry."""
 _EXACT = 2**53
 """From here on a double is not each integer: a number is what is written."""
 _VARIES = {float, dict, list}
@@ -99,8 +98,7 @@ def encode(item: Entry) -> bytes:
     """The stored form of an entry."""
     # Written out: only three of the nine are free text, and an encoder costs ten times as much.
     value = b2a_base64(item.value, newline=False).decode("ascii")
-    version = VERSION if item.kind is EntryKind.EFFECT else 1
-    text = f'[{version},{item.n},"{item.kind}",{_quoted(item.key)},{item.round},"{item.lane}",'
+    text = f'[{VERSION},{item.n},"{item.kind}",{_quoted(item.key)},{item.round},"{item.lane}",'
     return f'{text}{_quoted(item.fp)},{_quoted(item.codec)},"{value}"]'.encode("ascii")
 
 
@@ -121,10 +119,9 @@ def decode(raw: bytes, n: int) -> Entry:
             )
         _, position, kind, key, round_, lane, fp, codec, value = fields
         item = Entry(position, _KINDS[kind], key, round_, _LANES[lane], fp, codec, a2b_base64(value, strict_mode=True))
-        expected = VERSION if item.kind is EntryKind.EFFECT else 1
         # JSON's true and 3.0 equal 1 and 3: only a plain int is a number here.
         typed = type(key) is type(fp) is type(codec) is str and type(position) is type(round_) is int
-        if version != expected or position != n or not typed:
+        if version != VERSION or position != n or not typed:
             raise ValueError("fields")
     except JournalVersionError:
         raise

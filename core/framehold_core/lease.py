@@ -51,7 +51,7 @@ def code_names(digests: Iterable[str]) -> str:
     return " ".join(sorted({digest[:_CODE_CHARACTERS] for digest in digests if digest})[:MAX_CODES])
 
 
-FORM = 2
+FORM = 1
 """The version of a lease's form, in the store and in its seal."""
 
 

@@ -92,7 +92,7 @@ class Cursor:
                 self._results[item.key] = item
                 self._deliveries.append((item,))
                 if item.kind is EntryKind.EFFECT:
-                    # It stands for the intent, too, unless an earlier release has recorded one.
+                    # It stands for the intent, too.
                     self._owed.setdefault((EntryKind.INTENT, item.key, 0), item)
             else:
                 self._owed.setdefault((item.kind, item.key, 0), item)

@@ -117,7 +117,7 @@ class Record(Value):
 
     @property
     def ending(self) -> Ending | None:
-        """How the call ended. None while it is open, and where an earlier release ended it and did not say how."""
+        """How the call ended. None while it is open, and where its cause can't be read."""
         if self.state is RecordState.LOST:
             return LOST
         if self.state is not RecordState.DONE:

@@ -83,7 +83,7 @@ class PausedTools:
     async def _write(self, tool: str, rest: str) -> bool:
         """Write a pause, or its end; whether the tool was paused before."""
         before, version = await self._script("pause", self._key, tool, rest, self._last(tool), MAX_TOOLS)
-        head = f"[2,{version.decode()}"
+        head = f"[1,{version.decode()}"
         self._known[f"{_DEATHS}{tool}"] = f"{head},[]]"
         if rest != _ONLY_CLEAR:
             self._known[f"{_PAUSE}{tool}"] = f"{head}{rest}]"
@@ -108,7 +108,7 @@ def _parsed(text: str) -> Any:
 
 def _version(text: str) -> int | None:
     """The version of a field; 0 if it is empty, None if it can't be read."""
-    found = _parsed(text) if text else [2, 0]
+    found = _parsed(text) if text else [1, 0]
     given = found[1] if isinstance(found, list) and len(found) > 1 else None
     return given if type(given) is int and 0 <= given < _MAX_VERSION else None
 

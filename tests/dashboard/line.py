@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -48,8 +47,6 @@ class Line:
         """Or "cut" (whoever asks is cut off), or "stopped" (whoever asks is never answered)."""
         self.slow = ""
         """What is answered when the way is mended."""
-        self.older = False
-        """Whether the router is of a release that has less to say."""
         self.asked: list[web.Request] = []
         self._streams: dict[asyncio.Task[Any] | None, web.Request] = {}
         self._again = asyncio.Event()
@@ -85,8 +82,7 @@ class Line:
             return _gone(request)
         if request.path == STREAM:
             return await self._streamed(request, handler)
-        response = await handler(request)
-        return _less(request, response) if self.older else response
+        return await handler(request)
 
     async def _streamed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         task = asyncio.current_task()
@@ -117,24 +113,6 @@ def _gone(request: web.Request) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
     return web.Response()
-
-
-NEWER = {"attention", "problems", "store", "store_used", "store_limit", "failing", "paused", "ended", "failed"}
-NEWER |= {"departed", "arcs", "moved", "changed"}
-"""What a router of an older release doesn't say; of access and of single nodes it says nothing."""
-
-
-def _less(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    if not request.path.startswith("/api/") or not isinstance(response, web.Response) or response.status >= 400:
-        return response
-    if request.path.endswith(("/access", "/capacity", "/history", "/tools", "/waiting")) or request.path.startswith(
-        "/api/v1/nodes/"
-    ):
-        return web.json_response({"error": f"GET {request.path} is not served here"}, status=404)
-    if "arcs" in request.query:
-        return web.json_response({"error": "arcs is wrong: Extra inputs are not permitted"}, status=400)
-    result = json.loads(response.text or "null")
-    return web.json_response({name: value for name, value in result.items() if name not in NEWER})
 
 
 @asynccontextmanager

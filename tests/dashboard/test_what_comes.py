@@ -80,27 +80,6 @@ async def test_a_flood_of_events_is_drawn_as_it_comes_and_not_kept(way: Line, pa
     assert kept == 200
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("", "/leases"),
-        *(
-            pytest.param(path, marks=pytest.mark.nightly)
-            for path in ("/ring", "/nodes", "/nodes/harbour", "/failovers")
-        ),
-    ],
-)
-async def test_a_router_of_an_older_release_is_shown_as_far_as_it_says(way: Line, page: Screen, path: str) -> None:
-    """Behind one balancer: the page came from a router that was upgraded, the answers come from one that wasn't."""
-    way.older, way.stream = True, "refused"
-    await page.open(path)
-    await says(page, "Polling")
-    await page.sees(
-        {"": "harbour", "/nodes": "harbour", "/nodes/harbour": "harbour", "/ring": "arcs is wrong"}.get(path, "No")
-    )
-    assert not [one for one in page.troubles if one.startswith("error")]
-
-
 @pytest.mark.parametrize("hours", [1, -1])
 async def test_a_browser_whose_clock_is_wrong_shows_the_right_ages(way: Line, page: Screen, hours: int) -> None:
     """How long ago something was is told by the router's clock, also where nothing has changed there for long."""

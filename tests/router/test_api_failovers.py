@@ -199,7 +199,6 @@ async def test_the_overview(cast: Cast) -> None:
     assert [item["id"] for item in body.pop("events")] == [str(n) for n in range(29, 9, -1)]
     problems = body.pop("problems")
     assert [problem["kind"] for problem in problems] == ["calls_stuck", "tool_paused", "node_unreachable"]
-    assert body.pop("attention") == [f"{problem['text']}; {problem['next']}" for problem in problems]
     middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
     assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
     assert body.pop("open")["held"]["count"] == 12 + 13 + 12 + 13 + 2 + 3

@@ -164,7 +164,7 @@ async def test_pause_and_resume(fleet: Fleet) -> None:
     assert status == 200, body
     overview = await fleet.until("overview", lambda result: result["paused"])
     assert [(one["tool"], one["why"]) for one in overview["paused"]] == [("unmarked", "it bills twice")]
-    assert any("framehold resume unmarked" in text for text in overview["attention"])
+    assert any("framehold resume unmarked" in problem["next"] for problem in overview["problems"])
     await fleet.until("nodes", lambda result: all(node["paused"] for node in result["nodes"]))
     assert (await fleet.caller.call("unmarked")).result["isError"] is True
     assert (await fleet.caller.retry("unmarked", held.token, held.accept(word="x"))).status == 503

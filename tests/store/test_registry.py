@@ -437,19 +437,19 @@ async def test_the_feed_survives_its_store(server: RedisServer) -> None:
 GARBAGE = [
     "garbage",
     "",
-    "[2,",
+    "[1,",
     "[]",
-    '[2,0,"i","b"]',
-    '[2,"0","i","b",9999999999999,"x","","","","",""]',
-    '[2,0,"i","b",9999999999999,"y","","","","",""]',
-    '[2,0,"i","",9999999999999,"x","","","","",""]',
-    '[1,0,"i","b",9999999999999,"x","","","","",""]',
-    '[2,0,"i","b",9999999999999,"x","","","","","","more"]',
-    '[2,0,"i","b",1,"x","","","","",""]',
+    '[1,0,"i","b"]',
+    '[1,"0","i","b",9999999999999,"x","","","","",""]',
+    '[1,0,"i","b",9999999999999,"y","","","","",""]',
+    '[1,0,"i","",9999999999999,"x","","","","",""]',
+    '[2,0,"i","b",9999999999999,"x","","","","",""]',
+    '[1,0,"i","b",9999999999999,"x","","","","","","more"]',
+    '[1,0,"i","b",1,"x","","","","",""]',
 ]
 
 
-@pytest.mark.parametrize("value", [*GARBAGE, b"\xff", "[" * 100_000, f"[2,{'9' * 400}"])
+@pytest.mark.parametrize("value", [*GARBAGE, b"\xff", "[" * 100_000, f"[1,{'9' * 400}"])
 async def test_an_entry_that_is_no_lease_is_given_as_none(
     redis_store: RedisStore, shared_server: RedisServer, namespace: str, value: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

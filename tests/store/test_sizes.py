@@ -200,7 +200,7 @@ async def paused(store: Store, planter: Planter) -> None:
 
 async def read_nodes(store: Store, planter: Planter) -> None:
     """A name is cut, a lease is passed over; both are named once."""
-    planter.client.set(f"{planter.at}node:big", b'[2,1,"i","b",' + BIG)
+    planter.client.set(f"{planter.at}node:big", b'[1,1,"i","b",' + BIG)
     planter.client.set(f"{planter.at}node:over", b"x" * (MAX_LEASE + 1))
     planter.client.zadd(f"{planter.at}nodes", dict.fromkeys(("big", "over", BIG), time.time() * 1000 + 60_000))
     small = lease("n")
@@ -214,7 +214,7 @@ async def read_nodes(store: Store, planter: Planter) -> None:
 
 async def renewed(store: Store, planter: Planter) -> None:
     """A name under which such a value stands is free: it is no lease."""
-    planter.client.set(f"{planter.at}node:n", b'[2,1,"i","b",9999999999999,' + BIG)
+    planter.client.set(f"{planter.at}node:n", b'[1,1,"i","b",9999999999999,' + BIG)
     wanted = lease("n")
     reply = await store.renew(wanted, 0, 60.0)
     assert (reply.result, reply.stored, reply.raw) == (Renewal.LAPSED, None, b"")

@@ -14,7 +14,6 @@ from framehold_fleet.models.problems import ProblemView, Severity
 
 from ..checks.findings import Finding, fail, ok, warn
 from ..client.api import ApiClient, ApiRefused, Unproved
-from ..operate.problems import problems_of
 from ..show import figures
 
 Access = Literal["open", "token", "nobody"]
@@ -35,7 +34,7 @@ def check(url: str, token: str | None, access: Access) -> list[Finding]:
             return [fail("fleet", str(refused), "do what the router says, or look at its log")]
         except ConfigError as error:
             return [fail("fleet", str(error), "see docs/operating.md; checks of its nodes need its API")]
-    overview, found = answer.view, problems_of(answer)
+    overview, found = answer.view, answer.view.problems
     return [
         *(admin(access), *verdict(found, nodes), *versions(overview.version, nodes), calls(overview)),
         *kept_code(nodes),

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from framehold_fleet.models.nodes import OverviewView
 from framehold_fleet.models.problems import ProblemView, Severity
 
-from ..client.api import ApiResponse
 from ..show.sheet import lines
 
 HARM, RISK = 1, 2
 """Exit codes: users are harmed now; something will harm them."""
 _MARKS = {Severity.HARM: "!!", Severity.RISK: "!"}
-
-
-def problems_of(overview: ApiResponse[OverviewView]) -> list[ProblemView]:
-    """All problems of the fleet. A router of an older release sends only their texts, which then count as harm."""
-    if "problems" in overview.raw:
-        return overview.view.problems
-    return [
-        ProblemView(severity=Severity.HARM, kind="", text=text, next="", link="") for text in overview.view.attention
-    ]
 
 
 def exit_code(problems: Iterable[ProblemView]) -> int:

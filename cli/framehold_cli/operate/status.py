@@ -18,7 +18,7 @@ from ..client.api import ApiClient
 from ..show import figures
 from ..show.sheet import Grid, Sheet, facts
 from .leases import accounted, consequence
-from .problems import exit_code, problems_of, shown
+from .problems import exit_code, shown
 
 _MAX_EVENTS = 5
 _GRAVE = {
@@ -36,7 +36,7 @@ _MAX_CALLS = 5
 def status(api: ApiClient) -> Sheet:
     """A sheet about the whole fleet: its figures, what needs an operator, calls that wait, and the last events."""
     answer = api.get("overview", OverviewView)
-    view, problems = answer.view, problems_of(answer)
+    view, problems = answer.view, answer.view.problems
     known = facts([*_facts(view), ("failovers", _failovers(api, view))])
     parts: list[Grid | str] = [known]
     if problems:

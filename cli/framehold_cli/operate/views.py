@@ -11,7 +11,7 @@ from framehold_fleet.models.nodes import NodesView, NodeView, OverviewView, Ring
 from ..client.api import ApiClient
 from ..show import figures
 from ..show.sheet import Grid, Sheet
-from .problems import problems_of, shown
+from .problems import shown
 
 _NODES = (
     *("NODE", "STATE", "PARKED", "IN FLIGHT", "RESUME P99", "LAG P99", "MEMORY", "HEARTBEAT", "UP", "PID", "VERSION"),
@@ -22,7 +22,7 @@ _NODES = (
 def nodes(api: ApiClient) -> Sheet:
     """A sheet of the nodes that the router knows, with their problems below. Its JSON is the list of nodes."""
     answer, now = api.get("nodes", NodesView), time.time()
-    of_nodes = [problem for problem in problems_of(api.get("overview", OverviewView)) if problem.node]
+    of_nodes = [problem for problem in api.get("overview", OverviewView).view.problems if problem.node]
     found = answer.view.nodes
     grid = Grid(_NODES, [_node(one, now) for one in found], "There is no node.")
     return Sheet([grid, *([shown(of_nodes)] if of_nodes else [])], answer.raw["nodes"], answer.view)

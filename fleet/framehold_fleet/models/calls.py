@@ -182,8 +182,7 @@ class CallView(Lenient):
     """State of the record: open, released, done or lost; `none` if there is no record, or none yet."""
     cause: Text = ""
     outcome: Text = ""
-    """How it ended: one of `framehold_core.ending.How`. Empty while it is open, and where an earlier release ended it
-    and did not say how."""
+    """How it ended: one of `framehold_core.ending.How`. Empty while it is open, and where that can't be read."""
     error: Text = ""
     """The class of the exception that ended it; empty if none did."""
     place: Text = ""

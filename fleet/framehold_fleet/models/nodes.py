@@ -397,7 +397,6 @@ class OverviewView(BaseModel):
     """The paused tools, in order of their names."""
     problems: list[ProblemView] = []
     """What needs an operator, the harm that is done now first; empty if nothing does."""
-    attention: list[str] = []
     """The texts of `problems`."""
 
 

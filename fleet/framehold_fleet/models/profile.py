@@ -42,8 +42,8 @@ class ToolMemoryView(Lenient):
     bytes: Count | None = None
     """The estimated size of the frames; null until the size of a frame was measured. Every frame counts as much as any
     other."""
-    journal_bytes: Count | None = None
-    """The size of the journals of its calls, as they are in the store; null for a node of an older release."""
+    journal_bytes: Count
+    """The size of the journals of its calls, as they are in the store."""
     parked: Count
     running: Count
 
@@ -66,6 +66,6 @@ class Profile(Spent):
 
 
 class NodeDetailView(Spent):
-    """One node and its profile. A node of an older release has only `node`."""
+    """One node and its profile."""
 
     node: NodeView

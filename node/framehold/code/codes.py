@@ -18,7 +18,7 @@ from .authors import Authors
 from .constants import Source
 from .reach import Reach
 
-_FORMAT = 3
+_FORMAT = 1
 _LIBRARIES = ("mcp", "fastmcp", "pydantic", "cloudpickle")
 """Libraries whose releases are named when kept code can't be loaded."""
 

@@ -143,7 +143,6 @@ class Overview:
             events=_grouped(logged.events)[:EVENTS],
             paused=list(seen.paused),
             problems=problems,
-            attention=rules.texts(problems),
         )
 
 

@@ -7,7 +7,7 @@ that drains was ordered to. A new kind of problem is a new rule, and a row in do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from framehold_fleet.models.problems import ProblemView, Severity
 
@@ -46,8 +46,3 @@ def of(seen: FleetFacts) -> list[ProblemView]:
     """All problems of the fleet, those that harm users now first; empty if there are none."""
     found = [problem for rule in _RULES for problem in rule(seen)]
     return sorted(found, key=lambda problem: problem.severity is not Severity.HARM)
-
-
-def texts(problems: Sequence[ProblemView]) -> list[str]:
-    """Each problem as one sentence with what to do."""
-    return [f"{problem.text}; {problem.next}" for problem in problems]

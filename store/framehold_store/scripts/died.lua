@@ -20,12 +20,12 @@ for _, death in ipairs(type(deaths) == 'table' and deaths or {}) do
 end
 -- guard: the same process twice
 if not known then kept[#kept + 1] = {ARGV[2], now} end
-redis.call('HSET', KEYS[1], 'd:' .. ARGV[1], '[2,' .. fresh .. ',' .. cjson.encode(kept) .. ']')
+redis.call('HSET', KEYS[1], 'd:' .. ARGV[1], '[1,' .. fresh .. ',' .. cjson.encode(kept) .. ']')
 -- guard: a tool that is paused
 if is_paused(p) then return {p, 0} end
 -- guard: too few ends
 if #kept + 1 < tonumber(ARGV[4]) then return {'', 0} end
 local words = string.sub(cjson.encode({ARGV[5], ARGV[6]}), 2, -2)
-p = '[2,' .. fresh .. ',' .. string.format('%.0f', math.floor(now / 1000)) .. ',' .. words .. ']'
+p = '[1,' .. fresh .. ',' .. string.format('%.0f', math.floor(now / 1000)) .. ',' .. words .. ']'
 redis.call('HSET', KEYS[1], 'p:' .. ARGV[1], p)
 return {p, 1}

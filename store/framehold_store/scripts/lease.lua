@@ -2,7 +2,7 @@
 -- states what they mean.
 --
 -- KEYS  1 node lease: a string, a JSON array, as its node has written it
---         [2,<beat>,"<inc>","<boot>",<end in ms>,"<node>","<address>","<state>","<code>","<stats>","<seal>"]
+--         [1,<beat>,"<inc>","<boot>",<end in ms>,"<node>","<address>","<state>","<code>","<stats>","<seal>"]
 -- ARGV  1 inc  2 boot  3 channel of membership changes, where the key of the lease is published
 --       4 beat  5 end in ms since 1970  6 '"<node>","<address>","<state>","<code>",'  7 '"<stats>","<seal>"]'
 --       8 ttl in ms  9 the latest end in ms from now
@@ -33,6 +33,6 @@ end
 
 local function put()
   local until_ms = string.format('%.0f', math.min(tonumber(ARGV[5]), now + tonumber(ARGV[8])))
-  redis.call('SET', KEYS[1], '[2,' .. ARGV[4] .. ',"' .. ARGV[1] .. '","' .. ARGV[2] .. '",' .. ARGV[5] .. ','
+  redis.call('SET', KEYS[1], '[1,' .. ARGV[4] .. ',"' .. ARGV[1] .. '","' .. ARGV[2] .. '",' .. ARGV[5] .. ','
     .. ARGV[6] .. ARGV[7], 'PXAT', until_ms)
 end

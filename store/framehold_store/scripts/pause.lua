@@ -8,6 +8,6 @@
 
 local p, d = field('p:' .. ARGV[1], ARGV[4]), field('d:' .. ARGV[1], ARGV[4])
 local fresh = next_version(ARGV[3], p, d)
-if ARGV[2] ~= '-' then redis.call('HSET', KEYS[1], 'p:' .. ARGV[1], '[2,' .. fresh .. ARGV[2] .. ']') end
-redis.call('HSET', KEYS[1], 'd:' .. ARGV[1], '[2,' .. fresh .. ',[]]')
+if ARGV[2] ~= '-' then redis.call('HSET', KEYS[1], 'p:' .. ARGV[1], '[1,' .. fresh .. ARGV[2] .. ']') end
+redis.call('HSET', KEYS[1], 'd:' .. ARGV[1], '[1,' .. fresh .. ',[]]')
 return {is_paused(p) and 1 or 0, fresh}

@@ -1,7 +1,7 @@
 -- The head of the scripts that write the hash of all tools: __init__.py puts it in front of these scripts. The hash has
 --
---   p:<tool>   [2,<version>,<seconds since 1970>,"<by>","<why>"]: it is paused;  [2,<version>]: it was resumed
---   d:<tool>   [2,<version>,[["<boot>",<ms>],...]]: the ends of processes that are held against it, each with its time
+--   p:<tool>   [1,<version>,<seconds since 1970>,"<by>","<why>"]: it is paused;  [1,<version>]: it was resumed
+--   d:<tool>   [1,<version>,[["<boot>",<ms>],...]]: the ends of processes that are held against it, each with its time
 --   m          <id> <ms> <loss in ms> <last seen in ms> <how>: the mark of this store (tools.lua); without a loss the
 --              last three are 0 0 none
 --

@@ -259,7 +259,6 @@ def test_a_fleet_in_health(operator: Operator) -> None:
     [
         ("overview", {**OVERVIEW, "problems": [problem("harm")]}, "fleet", "fail", "n1 doesn't answer at http://127"),
         ("overview", {**OVERVIEW, "problems": [problem("risk")]}, "fleet", "warn", "n1 doesn't answer at http://127"),
-        ("overview", {**OVERVIEW, "attention": ["n1 has other keys"]}, "fleet", "fail", "n1 has other keys"),
         ("nodes", {"nodes": [{**NODE, "version": "0.2.0"}]}, "versions", "warn", "0.1.0: the router; 0.2.0: n1"),
         ("overview", {**OVERVIEW, "open": OPEN}, "calls", "ok", "orphaned: 2 (looked up 3s ago): their nodes are gone"),
         ("nodes", {"nodes": [NODE]}, "admin token", "warn", "nobody may drain, cancel or evict"),

@@ -118,13 +118,6 @@ def test_what_to_do_names_the_runbook(operator: Operator, router: FakeRouter) ->
     assert "!! the store is full\n   -> look at its log (docs/runbook.md#a-full-store)\n" in operator("status").out
 
 
-def test_a_router_of_an_older_release_is_believed(operator: Operator, router: FakeRouter) -> None:
-    """It sends texts without a severity."""
-    router.say("overview", {**OVERVIEW, "attention": ["n2 has other keys: nothing is sent to it"]})
-    result = operator("status")
-    assert result.code == 1 and "!! n2 has other keys: nothing is sent to it\n" in result.out
-
-
 def test_a_router_that_does_not_tell_is_no_risk(operator: Operator, router: FakeRouter) -> None:
     """Nothing is known of the fleet: neither 0, nor 2."""
     router.refuse("overview", 401, "no")

@@ -115,7 +115,6 @@ async def command(root: str, *words: str) -> tuple[int, str]:
 
 def _api(overview: Mapping[str, Any]) -> Report:
     problems = overview["problems"]
-    assert overview["attention"] == [f"{one['text']}; {one['next']}" for one in problems]
     texts = (_sentence(one["text"], one["next"], one["link"]) for one in problems)
     severities = {one["severity"] for one in problems}
     return Report(_worst(severities), frozenset(texts), overview["nodes"], overview["store"])

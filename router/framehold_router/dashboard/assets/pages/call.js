@@ -142,5 +142,5 @@ function Trail({ view }) {
 
 function unkept({ record, strategy, outcome }) {
   if (record === "none") return outcome ? "It asked nothing, or its record is no longer kept." : "It has not asked anything yet.";
-  return strategy === "replay" ? "Its client keeps it, in its token." : "Its record was written by an earlier release.";
+  return strategy === "replay" ? "Its client keeps it, in its token." : "Its record has none.";
 }

@@ -22,12 +22,9 @@ export function Attention() {
   const { overview, nodes, events, link } = useLive();
   const now = useNow();
   if (link.state === "lost") return null;
-  const found = [...folded(problemsOf(overview)).map(needed), ...back(nodes, events, now), ...waiting(overview)];
+  const found = [...folded(overview.problems ?? []).map(needed), ...back(nodes, events, now), ...waiting(overview)];
   return html`<${Box} found=${found} />`;
 }
-
-/** The problems that a router reports; one of an older release sends only their texts. */
-export const problemsOf = ({ problems, attention = [] }) => problems ?? attention.map((text) => ({ severity: "harm", kind: text, node: "", text, next: "", link: "" }));
 
 function Box({ found }) {
   const calm = found.every(({ mends }) => mends);
