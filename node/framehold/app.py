@@ -93,9 +93,7 @@ def assemble(
     hooks = Hooks(
         lambda: load_of(shared, peers, drain, heartbeat).dump(), shared.observers.beat, lambda: run_all(after_renewal)
     )
-    heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
-    if is_shared:
-        heartbeat = _heartbeat(settings, store, clock, seals, hooks)
+    heartbeat = _heartbeat(settings, store, clock, seals, hooks) if is_shared else Alone(settings.node_id, clock)
     drain, rechecks = NodeDrain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
     payloads, room = _payloads(settings, clock), StoreRoom(store, shared.tasks, is_shared)
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after), shared.table, room)
