@@ -23,7 +23,7 @@ FOUND = {
 }
 """Mutants that are found within a few schedules, and by which."""
 NOTICED = {
-    "core/framehold_core/ownership:Case.record:0": "tests/core/test_ownership.py",
+    "core/framehold_core/ownership:TakeoverCase.record:0": "tests/core/test_ownership.py",
     f"{guards.FOLDER}/restore.lua::0": "tests/store/test_pauses.py",
 }
 """Mutants that a test notices, and its file."""

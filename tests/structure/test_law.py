@@ -36,6 +36,7 @@ _LIST = r"(\d+(?:(?:, | and | or | to |, and )\d+)*)"
 _RULE = re.compile(rf"\b[Rr]ules? {_LIST}\b")
 _INVARIANT = re.compile(r"\bI([0-9]+)\b")
 _DECISION = re.compile(r"\b[Dd]ecisions? (\d{3}(?:(?:, | and | or | to )\d{3})*)\b")
+_CODE_FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|lua|js|tpl))[`:]")
 _DECISION_FILE = re.compile(r"\bdecisions/(\d{3})\b")
 _DOCUMENT = re.compile(r"(?<![\w./-])[\w./-]*\w\.md\b")
 _OWN = re.compile(r"(?<![\w/-])docs/[\w./-]*\w\.md\b")
@@ -164,6 +165,19 @@ def links_lead_somewhere(source: Source) -> Iterator[str]:
             yield f"{source.path}: {file}#{anchor}"
 
 
+@cache
+def endings() -> frozenset[str]:
+    """All by which a file may be cited: its path, without some of its folders."""
+    found = (path.relative_to(ROOT).parts for place in PLACES for path in (ROOT / place).rglob("*.*"))
+    return frozenset("/".join(parts[start:]) for parts in found for start in range(len(parts)))
+
+
+def cited_code_exists(source: Source) -> Iterator[str]:
+    """No page, and no decision, names a file of the code that has moved or is gone."""
+    if source.path.suffix == ".md":
+        yield from (f"{source.path}: {file}" for file in _CODE_FILE.findall(source.text) if file not in endings())
+
+
 def slug(heading: str) -> str:
     """The anchor that GitHub gives to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
@@ -248,7 +262,14 @@ def tables_are_the_codes(source: Source) -> Iterator[str]:
         yield f"{source.path}: other rows than those of the code: {wrong}"
 
 
-CITING: list[Check] = [numbers_exist, says_where_rules_are, documents_exist, no_paper_by_name, links_lead_somewhere]
+CITING: list[Check] = [
+    numbers_exist,
+    says_where_rules_are,
+    documents_exist,
+    no_paper_by_name,
+    links_lead_somewhere,
+    cited_code_exists,
+]
 STATING: list[Check] = [each_is_held, each_mutation_is_named, rules_are_in_order, tables_are_the_codes]
 
 
@@ -312,6 +333,8 @@ BAD: list[tuple[Check, str, str]] = [
     (links_lead_somewhere, "docs/options.md", f"[a]({PAGE})"),
     (links_lead_somewhere, "docs/options.md", f"[a](protocol.md#rule-{BEYOND})"),
     (links_lead_somewhere, "docs/options.md", "# One\n\n[a](#two)"),
+    (cited_code_exists, "docs/options.md", f"as `engine/{'no_such_file'}.py` says"),
+    (cited_code_exists, "docs/options.md", f"held by `core/{'no_such_file'}.py::test_it`"),
     (each_is_held, "docs/options.md", '<a id="rule-1"></a>\n### Rule 1: One\n\nNobody looks.\n'),
     (each_is_held, "docs/options.md", '<a id="i1"></a>\n**I1.** Held by: nobody.\n'),
     (each_is_held, "docs/options.md", GOOD_RULE.replace("`gate-off`", "`gate-off`, `no-such-mutation`")),
@@ -333,6 +356,7 @@ GOOD: list[tuple[Check, str, str]] = [
     (documents_exist, "core/a.py", f'"""docs/protocol.md; README.md."""\nx = open("{PAGE}")'),
     (documents_exist, "tests/compat/a.py", '"""As docs/sdk-seams.md, "The codec", says, and README.md."""'),
     (no_paper_by_name, "core/a.py", '"""RFC 9110, section 12.5.3; MCP_PROTOCOL_VERSION."""\nPROTOCOL = 1'),
+    (cited_code_exists, "docs/options.md", "`engine/loop.py`, `core/test_rounds.py::test_it`, `flow.py`"),
     (
         links_lead_somewhere,
         "docs/options.md",

@@ -41,6 +41,7 @@ from opentelemetry import trace
 from starlette.routing import Route
 
 import framehold
+import framehold_cli
 from framehold.http import app as serving
 from framehold.http.connection import Identity
 from framehold.sdk import form_schemas, tool_shortcut
@@ -52,8 +53,6 @@ MCP = "mcp 2.3.0"
 CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
-    # uvicorn's question whether a request opens a WebSocket; `cli/serve/test_http_protocol.py` asks it.
-    "cli/serve/http_protocol.py": {"_should_upgrade"},
     "code/lines.py": {"_getframe"},
     # asyncio's list of callbacks; where a loop has none, only turns are counted.
     "frame/loop.py": {"_ready"},
@@ -128,6 +127,9 @@ def test_only_the_seam_touches_private_parts() -> None:
     """What the files touch is what this file checks; no other file touches any."""
     found = {path.relative_to(PACKAGE).as_posix(): set(private(path)) for path in sorted(PACKAGE.rglob("*.py"))}
     assert {name: touched for name, touched in found.items() if touched} == TOUCHED
+    found = {path.name: set(private(path)) for path in sorted(Path(framehold_cli.__file__).parent.rglob("*.py"))}
+    # uvicorn's question whether a request opens a WebSocket; `cli/serve/test_http_protocol.py` asks it.
+    assert {name: touched for name, touched in found.items() if touched} == {"http_protocol.py": {"_should_upgrade"}}
 
 
 def test_an_mcpserver_holds_a_low_level_server() -> None:
