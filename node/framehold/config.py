@@ -1,5 +1,5 @@
 """Settings of a node: `FRAMEHOLD_*` environment variables. The settings that nodes and routers have in common are in
-`framehold_router.config`.
+`framehold_fleet.config`.
 
 Each limit has a default. The error for a reached limit names its setting.
 """

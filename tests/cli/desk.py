@@ -113,10 +113,10 @@ async def call(url: str, *arguments: str, answers: str = "") -> subprocess.Compl
 _CALL = """
 import sys
 from framehold_cli.call.call import Options, run
-from framehold_cli.call.connection import Server
-from framehold_cli.call.target import Target
-target, words = Target.of(sys.argv[3:], None, None)
-sys.exit(run(target, words, Server(sys.argv[2]), Options(patience=float(sys.argv[1]))))
+from framehold_cli.call.connection import Endpoint
+from framehold_cli.call.target import CallTarget
+target, words = CallTarget.of(sys.argv[3:], None, None)
+sys.exit(run(target, words, Endpoint(sys.argv[2]), Options(patience=float(sys.argv[1]))))
 """
 
 

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import re
 import sys
-import sysconfig
 import traceback
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
+from framehold.code.authors import is_framehold, is_library
 from framehold.code.lines import file_and_line
 from framehold.config import Settings
 from framehold.hosts.attach import attach
@@ -143,22 +143,17 @@ def _extra_hint(error: ModuleNotFoundError) -> str:
 
 
 def _user_line(error: BaseException) -> str:
-    """The innermost line of the user's own code in the traceback, as ` (file:line)`; else empty.
-
-    Lines of installed packages and of the interpreter don't count."""
+    """The innermost line of the user's own code in the traceback, as ` (file:line)`; else empty. Lines of Framehold, of
+    other installed packages and of the interpreter don't count."""
     if isinstance(error, SyntaxError):
         # The line that is wrong did not run.
         return f" ({file_and_line(error.filename, error.lineno)})" if error.filename else ""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith("<") and not _is_foreign(Path(frame.filename))]
-    if not own:
-        return ""
-    return f" ({file_and_line(own[-1].filename, own[-1].lineno)})"
-
-
-def _is_foreign(file: Path) -> bool:
-    installed = any(file.is_relative_to(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
-    return installed or "site-packages" in file.parts or file.is_relative_to(Path(__file__).parents[2])
+    own = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+        if not is_library(file) and not is_framehold(module):
+            own = f" ({file_and_line(file, line)})"
+    return own
 
 
 def _named(module: ModuleType, name: str, target: str) -> Any:

@@ -1,7 +1,7 @@
 """The admin API of a node: the paths below `/admin/` by which operators read its calls and events, and act on them.
 
 The law: a request without access learns nothing, not even which calls there are. Each response is the JSON of a model
-in `framehold_router.models`. A response that is no success is an `ErrorView`, which says what was not done.
+in `framehold_fleet.models`. A response that is no success is an `ErrorView`, which says what was not done.
 """
 
 from __future__ import annotations
