@@ -94,9 +94,9 @@ def _head(found: Tradeoff) -> Iterator[str]:
 def _tables(found: Tradeoff) -> Iterator[str]:
     yield f"### {targets.TITLE}"
     yield targets.standing(found).markdown()
-    conditions = [tradeoff_tables.condition(found, name) for name in found.conditions]
-    modes = tradeoff_tables.modes(found)
-    tables = (tradeoff_tables.harms(found), tradeoff_tables.standings(found), *conditions, *([modes] if modes else []))
+    # The tables of the faults are in the report alone: what they come to is in the first two.
+    undisturbed, modes = tradeoff_tables.condition(found, found.conditions[0]), tradeoff_tables.modes(found)
+    tables = (tradeoff_tables.harms(found), tradeoff_tables.standings(found), undisturbed, *([modes] if modes else []))
     for table in tables:
         yield f"### {table.title[0].upper()}{table.title[1:]}"
         yield from _table(table)
