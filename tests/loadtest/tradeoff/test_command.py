@@ -178,7 +178,7 @@ def test_three_options_under_two_conditions_leave_a_report_and_a_page(
     assert seen["H-hold", "steady", "reexecutions"] == 0 < seen["H-hold", "node killed", "reexecutions"]
     assert seen["H-hold", "steady", "store_ops"] > 0 == seen["E naive", "steady", "store_ops"]
     assert seen["H-hold", "steady", "bytes_per_parked_call_node"] is not None
-    assert "### Node killed" in page.read_text() and (tmp_path / "tradeoff" / "latency.png").is_file()
+    assert "### Steady" in page.read_text() and (tmp_path / "tradeoff" / "latency.png").is_file()
     assert "about 1 minutes: 1 turns of 3 options under 2 conditions" in ran.output and "node killed" in ran.output
     assert seen["E naive", "steady", "repeated_share"] == 100
     assert seen["H-hold", "node killed", "wait_longest_ms"] > MINIATURE.lease_ttl * 1e3 / 2

@@ -42,7 +42,7 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     first, *faults = (f"### {condition.capitalize()}" in text for condition in found.conditions)
     assert first and faults and not any(faults)
     assert "### H-hold beside its targets" in text and "two modes" not in text
-    assert "not available: nothing to recover from" in text
+    assert "not available: a 2025-era client carries no token" in text
     linked = {line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")}
     beside = {f"tradeoff/{one.name}" for one in (tmp_path / "tradeoff").iterdir()}
     assert len(linked) == 3 and linked == beside - {"tradeoff/constants.json"} < beside
