@@ -1,1 +1,1 @@
-"""Which node serves a request: ring, placement, relay and the dashboard. Imports core and store, never the node."""
+"""Which node serves a request: placement, relay, API and dashboard. Imports core, store and fleet, never the node."""

@@ -39,7 +39,9 @@ class Herd:
     def __init__(self, redis: RedisServer, folder: Path, target: str = TARGET, calls: int = CALLS) -> None:
         self._folder, self._target, self._calls = folder, target, calls
         self.kills, self.spread = KILLS, SPREAD
-        self.settings = {"STORE_URL": redis.url, "NAMESPACE": folder.name, "LEASE_TTL": "1"}
+        # Where a takeover takes longer than the time between two kills, three of them would pause the tool until an
+        # operator resumes it (docs/protocol.md, rule 27).
+        self.settings = {"STORE_URL": redis.url, "NAMESPACE": folder.name, "LEASE_TTL": "1", "PAUSE_AFTER": "0"}
         self._rng = random.Random(4)
         self.alive: dict[int, NodeProcess] = {}
         self.killed = 0

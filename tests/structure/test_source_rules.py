@@ -7,7 +7,6 @@ sample, so that a rule which has gone blind is as red as a rule which is broken.
 
 import ast
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -238,7 +237,7 @@ def test_the_packages_keep_the_rule(rule: Rule) -> None:
 
 def test_a_class_name_has_one_meaning() -> None:
     """One word, one thing: who reads a name in a log, a traceback or a review need not ask which of two it is."""
-    assert [name for name, count in Counter(each.name for each in house.classes(ROOT)).items() if count > 1] == []
+    assert house.ambiguous(ROOT) == []
 
 
 def test_every_package_is_looked_at() -> None:

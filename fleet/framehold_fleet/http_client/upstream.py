@@ -4,8 +4,8 @@ The law: the sender of a request learns whether a byte of it may have been sent.
 process that has not proved on this connection that it is the one that the lease names.
 
     1  send: the request goes to the idle connection that was used last, or to a new one. Only connecting needs a task
-    2  a new connection is asked who listens there (`fleet.statements`), before the request. The answer costs one round
-       trip, once for each connection
+    2  a new connection is asked who listens there (`identity.statements`), before the request. The answer costs one
+       round trip, once for each connection
     3  there is no connection within the time limit, or no proof: NOT_SENT. The request may go to another node
     4  the connection is lost, or the bytes that come are not HTTP, after bytes were sent: BROKEN. A node that closes an
        idle connection while a request is on its way to it also gives BROKEN, because the cases can't be distinguished.

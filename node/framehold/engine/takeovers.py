@@ -30,7 +30,7 @@ from .slot import Slot
 from .token_record import TokenRecord
 
 MAX_TAKEOVERS = 4096
-"""How many takeovers of calls that another process ran are remembered."""
+"""How many takeovers of calls that another process ran are remembered, and how many are followed at once."""
 _MAX_LOOKUPS = 10_000
 """How many lookups under way have their start time remembered."""
 
@@ -54,8 +54,9 @@ client has left."""
 
 @dataclass(slots=True)
 class Takeover:
-    """One takeover. Times are in seconds since 1970. `slot` is None once it has ended. `from_node` and `from_boot` name
-    the process that ran the call, and `epoch` is that of the call."""
+    """One takeover. Times are in seconds on the node's clock, which began at `clock_began` (seconds since 1970, as it
+    was measured when the record was read): a store's clock that is set meanwhile moves none of them. `slot` is None
+    once it has ended. `from_node` and `from_boot` name the process that ran the call, `epoch` is that of the call."""
 
     slot: Slot | None
     call_id: CallId
@@ -64,6 +65,7 @@ class Takeover:
     from_node: str
     from_boot: str
     asked: float
+    clock_began: float
     epoch: int
     claimed: float | None = None
     rebuilt: float | None = None
@@ -104,7 +106,7 @@ class Takeovers:
         if len(self._asked) >= _MAX_LOOKUPS:
             self._asked = {slot: at for slot, at in self._asked.items() if slot.call.phase in (_LOOKING, _CLAIMING)}
         if len(self._asked) < _MAX_LOOKUPS:
-            self._asked[slot] = self._clock.time()
+            self._asked[slot] = self._clock.now()
 
     def _lookup_ended(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """The lookup of a call's record, or a claim, has ended."""
@@ -133,16 +135,20 @@ class Takeovers:
         record, reason = event.stored.record, _reason(slot, evidence)
         # A record that was released names no owner: its token was minted there.
         owner = slot.call.undecided[0].node if reason == "released" else record.owner
-        looked = self._asked.get(slot, self._clock.time())
-        asked = min((arrival.carrier.came for arrival in slot.arrivals.values()), default=looked)
-        return Takeover(slot, slot.call.id, slot.tool, reason, owner, record.head.boot, asked, record.epoch)
+        began, looked = self._clock.at(0.0), self._asked.get(slot, self._clock.now())
+        came = min((arrival.carrier.came - began for arrival in slot.arrivals.values()), default=looked)
+        # By a clock that was set meanwhile, a request may seem to come after it was looked at.
+        asked = min(came, looked)
+        return Takeover(slot, slot.call.id, slot.tool, reason, owner, record.head.boot, asked, began, record.epoch)
 
     def _claimed(self, slot: Slot) -> None:
         takeover = self._claims.get(slot)
         self._undecided(slot)
         if takeover is not None:
-            takeover.claimed, takeover.epoch = self._clock.time(), slot.call.epoch
+            takeover.claimed, takeover.epoch = self._clock.now(), slot.call.epoch
             self._remember(takeover)
+            if len(self.under_way) >= MAX_TAKEOVERS:
+                del self.under_way[next(iter(self.under_way))]
             self.under_way[slot] = takeover
             self._changed(slot, takeover, CLAIMED)
 
@@ -160,10 +166,10 @@ class Takeovers:
     def _moved_on(self, slot: Slot, takeover: Takeover, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """A call that is being taken over took a step."""
         if isinstance(event, ev.Rebuilt):
-            takeover.rebuilt = self._clock.time()
+            takeover.rebuilt = self._clock.now()
             self._changed(slot, takeover, REBUILT)
         if any(isinstance(item, fx.Respond) and not isinstance(item.response, fx.Refusal) for item in effects):
-            takeover.resumed = self._clock.time()
+            takeover.resumed = self._clock.now()
             takeover.end("recovered")
         elif slot.call.phase is _IDLE or slot.call.phase is _LOOKING:
             takeover.end(_OUTCOMES.get(type(event), "failed"))
@@ -176,11 +182,10 @@ class Takeovers:
         self._changed(slot, takeover, ENDED)
 
     def _remember(self, takeover: Takeover) -> None:
-        if takeover.reason not in OF_OTHERS:
-            return
-        if len(self._takeovers) >= MAX_TAKEOVERS and (oldest := self._takeovers.popleft().slot) is not None:
-            self.under_way.pop(oldest, None)
-        self._takeovers.append(takeover)
+        if takeover.reason in OF_OTHERS:
+            if len(self._takeovers) >= MAX_TAKEOVERS:
+                self._takeovers.popleft()
+            self._takeovers.append(takeover)
 
 
 def _reason(slot: Slot, evidence: Evidence | None) -> Reason:

@@ -3,5 +3,5 @@
 A frame knows the values of core and store. It knows no MCP SDK, no HTTP and no table of calls: `ports` states what it
 needs from its node.
 
-May import: core, store, `config`, `clock`. May be imported by every other package of the node.
+May import: core, store, `config`. May be imported by every other package of the node.
 """

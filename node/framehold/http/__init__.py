@@ -1,4 +1,5 @@
-"""The ASGI side of a node: the fast entry for revision 2026-07-28, relaying, session affinity and refusals.
+"""The ASGI side of a node: ordinary rounds, the entry for other requests that may ask, relaying, session affinity and
+refusals.
 
-May import: every package of the node but `cli`.
+May import: every package of the node.
 """

@@ -1,4 +1,4 @@
-"""What a node reports about its calls: metrics, traces, the event log, takeovers, and how its loop spends its time.
+"""What a node reports about its calls: metrics, traces, the event log, ended calls, and how its loop spends its time.
 
 Telemetry observes the engine. No call depends on it: with every observer removed each call ends as before.
 

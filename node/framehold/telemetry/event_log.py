@@ -150,6 +150,10 @@ class NodeEvents(Observer):
 
 def _view(takeover: Takeover, held: Lease) -> TakeoverView:
     """A takeover as the API shows it; this process holds the lease."""
+    began = takeover.clock_began
+    claimed, rebuilt, resumed = (
+        None if at is None else began + at for at in (takeover.claimed, takeover.rebuilt, takeover.resumed)
+    )
     return TakeoverView(
         call=prefix(takeover.call_id),
         tool=takeover.tool,
@@ -159,10 +163,10 @@ def _view(takeover: Takeover, held: Lease) -> TakeoverView:
         to_node=held.node,
         to_boot=held.boot,
         epoch=takeover.epoch,
-        asked=takeover.asked,
-        claimed=takeover.claimed,
-        replayed=takeover.rebuilt,
-        resumed=takeover.resumed,
+        asked=began + takeover.asked,
+        claimed=claimed,
+        replayed=rebuilt,
+        resumed=resumed,
         outcome=takeover.outcome,
         kept_code=takeover.kept_code if takeover.slot is None else takeover.slot.handler.enters_kept,
     )

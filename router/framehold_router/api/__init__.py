@@ -1,1 +1,1 @@
-"""What a router tells over HTTP: its models, who may ask, and how the answers are gathered."""
+"""What a router tells over HTTP: its routes, who may ask, and how the answers are gathered."""

@@ -4,8 +4,8 @@ pages, or refuses it.
 The law: a request that may have reached a node is sent to no other node (docs/protocol.md, rule 9). The exceptions are
 a request whose token names its round, which takes effect once however often it is sent, and a new call of which its
 node proves that nothing was started. A request is sent to the process that the lease names, and to no other
-(`http.upstream`). It is relayed byte for byte, without the headers of one connection and the headers that only the
-fleet may send.
+(`framehold_fleet.http_client`). It is relayed byte for byte, without the headers of one connection and the headers that
+only the fleet may send.
 
     1  there is no connection to the node, or the node did not prove who it is: no byte was sent, and the request goes
        to the next node; if no node is left, the client gets 503. So it does if the node proves that it started nothing

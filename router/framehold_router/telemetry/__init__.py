@@ -1,1 +1,1 @@
-"""What a router counts, and how counters and histograms are written for Prometheus."""
+"""What a router counts of the requests that it relays."""

@@ -18,6 +18,8 @@ from framehold.engine.replies import Parked
 from framehold.frame.frame import Frame
 from framehold.telemetry import event_log as chronicles
 from framehold.telemetry.event_log import NodeEvents
+from framehold.telemetry.metrics import CallMetrics
+from framehold.telemetry.tool_labels import ToolLabels
 from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.events import Evict
@@ -313,6 +315,38 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
         assert (takeover.outcome, takeover.resumed) == ("recovered", None) and takeover.replayed is not None
         last = chronicle.events[-1]
         assert last.kind == EventKind.RECOVERED and "nobody waits for it now" in last.text
+
+
+async def test_a_clock_that_is_set_meanwhile_moves_no_takeover() -> None:
+    """Another server of the store answers, whose clock is an hour ahead: the takeover took no hour, and is one."""
+    entered, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(frame: Frame) -> object:
+        if frame.replay is not None:
+            entered.set()
+            await goes_on.wait()
+        return await frame.ask(question("a?"))
+
+    async with desk(shared=True) as at:
+        chronicle, metrics = watching(at), CallMetrics(ToolLabels(lambda: None))
+        at.runtime.observers.add(metrics)
+        call = await at.runtime.start(Talk(slow, reentrant=True), Card())
+        assert isinstance(call, Parked)
+        await carried_off(at, call)
+        talk, answers = Talk(slow, reentrant=True), dict.fromkeys(call.questions, "yes")
+        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        await entered.wait()
+        clock = at.runtime.clock
+        clock.measured(clock.time() + 3600, clock.now(), clock.now())
+        goes_on.set()
+        await coming
+        assert len({(item.call, item.asked) for item in chronicle.changes}) == 1
+        last = chronicle.takeovers[-1]
+        assert last.asked <= (last.claimed or 0) <= (last.replayed or 0) <= (last.resumed or 0) < last.asked + 60
+        assert (
+            all(0 <= tally.total < 60 for tally in metrics.failing.values())
+            and sum(metrics.failing["total"].counts) == 1
+        )
 
 
 async def test_no_more_than_the_last_takeovers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
