@@ -7,7 +7,7 @@ import pytest
 
 from framehold.code.authors import FRAMEHOLD as OWN
 from tests.stages.catalogue import SHIPPED
-from tests.structure.rooms import FRAMEHOLD, LOADTEST, ROOMS, ROOT
+from tests.structure.rooms import FRAMEHOLD, ROOMS, ROOT
 
 TOML: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 TOOLS, HATCH = TOML["tool"], TOML["tool"]["hatch"]["build"]
@@ -51,4 +51,3 @@ def test_each_room_is_listed(listed: list[str], rooms: set[str]) -> None:
 
 def test_each_room_has_a_page_that_says_where_to_start() -> None:
     assert [folder.name for folder in ROOMS.values() if not (folder / "README.md").is_file()] == []
-    assert set(LOADTEST) | set(FRAMEHOLD) == set(ROOMS)
