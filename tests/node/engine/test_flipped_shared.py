@@ -203,13 +203,15 @@ class Shared:
 
     def __init__(self, at: Any, namespace: str, nodes: dict[str, Runtime], callers: list[Caller], api: str) -> None:
         self.at, self.keys, self.nodes, self.callers, self.api = at, Keys(namespace), nodes, callers, api
+        # Worked out once: the key of a sample names a slot of time, and the next slot begins within seconds.
+        self._places = shared(self.keys)
         self.older: dict[str, bytes] = {}
         self.http = httpx2.AsyncClient(timeout=30)
         self.addresses = {runtime.heartbeat.address for runtime in nodes.values()}
         self.ends: dict[str, Counter[str]] = defaultdict(Counter)
 
     def places(self) -> dict[str, list[str]]:
-        return shared(self.keys)
+        return self._places
 
     async def live(self) -> None:
         """Have each key of which somebody could write an older value have a younger one."""
