@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-
-from tests.processes import ROOT
 
 if TYPE_CHECKING:
     from framehold_store.scripts import LuaScript
 
+ROOT = Path(__file__).resolve().parents[2]
+"""Nothing of Framehold is imported here: the module of a mutant is imported with its change (`hook`)."""
 FOLDER = "store/framehold_store/scripts"
 FILES = tuple(sorted(f"{FOLDER}/{path.name}" for path in (ROOT / FOLDER).glob("*.lua")))
 """All scripts, and the heads that are put in front of them."""

@@ -21,9 +21,8 @@ from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.processes import ROOT
-
 from . import guards
+from .guards import ROOT
 
 MODULES = (
     "core/framehold_core/ownership",

@@ -27,7 +27,7 @@ _PLAIN = ("-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.m
 
 
 def noticed(mutant: Mutant) -> str:
-    """The first test that turns red by a mutant; empty if none did."""
+    """The first test that turns red by a mutant; empty if none did. Raises RuntimeError if the tests could not run."""
     room = next(tests for file, tests in _ROOMS.items() if mutant.file.startswith(file))
     command = (sys.executable, "-m", "pytest", *_PLAIN, *room)
     told = {**os.environ, "MUTANT": mutant.name}
@@ -38,4 +38,6 @@ def noticed(mutant: Mutant) -> str:
     found = _FIRST.search(ended.stdout)
     if ended.returncode in (0, 5):
         return ""
-    return f"test, {found[1]}" if found is not None else f"tests, which end with {ended.returncode}"
+    if found is None:
+        raise RuntimeError(f"the tests of {mutant.name} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
+    return f"test, {found[1]}"

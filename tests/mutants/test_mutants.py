@@ -15,7 +15,7 @@ from framehold_store.scripts import SCRIPTS
 from tests.processes import ROOT
 
 from . import guards
-from .places import MODULES, mutants, mutated
+from .places import MODULES, STARTED, module_of, mutants, mutated
 
 FOUND = {
     "core/framehold_core/takeover:_from_record:1": "simulation, schedule",
@@ -41,6 +41,17 @@ def test_each_mutant_is_another_program(file: str) -> None:
         made = mutated(mutant.name)
         compile(made, mutant.name, "exec", dont_inherit=True)
         assert ast.dump(made) != as_it_is, mutant
+
+
+@pytest.mark.parametrize("file", MODULES)
+def test_the_tests_of_a_room_import_the_mutant(file: str) -> None:
+    """The hook comes before the module that it changes."""
+    name = next(mutants(file)).name
+    run = (sys.executable, "-c", f"import tests.mutants.hook as hook, {module_of(file)} as found; print(vars(found))")
+    ended = subprocess.run(
+        run, cwd=ROOT, env={**os.environ, "MUTANT": name}, capture_output=True, text=True, check=False
+    )
+    assert f"'{STARTED}': <function started" in ended.stdout, ended.stderr
 
 
 def test_each_guard_of_a_script_is_taken_out() -> None:
