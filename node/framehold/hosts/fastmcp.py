@@ -24,10 +24,11 @@ Private parts of FastMCP that are touched, besides those that `fastmcp_host`, `f
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import copy
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, get_args, get_origin
 
 from fastmcp import FastMCP
@@ -45,6 +46,7 @@ from framehold_core.errors import StoreUnavailable
 from ..engine import token_claims
 from ..frame import context as variables
 from ..sdk import form_schemas
+from ..sdk.boundary import Binding
 from ..sdk.replies import Unavailable
 from ..sdk.session import Ctx, FrameSession
 from .fastmcp_code import GUARDED, ComponentLookup, NamedEntry
@@ -69,7 +71,9 @@ class FastMCPRounds:
     """Runs the middleware chain of a server. For a round of a client, the seam stands at the end of the chain."""
 
     def __init__(self, server: FastMCP[Any], chain: Chain, seams: SeamBuilder) -> None:
-        self._server, self._chain, self._seams = server, chain, seams
+        self._server, self._chain = server, chain
+        self.seams = seams
+        """Makes the seams."""
 
     async def __call__(self, context: Any, call_next: Next) -> Any:
         present, kind = fastmcp_request_ctx.get(), KINDS.get(context.method)
@@ -116,15 +120,11 @@ class FastMCPRounds:
             await authorized(context, kind.field, on_the_way)
 
         async def entered(inner: Ctx, _: Any) -> Any:
-            bound = fastmcp_request_ctx.set(Bound(inner))
-            follow_rounds()
-            try:
+            with bound(inner):
                 return await kind.keep(call_next(context), name)
-            finally:
-                fastmcp_request_ctx.reset(bound)
 
-        lookup = ComponentLookup(self._server, name, *entry, entered, self._seams.codes)
-        seam = self._seams.seam(entered, context.method, type(context.message), lookup)
+        lookup = ComponentLookup(self._server, name, *entry, entered, self.seams.codes)
+        seam = self.seams.seam(entered, context.method, type(context.message), lookup)
         try:
             return kind.give(await seam(ctx, context.message))
         except MCPError as error:
@@ -155,7 +155,7 @@ class FastMCPRounds:
         others = serving(self._server, method, name)
         if not understood(self._server) or any(version is None or version.matches(item.version) for item in others):
             return None
-        runtime = self._seams.runtime
+        runtime = self.seams.runtime
         try:
             kept = await runtime.kept_code(state)
         except StoreUnavailable as error:
@@ -165,15 +165,11 @@ class FastMCPRounds:
         return NamedEntry(kept.function, None)
 
 
-class Bindings:
+class VersionBinding(Binding):
     """Binds a request state to its user, and to the version of the component that the client asked for, if any."""
 
-    def __init__(self, user_of: Callable[[Ctx], str | None] | None) -> None:
-        self._user_of = user_of
-
     def __call__(self, ctx: Ctx) -> str | None:
-        user = None if self._user_of is None else self._user_of(ctx)
-        version = extract_version_spec(_meta(ctx))
+        user, version = super().__call__(ctx), extract_version_spec(_meta(ctx))
         return user if version is None else compact_json([user, version])
 
 
@@ -194,6 +190,17 @@ class Bound(FastMCPRequestContext):
     protocol_version = _read(lambda self: self._srctx.protocol_version)
     close_sse_stream = _read(lambda self: self._srctx.close_sse_stream)
     lifespan_context = _read(lambda self: self._srctx.lifespan_context)
+
+
+@contextlib.contextmanager
+def bound(inner: Ctx) -> Iterator[None]:
+    """Let FastMCP take `inner`, the context of a handler in its frame, for the present request."""
+    token = fastmcp_request_ctx.set(Bound(inner))
+    follow_rounds()
+    try:
+        yield
+    finally:
+        fastmcp_request_ctx.reset(token)
 
 
 def _meta(ctx: Ctx) -> dict[str, Any] | None:

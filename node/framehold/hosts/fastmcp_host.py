@@ -28,6 +28,7 @@ from fastmcp.utilities.async_utils import is_coroutine_function
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import version_sort_key
 from mcp.server.lowlevel.server import Server
+from mcp.server.request_state import RequestStateBoundary
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
@@ -35,11 +36,13 @@ from framehold_core.errors import ConfigError
 
 from ..code.codes import Codes, Registered
 from ..config import Settings
+from ..sdk.plan import PlanOf
 from ..sdk.wrapped_handler import Handler
-from .fastmcp import Bindings, FastMCPRounds, let_contexts_ask
+from .fastmcp import FastMCPRounds, VersionBinding, let_contexts_ask
 from .fastmcp_code import MOUNTED, ComponentLookup, find_kept_first, obstacle
 from .fastmcp_code import registered as code_of
 from .fastmcp_components import author_of, called, moved, named, registered, schema_of, served, serving, understood
+from .fastmcp_plans import FastMCPPlans
 from .host import Registration
 from .sdk_app import local_only
 from .seam_builder import SeamBuilder
@@ -146,6 +149,12 @@ class FastMCPHost:
         )
         return self._server.http_app(path=path, **guard), unchecked
 
+    def plan_of(self, boundary: RequestStateBoundary, strategy: str) -> PlanOf:
+        """See `Host.plan_of`."""
+        rounds = self._server._dispatch_component_middleware
+        assert isinstance(rounds, FastMCPRounds), "it was wrapped"
+        return FastMCPPlans(self._server, rounds.seams).current
+
     def wrap(self, seams: SeamBuilder) -> None:
         """Put the seam into the server's middleware chain, once.
 
@@ -166,8 +175,8 @@ class FastMCPHost:
             )
         find_kept_first(server)
         server._dispatch_component_middleware = FastMCPRounds(server, chain, seams)  # type: ignore[method-assign]
-        if not isinstance(seams.security.bind_principal, Bindings):
-            seams.security.bind_principal = Bindings(seams.security.bind_principal)
+        if not isinstance(seams.security.bind_principal, VersionBinding):
+            seams.security.bind_principal = VersionBinding(seams.security.bind_principal)
         if self.lowlevel.get_tool_input_schema is None and understood(server):
             # Without this function the SDK lists all tools before each call with arguments, to check headers against
             # the tool's schema. FastMCP 4.2 has one of its own.

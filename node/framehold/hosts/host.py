@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from mcp.server.lowlevel.server import Server
+from mcp.server.request_state import RequestStateBoundary
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
 from ..code.codes import Registered
 from ..config import Settings
+from ..sdk.plan import PlanOf
 from ..sdk.wrapped_handler import Handler
 from .seam_builder import SeamBuilder
 
@@ -90,6 +92,11 @@ class Host(Protocol):
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
         """The server's own ASGI app, with its endpoint at `path`, and the hosts and origins that Framehold's entry has
         to check."""
+        ...
+
+    def plan_of(self, boundary: RequestStateBoundary, strategy: str) -> PlanOf:
+        """What gives the plans of this server's handlers. `boundary` seals its states, `strategy` is the setting
+        STRATEGY. The server was wrapped before."""
         ...
 
     def wrap(self, seams: SeamBuilder) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mcp.server.lowlevel.server import Server
 from mcp.server.lowlevel.server import lifespan as no_lifespan
+from mcp.server.request_state import RequestStateBoundary
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from starlette.applications import Starlette
@@ -14,6 +15,7 @@ from starlette.applications import Starlette
 from ..code.codes import Registered
 from ..config import Settings
 from ..sdk.marks import marks_of
+from ..sdk.plan import PlanOf, Plans
 from ..sdk.seam import Seam
 from ..sdk.wrapped_handler import Handler
 from .host import Registration
@@ -79,6 +81,10 @@ class LowLevelHost:
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
         """See `Host.http_app`."""
         return sdk_app(self.lowlevel, settings, path)
+
+    def plan_of(self, boundary: RequestStateBoundary, strategy: str) -> PlanOf:
+        """See `Host.plan_of`."""
+        return Plans(None, self.lowlevel, boundary, strategy).current
 
     def wrap(self, seams: SeamBuilder) -> None:
         """See `Host.wrap`."""

@@ -21,6 +21,7 @@ from mcp.server.mcpserver.prompts import Prompt, PromptManager
 from mcp.server.mcpserver.resources import FunctionResource, Resource, ResourceManager, ResourceTemplate
 from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.server.mcpserver.utilities.context_injection import find_context_parameter
+from mcp.server.request_state import RequestStateBoundary
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
@@ -30,6 +31,7 @@ from ..code.codes import Registered
 from ..config import Settings
 from ..frame.async_functions import is_async
 from ..sdk.marks import marks_of
+from ..sdk.plan import PlanOf, Plans
 from ..sdk.seam import Seam
 from ..sdk.wrapped_handler import Handler
 from .host import Registration
@@ -180,6 +182,10 @@ class MCPServerHost:
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
         """See `Host.http_app`."""
         return sdk_app(self._server, settings, path)
+
+    def plan_of(self, boundary: RequestStateBoundary, strategy: str) -> PlanOf:
+        """See `Host.plan_of`."""
+        return Plans(self._server, self.lowlevel, boundary, strategy).current
 
     def wrap(self, seams: SeamBuilder) -> None:
         """See `Host.wrap`."""

@@ -245,7 +245,7 @@ class Application:
 
         def enter(rest: ASGIApp, wrapped: bool) -> ASGIApp:
             entry = HttpEntry(attached, self._relay, rest, self._security, reception)
-            rounds = rounds_of(attached, self.server, entry, reception.intake) if wrapped else None
+            rounds = rounds_of(attached, entry, reception.intake) if wrapped else None
             return entry if rounds is None else Inside(rounds, entry)
 
         guarded = _guarded(self._app, self._endpoint, enter, log)
@@ -259,9 +259,7 @@ class Application:
         return _Front(
             fast=cors,
             plain=guarded,
-            rounds=rounds_of(attached, self.server, guarded, reception.intake)
-            if isinstance(guarded, HttpEntry)
-            else None,
+            rounds=rounds_of(attached, guarded, reception.intake) if isinstance(guarded, HttpEntry) else None,
             methods=None if taken is None else {*taken, "OPTIONS"},
             probes={path: probe for path, probe in PROBES.items() if path not in own | elsewhere},
             administers=set() if self._has_admin_port else set(self._admin.endpoints) - own,

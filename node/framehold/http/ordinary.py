@@ -29,7 +29,7 @@ from .. import json_text
 from ..engine.table import CallTable
 from ..engine.token_claims import Claims
 from ..sdk import questions
-from ..sdk.plan import GeneralPlan, Plan, Plans
+from ..sdk.plan import GeneralPlan, Plan, PlanOf
 from ..sdk.planned_call import PlannedCall
 from ..sdk.token import Target, Tokens, arguments_digest, signed_in
 from .client_identities import Client, ClientIdentities
@@ -90,8 +90,8 @@ class Ordinary(NamedTuple):
 class Recognition:
     """Finds the ordinary rounds among the requests of one server."""
 
-    def __init__(self, plans: Plans, tokens: Tokens, identities: ClientIdentities, table: CallTable) -> None:
-        self._plans, self._tokens, self._identities, self._table = plans, tokens, identities, table
+    def __init__(self, plan_of: PlanOf, tokens: Tokens, identities: ClientIdentities, table: CallTable) -> None:
+        self._plan_of, self._tokens, self._identities, self._table = plan_of, tokens, identities, table
 
     def recognise(self, target: Target, data: bytes) -> Ordinary | None:
         """The ordinary round with the body `data`, whose head is known for `target`; None if it is not ordinary."""
@@ -103,7 +103,7 @@ class Recognition:
             if not told or other is not msgspec.UNSET or _ID.fullmatch(request_id) is None:
                 return None
             meta = bytes(params.meta)
-            plan, client = self._plans.current(target), self._identities.client(meta)
+            plan, client = self._plan_of(target), self._identities.client(meta)
             if plan is None or client is None:
                 return None
             raw: dict[str, Any] = {NAME_BEARING_METHODS[target.method]: target.name}

@@ -27,7 +27,7 @@ from ..sdk import questions, replies
 from ..sdk.boundary import Boundary
 from ..sdk.hop import KEY, Hop, received
 from ..sdk.invocation import HandlerOutcome, Invocation
-from ..sdk.plan import GeneralPlan, Plan, Plans
+from ..sdk.plan import GeneralPlan, Plan
 from ..sdk.planned_call import PlannedCall
 from ..sdk.session import Ctx
 from ..sdk.token import Target, Tokens, tokens_of
@@ -206,11 +206,16 @@ class OrdinaryRounds:
     def _general(self, request: OrdinaryRequest, plan: GeneralPlan, weight: int) -> Invocation | None:
         """What enters the handler of a request; None if the entry has to look at it."""
         self.hop_of(request).weight = weight
-        ctx, params = request.ctx, None
-        if request.found.retried is None:
-            params = plan.validated(ctx.protocol_version, ctx.params or {})
+        ctx, params, retried = request.ctx, None, request.found.retried
+        given = ctx.params or {}
+        if retried is None:
+            params = plan.validated(ctx.protocol_version, given)
             if params is None:
                 return None
+        elif plan.validates_answers and not plan.validated(
+            ctx.protocol_version, {**given, "inputResponses": retried.answers}
+        ):
+            return None
         call = Invocation(plan.seam.wrapped, ctx, params)
         return call if call.strategy == "hold" else None
 
@@ -321,16 +326,16 @@ class Inside:
             await self._entry(scope, again, send)
 
 
-def rounds_of(attached: Attached, server: Any, entry: HttpEntry, intake: Intake) -> OrdinaryRounds | None:
-    """Serves the ordinary rounds of a server; None if it has none: the author's code, or FastMCP, seals its tokens, it
-    is rehearsed, or the setting ORDINARY is off."""
+def rounds_of(attached: Attached, entry: HttpEntry, intake: Intake) -> OrdinaryRounds | None:
+    """Serves the ordinary rounds of a server; None if it has none: the author's code seals its tokens, it is rehearsed,
+    or the setting ORDINARY is off."""
     boundary, settings = attached.boundary, attached.settings
     if not settings.ordinary or settings.rehearse or not isinstance(boundary, Boundary):
         return None
     if (tokens := tokens_of(boundary)) is None:
         return None
-    plans = Plans(server, attached.server, boundary, settings.strategy)
-    recognition = Recognition(plans, tokens, entry.identities, attached.runtime.table)
+    plan_of = attached.handlers.host.plan_of(boundary, settings.strategy)
+    recognition = Recognition(plan_of, tokens, entry.identities, attached.runtime.table)
     return OrdinaryRounds(attached, entry, intake, recognition, tokens, boundary)
 
 

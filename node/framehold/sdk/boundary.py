@@ -8,7 +8,7 @@ does not count.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,17 @@ from mcp_types.methods import INPUT_REQUIRED_METHODS, is_input_required
 from framehold_core import journal
 
 from .session import Ctx, PackedParams
+
+
+class Binding:
+    """Binds a request state to its user. A class of this kind may bind it to more that the `_meta` of a request says,
+    if that is under no key of MCP's."""
+
+    def __init__(self, user_of: Callable[[Ctx], str | None] | None) -> None:
+        self.user_of = user_of
+
+    def __call__(self, ctx: Ctx) -> str | None:
+        return None if self.user_of is None else self.user_of(ctx)
 
 
 class Boundary(RequestStateBoundary):

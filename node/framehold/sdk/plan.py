@@ -88,12 +88,14 @@ class Plan:
 
 class GeneralPlan(NamedTuple):
     """What is known of a handler without a plan of its own: a prompt, a resource, a tool with layers before it, a
-    low-level handler. `seam` serves it. It is entered with the context of its request, as the SDK does it."""
+    low-level handler. `seam` serves it. It is entered with the context of its request, as the SDK does it.
+    `validates_answers`: its library refuses a retry whose answers are none of the protocol's, whatever was asked."""
 
     seam: Seam
+    validates_answers: bool = False
 
     def validated(self, version: str, params: Mapping[str, Any]) -> Any:
-        """The parameters of a first request as the handler gets them; None if the SDK refuses them."""
+        """The parameters of a request as the handler gets them; None if the SDK refuses them."""
         try:
             methods.validate_client_request(self.seam.method, version, params)
             return self.seam.wrapped.params_type.model_validate(params, by_name=False)
@@ -101,11 +103,17 @@ class GeneralPlan(NamedTuple):
             return None
 
 
-class Plans:
-    """The plans of one server. `lowlevel` is the server that serves its requests, `boundary` seals their states, and
-    `strategy` is the setting STRATEGY."""
+PlanOf = Callable[[Target], Plan | GeneralPlan | None]
+"""Gives the plan of a handler; None if it has none."""
 
-    def __init__(self, server: Any, lowlevel: Server[Any], boundary: RequestStateBoundary, strategy: str) -> None:
+
+class Plans:
+    """The plans of one server. `server` is None for a low-level server, and for a class of the author's. `lowlevel` is
+    the server that serves its requests, `boundary` seals their states, and `strategy` is the setting STRATEGY."""
+
+    def __init__(
+        self, server: MCPServer[Any] | None, lowlevel: Server[Any], boundary: RequestStateBoundary, strategy: str
+    ) -> None:
         self._server = server if type(server) is MCPServer else None
         self._lowlevel, self._strategy, self._boundary = lowlevel, strategy, boundary
         self._plans: dict[str, Plan] = {}

@@ -40,7 +40,7 @@ from framehold_core.ids import CallId
 from ..engine import token_claims
 from ..engine.replies import Parked
 from ..engine.token_claims import Claims
-from .boundary import Boundary
+from .boundary import Binding, Boundary
 from .state_codec import PrefixCodec
 
 METHOD = "tools/call"
@@ -130,7 +130,10 @@ def tokens_of(boundary: Boundary) -> Tokens | None:
     codec = security.codec
     if type(boundary) is not Boundary or not isinstance(codec, PrefixCodec):
         return None
-    if type(codec.inner) is not AESGCMRequestStateCodec or security.bind_principal is not authenticated_principal:
+    # What a binding adds to the user, no ordinary round has in its `_meta`.
+    binding = security.bind_principal
+    user_of = binding.user_of if isinstance(binding, Binding) else binding
+    if type(codec.inner) is not AESGCMRequestStateCodec or user_of is not authenticated_principal:
         return None
     return Tokens(security, codec.inner, codec.clock, boundary._audience)
 

@@ -1,0 +1,114 @@
+"""Which tools of a FastMCP server are entered past FastMCP's handling of requests, so that their rounds are ordinary.
+
+FastMCP does much for a request that changes nothing for a tool of the server's own: it runs a chain of middlewares that
+look at lists only, finds the tool twice, and makes contexts and models. In a round with a plan the frame calls the tool
+by `FastMCP.call_tool`, which finds and runs it as always, and the reply goes out as the frame has made it.
+
+A tool has no plan if anything could stand between its client and it: a middleware of the author, an extension, another
+provider, a transform, authorization, a second version; or somebody who is signed in, for whom FastMCP keeps rules.
+
+Private parts of FastMCP that are touched here; a test names the release and checks them:
+
+- `LocalProvider._components`: the components of the server's own provider
+- `FastMCP._extensions`: extensions take part in calls
+- `FastMCPServerMiddleware._apply_shared_context`: what `Shared()` dependencies of all requests share
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fastmcp import FastMCP
+from fastmcp.server.low_level import FastMCPServerMiddleware
+from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.tools.base import Tool
+from fastmcp.tools.function_tool import FunctionTool
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.request_state import RequestStateBoundary
+from mcp_types import CallToolRequestParams
+
+from ..sdk.inbound import mirrors_nothing
+from ..sdk.middleware_chain import all_pass
+from ..sdk.plan import MAX_PLANS, GeneralPlan
+from ..sdk.session import Ctx
+from ..sdk.token import METHOD, Target
+from .fastmcp import bound
+from .fastmcp_code import ComponentLookup
+from .fastmcp_components import author_of
+from .fastmcp_results import KINDS
+from .seam_builder import SeamBuilder
+
+
+class _Known(NamedTuple):
+    """A plan, and what it was made of: the tool, and the schema that headers are checked with."""
+
+    tool: Tool
+    schema: Any
+    plan: GeneralPlan
+
+
+class FastMCPPlans:
+    """The plans of one server's tools. `seams` makes the seam of each."""
+
+    def __init__(self, server: FastMCP[Any], seams: SeamBuilder) -> None:
+        self._server, self._seams = server, seams
+        self._known: dict[str, _Known] = {}
+
+    def current(self, target: Target) -> GeneralPlan | None:
+        """The plan of a tool; None if it has none."""
+        if target.method != METHOD or get_access_token() is not None:
+            return None
+        root = _root(self._server, self._seams.boundary)
+        tool = None if root is None else _only(self._server, target.name)
+        if root is None or tool is None:
+            return None
+        schema_of = self._server._mcp_server.get_tool_input_schema
+        schema = None if schema_of is None else schema_of(target.name)
+        known = self._known.get(target.name)
+        if known is not None and known.tool is tool and known.schema is schema:
+            return known.plan
+        if schema is None or not mirrors_nothing(schema):
+            return None
+        if len(self._known) >= MAX_PLANS:
+            self._known.clear()
+        known = self._known[target.name] = _Known(tool, schema, self._made(root, tool))
+        return known.plan
+
+    def _made(self, root: FastMCPServerMiddleware, tool: Tool) -> GeneralPlan:
+        server, name = self._server, tool.name
+        keep = KINDS[METHOD].keep
+
+        async def entered(inner: Ctx, params: CallToolRequestParams) -> Any:
+            with root._apply_shared_context(server), bound(inner):
+                return await keep(server.call_tool(name, params.arguments or {}), name)
+
+        lookup = ComponentLookup(server, name, author_of(tool), tool, entered, self._seams.codes)
+        return GeneralPlan(self._seams.seam(entered, METHOD, CallToolRequestParams, lookup), validates_answers=True)
+
+
+def _root(server: FastMCP[Any], boundary: RequestStateBoundary) -> FastMCPServerMiddleware | None:
+    """FastMCP's middleware among those of the SDK's server, if none of FastMCP's and of the SDK's kind does anything
+    for a call of a tool; else None."""
+    if type(server) is not FastMCP or server._extensions or server.transforms:
+        return None
+    if not all(type(item) is DereferenceRefsMiddleware for item in server.middleware):
+        return None
+    middlewares: Sequence[Any] = server._mcp_server.middleware
+    roots = [item for item in middlewares if type(item) is FastMCPServerMiddleware]
+    others = [item for item in middlewares if type(item) is not FastMCPServerMiddleware]
+    return roots[0] if len(roots) == 1 and all_pass(others, boundary) else None
+
+
+def _only(server: FastMCP[Any], name: str) -> FunctionTool | None:
+    """The tool of the server's own that has this name and no authorization, if nothing else could be found by it; else
+    None."""
+    provider = server.local_provider
+    is_fastmcps = isinstance(provider, LocalProvider) and type(provider).__module__.startswith("fastmcp.")
+    if server.providers != [provider] or not is_fastmcps or provider.transforms:
+        return None
+    found = [item for item in provider._components.values() if isinstance(item, Tool) and item.name == name]
+    if len(found) != 1 or type(found[0]) is not FunctionTool or found[0].auth is not None or not name.isprintable():
+        return None
+    return found[0]

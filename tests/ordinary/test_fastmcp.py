@@ -1,0 +1,157 @@
+"""A tool of FastMCP that has a plan is served as FastMCP serves it; one that anything could stand before has none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+import pytest
+from fastmcp import Context, FastMCP
+from fastmcp.server.middleware import Middleware
+from fastmcp.tools import Tool
+
+from tests.ordinary.client import Party
+from tests.ordinary.conversations import (
+    COUNT,
+    FORM,
+    METHODS,
+    Conversation,
+    drawn,
+    each_answer,
+    each_eviction,
+    each_twist,
+)
+from tests.ordinary.equality import both, played
+from tests.ordinary.fastmcp_server import server
+from tests.ordinary.tools import Units
+
+pytestmark = pytest.mark.anyio
+WEATHER = Conversation("weather", {"location": "Oslo"}, [FORM])
+OWN = ("looks", "depends", "calls_another", "remembers")
+"""The tools that use what FastMCP has besides."""
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def tools_of(conversations: Iterator[Conversation], copies: int = 1) -> Iterator[Conversation]:
+    """Those of tools: prompts and resources of FastMCP have no plans. Each retry is sent `copies` times at once."""
+    return (
+        replace(talk, copies=copies) for talk in conversations if talk.tool not in METHODS and "://" not in talk.tool
+    )
+
+
+@pytest.mark.parametrize(
+    "conversations",
+    [each_twist, each_answer, lambda: islice(each_eviction(), 0, None, 7)],
+    ids=["twists", "answers", "evictions"],
+)
+async def test_each_request_is_replied_as_fastmcp_replies(conversations: Callable[[], Iterator[Conversation]]) -> None:
+    async with both(make=server) as pair:
+        tally = await played(pair, tools_of(conversations()))
+        assert not tally.differences and tally.taken, tally.told()
+
+
+async def test_copies_of_a_request_are_replied_as_fastmcp_replies() -> None:
+    """Whether they join a round or find its end depends on which of them is served first, and on no path alike."""
+    async with both(make=server) as pair:
+        for talk in islice(tools_of(drawn(12), copies=4), 60):
+            assert await talk.hold(pair[0]) == await talk.hold(pair[1]), talk
+
+
+async def test_generated_requests_are_replied_as_fastmcp_replies() -> None:
+    async with both(make=server) as pair:
+        tally = await played(pair, tools_of(drawn(11)), 600)
+        assert tally.is_good(), tally.told()
+
+
+@pytest.mark.parametrize("name", OWN)
+async def test_what_fastmcp_has_besides(name: str) -> None:
+    """The request, its headers, dependencies, calls of other tools, and state."""
+    talk = Conversation(name, {}, [FORM, COUNT])
+    async with both(make=server) as pair:
+        tally = await played(pair, [talk, talk, talk])
+        assert not tally.differences and tally.taken == 5, tally.told()
+        assert not pair[0].message["result"].get("isError"), pair[0].message
+
+
+class Counting(Middleware):
+    """A middleware of the author."""
+
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        result = await call_next(context)
+        result.meta = {**(result.meta or {}), "seen": True}
+        return result
+
+
+async def denied(*_: Any) -> bool:
+    return False
+
+
+def two_versions(made: FastMCP[Any]) -> None:
+    async def weather(location: str, ctx: Context) -> str:
+        return f"{location} {(await ctx.elicit('which?', Units)).action}"
+
+    made.local_provider.remove_tool("weather")
+    for version in ("1", "2"):
+        made.add_tool(Tool.from_function(weather, version=version))
+
+
+def another(made: FastMCP[Any]) -> None:
+    async def weather(location: str, ctx: Context) -> str:
+        return f"another {location} {(await ctx.elicit('which?', Units)).action}"
+
+    made.local_provider.remove_tool("weather")
+    made.add_tool(Tool.from_function(weather))
+
+
+def guarded(made: FastMCP[Any]) -> None:
+    for item in made.local_provider._components.values():
+        if item.name == "weather":
+            item.auth = denied
+
+
+def mounted(made: FastMCP[Any]) -> None:
+    other: FastMCP[Any] = FastMCP("other")
+    made.mount(other)
+
+
+CHANGES: dict[str, Callable[[FastMCP[Any]], Any]] = {
+    "a middleware": lambda made: made.add_middleware(Counting()),
+    "two versions": two_versions,
+    "another tool": another,
+    "authorization": guarded,
+    "hidden": lambda made: made.disable(names={"weather"}),
+    "removed": lambda made: made.local_provider.remove_tool("weather"),
+    "a mounted server": mounted,
+}
+"""What an author may do with the server while a call of it is parked."""
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize("asked", [False, True], ids=["before", "between rounds"])
+async def test_what_changes_at_a_server_counts_at_once(change: Callable[[FastMCP[Any]], Any], asked: bool) -> None:
+    def changed(side: Party) -> None:
+        change(side.app.server)
+
+    async with both(make=server) as pair:
+        await played(pair, [WEATHER, WEATHER])
+        replies = []
+        for side in pair:
+            if not asked:
+                changed(side)
+            first = await side.send(WEATHER.sent(side))
+            if asked:
+                changed(side)
+            more = [await side.send(WEATHER.retry(side, FORM)) for _ in range(2) if side.asked]
+            replies.append([first, *more, *await WEATHER.hold(side)])
+        assert replies[0] == replies[1]
+        tally = await played(pair, chain([WEATHER, WEATHER], tools_of(islice(drawn(3), 20))))
+        assert not tally.differences, tally.told()
