@@ -69,8 +69,9 @@ def server(name: str = "ordinary") -> FastMCP[Any]:
     for tool in tools.TOOLS:
         if tool.__name__ not in _OF_THE_SDK:
             made.tool(_of_fastmcp(tool), description="A tool of this test.")
-    for tool in (looks, fails, depends, calls_another, remembers):
-        made.tool(tool, description="A tool of FastMCP.")
+    own: list[Callable[..., Any]] = [looks, fails, depends, calls_another, remembers]
+    for one in own:
+        made.tool(one, description="A tool of FastMCP.")
     return made
 
 

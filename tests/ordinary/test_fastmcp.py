@@ -114,7 +114,7 @@ def another(made: FastMCP[Any]) -> None:
 
 def guarded(made: FastMCP[Any]) -> None:
     for item in made.local_provider._components.values():
-        if item.name == "weather":
+        if isinstance(item, Tool) and item.name == "weather":
             item.auth = denied
 
 

@@ -10,7 +10,7 @@ provider, a transform, authorization, a second version; or somebody who is signe
 Private parts of FastMCP that are touched here; a test names the release and checks them:
 
 - `LocalProvider._components`: the components of the server's own provider
-- `FastMCP._extensions`: extensions take part in calls
+- `FastMCP._extensions`, `_on_call_tool`: what takes part in calls
 - `FastMCPServerMiddleware._apply_shared_context`: what `Shared()` dependencies of all requests share
 """
 
@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 from fastmcp import FastMCP
 from fastmcp.server.low_level import FastMCPServerMiddleware
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
-from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.tools.base import Tool
 from fastmcp.tools.function_tool import FunctionTool
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -41,7 +40,7 @@ from .fastmcp_results import KINDS
 from .seam_builder import SeamBuilder
 
 
-class _Known(NamedTuple):
+class _ToolPlan(NamedTuple):
     """A plan, and what it was made of: the tool, and the schema that headers are checked with."""
 
     tool: Tool
@@ -54,7 +53,7 @@ class FastMCPPlans:
 
     def __init__(self, server: FastMCP[Any], seams: SeamBuilder) -> None:
         self._server, self._seams = server, seams
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _ToolPlan] = {}
 
     def current(self, target: Target) -> GeneralPlan | None:
         """The plan of a tool; None if it has none."""
@@ -73,7 +72,7 @@ class FastMCPPlans:
             return None
         if len(self._known) >= MAX_PLANS:
             self._known.clear()
-        known = self._known[target.name] = _Known(tool, schema, self._made(root, tool))
+        known = self._known[target.name] = _ToolPlan(tool, schema, self._made(root, tool))
         return known.plan
 
     def _made(self, root: FastMCPServerMiddleware, tool: Tool) -> GeneralPlan:
@@ -95,6 +94,9 @@ def _root(server: FastMCP[Any], boundary: RequestStateBoundary) -> FastMCPServer
         return None
     if not all(type(item) is DereferenceRefsMiddleware for item in server.middleware):
         return None
+    handler = server._mcp_server.get_request_handler(METHOD)
+    if handler is None or getattr(handler.handler, "__func__", None) is not FastMCP._on_call_tool:
+        return None
     middlewares: Sequence[Any] = server._mcp_server.middleware
     roots = [item for item in middlewares if type(item) is FastMCPServerMiddleware]
     others = [item for item in middlewares if type(item) is not FastMCPServerMiddleware]
@@ -105,7 +107,7 @@ def _only(server: FastMCP[Any], name: str) -> FunctionTool | None:
     """The tool of the server's own that has this name and no authorization, if nothing else could be found by it; else
     None."""
     provider = server.local_provider
-    is_fastmcps = isinstance(provider, LocalProvider) and type(provider).__module__.startswith("fastmcp.")
+    is_fastmcps = type(provider).__module__.startswith("fastmcp.")
     if server.providers != [provider] or not is_fastmcps or provider.transforms:
         return None
     found = [item for item in provider._components.values() if isinstance(item, Tool) and item.name == name]

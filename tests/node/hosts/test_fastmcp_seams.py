@@ -2,8 +2,8 @@
 first.
 
 Then: go through each seam below against the new release, mend `fastmcp`, `fastmcp_host`, `fastmcp_components`,
-`fastmcp_code`, `fastmcp_results` and `fastmcp_span`, and add the release to `fastmcp.TESTED`. Which names those files
-touch is listed, like the SDK's, in `test_seams`."""
+`fastmcp_code`, `fastmcp_plans`, `fastmcp_results` and `fastmcp_span`, and add the release to `fastmcp.TESTED`. Which
+names those files touch is listed, like the SDK's, in `test_seams`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from fastmcp.server import context as contexts
 from fastmcp.server import dependencies, elicitation, telemetry
 from fastmcp.server.elicitation import ScalarElicitationType
 from fastmcp.server.low_level import FastMCPServerMiddleware
+from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.server.providers import fastmcp_provider as mounted
 from fastmcp.server.providers.base import Provider
 from fastmcp.server.providers.local_provider import LocalProvider
@@ -32,6 +33,7 @@ from fastmcp.server.server import default_lifespan
 from fastmcp.server.transforms.namespace import Namespace
 from fastmcp.server.transforms.visibility import Visibility
 from fastmcp.tools.base import ToolResult
+from fastmcp.tools.function_tool import FunctionTool
 from mcp.server import Server
 from mcp.server.request_state import RequestStateBoundary
 from pydantic import BaseModel, Field
@@ -71,6 +73,23 @@ def test_a_server_holds_a_low_level_server_with_its_middleware_outside_the_bound
     assert inner.fastmcp is server, CHANGED + "FastMCP._mcp_server"
     kinds = [type(item) for item in inner.middleware]
     assert kinds.index(FastMCPServerMiddleware) < kinds.index(RequestStateBoundary), CHANGED + "the middleware's order"
+
+
+def test_nothing_stands_before_a_tool_of_a_plain_server() -> None:
+    """It has one provider of its own, which keeps the tools, and one middleware, which looks at lists only."""
+    server: FastMCP[Any] = FastMCP("seams")
+    server.tool(lambda: "x", name="plain")
+    (tool,) = server.local_provider._components.values()
+    assert type(tool) is FunctionTool and tool.auth is None, CHANGED + "LocalProvider._components"
+    assert server.local_provider.transforms == [], CHANGED + "LocalProvider.transforms"
+    assert [type(item) for item in server.middleware] == [DereferenceRefsMiddleware], CHANGED + "FastMCP.middleware"
+    asked = [name for name in vars(DereferenceRefsMiddleware) if name.startswith("on_")]
+    assert sorted(asked) == ["on_list_resource_templates", "on_list_tools"], CHANGED + "DereferenceRefsMiddleware"
+    assert server._extensions == {} and server.transforms == [], CHANGED + "FastMCP._extensions"
+    assert names(FastMCPServerMiddleware._apply_shared_context) == ["fastmcp"], CHANGED + "the shared context"
+    entry = server._mcp_server.get_request_handler("tools/call")
+    called = None if entry is None else getattr(entry.handler, "__func__", None)
+    assert called is FastMCP._on_call_tool, CHANGED + "FastMCP._on_call_tool"
 
 
 def test_a_server_without_a_lifespan_opens_nothing() -> None:
