@@ -15,9 +15,9 @@ _HEAD = """# What each voice says of a fault
 `make day` writes this page; edit `tests/fleet/day/page.py`. Each row is a fleet of its own: three nodes, two routers, a
 Redis, traffic, and a Prometheus with the rules of the chart.
 
-A figure is the seconds from the fault to the voice's first true word. *Status*: the last of the API, `framehold status`
-and `framehold doctor`. *Alerts*: pending. **silent**: no true word within a minute. **wrong**: a false one. `-`: none is
-expected. *Calls*: ended/refused and sent again. The machine has two cores and other work.
+A figure is the seconds from the fault to the voice's first true word. *Status*: the last of the API, `framehold
+status` and `framehold doctor`. *Alerts*: pending. **silent**: no true word within a minute. **wrong**: a false one.
+`-`: none is expected. *Calls*: ended/refused and sent again. The machine has two cores and other work.
 
 """
 _COLUMNS = ("Scene", *VOICES, "Calls", "Remarks")
