@@ -83,7 +83,7 @@ async def _messages(pubsub: Any, silence: float) -> AsyncIterator[dict[str, Any]
 
 def _warn(channel: str, error: Exception) -> None:
     if isinstance(error, NoPermissionError):
-        _log.error("channel %s can't be heard (%s): give the store's user what docs/fleet.md lists", channel, error)
+        _log.error("channel %s can't be heard (%s): give the store's user what docs/operating.md lists", channel, error)
     else:
         _log.warning("channel %s lost the store (%s); its messages meanwhile are missed", channel, error)
 

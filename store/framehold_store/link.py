@@ -195,7 +195,8 @@ class StoreLink:
         if refused := await connection.read_response():
             names = ", ".join(sorted({str_if_bytes(name) for name in refused}))
             raise NoPermissionError(
-                f"its user may not run {names} on {self._keys.nodes} and the like; give it what docs/fleet.md lists"
+                f"its user may not run {names} on {self._keys.nodes} and the like; give it what "
+                "docs/operating.md#which-redis lists"
             )
 
     def _check(self, script: LuaScript, reply: Any) -> None:

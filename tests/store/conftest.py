@@ -60,7 +60,7 @@ def cluster() -> Iterator[ClusterTrio]:
 
 @pytest.fixture(scope="session")
 def restricted(shared_server: RedisServer) -> SimpleNamespace:
-    """The shared server, for a user that may do what docs/fleet.md says and nothing else."""
+    """The shared server, for a user that may do what docs/operating.md says and nothing else."""
     restrict(shared_server, *RIGHTS)
     return SimpleNamespace(url=as_user(shared_server.url))
 

@@ -1,11 +1,11 @@
-"""The rights of Framehold's user, as docs/fleet.md lists them."""
+"""The rights of Framehold's user, as docs/operating.md lists them."""
 
 import re
 from pathlib import Path
 
 from tests.store.server import RedisServer
 
-_GUIDE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text(encoding="utf-8")
+_GUIDE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
 (_RULE,) = re.findall(r"ACL SETUSER framehold on >PASSWORD ([^`]+)", _GUIDE)
 RIGHTS: list[str] = _RULE.split()
 """Keys, channels and commands."""

@@ -1,4 +1,4 @@
-"""What Framehold's user must be allowed: the rule in docs/fleet.md is enough, and nothing in it is too much."""
+"""What Framehold's user must be allowed: the rule in docs/operating.md is enough, and nothing in it is too much."""
 
 import asyncio
 import logging

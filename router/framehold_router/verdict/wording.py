@@ -44,7 +44,7 @@ _REMEDIES = {
     "CLUSTERDOWN": "start the cluster's missing servers again",
     "WRONGPASS": "correct user and password in FRAMEHOLD_STORE_URL",
     "NOAUTH": "correct user and password in FRAMEHOLD_STORE_URL",
-    "NOPERM": "give its user the rights that docs/fleet.md lists",
+    "NOPERM": "give its user the rights that docs/operating.md#which-redis lists",
     "max number of clients": "end what holds its connections (CLIENT LIST), or raise its maxclients",
     "used memory >": "give the store more memory",
 }

@@ -46,7 +46,7 @@ _OTHER_SERVER = Scene(
     problem(HARM, "servers_differ"),
     passing=frozenset({"tools_differ"}),
     besides=LATE,
-    because="its log is its own; no rule knows the names of servers",
+    because="its log is its own; FrameholdServersDiffer is not waited for",
 )
 NIGHT = (
     Scene(
@@ -85,7 +85,7 @@ NIGHT = (
         logged="(?i)clock",
         prepare=faults.two_servers,
         needs=("faketime",),
-        because="no rule knows the clocks of machines",
+        because="no alert knows clocks",
     ),
     Scene(
         "the disk of the store's journal is full",
@@ -107,7 +107,7 @@ NIGHT = (
         problem(RISK, "router_lost"),
         alerts=fired(Alert("ProcessDown", instance="router-1")),
         besides=LATE,
-        because="a process that is killed logs nothing, and the others need not",
+        because="a killed process logs nothing",
     ),
     Scene(
         "all routers are cut off from a node",
@@ -141,7 +141,7 @@ NIGHT = (
         passing=SUSPECT,
         alerts=fired(Alert("NodesDying")),
         besides=LATE,
-        because="a process that is killed logs nothing",
+        because="a killed process logs nothing",
     ),
     Scene(
         "a node has other keys",
@@ -157,7 +157,7 @@ NIGHT = (
         _WRONG_CLOCK,
         name="the clock of a node jumps while it runs",
         strike=faults.jumping_clock,
-        because="no rule knows the clocks of machines",
+        because="no alert knows clocks",
     ),
     Scene(
         "a node has 60 descriptors",
@@ -189,28 +189,28 @@ NIGHT = (
         besides=LATE | {"FrameMemoryHigh"},
         logged="(?i)memory",
         needs=("root", "cgroup"),
-        because="the alert is for a node above 95 %, which stays below by dropping frames",
+        because="it drops frames before the alert's 95 %",
     ),
     _OTHER_SERVER,
     replace(
         _OTHER_SERVER,
         name="servers of two other teams have this fleet's settings",
         strike=faults.other_servers,
-        because="their logs are their own; no rule knows the names of servers",
+        because="their logs are their own",
     ),
     Scene(
         "a drain of a node with 40 parked calls",
         faults.drain_parked,
         nothing,
         besides=LATE,
-        because="a node that drains was ordered to, and its calls go on elsewhere",
+        because="it was ordered; its calls go on elsewhere",
     ),
     Scene(
         "a flood of calls that nobody answers",
         faults.flood,
         nothing,
         besides=LATE,
-        because="there is room for them",
+        because="there is room",
     ),
     Scene(
         "a server that is mounted in another app",

@@ -12,17 +12,15 @@ VOICES = {"Status": (API, STATUS, DOCTOR), "Dashboard": (PAGE,), "Alerts": (ALER
 """The voices of each column."""
 _HEAD = """# What each voice says of a fault
 
-`make day` has written this page; edit `tests/fleet/day/page.py` instead of it. Each row is a fleet of three nodes, two
-routers and a Redis of its own, with traffic and with a Prometheus that has the rules of the chart. What is true is what
-the scene does to the fleet (`tests/fleet/day`): no voice is asked for it.
+`make day` writes this page; edit `tests/fleet/day/page.py`. Each row is a fleet of its own: three nodes, two routers, a
+Redis, traffic, and a Prometheus with the rules of the chart.
 
-A figure is the seconds from the beginning of the fault until the voice says the first true word: *Status* is the API,
-`framehold status` and `framehold doctor`, the last of the three; *Alerts* is an alert that is pending. **silent**: it
-did not say one within a minute. **wrong**: it said something false. `-`: no word is expected, for the reason that the
-row gives. The machine has two cores and other work, so seconds say little of a fleet in production.
+A figure is the seconds from the fault to the voice's first true word. *Status*: the last of the API, `framehold
+status` and `framehold doctor`. *Alerts*: pending. **silent**: no true word within a minute. **wrong**: a false one.
+`-`: none is expected. *Calls*: ended/refused and sent again. The machine has two cores and other work.
 
 """
-_COLUMNS = ("Scene", *VOICES, "Calls ended / refused and sent again", "Remarks")
+_COLUMNS = ("Scene", *VOICES, "Calls", "Remarks")
 
 
 def page(rows: Mapping[str, str], names: Iterable[str]) -> str:
@@ -41,7 +39,7 @@ def row(scene: Scene, first: Mapping[str, float], expected: set[str], false: lis
     """The row of a scene that was played."""
     cells = (_cell([one for one in voices if one in expected], voices, first, false) for voices in VOICES.values())
     said = [f"{one.voice} said after {one.at:.1f} s: {one.text.strip()[:160]!r}" for one in false[:3]]
-    return _line([scene.name, *cells, f"{met.ended} / {met.refused}", "; ".join([scene.because, *said]).strip("; ")])
+    return _line([scene.name, *cells, f"{met.ended}/{met.refused}", "; ".join([scene.because, *said]).strip("; ")])
 
 
 def left_out(scene: Scene, reason: str) -> str:

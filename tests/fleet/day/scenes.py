@@ -246,7 +246,7 @@ SCENES = (
         ),
         lasts=True,
         harmless=True,
-        because="a few failing calls of many are the author's; they are counted, and nobody is called",
+        because="a few failing calls are the author's affair",
     ),
     Scene(
         "a tool whose calls fail",
@@ -270,7 +270,7 @@ SCENES = (
             still(NODE, "drain_deadline_hits_total"),
         ),
         harmless=True,
-        because="a node that drains was ordered to",
+        because="it was ordered",
     ),
     Scene(
         "a roll",
@@ -278,7 +278,7 @@ SCENES = (
         nothing,
         metrics=(each_is(3, ROUTER, "nodes", state="live"), still(ROUTER, "failover_duration_seconds_count")),
         harmless=True,
-        because="a restart in good order was ordered, and harms nobody",
+        because="it was ordered",
     ),
     Scene(
         "a kill",
@@ -307,7 +307,7 @@ SCENES = (
         ),
         alerts=UNSERVED,
         lasts=True,
-        because="one problem stands for all that follows from it, and each of that has an alert of its own",
+        because="one problem stands for what follows; each has an alert",
         false="(?<!not )start one|no other node that could take over",
         logged="until the store is back|maxmemory",
     ),
@@ -321,7 +321,7 @@ SCENES = (
         metrics=(*WITHOUT_STORE,),
         alerts=UNSERVED | {Alert("StoreSlow")},
         lasts=True,
-        because="one problem stands for all that follows from it, and each of that has an alert of its own",
+        because="one problem stands for what follows; each has an alert",
         logged="until the store is back|lost the store",
     ),
     Scene(
@@ -334,7 +334,7 @@ SCENES = (
         alerts=fired(Alert("LoopLagHigh", instance=NODES[2])),
         besides=frozenset({"StoreSlow", "CallsRefused", "RequestsFail"}),
         lasts=True,
-        because="a loop that stands is late for replies of the store, and for its heartbeat",
+        because="it is late for the store and its heartbeat, too",
         logged="resize",
     ),
     Scene(
@@ -359,7 +359,7 @@ SCENES = (
         metrics=(grows(NODE, "replay_divergence_total", tool="quote"),),
         alerts=fired(Alert("ReplayDivergence", tool="quote")),
         harmless=True,
-        because="a divergence is in the past: it is reported for an hour, and its alert is over after 15 minutes",
+        because="reported for an hour; its alert ends after 15 minutes",
         logged="quote",
     ),
 )

@@ -27,7 +27,7 @@ def test_a_cell_has_the_seconds_of_the_last_voice_or_says_that_one_was_silent_or
     first = {API: 1.0, STATUS: 2.0, DOCTOR: 3.25, BOX: 1.0}
     false = [Said(4.0, BOX, "all | is well")]
     line = page.row(SCENE, first, {API, STATUS, DOCTOR, BOX, ALERTS}, false, MET)
-    cells = f"| {SCENE.name} | 3.2 | **wrong** | **silent** | - | 40 / 1 | "
+    cells = f"| {SCENE.name} | 3.2 | **wrong** | **silent** | - | 40/1 | "
     assert line.startswith(cells)
     assert "dashboard said after 4.0 s: 'all / is well'" in line
 

@@ -1,4 +1,4 @@
-"""The bundled store: one user with the rights that docs/fleet.md lists, and no password where it might be read."""
+"""The bundled store: one user with the rights that docs/operating.md lists, and no password where it might be read."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ maxmemory-policy noeviction
 hash-max-listpack-value 4096
 {{ end }}
 
-{{/* The one user, with the rights that docs/fleet.md lists and INFO, by which routers say how full the store is. The server gets no
+{{/* The one user, with the rights that docs/operating.md lists and INFO, by which routers say how full the store is. The server gets no
 more of the password than its hash. */}}
 {{- define "framehold.store.user" -}}
 user framehold on #{{ sha256sum .password }} ~fh:* &fh:* +evalsha +script|load +scan +time +ping +hget +hmget +hgetall +hexists +hlen +hstrlen +hset +llen +lrange +rpush +strlen +get +mget +set +del +pexpireat +zadd +zrange +zcount +zremrangebyscore +xadd +xtrim +xrange +publish +subscribe +info +memory|usage
