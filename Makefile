@@ -110,7 +110,7 @@ peers: $(VENV)/.load $(VENV)/.npm  ## calls of Framehold beside what others offe
 peers-suites: $(VENV)/.test  ## the tests of mcp's SDK and of FastMCP with Framehold in between; ARGS="--suite sdk --mode attached"
 	$(BIN)/python -m tests.suites $(ARGS)
 
-tradeoff: $(VENV)/.load $(VENV)/.npm  ## what each way to keep a call costs, undisturbed and under faults; ARGS="--quick"
+tradeoff: $(VENV)/.load  ## what each way to keep a call costs, undisturbed and under faults; ARGS="--quick"
 	$(BIN)/framehold bench tradeoff $(ARGS)
 
 load: $(VENV)/.load  ## a fleet under users and faults; ARGS="kill --seconds 30"

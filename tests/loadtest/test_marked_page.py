@@ -1,5 +1,6 @@
-"""A page's parts go between their marks, all of them or none."""
+"""The parts of pages go between their marks, all of them or none."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,21 +20,43 @@ def test_a_part_goes_between_its_marks() -> None:
 
 def test_what_another_program_put_there_stays() -> None:
     text = TEXT + f"{begin('q', 'a')}\nof another\n{END}\n"
-    assert marked_page.written(text, "p", {"a": "| new |"}).endswith(f"{begin('q', 'a')}\nof another\n{END}\n")
+    assert marked_page.written(text, "p", {"a": "", "b": ""}).endswith(f"{begin('q', 'a')}\nof another\n{END}\n")
 
 
-def test_a_page_that_lacks_one_mark_stays_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "page.md"
-    for text in (f"{begin('p', 'a')} and no end", TEXT):
-        path.write_text(text)
-        with pytest.raises(ValueError, match="nothing was written; put them back"):
-            marked_page.fill(path, "p", {"a": "| new |", "missing": "| new |"})
-        assert path.read_text() == text
+def test_a_page_gets_the_parts_that_it_has_marks_for(tmp_path: Path) -> None:
+    """So that one run fills several pages."""
+    pages = [tmp_path / name for name in ("a.md", "b.md")]
+    for page in pages:
+        page.write_text(f"{begin('p', page.stem)}\n{END}\n{begin('p', 'both')}\n{END}\n")
+    marked_page.fill(pages, "p", {"a": "of a", "b": "of b", "both": "of both"})
+    for page in pages:
+        assert page.read_text() == (
+            f"{begin('p', page.stem)}\nof {page.stem}\n{END}\n{begin('p', 'both')}\nof both\n{END}\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no mark at all", f"no mark such as '{begin('p', 'a')}'"),
+        (begin("q", "a") + END, f"no mark such as '{begin('p', 'a')}'"),
+        (f"{begin('p', 'a')} and no end", f"lacks '{END}' behind '{begin('p', 'a')}'"),
+        (TEXT + begin("p", "older") + END, f"nothing fills '{begin('p', 'older')}'"),
+    ],
+)
+def test_pages_of_which_one_cannot_be_filled_stay_as_they_are(tmp_path: Path, text: str, why: str) -> None:
+    good, bad = tmp_path / "good.md", tmp_path / "bad.md"
+    good.write_text(TEXT)
+    bad.write_text(text)
+    with pytest.raises(ValueError, match=f"{re.escape(why)}.*; nothing was written; "):
+        marked_page.fill([good, bad], "p", {"a": "| new |", "b": "| new |"})
+    assert (good.read_text(), bad.read_text()) == (TEXT, text)
 
 
 def test_a_filled_page_is_filled_anew(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(TEXT)
-    marked_page.fill(path, "p", {"a": "first"})
-    marked_page.fill(path, "p", {"a": marked_page.table(["x", "y"], [["1", "2"]])})
-    assert path.read_text() == TEXT.replace("old", "| x | y |\n| --- | --- |\n| 1 | 2 |")
+    marked_page.fill([path], "p", {"a": "first", "b": ""})
+    marked_page.fill([path], "p", {"a": marked_page.table(["x", "y"], [["1", "2"]]), "b": "| other |"})
+    new = TEXT.replace("old", "| x | y |\n| --- | --- |\n| 1 | 2 |")
+    assert path.read_text() == new.replace(f"{begin('p', 'b')}\n", f"{begin('p', 'b')}\n| other |\n")

@@ -1,7 +1,7 @@
-"""`python -m framehold_loadtest.bench`: run the sections, print their tables, keep the raw figures, fill the page.
+"""`python -m framehold_loadtest.bench`: run the sections, print their tables, keep the raw figures, fill pages.
 
 Exit code 1 if a call had an error or something could not be measured (its reason is printed), 2 if this machine
-cannot run the benchmark at all, or the page can't be filled. A missed target is a figure, not an error.
+cannot run the benchmark at all, or a page can't be filled. A missed target is a figure, not an error.
 """
 
 from __future__ import annotations

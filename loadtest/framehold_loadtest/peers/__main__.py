@@ -1,7 +1,7 @@
-"""`python -m framehold_loadtest.peers`: measure, print the ratios, keep the raw figures, fill the page.
+"""`python -m framehold_loadtest.peers`: measure, print the ratios, keep the raw figures, fill pages.
 
 Exit code 1 if a call had an error or a peer was not available (its reason is printed), 2 if this machine cannot run it
-at all, or the page can't be filled.
+at all, or a page can't be filled.
 """
 
 from __future__ import annotations

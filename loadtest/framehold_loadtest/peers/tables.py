@@ -1,4 +1,4 @@
-"""The tables of peers, ratios first, and the parts of `docs/performance.md` that a run of all peers fills."""
+"""The tables of peers, ratios first, and the parts of a page that a run of all peers fills."""
 
 from __future__ import annotations
 

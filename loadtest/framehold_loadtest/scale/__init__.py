@@ -2,5 +2,5 @@
 
 `costs` has the figures and their sources, `model` does the sums, `ring_sim` asks the ring and the placement of the
 routers, `storm` follows takeovers, and `tables` shows the results. `python -m framehold_loadtest.scale` prints them,
-and `docs/scale.md` shows them.
+and puts them on pages.
 """

@@ -1,6 +1,6 @@
-"""`python -m framehold_loadtest.scale`: print the tables of `docs/scale.md`, or put them there.
+"""`python -m framehold_loadtest.scale`: print the tables, or put them on pages.
 
-Exit code 2 if a file that was named can't be read, or the page lacks a mark.
+Exit code 2 if a file that was named can't be read, or a page can't be filled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> int:
         "--bench", type=Path, metavar="PATH", help="take the costs from this `bench --json`, as far as it has them"
     )
     parser.add_argument("--seed", type=int, default=SEED, help="of what is drawn at random (default: %(default)s)")
-    parser.add_argument("--page", type=Path, metavar="PATH", help="put the tables between the marks of this page")
+    marked_page.add_pages(parser)
     options = parser.parse_args()
     try:
         costs = Costs.of_bench(json.loads(options.bench.read_text())) if options.bench else Costs()

@@ -1,7 +1,7 @@
-"""The tables of `docs/scale.md`, each by its name, as Markdown.
+"""The tables of fleets that nobody has, each by its name, as Markdown.
 
-Law: this module only shows results. The same costs and seed give the same bytes, so a test can compare the page with
-the program.
+Law: this module only shows results. The same costs and seed give the same bytes, so a test can compare the pages
+with the program.
 """
 
 from __future__ import annotations

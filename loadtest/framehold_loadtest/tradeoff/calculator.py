@@ -21,6 +21,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from framehold_loadtest.bench.tables.table import Table
+from framehold_loadtest.local.listeners import ROOT
 from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, value
 from framehold_loadtest.report.words import number
@@ -29,6 +30,8 @@ from framehold_loadtest.tradeoff.series import LOAD, STATE
 from framehold_loadtest.tradeoff.series import ROUNDS as BY_ROUNDS
 
 FILE = "constants.json"
+KEPT = ROOT / "loadtest" / "reports" / "tradeoff" / FILE
+"""Those of the last run that the repository keeps."""
 _KIB = 1024.0
 _COSTS = {"cpu_us": "cpu_us", "wire_bytes": "wire_bytes", "store_ops": "store_ops", "wait_p50_ms": "wait_ms"}
 _OPERATIONS = "store_ops"

@@ -27,7 +27,9 @@ def tradeoff(
     out: Annotated[Path | None, typer.Option(help="A new folder for the report; without, one by the time.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="An option to measure; give it again for more.")] = None,
     under: Annotated[list[str] | None, typer.Option(help="A condition, or series; give it again for more.")] = None,
-    page: Annotated[Path | None, typer.Option(help="A Markdown page to put the tables and plots into.")] = None,
+    page: Annotated[
+        list[Path] | None, typer.Option(help="A Markdown page to put tables and plots into; give it again for more.")
+    ] = None,
     confirm: Annotated[
         Path | None,
         typer.Option(help="The report.json of an earlier run: a difference is named only where both runs show it."),
@@ -36,7 +38,8 @@ def tradeoff(
         str, typer.Option(help='Run nothing: what a load costs, "users=1000 rounds=3 think=30 state=0 nodes=3".')
     ] = "",
     constants: Annotated[
-        Path | None, typer.Option(help="The constants.json of a run; without, that of the documentation.")
+        Path | None,
+        typer.Option(help="The constants.json of a run; without, those of the last run that the repository keeps."),
     ] = None,
 ) -> None:
     """Serve the same tool in each way, break each in the same manner, and report what each costs and loses.
@@ -54,16 +57,16 @@ def tradeoff(
     options = _chosen("option", only or [], list(OPTIONS))
     named = _chosen("condition", under or [], [*CONDITIONS, _SERIES])
     conditions = [name for name in named if name != _SERIES] or [STEADY]
-    marked, earlier = _marked(page), _earlier(confirm, options, conditions)
+    pages, earlier = _marked(page or []), _earlier(confirm, options, conditions)
     folder = _new(out or Path(_PLACE) / time.strftime("tradeoff-%Y%m%d-%H%M%S"))
     command = shlex.join(["framehold", *sys.argv[1:]])
     # A quick run leaves the series out, unless they are named.
     swept = _SERIES in named and bool(under or not quick)
     order = Order(folder / _RUNS, QUICK if quick else FULL, options, conditions, command, swept)
-    _play(order, folder, marked, earlier)
+    _play(order, folder, pages, earlier)
 
 
-def _play(order: Order, folder: Path, page: Path | None, earlier: Tradeoff | None) -> NoReturn:
+def _play(order: Order, folder: Path, pages: list[Path], earlier: Tradeoff | None) -> NoReturn:
     from framehold_loadtest.report import agreement
     from framehold_loadtest.report import html_page as report
     from framehold_loadtest.tradeoff import calculator
@@ -77,8 +80,9 @@ def _play(order: Order, folder: Path, page: Path | None, earlier: Tradeoff | Non
     found = agreement.confirmed(found, earlier) if earlier else found
     _tell(f"report: {report.write(found, folder)}")
     _tell(f"constants: {calculator.write(calculator.constants(found), folder)}")
-    if page is not None:
-        _tell(f"page: {put(found, page, folder)}")
+    put(found, pages, folder)
+    for page in pages:
+        _tell(f"page: {page}")
     _tell(standing(found).text())
     if found.busy:
         _tell("\n".join(["", _BANNER, *(f"  {why}" for why in found.busy)]))
@@ -94,10 +98,9 @@ def _whole(found: Tradeoff) -> bool:
 
 
 def _calculate(words: str, path: Path | None) -> NoReturn:
-    from framehold_loadtest.local.listeners import ROOT
     from framehold_loadtest.tradeoff import calculator
 
-    path = path or ROOT / "docs" / "tradeoff" / calculator.FILE
+    path = path or calculator.KEPT
     try:
         case, known = calculator.Case.read(words.split()), calculator.read(path)
     except FileNotFoundError:
@@ -134,16 +137,16 @@ def _new(folder: Path) -> Path:
     return folder.resolve()
 
 
-def _marked(page: Path | None) -> Path | None:
-    """A page that can be filled, before anything is measured for it."""
+def _marked(pages: list[Path]) -> list[Path]:
+    """Pages that can be filled, before anything is measured for them."""
     from framehold_loadtest.tradeoff.markdown import check
 
-    if page is not None:
-        try:
+    try:
+        for page in pages:
             check(page)
-        except (OSError, ValueError) as error:
-            _refuse(str(error))
-    return page
+    except (OSError, ValueError) as error:
+        _refuse(str(error))
+    return pages
 
 
 def _earlier(path: Path | None, options: list[str], conditions: list[str]) -> Tradeoff | None:

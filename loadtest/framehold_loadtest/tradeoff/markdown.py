@@ -1,17 +1,17 @@
-"""The trade-off on a Markdown page, between its marks, from the figures of one run.
+"""The trade-off on Markdown pages, between their marks, from the figures of one run.
 
 Law: each table but that of the targets is one of the report's own. A value that was not available is a number in
-brackets, and its reason is in the list below. Plots are in a folder beside the page, with the name of the page, and the
-constants of the calculator with them. The page of the calculator, which stands beside it, is filled as well.
+brackets, and its reason is in the list below. The plots that a page links are in a folder beside it, with its name.
+Where a page has the calculator's loads, the constants that they are calculated from are there too.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from framehold_loadtest.marked_page import fill, written
+from framehold_loadtest.marked_page import names, written
 from framehold_loadtest.marked_page import table as markdown
 from framehold_loadtest.report import figures, tradeoff_tables
 from framehold_loadtest.report.data import Tradeoff
@@ -19,60 +19,67 @@ from framehold_loadtest.report.table import Entry, Table, facts
 from framehold_loadtest.tradeoff import calculator, targets
 
 PROGRAM = "framehold bench tradeoff"
-FIRST, PART, SUMS = "overview", "figures", "calculator"
-"""What stands before all else, all that was measured, and the part of the calculator's page."""
+FIRST, TARGETS, HARMS, PART, EXAMPLE, SUMS = PARTS = (
+    "overview", "targets", "harms", "figures", "example", "calculator",
+)  # fmt: skip
+"""The first picture, H-hold's targets, who harms, all else that was measured; one load of the calculator, and all."""
 _FIRST_FIGURE = "overview"
+TYPICAL = calculator.Case(users=1000, rounds=3, think=30)
 CASES = (
     calculator.Case(users=200, rounds=2, think=5),
-    calculator.Case(users=1000, rounds=3, think=30),
+    TYPICAL,
     calculator.Case(users=10_000, rounds=3, think=60, state=4096, nodes=6),
 )
-"""What the page of the calculator shows."""
+"""The loads that the calculator shows."""
 _Shown = list[tuple[str, str, str]]
 
 
-def put(found: Tradeoff, path: Path, report: Path) -> Path:
-    """Fill a page, and put the plots of a written report beside it.
+def put(found: Tradeoff, pages: Iterable[Path], report: Path) -> None:
+    """Fill pages, and put the plots of a written report beside those that link them.
 
     Raises:
-        ValueError: a mark is missing; nothing was written.
+        ValueError: one can't be filled; nothing was written.
     """
-    plots = path.parent / path.stem
-    plots.mkdir(exist_ok=True)
     shown = [figure for figure in figures.titles() if (report / f"{figure[0]}.png").is_file()]
-    first = [figure for figure in shown if figure[0] == _FIRST_FIGURE]
-    others = [figure for figure in shown if figure[0] != _FIRST_FIGURE]
     known = calculator.constants(found)
-    fill(
-        path,
-        PROGRAM,
-        {
-            FIRST: "\n\n".join([*_banner(found), *_pictures(first, plots.name)]),
-            PART: "\n\n".join([*_head(found), *_tables(found), *_figures(others, plots.name)]),
-        },
-    )
-    for name, *_ in shown:
-        shutil.copyfile(report / f"{name}.png", plots / f"{name}.png")
-    calculator.write(known, plots)
-    if (sums := _sums(path)).is_file():
-        fill(sums, PROGRAM, {SUMS: "\n\n".join([*_banner(found), *_cases(known)])})
-    return path
+    texts = [
+        (page, written(page.read_text(encoding="utf-8"), PROGRAM, _parts(found, known, shown, page.stem)))
+        for page in pages
+    ]
+    for page, text in texts:
+        page.write_text(text, encoding="utf-8")
+        beside = page.parent / page.stem
+        beside.mkdir(exist_ok=True)
+        for name, *_ in shown:
+            if _picture(name, beside.name) in text:
+                shutil.copyfile(report / f"{name}.png", beside / f"{name}.png")
+        if SUMS in names(text, PROGRAM):
+            calculator.write(known, beside)
 
 
-def check(path: Path) -> None:
-    """See that a page can be filled, and that of the calculator beside it if there is one.
+def check(page: Path) -> None:
+    """See that a page can be filled.
 
     Raises:
         OSError: it can't be read.
-        ValueError: it lacks a mark.
+        ValueError: it has no mark, or one that nothing fills.
     """
-    written(path.read_text(encoding="utf-8"), PROGRAM, {FIRST: "", PART: ""})
-    if (sums := _sums(path)).is_file():
-        written(sums.read_text(encoding="utf-8"), PROGRAM, {SUMS: ""})
+    written(page.read_text(encoding="utf-8"), PROGRAM, dict.fromkeys(PARTS, ""))
 
 
-def _sums(path: Path) -> Path:
-    return path.with_stem(f"{path.stem}-calculator")
+def _parts(found: Tradeoff, known: calculator.Constants, shown: _Shown, folder: str) -> dict[str, str]:
+    """What goes between the marks of a page whose plots are in a folder of this name."""
+    first = [figure for figure in shown if figure[0] == _FIRST_FIGURE]
+    others = [figure for figure in shown if figure[0] != _FIRST_FIGURE]
+    parts: dict[str, Iterable[str]] = {
+        FIRST: [*_banner(found), *_pictures(first, folder)],
+        TARGETS: [f"### {targets.TITLE}", targets.standing(found).markdown()],
+        HARMS: _titled(tradeoff_tables.harms(found)),
+        PART: [*_head(found), *_tables(found), *_figures(others, folder)],
+        EXAMPLE: [*_banner(found), *_cases([TYPICAL], known)],
+        SUMS: [*_banner(found), *_cases(CASES, known)],
+    }
+    return {name: "\n\n".join(part) for name, part in parts.items()}
 
 
 def _banner(found: Tradeoff) -> Iterator[str]:
@@ -82,8 +89,8 @@ def _banner(found: Tradeoff) -> Iterator[str]:
         yield f"> **NOT MEASURED: the machine was busy.** Other programs had the cores in these cells.\n>\n{lines}"
 
 
-def _cases(known: calculator.Constants) -> Iterator[str]:
-    for case in CASES:
+def _cases(cases: Iterable[calculator.Case], known: calculator.Constants) -> Iterator[str]:
+    for case in cases:
         yield calculator.table(case, known).markdown()
 
 
@@ -92,14 +99,15 @@ def _head(found: Tradeoff) -> Iterator[str]:
 
 
 def _tables(found: Tradeoff) -> Iterator[str]:
-    yield f"### {targets.TITLE}"
-    yield targets.standing(found).markdown()
-    # The tables of the faults are in the report alone: what they come to is in the first two.
+    # The tables of the faults are in the report alone: what they come to is in that of the harms.
     undisturbed, modes = tradeoff_tables.condition(found, found.conditions[0]), tradeoff_tables.modes(found)
-    tables = (tradeoff_tables.harms(found), tradeoff_tables.standings(found), undisturbed, *([modes] if modes else []))
-    for table in tables:
-        yield f"### {table.title[0].upper()}{table.title[1:]}"
-        yield from _table(table)
+    for table in (tradeoff_tables.standings(found), undisturbed, *([modes] if modes else [])):
+        yield from _titled(table)
+
+
+def _titled(table: Table) -> Iterator[str]:
+    yield f"### {table.title[0].upper()}{table.title[1:]}"
+    yield from _table(table)
 
 
 def _table(table: Table) -> Iterator[str]:
@@ -121,12 +129,16 @@ def _entry(entry: Entry, reasons: dict[str, int]) -> str:
 
 def _pictures(shown: _Shown, folder: str) -> Iterator[str]:
     for name, title, caption in shown:
-        yield f"![{title}]({folder}/{name}.png)\n\n{caption}"
+        yield f"![{title}]{_picture(name, folder)}\n\n{caption}"
 
 
 def _figures(shown: _Shown, folder: str) -> Iterator[str]:
     for name, title, caption in shown:
-        yield f"### {title}\n\n{caption}\n\n![{title}]({folder}/{name}.png)"
+        yield f"### {title}\n\n{caption}\n\n![{title}]{_picture(name, folder)}"
+
+
+def _picture(name: str, folder: str) -> str:
+    return f"({folder}/{name}.png)"
 
 
 def _cell(text: str) -> str:

@@ -20,7 +20,6 @@ from pathlib import Path
 from statistics import fmean
 
 from framehold_loadtest.bench.tables.table import Table
-from framehold_loadtest.local.listeners import ROOT
 from framehold_loadtest.notes import ENDED
 from framehold_loadtest.report.data import Measured, Missing
 from framehold_loadtest.report.respects import BY_NAME, Value, value
@@ -197,8 +196,8 @@ def _all(known: calculator.Constants, turns: int) -> list[Figure]:
 def main() -> int:
     """Read the constants, and verify them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    default = ROOT / "docs" / "tradeoff" / calculator.FILE
-    parser.add_argument("constants", nargs="?", type=Path, default=default, help="of framehold bench tradeoff")
+    what = "of framehold bench tradeoff"
+    parser.add_argument("constants", nargs="?", type=Path, default=calculator.KEPT, help=what)
     parser.add_argument("--turns", type=int, default=_TURNS, help=f"of each case; without it, {_TURNS}")
     given = parser.parse_args()
     found = _all(calculator.read(given.constants), given.turns)

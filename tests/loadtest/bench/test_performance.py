@@ -1,9 +1,10 @@
-"""docs/performance.md: what a run puts there, and that nothing on it waits for a run in vain."""
+"""The pages on speed: what a run puts there, and that nothing on them waits for a run in vain."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from framehold_loadtest.bench import __main__ as command
 from framehold_loadtest.bench.tables import performance
 from framehold_loadtest.peers import __main__ as peers_command
 from framehold_loadtest.peers import tables as peers
+from framehold_loadtest.scale import tables as scale
 
 pytestmark = pytest.mark.load
 
 RECORDED = Path(__file__).parent / "recorded"
-PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
+ROOT = Path(__file__).parents[3]
+OVERVIEW = ROOT / "docs" / "measured.md"
+REPORT, BESIDE = (ROOT / "loadtest" / "reports" / name for name in ("performance.md", "peers.md"))
 FOUND: dict[str, Any] = json.loads((RECORDED / "bench.json").read_text())
 PEERS: dict[str, Any] = json.loads((RECORDED / "peers.json").read_text())
 
@@ -31,70 +35,115 @@ def show(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
 
 
 @pytest.fixture
-def copied(tmp_path: Path) -> Path:
-    """The page, to be written to."""
-    copy = tmp_path / "performance.md"
-    copy.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    return copy
+def copied(tmp_path: Path) -> list[Path]:
+    """The pages, to be written to: the overview, the report, and that of the peers."""
+    pages = [OVERVIEW, REPORT, BESIDE]
+    return [Path(shutil.copy(page, tmp_path)) for page in pages]
 
 
-def test_every_mark_on_the_page_is_of_a_program_that_fills_it() -> None:
-    wanted = {(performance.PROGRAM, name) for name in performance.parts(FOUND)}
-    wanted |= {(peers.PROGRAM, name) for name in peers.parts(PEERS)}
-    there = re.findall("<!-- begin: (.+): (.+) -->", PAGE.read_text(encoding="utf-8"))
-    assert sorted(there) == sorted(wanted)
+def texts(pages: list[Path]) -> list[str]:
+    return [page.read_text(encoding="utf-8") for page in pages]
 
 
-def test_every_part_of_the_page_was_filled() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    parts = re.findall(f"<!-- begin: [^\n]+ -->\n(.*?){marks.END}", text, re.DOTALL)
-    assert len(parts) == text.count(marks.END)
-    assert all(part.strip() for part in parts)
+def pages_of(*pages: Path) -> list[str]:
+    """The options that name them."""
+    return [word for page in pages for word in ("--page", str(page))]
 
 
-def test_a_run_is_put_on_the_page_with_where_and_how_it_was_measured(
-    monkeypatch: pytest.MonkeyPatch, copied: Path
+def parts_of(program: str, text: str) -> dict[str, str]:
+    """What stands between the marks of a program."""
+    return dict(re.findall(f"<!-- begin: {re.escape(program)}: ([^\n]+) -->\n(.*?){marks.END}", text, re.DOTALL))
+
+
+@pytest.mark.parametrize(
+    ("program", "wanted", "pages"),
+    [
+        (performance.PROGRAM, {*performance.parts(FOUND)}, [OVERVIEW, REPORT]),
+        (peers.PROGRAM, {*peers.parts(PEERS)}, [BESIDE]),
+    ],
+)
+def test_every_part_of_a_run_has_a_page_and_every_mark_a_program_that_fills_it(
+    program: str, wanted: set[str], pages: list[Path]
 ) -> None:
-    """And what the peers put there stays."""
-    before = copied.read_text(encoding="utf-8").partition("## Beside its peers")[2]
-    assert show(monkeypatch, "--from", RECORDED / "bench.json", "--page", copied) == 0
-    text = copied.read_text(encoding="utf-8")
+    """Each part is on one page. Where it was measured is on each."""
+    there = [name for text in texts(pages) for name in marks.names(text, program)]
+    assert sorted(there) == sorted([*wanted, *["machine"] * (len(pages) - 1)])
+    for page in (REPORT, BESIDE):
+        known = {performance.PROGRAM, peers.PROGRAM}
+        assert set(re.findall("<!-- begin: (.+): .+ -->", page.read_text(encoding="utf-8"))) <= known
+
+
+def test_every_part_of_the_pages_was_filled_by_the_same_run() -> None:
+    overview, report, beside = texts([OVERVIEW, REPORT, BESIDE])
+    for text in (overview, report, beside):
+        parts = re.findall(f"<!-- begin: [^\n]+ -->\n(.*?){marks.END}", text, re.DOTALL)
+        assert len(parts) == text.count(marks.END) > 0
+        assert all(part.strip() for part in parts)
+    program = performance.PROGRAM
+    assert parts_of(program, overview)["machine"] == parts_of(program, report)["machine"]
+
+
+def test_a_run_is_put_on_the_pages_with_where_and_how_it_was_measured(
+    monkeypatch: pytest.MonkeyPatch, copied: list[Path]
+) -> None:
+    """And what other programs put there stays."""
+    overview, report, _ = copied
+    before = overview.read_text(encoding="utf-8").partition("## The trade-off")[2]
+    assert show(monkeypatch, "--from", RECORDED / "bench.json", *pages_of(overview, report)) == 0
+    first, full, _ = texts(copied)
     for label in ("command", "machine", "commit", "date", "load before"):
-        assert f"| {label} | {FOUND['machine'][label]} |" in text
-    assert "| router to HAProxy, CPU, same hash | 1.5 x | 1.2 x |" in text
-    assert all(f"| {name} | {FOUND['seconds'][name]:.0f} s |" in text for name in command.SECTIONS)
-    assert text.partition("## Beside its peers")[2] == before
+        line = f"| {label} | {FOUND['machine'][label]} |"
+        assert line in first and line in full
+    assert "| router to HAProxy, CPU, same hash | 1.5 x | 1.2 x |" in first
+    assert all(f"| {name} | {FOUND['seconds'][name]:.0f} s |" in full for name in command.SECTIONS)
+    assert first.partition("## The trade-off")[2] == before
+    assert marks.names(before, scale.PROGRAM), "tables of other programs follow"
 
 
-def test_peers_put_theirs_beside_it(monkeypatch: pytest.MonkeyPatch, copied: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["peers", "--from", str(RECORDED / "peers.json"), "--page", str(copied)])
+def test_peers_put_theirs_on_their_page(monkeypatch: pytest.MonkeyPatch, copied: list[Path]) -> None:
+    *_, beside = copied
+    monkeypatch.setattr(sys, "argv", ["peers", "--from", str(RECORDED / "peers.json"), *pages_of(beside)])
     peers_command.main()
-    text = copied.read_text(encoding="utf-8").partition("## Beside its peers")[2]
+    text = beside.read_text(encoding="utf-8")
     assert all(f"| {row['peer']} |" in text for row in PEERS["calls"]["rows"])
     assert f"| peers | {PEERS['machine']['peers']} |" in text
 
 
 @pytest.mark.parametrize("program", [performance.PROGRAM, peers.PROGRAM])
-def test_a_run_of_some_sections_is_not_put_on_the_page(
-    program: str, monkeypatch: pytest.MonkeyPatch, copied: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_a_run_of_some_sections_is_not_put_on_the_pages(
+    program: str,
+    monkeypatch: pytest.MonkeyPatch,
+    copied: list[Path],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
-    before, part = copied.read_text(encoding="utf-8"), tmp_path / "part.json"
-    whole, name, main = (
-        (FOUND, "store", command.main) if program == performance.PROGRAM else (PEERS, "relays", peers_command.main)
+    before, part = texts(copied), tmp_path / "part.json"
+    whole, name, main, pages = (
+        (FOUND, "store", command.main, copied[:2])
+        if program == performance.PROGRAM
+        else (PEERS, "relays", peers_command.main, copied[2:])
     )
     part.write_text(json.dumps({key: value for key, value in whole.items() if key != name}))
-    monkeypatch.setattr(sys, "argv", [program, "--from", str(part), "--page", str(copied)])
+    monkeypatch.setattr(sys, "argv", [program, "--from", str(part), *pages_of(*pages)])
     assert main() == 2
     assert f"the run left out {name}; nothing was written" in capsys.readouterr().err
-    assert copied.read_text(encoding="utf-8") == before
+    assert texts(copied) == before
+
+
+def test_a_page_that_is_not_there_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, copied: list[Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit):
+        show(monkeypatch, *pages_of(copied[0], tmp_path / "none.md"))
+    assert f"there is no page {tmp_path / 'none.md'}" in capsys.readouterr().err
 
 
 def test_some_sections_are_not_even_run_for_a_page(
-    monkeypatch: pytest.MonkeyPatch, copied: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, copied: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What takes minutes must not end with a refusal."""
     with pytest.raises(SystemExit):
-        show(monkeypatch, "--only", "store", "--page", copied)
+        show(monkeypatch, "--only", "store", *pages_of(*copied))
     assert "leave --only out" in capsys.readouterr().err
 
 

@@ -42,7 +42,7 @@ ASKED = [
     ("a store write, loaded, client CPU, to redis-py's pipeline", 0.5, 0.25),
     ("store writes of a round", 1, 1),
 ]
-"""Targets of speed in docs/performance.md, in its order: must and stretch."""
+"""Targets of speed in docs/measured.md, in its order: must and stretch."""
 Found = dict[str, Any]
 
 

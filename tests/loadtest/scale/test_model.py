@@ -1,4 +1,4 @@
-"""The sums behind docs/scale.md, and what a run of the benchmark takes the place of."""
+"""The sums of the scale, and what a run of the benchmark takes the place of."""
 
 from dataclasses import replace
 from pathlib import Path

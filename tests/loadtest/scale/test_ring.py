@@ -1,4 +1,4 @@
-"""The simulations behind docs/scale.md, on small fleets of the real ring."""
+"""The simulations of the scale, on small fleets of the real ring."""
 
 from random import Random
 

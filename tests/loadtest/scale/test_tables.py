@@ -1,4 +1,4 @@
-"""docs/scale.md shows what the program prints, and nothing that is kept by hand."""
+"""The pages on scale show what the program prints, and nothing that is kept by hand."""
 
 from pathlib import Path
 
@@ -12,24 +12,28 @@ from framehold_loadtest.scale.model import Sizes
 
 pytestmark = pytest.mark.load
 
-PAGE = Path(__file__).parents[3] / "docs" / "scale.md"
+ROOT = Path(__file__).parents[3]
+PAGES = (ROOT / "docs" / "measured.md", ROOT / "loadtest" / "reports" / "scale.md")
 
 
-def test_the_tables_on_the_page_are_those_that_the_program_prints(
+def test_the_tables_on_the_pages_are_those_that_the_program_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After a change: `python -m framehold_loadtest.scale --page docs/scale.md`, and read the words around them."""
+    """After a change: `python -m framehold_loadtest.scale --page docs/measured.md --page loadtest/reports/scale.md`,
+    and read the words around them."""
     monkeypatch.setattr("sys.argv", ["scale"])
     assert program.main() == 0
     printed = capsys.readouterr().out
-    text = PAGE.read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     names = [line.removeprefix("## ") for line in printed.splitlines() if line.startswith("## ")]
     shown = {
         name: text.partition(marks.begin(tables.PROGRAM, name) + "\n")[2].partition("\n" + marks.END)[0]
         for name in names
     }
     assert "".join(f"## {name}\n\n{table}\n\n" for name, table in shown.items()) == printed
-    assert text.count("<!-- begin") == len(names) > 5, "the page has marks that the program doesn't know"
+    there = marks.names(text, tables.PROGRAM)
+    assert sorted(there) == sorted(names), "the pages have marks that the program doesn't know, or one twice"
+    assert len(names) > 5
 
 
 def test_other_costs_make_other_tables() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from framehold_loadtest.local.listeners import ROOT
 from framehold_loadtest.report import data
 from framehold_loadtest.tradeoff import calculator
 from framehold_loadtest.tradeoff.calculator import Case, OfOption
@@ -87,9 +86,9 @@ def test_a_load_that_is_none_is_refused(words: list[str], why: str) -> None:
         Case.read(words)
 
 
-def test_the_constants_of_the_page_can_be_read() -> None:
+def test_the_constants_that_are_kept_can_be_read() -> None:
     """The calculator takes them where none are named."""
-    known = calculator.read(ROOT / "docs" / "tradeoff" / calculator.FILE)
+    known = calculator.read(calculator.KEPT)
     assert {"H-hold", "H-replay", "E"} <= set(known.options)
 
 

@@ -1,6 +1,6 @@
-"""The tables of `docs/performance.md`, which are also what a run prints: which rows and columns each section shows.
+"""The tables of the benchmark, as a run prints them and as pages show them: which rows and columns each section has.
 
-Law: one whole run fills all parts of the page, so that no two figures on it are of different runs.
+Law: only a whole run fills a page, so that no two of its figures on a page are of different runs.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ TABLES: dict[str, Callable[[Mapping[str, Any]], Sequence[Table]]] = {
 
 
 def parts(measured: Mapping[str, Any]) -> dict[str, str]:
-    """The parts of the page: where and how it was measured, the targets, and all sections.
+    """The parts of pages: where and how it was measured, the targets, and all sections.
 
     Raises:
         ValueError: the run left one of them out.

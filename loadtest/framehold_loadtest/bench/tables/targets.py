@@ -15,7 +15,7 @@ from framehold_loadtest.bench.tables.table import NONE, Row, Table
 from framehold_loadtest.stats import Spread
 
 _HEADS = ("what", "must", "stretch", "measured", "spread", "verdict", "section")
-_ELSEWHERE = "this command leaves it to `framehold bench tradeoff`; docs/tradeoff.md has its figure"
+_ELSEWHERE = "this command leaves it to `framehold bench tradeoff`"
 _Measured = tuple[float, str]
 """A figure in its target's unit, and how it scattered within the run."""
 
