@@ -51,9 +51,13 @@ def test_each_drill_has_a_description() -> None:
 
 def test_the_table_of_the_page_says_what_was_lost_and_for_how_long_users_waited() -> None:
     calm = replace(facts(), faults=[], parked={"marked": 5, "unmarked": 4}, ended={"marked": 5, "unmarked": 4})
-    bad = replace(calm, drill="worse", ended={"marked": 3, "unmarked": 2}, reported=2, longest={"marked": 1, "unmarked": 2.25})
-    found = summary({"Kubernetes": "v1.2.3", "Date": "2026-01-02"}, [calm, replace(bad, twice=1, faults=["two were lost"])])
-    assert found.startswith("v1.2.3, 2026-01-02. 5 marked and 4 unmarked calls were parked in each drill.")
+    bad = replace(
+        calm, drill="worse", ended={"marked": 3, "unmarked": 2}, reported=2, longest={"marked": 1, "unmarked": 2.25}
+    )
+    found = summary(
+        {"Kubernetes": "v1.2.3", "Date": "2026-01-02"}, [calm, replace(bad, twice=1, faults=["two were lost"])]
+    )
+    assert found.startswith("Kubernetes v1.2.3, 2026-01-02. 5 marked and 4 unmarked calls were parked in each drill.")
     assert "Marked calls lost: worse: 2. Effects that ran twice: 1." in found
     assert f"| {DRILL} | 0 | 0.0 |\n| worse (**failed**) | 2 | 2.2 |" in found
     assert "Marked calls lost: none. Effects that ran twice: 0." in summary({"Kubernetes": "", "Date": ""}, [calm])
@@ -72,4 +76,6 @@ def test_the_table_of_the_page_is_of_the_same_run_as_the_report() -> None:
     expected = [f"| {row[0]} | {row[3].split(' / ')[1]} | {max(row[2], row[4], key=float)} |" for row in rows]
     table = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
     assert [line for line in table.splitlines() if line.startswith("| ")][2:] == expected
-    assert all(row[1].split(" / ")[0] == row[1].split(" / ")[1] for row in rows) == ("Marked calls lost: none." in table)
+    assert all(row[1].split(" / ")[0] == row[1].split(" / ")[1] for row in rows) == (
+        "Marked calls lost: none." in table
+    )

@@ -10,14 +10,14 @@ from tests.kube.drills.users import MARKED, UNMARKED
 BEGIN, END = "<!-- begin: python -m tests.kube.drills --report -->", "<!-- end -->"
 _HEAD = """# Drills on a real Kubernetes
 
-`make kube-test` has written this page; edit `tests/kube/drills/report.py` instead of it. [tests/kube](../README.md) says
-what the cluster is made of.
+`make kube-test` has written this page; edit `tests/kube/drills/report.py` instead of it. [tests/kube](../README.md)
+says what the cluster is made of.
 
 In each drill, users of the official MCP client are outside of the cluster, and reach the fleet through its front
 Service. They are parked at a question while the fault happens, and answer as the row says. Half of the calls are
-[marked](../../../docs/guarantees.md). Visitors come and go meanwhile; each makes a call of three rounds, and never sends
-its first request again. The client sends a round that was refused (502, 503, 504, a broken connection) again. A ledger
-of what the handlers did says what ran.
+[marked](../../../docs/guarantees.md). Visitors come and go meanwhile; each makes a call of three rounds, and never
+sends its first request again. The client sends a round that was refused (502, 503, 504, a broken connection) again. A
+ledger of what the handlers did says what ran.
 
 An effect is *in doubt* if its node died while it ran: the effect may have happened, so it does not run again, and the
 handler gets an error that says so ([guarantees](../../../docs/guarantees.md#an-effect-whose-node-died-while-it-ran)).
@@ -54,12 +54,12 @@ def report(cluster: Mapping[str, str], drills: Mapping[str, str], found: Sequenc
 
 def summary(cluster: Mapping[str, str], found: Sequence[Facts]) -> str:
     """What was lost in each drill, and for how long a user waited. `found`: one drill at least, with equal crowds."""
-    parked = found[0].parked
+    marked, unmarked = (max(facts.parked[column] for facts in found) for column in (MARKED, UNMARKED))
     lost = [f"{facts.drill}: {gone}" for facts in found if (gone := facts.parked[MARKED] - facts.ended[MARKED])]
-    made_of = ", ".join(cluster[part] for part in ("Kubernetes", "Date"))
     line = (
-        f"{made_of}. {parked[MARKED]} marked and {parked[UNMARKED]} unmarked calls were parked in each drill. Marked calls "
-        f"lost: {', '.join(lost) or 'none'}. Effects that ran twice: {sum(facts.twice for facts in found)}."
+        f"Kubernetes {cluster['Kubernetes']}, {cluster['Date']}. {marked} marked and {unmarked} unmarked calls were "
+        f"parked in each drill. Marked calls lost: {', '.join(lost) or 'none'}. Effects that ran twice: "
+        f"{sum(facts.twice for facts in found)}."
     )
     rows = [(_named(facts), str(facts.reported), f"{max(facts.longest.values()):.1f}") for facts in found]
     return f"{line}\n\n{_table(('Drill', 'Unmarked calls lost', 'Longest wait (s)'), rows)}"
