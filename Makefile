@@ -140,7 +140,7 @@ kube: $(VENV)/.chart  ## a real Kubernetes on this machine, for root on Linux; K
 kube-down:  ## the end of that cluster, and of all that it wrote
 	@tests/kube/down.sh
 
-kube-test: $(VENV)/.test $(VENV)/.chart  ## drills on that cluster, and their page in docs; ARGS="'pod deleted' --users 50" carries out one
+kube-test: $(VENV)/.test $(VENV)/.chart  ## drills on that cluster, and their report; ARGS="'pod deleted' --users 50" carries out one
 ifeq ($(strip $(ARGS)),)
 	@tests/kube/machine.sh near control $(abspath $(BIN))/python -m tests.kube.drills --report
 else

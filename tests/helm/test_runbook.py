@@ -13,7 +13,7 @@ import typer
 from framehold_cli.commands import app
 from tests.helm.runbook import PAGE, ROOT, anchors, headings
 
-LABELS = ("Users", "It means", "By itself", "Do", "Over when")
+LABELS = ("Users", "It means", "Do")
 BEYOND = {
     "Rotating keys",
     "A leaked admin token",
@@ -27,6 +27,8 @@ BEYOND = {
     "A node that won't drain",
     "Replies that a test does not give",
 }
+_LOOK = re.compile(r"`(?:api|curl|framehold|py-spy|redis-cli) |\bdashboard\b|\blogs?\b")
+"""What shows whoever is woken more than the alert did: a command, a dashboard or a log."""
 _COMMAND = re.compile(r"(?:^|`)framehold ((?!:)[a-z][^`\n#|]*)", re.MULTILINE)
 
 
@@ -70,6 +72,13 @@ def test_a_section_of_an_alert_says_all_that_is_needed_in_order(title: str) -> N
     text = sections()[title]
     assert re.findall(r"(?m)^\*\*([\w ]+):\*\*", text) == list(LABELS)
     assert re.search(r"(?m)^1\. ", text), "steps to take"
+    assert _LOOK.search(text), "something to look at"
+
+
+def test_what_holds_for_every_alert_is_said_before_the_first() -> None:
+    head = PAGE.read_text().partition("\n## ")[0]
+    assert re.search(r"\bAn alert is over when\b", head)
+    assert re.search(r"(?m)^- Always safe: ", head) and re.search(r"(?m)^- Never safe: ", head)
 
 
 def test_what_comes_without_an_alert_is_there() -> None:

@@ -1,6 +1,6 @@
 """`python -m tests.kube.drills [NAME ...]`: carries out drills on the cluster that is up, in its network.
 
-With --report it writes the page of the documentation, which wants all drills.
+With --report it writes report.md beside it and the table of docs/kubernetes.md, which want all drills.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from tests.kube.drills.cluster import CACHE, Cluster
 from tests.kube.drills.drills import DRILLS, LOGS, carry_out, describe
 from tests.kube.drills.fleet import DRAIN, LEASE_TTL, NODES, ROUTERS
 from tests.kube.drills.judged import Facts, as_json
-from tests.kube.drills.page import page
+from tests.kube.drills.report import inserted, report, summary
 
-PAGE = Path(__file__).parents[3] / "docs" / "kubernetes-drills.md"
+REPORT = Path(__file__).with_name("report.md")
+PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
 
 
 async def parts(cluster: Cluster) -> dict[str, str]:
@@ -38,7 +39,7 @@ async def parts(cluster: Cluster) -> dict[str, str]:
     }
 
 
-async def run(names: list[str], users: int, *, report: bool) -> int:
+async def run(names: list[str], users: int, *, reported: bool) -> int:
     """Carry out the drills; 1 if one did not pass."""
     cluster = Cluster()
     # What an interrupted run has left: an upgrade that is not over would refuse the next one.
@@ -53,8 +54,10 @@ async def run(names: list[str], users: int, *, report: bool) -> int:
             print(f"{name}: what its pods logged is in {LOGS / name}", file=sys.stderr, flush=True)
         with (CACHE / "drills.jsonl").open("a") as file:
             file.write(json.dumps(as_json(facts)) + "\n")
-    if report:
-        PAGE.write_text(page(await parts(cluster), {name: describe(name) for name in DRILLS}, found))
+    if reported:
+        made_of = await parts(cluster)
+        REPORT.write_text(report(made_of, {name: describe(name) for name in DRILLS}, found))
+        PAGE.write_text(inserted(PAGE.read_text(), summary(made_of, found)))
     return 0 if all(facts.passed for facts in found) else 1
 
 
@@ -63,9 +66,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *DRILLS], help="which drills; all of them without one")
     parser.add_argument("--users", type=int, default=200, help="calls that are parked, half of them marked")
-    parser.add_argument("--report", action="store_true", help=f"write {PAGE.name} among the docs")
+    parser.add_argument("--report", action="store_true", help=f"write {REPORT.name} and the table of {PAGE.name}")
     chosen = parser.parse_args()
-    return asyncio.run(run(chosen.names or list(DRILLS), chosen.users, report=chosen.report))
+    return asyncio.run(run(chosen.names or list(DRILLS), chosen.users, reported=chosen.report))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The drills: each parks users, does something to the cluster, and lets the users answer.
 
-A drill is a function of a `Stage`. Its docstring is its description in the documentation.
+A drill is a function of a `Stage`. Its docstring is its description in the report.
 """
 
 from __future__ import annotations

@@ -42,10 +42,10 @@ _LIMIT = "from framehold.engine import memory; print(memory.limit())"
 
 
 async def tested(stage: Stage) -> Wanted:
-    """A second fleet, in a namespace of its own, as the trial of [On Kubernetes](kubernetes.md) has it: `helm install`,
-    `helm upgrade` and `helm test`, which must prove its call, and must fail for a tool that nobody has. Each
-    `framehold` command of the page is run in a router's pod. No container is started again, none has more rights than
-    its pod says, and each sees its limit of memory. Users of the first fleet answer over 60 s."""
+    """A second fleet, in a namespace of its own, as the trial of [On Kubernetes](../../../docs/kubernetes.md) has it:
+    `helm install`, `helm upgrade` and `helm test`, which must prove its call, and must fail for a tool that nobody has.
+    Each `framehold` command of the page is run in a router's pod. No container is started again, none has more rights
+    than its pod says, and each sees its limit of memory. Users of the first fleet answer over 60 s."""
     trial = Cluster(page.NAMESPACE, page.RELEASE)
     answers = asyncio.create_task(stage.crowd.release(60))
     await trial.uninstall()
