@@ -13,7 +13,9 @@ from fastmcp import Context, FastMCP
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools import Tool
 
-from tests.ordinary.client import Party
+import framehold
+from framehold.hosts import fastmcp_plans
+from tests.ordinary.client import Party, Seen
 from tests.ordinary.conversations import (
     COUNT,
     FORM,
@@ -27,6 +29,7 @@ from tests.ordinary.conversations import (
 from tests.ordinary.equality import both, played
 from tests.ordinary.fastmcp_server import server
 from tests.ordinary.tools import Units
+from tests.sim.edits import edited
 
 pytestmark = pytest.mark.anyio
 WEATHER = Conversation("weather", {"location": "Oslo"}, [FORM])
@@ -135,23 +138,63 @@ CHANGES: dict[str, Callable[[FastMCP[Any]], Any]] = {
 """What an author may do with the server while a call of it is parked."""
 
 
+async def replies(pair: tuple[Party, Party], change: Callable[[FastMCP[Any]], Any], asked: bool) -> list[list[Seen]]:
+    """What both reply to a call and to another one. Both servers are changed before the first one begins, or while it
+    is parked."""
+    await played(pair, [WEATHER, WEATHER])
+    found = []
+    for side in pair:
+        if not asked:
+            change(side.app.server)
+        first = await side.send(WEATHER.sent(side))
+        if asked:
+            change(side.app.server)
+        more = [await side.send(WEATHER.retry(side, FORM)) for _ in range(2) if side.asked]
+        found.append([first, *more, *await WEATHER.hold(side)])
+    return found
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 @pytest.mark.parametrize("asked", [False, True], ids=["before", "between rounds"])
 async def test_what_changes_at_a_server_counts_at_once(change: Callable[[FastMCP[Any]], Any], asked: bool) -> None:
-    def changed(side: Party) -> None:
-        change(side.app.server)
+    async with both(make=server) as pair:
+        short, long = await replies(pair, change, asked)
+        assert short == long
+        tally = await played(pair, chain([WEATHER, WEATHER], tools_of(islice(drawn(3), 20))))
+        assert not tally.differences, tally.told()
+
+
+async def test_the_marks_of_the_tool_that_is_there_count() -> None:
+    @framehold.options(ttl=30)
+    @framehold.reentrant
+    async def weather(location: str, ctx: Context) -> str:
+        return f"{location} {(await ctx.elicit('which?', Units)).action}"
+
+    def marked(made: FastMCP[Any]) -> None:
+        made.local_provider.remove_tool("weather")
+        made.add_tool(Tool.from_function(weather))
 
     async with both(make=server) as pair:
         await played(pair, [WEATHER, WEATHER])
-        replies = []
         for side in pair:
-            if not asked:
-                changed(side)
-            first = await side.send(WEATHER.sent(side))
-            if asked:
-                changed(side)
-            more = [await side.send(WEATHER.retry(side, FORM)) for _ in range(2) if side.asked]
-            replies.append([first, *more, *await WEATHER.hold(side)])
-        assert replies[0] == replies[1]
-        tally = await played(pair, chain([WEATHER, WEATHER], tools_of(islice(drawn(3), 20))))
-        assert not tally.differences, tally.told()
+            marked(side.app.server)
+            await side.send(WEATHER.sent(side))
+            (slot,) = side.app.attached.runtime.table
+            assert (slot.call.reentrant, slot.call.ttl) == (True, 30.0)
+
+
+CHECKS = {
+    "a middleware": ("_root", "type(item) is DereferenceRefsMiddleware", "True"),
+    "hidden": ("_root", " or server.transforms", ""),
+    "authorization": ("_only", " or found[0].auth is not None", ""),
+}
+"""For some changes the check that sees them: its function, the piece of its text, and what stands there without it."""
+
+
+@pytest.mark.parametrize("name", CHECKS)
+async def test_without_a_check_of_the_server_replies_differ(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, old, new = CHECKS[name]
+    monkeypatch.setattr(fastmcp_plans, function, edited(getattr(fastmcp_plans, function), old, new))
+    async with both(make=server) as pair:
+        short, long = await replies(pair, CHANGES[name], asked=True)
+        assert short != long
