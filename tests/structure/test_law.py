@@ -243,7 +243,9 @@ def held_by() -> dict[str, Held]:
 def each_has_an_entry(source: Source) -> Iterator[str]:
     """Each rule and invariant has an entry, and each entry is of a part of the law."""
     found = holders(source.text)
-    yield from (f"{source.path}: nothing holds {name}" for name in law() if _STATED.fullmatch(name) and name not in found)
+    yield from (
+        f"{source.path}: nothing holds {name}" for name in law() if _STATED.fullmatch(name) and name not in found
+    )
     yield from (f"{source.path}: the law has no {name}" for name in found if name not in law())
 
 
