@@ -1,9 +1,9 @@
 """Who carries on a call whose frame is not here.
 
-`ROWS` is the ownership table of docs/protocol.md, asked from the top; the first row that holds decides. Whoever has
-read a record and the node leases asks `Ownership.judge`: a node before it claims a call, and the simulation. What the
-table decides of an owner is whether it may be claimed from; what becomes of each waiting request then is decided from
-the record (`takeover`), and the claim is granted or refused by the store (`record`).
+`ROWS` is the ownership table of docs/protocol-tables.md, asked from the top; the first row that holds decides. Whoever
+has read a record and the node leases asks `Ownership.judge`: a node before it claims a call, and the simulation. What
+the table decides of an owner is whether it may be claimed from; what becomes of each waiting request then is decided
+from the record (`takeover`), and the claim is granted or refused by the store (`record`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 This is the one statement of the scripts' meaning. The memory store and the simulation run it; one contract suite
 holds the Lua equal to it. A refused request leaves the record as it was, to the byte.
 
-The fence, in the order in which it is asked (docs/protocol.md, "The fence"):
+The fence, in the order in which it is asked (docs/protocol-store.md, "The fence"):
 
     record missing                     -> create if epoch = 1, position = 0 and the request may create, else BEHIND
     state done or lost                 -> FENCED (a request that was applied before says ALREADY)

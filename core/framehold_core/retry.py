@@ -1,8 +1,8 @@
 """Where a retry is decided.
 
-A retry names a round r and an epoch; the call stands at round R. `ROWS` is the retry table of docs/protocol.md, asked
-from the top; the first row that holds decides. One table serves a live frame and a record read from the store:
-both give a `Progress`."""
+A retry names a round r and an epoch; the call stands at round R. `ROWS` is the retry table of
+docs/protocol-tables.md, asked from the top; the first row that holds decides. One table serves a live frame and a
+record read from the store: both give a `Progress`."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ _OK = tuple(Reply(Verdict.OK, epoch) for epoch in range(64))
 
 
 class Illegible(ValueError):
-    """A stored record can't be read: it counts as missing (docs/protocol.md, "What is stored")."""
+    """A stored record can't be read: it counts as missing (docs/protocol-store.md, "What is stored")."""
 
 
 def milliseconds(seconds: float) -> int:

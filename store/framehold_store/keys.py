@@ -1,6 +1,6 @@
 """The whole key schema, on one page.
 
-    fh:<ns>:{<call>}:r     hash         the record of a call: state, owner, epoch, history (docs/protocol.md),
+    fh:<ns>:{<call>}:r     hash         the record of a call: state, owner, epoch, history (docs/protocol-store.md),
                                        and its trail (scripts/trail.lua)
     fh:<ns>:{<call>}:j     list         its journal: encoded entries, in order; dropped when the call ends
     fh:<ns>:node:<id>      string       a node's lease, with a TTL (scripts/lease.lua has its format)

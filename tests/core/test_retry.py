@@ -1,4 +1,4 @@
-"""Where a retry is decided: each row by a case that it alone decides, and the retry table of docs/protocol.md
+"""Where a retry is decided: each row by a case that it alone decides, and the retry table of docs/protocol-tables.md
 line by line."""
 
 from __future__ import annotations

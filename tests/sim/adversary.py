@@ -143,8 +143,9 @@ TAKES: dict[str, frozenset[str]] = {
     "exchange": frozenset({"I1", "I2", "I4", "I5", "I7", "I9", "rule 20", "rule 28"}),
     "delete": frozenset({"I1", "I5", "I7", "I9"}),
 }
-"""What is not promised any more of a call of which this was changed. docs/protocol.md has the same table. I3, I6, I8
-and I10 are promised whatever was changed, and so is it that a client which asks again is told how its call ended."""
+"""What is not promised any more of a call of which this was changed. docs/protocol-tables.md has the same table. I3,
+I6, I8 and I10 are promised whatever was changed, and so is it that a client which asks again is told how its call
+ended."""
 
 
 class Adversary:

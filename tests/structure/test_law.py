@@ -1,16 +1,19 @@
 """The law ships with the code: what code, tests and docs cite of it is in this repository.
 
-`docs/protocol.md` states the rules and invariants, `docs/decisions` why they are so. Each check is a function from a
-text to its violations. Each has a test over the repository and one over a bad sample, so that a check which sees
-nothing any more fails as a broken citation does.
+`docs/protocol.md` states the rules and invariants, the pages beside it what is stored and the tables, `docs/decisions`
+why they are so. `held_by.toml` names what holds each of them. Each check is a function from a text to its violations.
+Each has a test over the repository and one over a bad sample, so that a check which sees nothing any more fails as a
+broken citation does.
 """
 
 import ast
 import io
 import re
 import tokenize
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -21,6 +24,9 @@ from tests.sim.mutations import ELSEWHERE, MASKED, RED
 
 ROOT = Path(__file__).parents[2]
 LAW = ROOT / "docs" / "protocol.md"
+STORE = ROOT / "docs" / "protocol-store.md"
+TABLES = ROOT / "docs" / "protocol-tables.md"
+HELD = Path(__file__).with_name("held_by.toml")
 DECISIONS = ROOT / "docs" / "decisions"
 PLACES = ("core", "store", "fleet", "router", "node", "cli", "loadtest", "tests", "docs", "examples", "helm", "release")
 KINDS = {".py", ".lua", ".md", ".toml", ".yaml", ".yml", ".tpl", ".txt", ".sh"}
@@ -45,7 +51,7 @@ _NAMED = re.compile(rf"\b(?:{_PAPERS}|MCP\.md)\b(?!\.md)")
 _SECTION = re.compile(r"(?<!RFC \d{4}, )\b[Ss]ections? \d")
 _LINK = re.compile(r"\]\(([^()\s]*?)(?:#([\w-]+))?\)")
 _ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
-_TICKED = re.compile(r"`([^`]+)`")
+_STATED = re.compile(r"rule-\d+|i\d+")
 _CITED_RULE = re.compile(r"^rule-(\d+)$")
 _ROW = re.compile(r"^\| ([^|]+?) \|", re.MULTILINE)
 
@@ -96,8 +102,13 @@ Check = Callable[[Source], Iterator[str]]
 
 @cache
 def law() -> dict[str, str]:
-    """The sections of the protocol by their anchors."""
-    return sections(LAW.read_text(encoding="utf-8"))
+    """The sections of the protocol and of the pages beside it, by their anchors. No two of them have one anchor."""
+    found: dict[str, str] = {}
+    for page in (LAW, STORE, TABLES):
+        here = sections(page.read_text(encoding="utf-8"))
+        assert not found.keys() & here.keys(), f"{page} has anchors of another page"
+        found |= here
+    return found
 
 
 def sections(text: str) -> dict[str, str]:
@@ -205,40 +216,63 @@ def functions(path: Path) -> frozenset[str]:
     if not path.is_file():
         return frozenset()
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    found = (node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(name for name in found if name.startswith("test_"))
 
 
-def held_by(section: str) -> tuple[list[str], list[str]]:
-    """What a section names behind `Held by:`, and behind `Masked:`."""
-    _, _, held = section.partition("Held by:")
-    held, _, masked = held.partition("Masked:")
-    end = re.compile(r"\n\n")
-    return _TICKED.findall(end.split(held)[0]), _TICKED.findall(end.split(masked)[0])
+@dataclass(frozen=True)
+class Held:
+    """What holds a rule, an invariant or a section: mutations that are found, tests, and mutations that are masked."""
+
+    mutations: list[str] = field(default_factory=list)
+    tests: list[str] = field(default_factory=list)
+    masked: list[str] = field(default_factory=list)
+
+
+def holders(text: str) -> dict[str, Held]:
+    """What a file of the form of `held_by.toml` says, by the anchors of the law."""
+    return {anchor: Held(**held) for anchor, held in tomllib.loads(text).items()}
+
+
+@cache
+def held_by() -> dict[str, Held]:
+    """What holds each part of the law."""
+    return holders(HELD.read_text(encoding="utf-8"))
+
+
+def each_has_an_entry(source: Source) -> Iterator[str]:
+    """Each rule and invariant has an entry, and each entry is of a part of the law."""
+    found = holders(source.text)
+    yield from (
+        f"{source.path}: nothing holds {name}" for name in law() if _STATED.fullmatch(name) and name not in found
+    )
+    yield from (f"{source.path}: the law has no {name}" for name in found if name not in law())
 
 
 def each_is_held(source: Source) -> Iterator[str]:
-    """Each rule and invariant names a mutation that is found, or a test; each that is named exists."""
-    for anchor, section in sections(source.text).items():
-        held, masked = held_by(section)
-        tests = [name for name in held if "::" in name]
-        if re.fullmatch(r"rule-\d+|i\d+", anchor) and not [name for name in held if name in (*RED, *tests)]:
+    """Each entry of a rule or an invariant names a mutation that is found, or a test; each that is named exists, and is
+    named there once."""
+    for anchor, held in holders(source.text).items():
+        if _STATED.fullmatch(anchor) and not held.tests and not [name for name in held.mutations if name in RED]:
             yield f"{source.path}: nothing holds {anchor}"
-        for name in tests:
+        for name in held.tests:
             file, _, function = name.partition("::")
             if function not in functions(ROOT / "tests" / file):
                 yield f"{source.path}: {anchor} names {name}"
-        yield from (f"{source.path}: {anchor} names {name}" for name in held if "::" not in name and name not in RED)
-        yield from (f"{source.path}: {anchor} names {name}" for name in masked if name not in MASKED)
+        yield from (f"{source.path}: {anchor} names {name}" for name in held.mutations if name not in RED)
+        yield from (f"{source.path}: {anchor} names {name}" for name in held.masked if name not in MASKED)
+        names = Counter([*held.mutations, *held.tests, *held.masked])
+        yield from (f"{source.path}: {anchor} names {name} twice" for name, times in names.items() if times > 1)
 
 
 def each_mutation_is_named(source: Source) -> Iterator[str]:
     """Each mutation is named where the rule is that it takes away; a masked one somewhere."""
-    found = sections(source.text)
+    found = holders(source.text)
     for name, mutation in RED.items():
         anchor = f"rule-{mutation.rule}" if mutation.rule.isdigit() else mutation.rule.lower()
-        if name not in held_by(found.get(anchor, ""))[0]:
+        if name not in found.get(anchor, Held()).mutations:
             yield f"{source.path}: {anchor} does not name {name}"
-    masked = {name for section in found.values() for name in held_by(section)[1]}
+    masked = {name for held in found.values() for name in held.masked}
     yield from (f"{source.path}: no rule names {name}" for name in MASKED if name not in masked)
 
 
@@ -270,7 +304,14 @@ CITING: list[Check] = [
     links_lead_somewhere,
     cited_code_exists,
 ]
-STATING: list[Check] = [each_is_held, each_mutation_is_named, rules_are_in_order, tables_are_the_codes]
+STATING: list[tuple[Check, Path]] = [
+    (each_has_an_entry, HELD),
+    (each_is_held, HELD),
+    (each_mutation_is_named, HELD),
+    (rules_are_in_order, LAW),
+    (tables_are_the_codes, TABLES),
+]
+"""Each check of the law itself, and the file that it reads."""
 
 
 @cache
@@ -289,9 +330,14 @@ def test_the_repository_cites_what_it_has(check: Check) -> None:
     assert [violation for source in sources() for violation in check(source)] == []
 
 
-@pytest.mark.parametrize("check", STATING, ids=lambda check: check.__name__)
-def test_the_law_is_whole(check: Check) -> None:
-    assert list(check(Source(LAW.relative_to(ROOT), LAW.read_text(encoding="utf-8")))) == []
+@pytest.mark.parametrize(("check", "file"), STATING, ids=[check.__name__ for check, _ in STATING])
+def test_the_law_is_whole(check: Check, file: Path) -> None:
+    assert list(check(Source(file.relative_to(ROOT), file.read_text(encoding="utf-8")))) == []
+
+
+def test_what_holds_the_law_is_read() -> None:
+    """An empty file would name nothing that is not there."""
+    assert sum(len(held.tests) for held in held_by().values()) > 200
 
 
 def test_every_place_is_looked_at() -> None:
@@ -301,15 +347,16 @@ def test_every_place_is_looked_at() -> None:
 
 
 def test_rules_without_a_schedule_are_held_by_the_tests_that_the_simulation_names() -> None:
-    """`ELSEWHERE` and the page say the same of what no schedule shows."""
+    """`ELSEWHERE` and `held_by.toml` say the same of what no schedule shows."""
     for number, tests in ELSEWHERE.items():
-        assert {test.removeprefix("tests/") for test in tests} <= set(held_by(law()[f"rule-{number}"])[0])
+        assert {test.removeprefix("tests/") for test in tests} <= set(held_by()[f"rule-{number}"].tests)
 
 
 # The samples are put together here, so that this file cites nothing that isn't there.
 BEYOND = len([name for name in law() if _CITED_RULE.match(name)]) + 1
 PAGE = f"{'nowhere'}.md"
-GOOD_RULE = '<a id="rule-1"></a>\n### Rule 1: One\n\nHeld by: `gate-off`.\n'
+GOOD_RULE = '<a id="rule-1"></a>\n### Rule 1: One\n\nIt holds.\n'
+GOOD_ENTRY = '[rule-1]\nmutations = ["gate-off"]\n'
 
 BAD: list[tuple[Check, str, str]] = [
     (numbers_exist, "core/a.py", f"# as rule {BEYOND} says"),
@@ -335,11 +382,16 @@ BAD: list[tuple[Check, str, str]] = [
     (links_lead_somewhere, "docs/options.md", "# One\n\n[a](#two)"),
     (cited_code_exists, "docs/options.md", f"as `engine/{'no_such_file'}.py` says"),
     (cited_code_exists, "docs/options.md", f"held by `core/{'no_such_file'}.py::test_it`"),
-    (each_is_held, "docs/options.md", '<a id="rule-1"></a>\n### Rule 1: One\n\nNobody looks.\n'),
-    (each_is_held, "docs/options.md", '<a id="i1"></a>\n**I1.** Held by: nobody.\n'),
-    (each_is_held, "docs/options.md", GOOD_RULE.replace("`gate-off`", "`gate-off`, `no-such-mutation`")),
-    (each_is_held, "docs/options.md", GOOD_RULE.replace("`gate-off`", "`gate-off`, `core/test_rounds.py::test_never`")),
-    (each_is_held, "docs/options.md", GOOD_RULE.replace("`gate-off`", "`gate-off`. Masked: `gate-off`")),
+    (each_has_an_entry, "tests/a.toml", HELD.read_text(encoding="utf-8") + f"\n[rule-{BEYOND}]\n"),
+    (each_has_an_entry, "tests/a.toml", "".join(f"[{name}]\n" for name in law() if name != "rule-1")),
+    (each_has_an_entry, "tests/a.toml", "".join(f"[{name}]\n" for name in law() if name != "i1")),
+    (each_is_held, "tests/a.toml", "[rule-1]\n"),
+    (each_is_held, "tests/a.toml", "[i1]\nmasked = []\n"),
+    (each_is_held, "tests/a.toml", GOOD_ENTRY.replace('"gate-off"', '"gate-off", "no-such-mutation"')),
+    (each_is_held, "tests/a.toml", GOOD_ENTRY.replace('"gate-off"', '"gate-off", "gate-off"')),
+    (each_is_held, "tests/a.toml", GOOD_ENTRY + 'tests = ["core/test_rounds.py::test_never"]'),
+    (each_is_held, "tests/a.toml", GOOD_ENTRY + 'tests = ["core/test_rounds.py::pytestmark"]'),
+    (each_is_held, "tests/a.toml", GOOD_ENTRY.replace("gate-off", "window-off") + 'masked = ["gate-off"]'),
     (rules_are_in_order, "docs/options.md", GOOD_RULE.replace("rule-1", "rule-2")),
     (rules_are_in_order, "docs/options.md", GOOD_RULE.replace("### Rule 1:", "### One:")),
     (
@@ -362,10 +414,12 @@ GOOD: list[tuple[Check, str, str]] = [
         "docs/options.md",
         "# One `x`\n\n[a](#one-x) [b](protocol.md#i9) [c](https://example.com/#d)",
     ),
+    (each_has_an_entry, "tests/a.toml", "".join(f"[{name}]\n" for name in law())),
+    (each_is_held, "tests/a.toml", GOOD_ENTRY),
     (
         each_is_held,
-        "docs/options.md",
-        GOOD_RULE.replace("`gate-off`", "`core/test_rounds.py::test_the_frame_does_not_resume_outside_the_window`"),
+        "tests/a.toml",
+        '[rule-1]\ntests = ["core/test_rounds.py::test_the_frame_does_not_resume_outside_the_window"]',
     ),
     (rules_are_in_order, "docs/options.md", GOOD_RULE),
 ]
@@ -387,7 +441,5 @@ def test_a_good_sample_passes(check: Check, path: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", [*RED, *MASKED])
 def test_a_mutation_that_no_rule_names_is_noticed(name: str) -> None:
-    text = LAW.read_text(encoding="utf-8").replace(f"`{name}`", "`it`")
-    assert [
-        violation for violation in each_mutation_is_named(Source(Path("docs/options.md"), text)) if name in violation
-    ]
+    text = HELD.read_text(encoding="utf-8").replace(f'"{name}"', '"it"')
+    assert [violation for violation in each_mutation_is_named(Source(Path("tests/a.toml"), text)) if name in violation]

@@ -1,4 +1,4 @@
-"""Each rule of docs/protocol.md names tests that hold it: one of core's fails where the rule is taken away."""
+"""`held_by.toml` names tests for each rule of docs/protocol.md: one of core's fails where the rule is taken away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.sim.mutations import RED
 
-from .test_law import held_by, law
+from .test_law import held_by
 
 ROOT = Path(__file__).parents[2]
 MUTATIONS: dict[str, list[str]] = {}
@@ -30,9 +30,9 @@ SAMPLE = ("4", "5", "7")
 
 
 def _fails(rule: str, mutation: str) -> bool:
-    """Whether a test of core that the rule names fails under a mutation."""
-    section = law()[f"rule-{rule}" if rule.isdigit() else rule]
-    tests = [f"tests/{name}" for name in held_by(section)[0] if name.startswith("core/")]
+    """Whether a test of core that is named for the rule fails under a mutation."""
+    held = held_by()[f"rule-{rule}" if rule.isdigit() else rule]
+    tests = [f"tests/{name}" for name in held.tests if name.startswith("core/")]
     assert tests, f"{rule} names no test of core"
     command = [sys.executable, "-m", "tests.sim.under", mutation, *tests]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 """The law's table of stored fields is whole: each field of each stored form is sealed or a hint, and says so.
 
-`docs/protocol.md` has the table, in rule 29, and below it what a change of each takes away. The forms are read off the
-code, so that a field which is added without a row is noticed.
+`docs/protocol-store.md` has the table, `docs/protocol-tables.md` what a change of each takes away; rule 29 of
+docs/protocol.md names both. The forms are read off the code, so that a field which is added without a row is noticed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from framehold_store import pauses
 from framehold_store.keys import Keys
 from tests.sim.adversary import HINTS, OF_CALLS, TAKES
 
-LAW = Path(__file__).parents[2] / "docs" / "protocol.md"
+DOCS = Path(__file__).parents[2] / "docs"
+STORE, TABLES = DOCS / "protocol-store.md", DOCS / "protocol-tables.md"
 STORED = {
     "incarnation": ("inc",),
     "position": ("n",),
@@ -32,23 +33,23 @@ _ROW = re.compile(r"^\| (?P<where>[^|]+) \| (?P<field>[^|]+) \| (?P<what>(?:seal
 _CHANGE = re.compile(r"^\| ([a-z ]+) \| ([^|]+) \|$", re.M)
 
 
-def rule() -> str:
-    """The text of rule 29."""
-    return LAW.read_text(encoding="utf-8").partition('<a id="rule-29"></a>')[2].partition('<a id="')[0]
+def section(page: Path, anchor: str) -> str:
+    """The text of a page from an anchor to the next one."""
+    return page.read_text(encoding="utf-8").partition(f'<a id="{anchor}"></a>')[2].partition('<a id="')[0]
 
 
 def named() -> dict[str, list[str]]:
     """The fields that the table names, by where they are. A field may be there twice only where a row says so in
     words."""
     found: dict[str, list[str]] = {}
-    for row in _ROW.finditer(rule()):
+    for row in _ROW.finditer(section(STORE, "fields")):
         found.setdefault(row["where"], []).extend(re.findall(r"`([^`]+)`", row["field"]) or [row["field"]])
     return found
 
 
 def in_the_block(name: str) -> str:
     """What the page's list of keys says of one of them."""
-    block = LAW.read_text(encoding="utf-8").partition("## What is stored")[2].partition("```\n")[2].partition("```")[0]
+    block = section(STORE, "stored").partition("```\n")[2].partition("```")[0]
     return re.split(r"\n(?=\S)", block.partition(f"{name} ")[2])[0]
 
 
@@ -95,6 +96,6 @@ def test_the_list_of_keys_names_the_same_fields() -> None:
 
 def test_what_a_change_takes_away_is_what_the_simulation_checks() -> None:
     """The simulation holds a call to all that the page promises of it."""
-    said = {row[1]: frozenset(row[2].split(", ")) - {"nothing"} for row in _CHANGE.finditer(rule())}
+    said = {row[1]: frozenset(row[2].split(", ")) - {"nothing"} for row in _CHANGE.finditer(section(TABLES, "written"))}
     assert said == TAKES
     assert set(TAKES) == {*HINTS, *OF_CALLS, "answers of a call that is over"} - {"hint"}

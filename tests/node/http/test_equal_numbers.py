@@ -1,5 +1,5 @@
-"""A request that a hop has encoded again says the same, and is taken for the same (docs/protocol.md, a retry
-arrives)."""
+"""A request that a hop has encoded again says the same, and is taken for the same (docs/protocol-tables.md,
+"A retry arrives")."""
 
 from __future__ import annotations
 

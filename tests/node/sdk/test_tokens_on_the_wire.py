@@ -224,7 +224,7 @@ async def test_no_token_is_refused_because_the_stores_clock_was_set_back(back: f
 
 
 async def test_a_stale_token() -> None:
-    """The retry table of docs/protocol.md, over HTTP: by which round it names, and by what it answers."""
+    """The retry table of docs/protocol-tables.md, over HTTP: by which round it names, and by what it answers."""
     async with stage(rounds) as client:
         talk = Talk(client, 3)
         first = await talk.start()
