@@ -4,8 +4,8 @@
     python docs/state_diagram.py --check      exit 1 where it is not the present one
 
 Nothing of the drawing is kept by hand. An arrow is a row of the table that may leave its phase; events that lead the
-same way share one. So that the arrows can be read, they are drawn in two parts, and what leaves a phase as it is stands
-in the table below them.
+same way share one. So that the arrows can be read, they are drawn in two parts, and what leaves a phase as it is is not
+drawn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from framehold_core.call import Phase
-from framehold_core.continuation import LIVE, TABLE, ignore
+from framehold_core.continuation import TABLE
 
 PAGE = Path(__file__).with_name("architecture.md")
 BEGIN = "<!-- begin: written by docs/state_diagram.py -->"
@@ -64,21 +64,9 @@ def chart(found: Arrows, *head: str) -> list[str]:
 
 
 def legend() -> list[str]:
-    """What each phase means, and the events that it takes and may stay as it is."""
-    kinds = sorted({kind for _, kind in TABLE}, key=lambda kind: kind.__name__)
-    rows = {(phase, kind): row for (phase, kind), row in TABLE.items() if row.move is not ignore and phase in row.to}
-    common = [kind for kind in kinds if all((phase, kind) in rows for phase in LIVE)]
-    signals = [kind for kind in kinds if any(row.move is ignore for (_, of), row in TABLE.items() if of is kind)]
-    lines = ["| Phase | Meaning | May stay as it is on |", "| --- | --- | --- |"]
-    for phase in Phase:
-        loops = [kind.__name__ for kind in kinds if (phase, kind) in rows and not (kind in common and phase in LIVE)]
-        lines.append(f"| `{phase.name}` | {phase.value} | {', '.join(loops)} |")
-    named = [", ".join(kind.__name__ for kind in some) for some in (common, signals)]
-    return [
-        *lines,
-        "",
-        f"Every phase with a frame takes {named[0]}. Where {named[1]} come too early or too late, they change nothing.",
-    ]
+    """What each phase means."""
+    rows = [f"| `{phase.name}` | {phase.value} |" for phase in Phase]
+    return ["| Phase | Meaning |", "| --- | --- |", *rows]
 
 
 def diagram() -> str:

@@ -1,4 +1,4 @@
-"""`docs/debugging.md`: `breakpoint()` opens the debugger in the terminal of a node, and the call goes on."""
+"""`docs/troubleshooting.md`: `breakpoint()` opens the debugger in the terminal of a node, and the call goes on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from tests.tutorials.page import blocks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 
+PAGE, SECTION = "troubleshooting.md", "One node in your terminal"
 KEY = "00112233445566778899aabbccddeeff" * 2
 
 
 def server(folder: Path) -> Path:
     """The server of the tutorial, with the breakpoint of the page behind its first question."""
-    [behind] = [block.text for block in blocks("debugging.md") if block.language == "python"]
+    [behind] = [block.text for block in blocks(PAGE, SECTION) if block.language == "python"]
     question, stop = behind.splitlines()
     *_, code = [block.text for block in blocks("tutorial.md") if block.title == "server.py"]
     assert code.count(question) == 1 and stop == "breakpoint()"
@@ -31,7 +32,7 @@ def server(folder: Path) -> Path:
 
 async def test_a_breakpoint_in_a_node_of_the_foreground(tmp_path: Path) -> None:
     """The debugger shows what the page shows, and the client has its next question after `c`."""
-    [shown] = [block.text for block in blocks("debugging.md") if block.language == "text"]
+    [shown] = [block.text for block in blocks(PAGE, SECTION) if block.language == "text"]
     if sys.version_info >= (3, 13):
         shown = "\n".join(["-> breakpoint()", *shown.splitlines()[1:]])
     port, path = free_port(), server(tmp_path)

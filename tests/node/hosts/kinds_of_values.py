@@ -315,8 +315,12 @@ UNTESTED = {"bare sentinel": ("attribute", "method")}
 
 
 def table() -> str:
-    """The kinds and their tests, as docs/writing-tools.md has them."""
-    rows = [f"| {kind} | {', '.join(name for name in TESTS if name not in UNTESTED.get(kind, ()))} |" for kind in KINDS]
+    """The kinds and their tests, as docs/writing-tools.md has them: kinds that are asked the same share a row."""
+    alike: dict[str, list[str]] = {}
+    for kind in KINDS:
+        tests = ", ".join(name for name in TESTS if name not in UNTESTED.get(kind, ()))
+        alike.setdefault(tests, []).append(kind)
+    rows = [f"| {', '.join(kinds)} | {tests} |" for tests, kinds in alike.items()]
     return "\n".join(["| Recorded | What says the same in each way |", "| --- | --- |", *rows])
 
 
