@@ -106,7 +106,7 @@ def attach(
     attached.handlers.learn(host)
     known = attached.handlers
     host.wrap(
-        SeamBuilder(attached.runtime, attached.settings, attached.boundary, attached.security, known, known.codes)
+        SeamBuilder(attached.runtime, attached.settings, attached.boundary, attached.security, known.find, known.codes)
     )
     return attached
 

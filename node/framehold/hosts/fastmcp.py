@@ -49,7 +49,7 @@ from ..sdk import form_schemas
 from ..sdk.boundary import Binding
 from ..sdk.replies import Unavailable
 from ..sdk.session import Ctx, FrameSession
-from .fastmcp_code import GUARDED, ComponentLookup, NamedEntry
+from .fastmcp_code import GUARDED, NamedEntry, component_handler
 from .fastmcp_components import MountedServer, author_of, authorized, found, moved, serving, understood
 from .fastmcp_results import KINDS, AskingMethod, fastmcp_error
 from .fastmcp_span import follow_rounds
@@ -123,8 +123,8 @@ class FastMCPRounds:
             with bound(inner):
                 return await kind.keep(call_next(context), name)
 
-        lookup = ComponentLookup(self._server, name, *entry, entered, self.seams.codes)
-        seam = self.seams.seam(entered, context.method, type(context.message), lookup)
+        handler = component_handler(self._server, name, *entry, entered, self.seams.codes)
+        seam = self.seams.seam(entered, context.method, type(context.message), lambda method, params: handler)
         try:
             return kind.give(await seam(ctx, context.message))
         except MCPError as error:

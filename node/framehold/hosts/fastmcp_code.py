@@ -33,10 +33,10 @@ from fastmcp.utilities.async_utils import is_coroutine_function
 from fastmcp.utilities.components import FastMCPComponent, public_result_meta
 from fastmcp.utilities.versions import VersionSpec
 
-from ..code.codes import Codes, NotKept, Registered
+from ..code.codes import Codes, Registered
 from ..frame import context as variables
 from ..sdk.marks import Marks, marks_of
-from ..sdk.wrapped_handler import Handler
+from ..sdk.wrapped_handler import FoundHandler, Handler
 from .fastmcp_components import method_of, moved, named
 
 GUARDED = "guarded"
@@ -166,54 +166,32 @@ class NamedEntry(NamedTuple):
     served: FastMCPComponent | None
 
 
-class ComponentLookup(NamedTuple):
-    """The marks and the code of one component: the `HandlerLookup` of a seam that serves this component only. `fn` and
-    `served` are those of its `NamedEntry`. `enter` has FastMCP find and run what it has under `name`."""
+def component_handler(
+    server: FastMCP[Any], name: str, fn: Any, served: FastMCPComponent | None, enter: Handler, codes: Codes
+) -> FoundHandler:
+    """One component as the handler of a request. `fn` and `served` are those of its `NamedEntry`. `enter` has FastMCP
+    find and run what it has under `name`."""
+    component = None if fn is None else served
+    # Any function of FastMCP can find its context.
+    asks = is_coroutine_function(fn)
 
-    server: FastMCP[Any]
-    name: str
-    fn: Any
-    served: FastMCPComponent | None
-    enter: Handler
-    codes: Codes
+    def kept(was: Registered) -> Handler:
+        made_again = made(was)
+        entered = _Entered(server, name, _KINDS[type(made_again)].finds(made_again))
 
-    def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
-        """The marks of the function."""
-        return Marks() if self.fn is None else marks_of(self.fn)
-
-    def function(self, method: str, params: Mapping[str, Any]) -> Any:
-        """The author's function; None if there is none."""
-        return self.fn
-
-    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the function may ask."""
-        return is_coroutine_function(self.fn)
-
-    def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the function may ask: any function of FastMCP can find its context."""
-        return is_coroutine_function(self.fn)
-
-    def code(self, method: str, params: Mapping[str, Any]) -> str:
-        """The digest of the present code; empty if there is none, or no function of an author."""
-        if self.served is None or self.fn is None:
-            return ""
-        return self.codes.of(registered(self.served, self.fn)).digest
-
-    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """The present code as bytes for the store. Raises NotKept."""
-        if self.served is None or self.fn is None:
-            raise NotKept("there is no such component any more")
-        if why := obstacle(self.served):
-            raise NotKept(why)
-        return self.codes.write(registered(self.served, self.fn))
-
-    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler:
-        """A handler that has FastMCP run the component of kept code. Raises anything if it can't be made."""
-        component = made(registered)
-        entered = _Entered(self.server, self.name, _KINDS[type(component)].finds(component))
-
-        async def enter(ctx: Any, params: Any) -> Any:
+        async def enter_kept(ctx: Any, params: Any) -> Any:
             with _entering(entered):
-                return await self.enter(ctx, params)
+                return await enter(ctx, params)
 
-        return enter
+        return enter_kept
+
+    return FoundHandler(
+        fn,
+        Marks() if fn is None else marks_of(fn),
+        asks,
+        asks,
+        codes,
+        lambda: None if component is None else registered(component, fn),
+        kept,
+        lambda: "" if component is None else obstacle(component),
+    )

@@ -39,7 +39,7 @@ from ..config import Settings
 from ..sdk.plan import PlanOf
 from ..sdk.wrapped_handler import Handler
 from .fastmcp import FastMCPRounds, VersionBinding, let_contexts_ask
-from .fastmcp_code import MOUNTED, ComponentLookup, find_kept_first, obstacle
+from .fastmcp_code import MOUNTED, component_handler, find_kept_first, obstacle
 from .fastmcp_code import registered as code_of
 from .fastmcp_components import author_of, called, moved, named, registered, schema_of, served, serving, understood
 from .fastmcp_plans import FastMCPPlans
@@ -75,14 +75,14 @@ class FastMCPHost:
         return max(found, key=version_sort_key) if found else None
 
     def registered(self, method: str, params: Mapping[str, Any]) -> Registered | None:
-        """See `Host.registered`. It is used for rehearsals; a node uses `fastmcp_code.ComponentLookup`."""
+        """See `Host.registered`. It is used for rehearsals; a node uses `fastmcp_code.component_handler`."""
         component = self._component(method, params)
         fn = author_of(component)
         return None if fn is None else code_of(component, fn)
 
     def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
         """See `Host.kept`. The handler is FastMCP's own, of a server like this one whose look-ups find the kept
-        component first. It is used for rehearsals; a node uses `fastmcp_code.ComponentLookup`."""
+        component first. It is used for rehearsals; a node uses `fastmcp_code.component_handler`."""
         entry = self.lowlevel.get_request_handler(method)
         handler = None if entry is None else entry.handler
         if not isinstance(handler, MethodType) or handler.__self__ is not self._server:
@@ -90,8 +90,7 @@ class FastMCPHost:
         server = copy.copy(self._server)
         find_kept_first(server)
         enter: Handler = MethodType(handler.__func__, server)
-        lookup = ComponentLookup(server, _name(method, params), None, None, enter, Codes())
-        return lookup.kept(method, params, registered)
+        return component_handler(server, _name(method, params), None, None, enter, Codes()).kept(registered)
 
     def may_ask(self, fn: Any) -> bool:
         """Whether `fn` is async by FastMCP's rule: a function that is not async has no await that could suspend."""

@@ -34,7 +34,7 @@ from ..sdk.plan import MAX_PLANS, GeneralPlan
 from ..sdk.session import Ctx
 from ..sdk.token import METHOD, Target
 from .fastmcp import bound
-from .fastmcp_code import ComponentLookup
+from .fastmcp_code import component_handler
 from .fastmcp_components import author_of
 from .fastmcp_results import KINDS
 from .seam_builder import SeamBuilder
@@ -83,8 +83,9 @@ class FastMCPPlans:
             with root._apply_shared_context(server), bound(inner):
                 return await keep(server.call_tool(name, params.arguments or {}), name)
 
-        lookup = ComponentLookup(server, name, author_of(tool), tool, entered, self._seams.codes)
-        return GeneralPlan(self._seams.seam(entered, METHOD, CallToolRequestParams, lookup), validates_answers=True)
+        handler = component_handler(server, name, author_of(tool), tool, entered, self._seams.codes)
+        seam = self._seams.seam(entered, METHOD, CallToolRequestParams, lambda method, params: handler)
+        return GeneralPlan(seam, validates_answers=True)
 
 
 def _root(server: FastMCP[Any], boundary: RequestStateBoundary) -> FastMCPServerMiddleware | None:

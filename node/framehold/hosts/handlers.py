@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from ..code.codes import Codes, NotKept, Registered, too_large
+from ..code.codes import Codes, NotKept, too_large
 from ..sdk.marks import Marks, marks_of
-from ..sdk.wrapped_handler import Handler
+from ..sdk.wrapped_handler import FoundHandler
 from .host import Host, Registration
 
 _UNMARKED = Marks()
@@ -34,7 +35,7 @@ class MarkedHandler(NamedTuple):
 
 
 class Handlers:
-    """The marks of the functions that `host` finds: the `HandlerLookup` of a whole server."""
+    """The functions that `host` finds, with their marks."""
 
     def __init__(self, host: Host, codes: Codes | None = None) -> None:
         self.host, self.codes = host, codes or Codes()
@@ -45,38 +46,21 @@ class Handlers:
         if host.knows_each_function:
             self.host = host
 
-    def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
-        """The marks of the handler of a request; `Marks()` if there is no such handler. `params` are the raw
-        parameters."""
-        fn = self.host.function(method, params)
-        return _UNMARKED if fn is None else marks_of(fn)
-
-    def function(self, method: str, params: Mapping[str, Any]) -> Any:
-        """The author's function that serves a request; None if there is none."""
-        return self.host.function(method, params)
-
-    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the handler of a request may ask. False if there is no such handler, or it is not async."""
-        fn = self.host.function(method, params)
-        return fn is not None and self.host.may_ask(fn)
-
-    def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the handler of a request may ask, and gets the object by which handlers usually do; true where the
-        host can't know. False if there is no such handler."""
-        fn = self.host.function(method, params)
-        return fn is not None and self.host.may_ask(fn) and self.host.takes_context(fn)
-
-    def code(self, method: str, params: Mapping[str, Any]) -> str:
-        """The digest of the code of a request's handler; empty if there is none."""
-        found = self.host.registered(method, params)
-        return "" if found is None else self.codes.of(found).digest
-
-    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """The code of a request's handler as bytes for the store. Raises NotKept."""
-        found = self.host.registered(method, params)
-        if found is None:
-            raise NotKept("there is no such handler any more")
-        return self.codes.write(found)
+    def find(self, method: str, params: Mapping[str, Any]) -> FoundHandler:
+        """The handler of a request; see `wrapped_handler.Find`. It has no marks and does not ask if its function is not
+        known, or is not async."""
+        host = self.host
+        fn = host.function(method, params)
+        asks = fn is not None and host.may_ask(fn)
+        return FoundHandler(
+            fn,
+            _UNMARKED if fn is None else marks_of(fn),
+            asks,
+            asks and host.takes_context(fn),
+            self.codes,
+            partial(host.registered, method, params),
+            partial(host.kept, method, params),
+        )
 
     def kept_code(self, limit: int) -> Iterator[HandlerCode]:
         """The code of each re-entrant handler. `limit` is how many bytes a code may have. Handlers marked
@@ -100,11 +84,6 @@ class Handlers:
 
     def _reentrant(self) -> Iterator[Registration]:
         return (item for item in self.host.registrations() if marks_of(item.code.function).reentrant)
-
-    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
-        """A handler that serves a request by a function that was registered in an earlier process; None if the server
-        can't be served so."""
-        return self.host.kept(method, params, registered)
 
     def asking(self) -> Iterator[Any]:
         """The functions that may ask."""

@@ -14,7 +14,7 @@ from ..code.codes import Codes
 from ..config import Settings
 from ..engine.runtime import Runtime
 from ..sdk.seam import Seam
-from ..sdk.wrapped_handler import Handler, HandlerLookup
+from ..sdk.wrapped_handler import Find, Handler
 from ..wires.legacy_session import LegacyCalls
 from ..wires.legacy_shim import for_older
 from .connections import connection_of
@@ -30,21 +30,21 @@ class SeamBuilder:
     """Seals and verifies the server's request states."""
     security: RequestStateSecurity
     """The policy of `boundary`."""
-    lookup: HandlerLookup
-    """Finds the function behind a request of any method."""
+    find: Find
+    """Finds the handler of a request of any method."""
     codes: Codes
     """Knows the code of each handler."""
 
-    def seam(self, handler: Handler, method: str, params_type: type[BaseModel], lookup: HandlerLookup) -> Seam:
+    def seam(self, handler: Handler, method: str, params_type: type[BaseModel], find: Find) -> Seam:
         """A seam before `handler`, which serves requests of `method`."""
         older = for_older(handler, method, params_type, self.boundary, self.settings)
         earlier = LegacyCalls(older, self.runtime)
-        return Seam(handler, method, params_type, self.runtime, connection_of, lookup, earlier)
+        return Seam(handler, method, params_type, self.runtime, connection_of, find, earlier)
 
     def wrap_handlers(self, server: Server[Any]) -> None:
         """Put a seam before each handler of `server` that may ask, unless one stands there."""
         for method in sorted(INPUT_REQUIRED_METHODS):
             entry = server.get_request_handler(method)
             if entry is not None and not isinstance(entry.handler, Seam):
-                seam = self.seam(entry.handler, method, entry.params_type, self.lookup)
+                seam = self.seam(entry.handler, method, entry.params_type, self.find)
                 server.add_request_handler(method, entry.params_type, seam)

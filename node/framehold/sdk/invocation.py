@@ -45,7 +45,7 @@ from .marks import Marks, marks_of
 from .present_call import Present, current
 from .session import META, Ctx, FrameContext, FrameSession, PackedParams
 from .tool_shortcut import straightened
-from .wrapped_handler import WrappedHandler
+from .wrapped_handler import FoundHandler, WrappedHandler
 
 logger = logging.getLogger(__name__)
 
@@ -139,8 +139,13 @@ class Invocation:
     def marks(self) -> Marks:
         """The marks of the handler, in the code that is entered."""
         if self._marks is None:
-            self._marks = self._handler.lookup.marks(self._handler.method, self._raw)
+            self._marks = self._found.marks
         return self._marks
+
+    @property
+    def _found(self) -> FoundHandler:
+        """The handler as it is registered now."""
+        return self._handler.find(self._handler.method, self._raw)
 
     @property
     def _target(self) -> str:
@@ -161,7 +166,7 @@ class Invocation:
         """The digest of the handler's code; empty if it is not re-entrant: then nobody enters it again."""
         if self._kept is not None:
             return self._kept[0]
-        return self._handler.lookup.code(self._handler.method, self._raw) if self.reentrant else ""
+        return self._found.code() if self.reentrant else ""
 
     @property
     def enters_kept(self) -> bool:
@@ -177,9 +182,7 @@ class Invocation:
     @property
     def definition(self) -> str:
         """`file:line` of the present code of the handler; empty if it enters kept code, or this is not known."""
-        return (
-            "" if self.enters_kept else lines.definition(self._handler.lookup.function(self._handler.method, self._raw))
-        )
+        return "" if self.enters_kept else lines.definition(self._found.function)
 
     def written(self) -> bytes:
         """The handler's code as bytes for the store. Raises NotKept."""
@@ -187,7 +190,7 @@ class Invocation:
             return self._kept[1]
         if not self.marks.keep_code:
             raise NotKept("it is marked keep_code=False")
-        return self._handler.lookup.written(self._handler.method, self._raw)
+        return self._found.written()
 
     def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         """Have kept code entered in place of the present code. `data` is what it was loaded from.
@@ -200,7 +203,7 @@ class Invocation:
         if not found.serves(handler.method, self._target):
             raise NotLoaded(f"it is the code of {found.method} {found.name!r}")
         try:
-            enter = handler.lookup.kept(handler.method, self._raw, found)
+            enter = self._found.kept(found)
         except Exception as error:
             raise NotLoaded(f"{type(error).__name__}: {error}") from error
         if enter is None:
@@ -217,7 +220,7 @@ class Invocation:
         """ "hold" or "replay". A handler that is not re-entrant and can't ask is held: it is never entered twice."""
         handler = self._handler
         strategy = self.marks.strategy or handler.runtime.settings.strategy
-        if strategy == "replay" and not self.reentrant and not handler.lookup.asks(handler.method, self._raw):
+        if strategy == "replay" and not self.reentrant and not self._found.asks:
             return "hold"
         return strategy
 
@@ -228,7 +231,7 @@ class Invocation:
         marks = self.marks
         if marks.reentrant or marks.strategy is not None or marks.ttl is not None:
             return True
-        return None if self._handler.lookup.takes_context(self._handler.method, self._raw) else False
+        return None if self._found.takes_context else False
 
     def take(self) -> Invocation:
         """Begin a call: keep the answers and the state that came with the request, since a replay needs them. Returns

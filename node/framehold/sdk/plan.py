@@ -69,8 +69,7 @@ class Plan:
         self.marks: Marks = marks_of(tool.fn)
         self.reentrant, self.lifetime = self.marks.reentrant, self.marks.ttl
         self.arguments = argument_names(tool.parameters)
-        lookup = seam.wrapped.lookup
-        self.code = lookup.code(METHOD, {"name": tool.name}) if self.reentrant else ""
+        self.code = seam.wrapped.find(METHOD, {"name": tool.name}).code() if self.reentrant else ""
         self.described = {"tool": tool.name, "method": METHOD, "target": tool.name, "principal": ""}
         self.validates, self.renders = _validator(tool), _renderer(tool)
 

@@ -20,7 +20,7 @@ from ..code import lines
 from ..frame.difference import difference
 from ..frame.rehearsed_frame import RehearsedFrame
 from .present_call import current
-from .wrapped_handler import Handler, HandlerLookup
+from .wrapped_handler import Find, Handler
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _words = reprlib.Repr()
 _words.maxstring = _words.maxother = 200
 
 
-def entered_once_more(enter: Handler, method: str, lookup: HandlerLookup) -> Handler:
+def entered_once_more(enter: Handler, method: str, find: Find) -> Handler:
     """`enter`, whose re-entrant handlers are entered once more when they have heard answers and have ended. The client
     gets the first result."""
 
@@ -40,9 +40,10 @@ def entered_once_more(enter: Handler, method: str, lookup: HandlerLookup) -> Han
         frame = None if present is None else present.frame
         if not isinstance(frame, RehearsedFrame) or not frame.has_heard or frame.dead or is_input_required(result):
             return result
-        if lookup.marks(method, ctx.params or {}).reentrant:
+        handler = find(method, ctx.params or {})
+        if handler.marks.reentrant:
             found = await _otherwise(frame, enter, ctx, params, result)
-            place = lines.definition(lookup.function(method, ctx.params or {}))
+            place = lines.definition(handler.function)
             if found:
                 logger.error(_DIFFERS, frame.log_fields.get("tool"), found, DEPENDS, place, extra=frame.log_fields)
         return result

@@ -32,7 +32,7 @@ from .invocation import HandlerOutcome, Invocation, Round
 from .rehearsed import entered_once_more
 from .session import Ctx
 from .tool_shortcut import straightened
-from .wrapped_handler import Connect, Handler, HandlerLookup, WrappedHandler
+from .wrapped_handler import Connect, Find, Handler, WrappedHandler
 
 logger = logging.getLogger(__name__)
 
@@ -47,14 +47,14 @@ class Seam:
         params_type: type[BaseModel],
         runtime: Runtime,
         connect: Connect,
-        lookup: HandlerLookup,
+        find: Find,
         earlier: Handler,
     ) -> None:
         self.handler, self.method, self.runtime = handler, method, runtime
         enter = straightened(handler)
         if runtime.settings.rehearse:
-            enter = entered_once_more(enter, method, lookup)
-        self.wrapped = WrappedHandler(enter, method, params_type, runtime, connect, lookup)
+            enter = entered_once_more(enter, method, find)
+        self.wrapped = WrappedHandler(enter, method, params_type, runtime, connect, find)
         """The handler, and what its calls need."""
         self._earlier = earlier
         """Serves clients of earlier revisions, without a frame."""

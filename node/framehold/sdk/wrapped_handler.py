@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from mcp.server.connection import Connection
 from pydantic import BaseModel
 
-from ..code.codes import Registered
+from ..code.codes import Codes, NotKept, Registered
 from ..engine.runtime import Runtime
 from .marks import Marks
 from .session import Ctx
@@ -20,38 +20,43 @@ Connect = Callable[[Ctx], Connection]
 """Gives the connection that a frame begins under, from the context of the request that enters it."""
 
 
-class HandlerLookup(Protocol):
-    """Finds the author's function that serves a request, and its code. `params` are the request's raw parameters."""
+@dataclass(frozen=True, slots=True)
+class FoundHandler:
+    """The author's function that serves a request, as it is registered now. `function` is None if there is none.
 
-    def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
-        """The marks of the function; `Marks()` if there is no such function."""
-        ...
+    `asks` says whether it may ask its client; `takes_context` whether it may ask, and gets the object by which
+    functions usually do, true where that is not known."""
 
-    def function(self, method: str, params: Mapping[str, Any]) -> Any:
-        """The function; None if there is none."""
-        ...
+    function: Any
+    marks: Marks
+    asks: bool
+    takes_context: bool
+    codes: Codes
+    registered: Callable[[], Registered | None]
+    """How it is registered; None if there is none."""
+    kept: Callable[[Registered], Handler | None]
+    """A handler that serves the request by a function of another release, as that was registered then. None if the
+    server can't be served so; raises anything if it can't be made."""
+    obstacle: Callable[[], str] = str
+    """Why its code is not kept, whatever it consists of; empty if it may be."""
 
-    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the function may ask its client."""
-        ...
+    def code(self) -> str:
+        """The digest of its code; empty if there is no such function."""
+        found = self.registered()
+        return "" if found is None else self.codes.of(found).digest
 
-    def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the function may ask, and gets the object by which functions usually do; true where that is not
-        known."""
-        ...
+    def written(self) -> bytes:
+        """Its code as bytes for the store. Raises NotKept."""
+        found = self.registered()
+        if found is None:
+            raise NotKept("there is no such handler any more")
+        if why := self.obstacle():
+            raise NotKept(why)
+        return self.codes.write(found)
 
-    def code(self, method: str, params: Mapping[str, Any]) -> str:
-        """The digest of the function's code; empty if there is no such function, or its code can't be kept."""
-        ...
 
-    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """The function's code as bytes for the store. Raises NotKept."""
-        ...
-
-    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
-        """A handler that serves the request by a function of another release, as that was registered then. None if the
-        server can't be served so."""
-        ...
+Find = Callable[[str, Mapping[str, Any]], FoundHandler]
+"""Finds the handler of a request by its method and its raw parameters. It enters, creates and refuses nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +70,4 @@ class WrappedHandler:
     """The model of the parameters of `method`."""
     runtime: Runtime
     connect: Connect
-    lookup: HandlerLookup
+    find: Find

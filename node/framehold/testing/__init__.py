@@ -186,7 +186,7 @@ async def _marks(act: Act, kind: str, name: str) -> Marks:
     handlers = HandlerSearch(host_of(act.original.server))
     if (missing := await handlers.missing(act.method, kind, name)) is not None:
         raise ValueError(missing)
-    marks = handlers.marks(act.method, act.params)
+    marks = handlers.find(act.method, act.params).marks
     if not (marks.reentrant or act.original.assume_reentrant):
         raise ValueError(_UNMARKED.format(kind=kind, name=name))
     return marks
@@ -203,7 +203,7 @@ async def _obstacle(act: Act, kind: str, name: str) -> str:
     handlers = HandlerSearch(host_of(act.original.server))
     if await handlers.missing(act.method, kind, name) is not None:
         return f"the present release has no {kind} {name!r}"
-    if handlers.marks(act.method, act.params).reentrant or act.original.assume_reentrant:
+    if handlers.find(act.method, act.params).marks.reentrant or act.original.assume_reentrant:
         return ""
     return f"{kind} {name!r} is not marked @framehold.reentrant in the present release"
 

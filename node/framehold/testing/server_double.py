@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from types import FunctionType
 from typing import Any, Literal, NamedTuple
 
@@ -36,7 +37,7 @@ from framehold_store.system_clock import system_clock
 
 from ..app import build
 from ..code.authors import Authors
-from ..code.codes import Codes, NotKept, Registered
+from ..code.codes import Codes, Registered
 from ..config import Settings, load
 from ..engine.peers import Peers
 from ..engine.runtime import Runtime
@@ -47,10 +48,10 @@ from ..hosts.host import Host
 from ..hosts.host_choice import host_of
 from ..sdk import form_schemas
 from ..sdk.form_content import listed
-from ..sdk.marks import Marks, reentrant
+from ..sdk.marks import reentrant
 from ..sdk.seam import Seam
 from ..sdk.state_codec import PrefixCodec
-from ..sdk.wrapped_handler import Handler
+from ..sdk.wrapped_handler import FoundHandler, Handler
 from ..wires.legacy_session import LegacyCalls
 from .kept_code import KeptCode
 from .mistakes import observed
@@ -132,25 +133,22 @@ class DoubleHandlers(Handlers):
         super().__init__(host, codes)
         self._strategy, self._assume = strategy, assume_reentrant
 
-    def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
-        """See `Handlers.marks`."""
-        found = super().marks(method, params)
-        return replace(found, reentrant=found.reentrant or self._assume, strategy=self._strategy)
+    def find(self, method: str, params: Mapping[str, Any]) -> FoundHandler:
+        """See `Handlers.find`."""
+        found = super().find(method, params)
+        marks = replace(found.marks, reentrant=found.marks.reentrant or self._assume, strategy=self._strategy)
 
-    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """See `Handlers.written`."""
+        def kept(registered: Registered) -> Handler | None:
+            if self._assume:
+                reentrant(registered.function)
+            handler = found.kept(registered)
+            return None if handler is None else observed(handler)
+
+        return replace(found, marks=marks, kept=kept, obstacle=partial(self._obstacle, method, params))
+
+    def _obstacle(self, method: str, params: Mapping[str, Any]) -> str:
         name = f'{_KINDS.get(method)} "{params.get("name") or params.get("uri")}"'
-        for item in self.host.registrations():
-            if item.name == name and item.obstacle:
-                raise NotKept(item.obstacle)
-        return super().written(method, params)
-
-    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
-        """See `Handlers.kept`."""
-        if self._assume:
-            reentrant(registered.function)
-        handler = super().kept(method, params, registered)
-        return None if handler is None else observed(handler)
+        return next((item.obstacle for item in self.host.registrations() if item.name == name), "")
 
 
 class LastingTokens(PrefixCodec):
@@ -205,7 +203,7 @@ def settings_of(server: Any) -> Settings:
 
 def digest_of(server: Any, method: str, params: Mapping[str, Any]) -> str:
     """The digest of the code that serves a request; empty if there is none. It says nothing about the marks."""
-    return Handlers(host_of(server), _codes(server)).code(method, params)
+    return Handlers(host_of(server), _codes(server)).find(method, params).code()
 
 
 def require_imported(server: Any, method: str, params: Mapping[str, Any]) -> None:
@@ -278,7 +276,7 @@ def _wrap(server: Server[Any], runtime: Runtime, handlers: Handlers) -> None:
         if entry is not None:
             handler, params_type = observed(entry.handler), entry.params_type
             earlier = LegacyCalls(handler, runtime)
-            seam = Seam(handler, method, params_type, runtime, connection_of, handlers, earlier)
+            seam = Seam(handler, method, params_type, runtime, connection_of, handlers.find, earlier)
             server.add_request_handler(method, params_type, seam)
 
 

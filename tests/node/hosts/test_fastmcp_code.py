@@ -17,10 +17,11 @@ from fastmcp.tools import Tool
 import framehold
 from framehold.code.codes import NotKept, Registered, read
 from framehold.config import Settings
-from framehold.hosts.fastmcp_code import ComponentLookup, find_kept_first
+from framehold.hosts.fastmcp_code import component_handler, find_kept_first
 from framehold.hosts.fastmcp_components import author_of, found
 from framehold.hosts.handlers import Handlers
 from framehold.hosts.host_choice import host_of
+from framehold.sdk.wrapped_handler import FoundHandler
 from framehold_core.errors import StoreUnavailable
 from tests.node.code.releases import codes, release
 from tests.node.fastmcp_stage import Hosted
@@ -128,7 +129,7 @@ OTHERS = {
 """What the next release has in the place of that."""
 
 
-async def lookup(server: FastMCP[Any], method: str, name: str) -> ComponentLookup:
+async def lookup(server: FastMCP[Any], method: str, name: str) -> FoundHandler:
     """The look-up of what a server has for a request. What it enters is FastMCP's own way to the component."""
 
     async def enter(ctx: Any, params: Any) -> Any:
@@ -136,7 +137,7 @@ async def lookup(server: FastMCP[Any], method: str, name: str) -> ComponentLooku
 
     entry = await found(server, method, name, None, [])
     fn, served = (None, None) if entry is None else (author_of(entry.component), entry.served)
-    return ComponentLookup(server, name, fn, served, enter, codes())
+    return component_handler(server, name, fn, served, enter, codes())
 
 
 async def run(server: FastMCP[Any], method: str, name: str) -> Any:
@@ -157,10 +158,10 @@ async def carried(folder: Path, request: tuple[str, str], before: str, after: st
     """The result of a component of a release, and its result where it is entered in the next release."""
     with release(folder / "before", before) as module:
         result = await run(module.mcp, *request)
-        data = (await lookup(module.mcp, *request)).written(request[0], {})
+        data = (await lookup(module.mcp, *request)).written()
     with release(folder / "after", after) as module:
         find_kept_first(module.mcp)
-        enter = (await lookup(module.mcp, *request)).kept(request[0], {}, read(data).handler)
+        enter: Any = (await lookup(module.mcp, *request)).kept(read(data).handler)
         kept = await enter(None, None)
         # Outside of its frame there is nothing of it.
         assert await outcome(module.mcp, *request) != kept
@@ -207,11 +208,11 @@ async def test_other_requests_of_a_kept_handler_find_the_present_components(tmp_
 async def test_a_tool_that_was_injected_gives_way_to_kept_code(tmp_path: Path) -> None:
     request, text = KINDS["a tool"]
     with release(tmp_path / "before", BEGIN + text) as module:
-        data = (await lookup(module.mcp, *request)).written(request[0], {})
+        data = (await lookup(module.mcp, *request)).written()
     injected = Tool.from_function(lambda: "new", name="it")
     server: FastMCP[Any] = FastMCP("shop", middleware=[ToolInjectionMiddleware([injected])])
     find_kept_first(server)
-    enter = (await lookup(server, *request)).kept(request[0], {}, read(data).handler)
+    enter: Any = (await lookup(server, *request)).kept(read(data).handler)
     assert "old" in str(await enter(None, None)) and "new" in str(await run(server, *request))
 
 
@@ -237,7 +238,7 @@ NO_EDITS = {
 
 async def digest(folder: Path, text: str, method: str, name: str) -> str:
     with release(folder, text) as module:
-        return (await lookup(module.mcp, method, name)).code(method, {})
+        return (await lookup(module.mcp, method, name)).code()
 
 
 @pytest.mark.parametrize("kind", EDITS)
@@ -289,9 +290,9 @@ async def test_what_can_not_be_made_again_is_named() -> None:
         ("tools/call", "own", f"a component of the class {__name__}.Own"),
     ):
         seen = await lookup(server, method, name)
-        assert len(seen.code(method, {})) == 32
+        assert len(seen.code()) == 32
         with pytest.raises(NotKept, match=why):
-            seen.written(method, {})
+            seen.written()
 
 
 async def test_they_are_named_when_a_server_starts() -> None:
@@ -315,7 +316,7 @@ async def test_a_dependency_that_belongs_to_its_process_is_named(tmp_path: Path)
     )
     why = r"'lock' in the closure of server\.made.* is an object of _thread\.lock"
     with release(tmp_path / "before", BEGIN + text) as module, pytest.raises(NotKept, match=why):
-        (await lookup(module.mcp, *TOOL)).written(TOOL[0], {})
+        (await lookup(module.mcp, *TOOL)).written()
 
 
 async def test_a_component_that_can_not_be_made_here_is_not_entered() -> None:
@@ -323,7 +324,7 @@ async def test_a_component_that_can_not_be_made_here_is_not_entered() -> None:
     seen = await lookup(FastMCP("shop"), *TOOL)
     for about in ({}, {"kind": "FunctionTool", "guarded": False, "no_such_value": 1}):
         with pytest.raises((KeyError, TypeError)):
-            seen.kept("tools/call", {}, Registered(plain, about, *TOOL, True))
+            seen.kept(Registered(plain, about, *TOOL, True))
 
 
 # ---- a component that the present release does not have

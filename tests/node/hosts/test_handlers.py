@@ -113,7 +113,7 @@ TTLS: Sequence[tuple[str, dict[str, Any], float | None]] = [
 @pytest.mark.parametrize(("method", "params", "ttl"), TTLS)
 def test_the_handler_that_the_sdk_would_enter(method: str, params: dict[str, Any], ttl: float | None) -> None:
     """By name or address, as the parameters come; nothing that isn't known is refused here."""
-    assert Handlers(host_of(server())).marks(method, params).ttl == ttl
+    assert Handlers(host_of(server())).find(method, params).marks.ttl == ttl
 
 
 async def test_a_resource_is_not_made_to_be_looked_up() -> None:
@@ -126,8 +126,8 @@ async def test_a_resource_is_not_made_to_be_looked_up() -> None:
         entered.append(name)
         return ""
 
-    assert Handlers(host_of(mcp)).marks("resources/read", {"uri": "u://a"}).reentrant
-    assert Handlers(host_of(mcp)).marks("resources/read", {"uri": "u://.."}) == NOBODY
+    assert Handlers(host_of(mcp)).find("resources/read", {"uri": "u://a"}).marks.reentrant
+    assert Handlers(host_of(mcp)).find("resources/read", {"uri": "u://.."}).marks == NOBODY
     assert entered == []
 
 
@@ -145,18 +145,18 @@ def test_handlers_come_and_go() -> None:
     async def book(ctx: Context) -> None: ...
 
     call = {"name": "book"}
-    assert handlers.marks("tools/call", call) == NOBODY
+    assert handlers.find("tools/call", call).marks == NOBODY
     mcp.add_tool(framehold.options(ttl=1)(book))
-    assert handlers.marks("tools/call", call).ttl == 1
+    assert handlers.find("tools/call", call).marks.ttl == 1
     framehold.options(ttl=2)(book)
-    assert handlers.marks("tools/call", call).ttl == 2
+    assert handlers.find("tools/call", call).marks.ttl == 2
     mcp.remove_tool("book")
-    assert handlers.marks("tools/call", call) == NOBODY
+    assert handlers.find("tools/call", call).marks == NOBODY
     mcp.add_tool(named(functools.partial(book)), name="book")
-    assert handlers.marks("tools/call", call).ttl == 2
+    assert handlers.find("tools/call", call).marks.ttl == 2
     mcp.remove_tool("book")
     mcp.add_tool(lambda: None, name="book")
-    assert handlers.marks("tools/call", call).ttl is None
+    assert handlers.find("tools/call", call).marks.ttl is None
 
 
 async def ask(ctx: Any, params: Any) -> Any: ...
@@ -178,13 +178,13 @@ def test_a_low_level_handler_speaks_for_all_its_tools() -> None:
     handlers = Handlers(host_of(made))
     for _ in range(2):
         for name in ("one", "two"):
-            assert handlers.marks("tools/call", {"name": name}).reentrant
-        assert handlers.marks("prompts/get", {"name": "one"}) == NOBODY
-        assert handlers.marks("tools/list", {}) == NOBODY
+            assert handlers.find("tools/call", {"name": name}).marks.reentrant
+        assert handlers.find("prompts/get", {"name": "one"}).marks == NOBODY
+        assert handlers.find("tools/list", {}).marks == NOBODY
         attached_to(made)
     entry = made.get_request_handler("tools/call")
     assert entry is not None and isinstance(entry.handler, Seam)
-    assert entry.handler.wrapped.lookup.marks("tools/call", {"name": "one"}).reentrant
+    assert entry.handler.wrapped.find("tools/call", {"name": "one"}).marks.reentrant
     assert entry.handler.wrapped.params_type is CallToolRequestParams
 
 
@@ -208,8 +208,8 @@ def test_an_mcpserver_is_remembered(low_first: bool, extensions: tuple[Extension
     inner = host_of(mcp).lowlevel
     attached = [attached_to(one) for one in ((inner, mcp) if low_first else (mcp, inner))]
     assert attached[0] is attached[1]
-    assert attached[0].handlers.marks("tools/call", {"name": "book"}).reentrant
-    assert attached[0].handlers.marks("tools/call", {"name": "other"}) == NOBODY
+    assert attached[0].handlers.find("tools/call", {"name": "book"}).marks.reentrant
+    assert attached[0].handlers.find("tools/call", {"name": "other"}).marks == NOBODY
 
 
 def test_what_a_seam_is_given() -> None:
@@ -218,8 +218,8 @@ def test_what_a_seam_is_given() -> None:
     entry = attached.server.get_request_handler("tools/call")
     assert entry is not None and isinstance(entry.handler, Seam)
     wrapped = entry.handler.wrapped
-    assert wrapped.lookup is attached.handlers and wrapped.params_type is CallToolRequestParams
-    assert wrapped.lookup.marks("tools/call", {"name": "below"}).ttl == 1
+    assert wrapped.find == attached.handlers.find and wrapped.params_type is CallToolRequestParams
+    assert wrapped.find("tools/call", {"name": "below"}).marks.ttl == 1
 
 
 def promising() -> MCPServer[Any]:

@@ -205,7 +205,8 @@ async def test_the_status_of_a_node_names_kept_code_by_digest_and_size(redis: Re
         async with served(app):
             state = node_state(app.attached)
         method, params = TOOL
-        digest, size = app.attached.handlers.code(method, params), len(app.attached.handlers.written(method, params))
+        handler = app.attached.handlers.find(method, params)
+        digest, size = handler.code(), len(handler.written())
     assert state.not_kept == ()
     found = {item.handler: item for item in state.kept_code}
     assert set(found) == {
