@@ -120,7 +120,8 @@ class TakeoverCase(Value):
     @property
     def waits_for_turn(self) -> bool:
         """Whether the call is a suspect whose turn has not come. One that no claim enters is none."""
-        if self.evidence is None or self.sight.has_turn or not self.may_be_entered:
+        assert self.evidence is not None, "the row of a live owner comes first"
+        if self.sight.has_turn or not self.may_be_entered:
             return False
         return is_suspect(self.record, self.evidence, self.sight.me.boot)
 
@@ -264,7 +265,7 @@ def _serving(sight: Sight) -> NodeId | None:
     found = (
         node
         for node, item in sight.leases.items()
-        if item.state == LIVE and item.serves(record.head.code) and item.address not in here and node != sight.me.node
+        if item.state == LIVE and item.serves(record.head.code) and item.address not in here
     )
     return first_by_digest(sight.call, found)
 
@@ -277,7 +278,7 @@ def heir(me: NodeId, order: Iterable[NodeId], addresses: Mapping[NodeId, str]) -
         order: the live nodes, in the order in which the call would be theirs.
         addresses: the addresses of the nodes. Those of one process have one address, and end together.
     """
-    return next((node for node in order if node != me and addresses[node] != addresses.get(me)), None)
+    return next((node for node in order if addresses[node] != addresses.get(me)), None)
 
 
 def first_by_digest(call: CallId, nodes: Iterable[NodeId]) -> NodeId | None:

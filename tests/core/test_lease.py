@@ -7,7 +7,11 @@ import pytest
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import (
     MARGIN,
+    ROWS,
     Lease,
+    LeaseCase,
+    LeaseFinding,
+    LeaseReply,
     NodeRecord,
     Renewal,
     boot_of,
@@ -105,6 +109,52 @@ TWINS = {
 def test_only_a_process_that_came_later_ends_this_one(since: float, end: float, ends: bool) -> None:
     """Rule 4: the lease of a former life of the name, written again by somebody who has no key, ends nobody."""
     assert ends_this_process(node(boot="b2", expires=end), since, TTL, 100.0) is ends
+
+
+HELD = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 7, until=104.0)
+STANDS = b"what stands there"
+
+
+def case(
+    result: Renewal,
+    stored: NodeRecord | None = None,
+    *,
+    sealed: bool = True,
+    in_time: bool = True,
+    found: bytes | None = None,
+    since: float = 90.0,
+) -> LeaseCase:
+    """A reply at 100. `stored` is what stands there."""
+    reply = LeaseReply(result, 100.0, stored, b"" if stored is None else STANDS)
+    return LeaseCase(reply, HELD, sealed, in_time, found, since, TTL)
+
+
+FINDINGS = {
+    "written": (case(Renewal.RENEWED), LeaseFinding.RENEWED),
+    "of a process that came later": (case(Renewal.TAKEN, node(boot="b2")), LeaseFinding.TAKEN),
+    "the same, which was there first": (case(Renewal.TAKEN, node(boot="b2"), found=STANDS), LeaseFinding.HELD),
+    "of a former life, before this one registered": (
+        case(Renewal.TAKEN, node(boot="b2"), found=b"", since=99.6),
+        LeaseFinding.HELD,
+    ),
+    "the same, once it has registered": (case(Renewal.TAKEN, node(boot="b2"), since=99.6), LeaseFinding.FOREIGN),
+    "of a former life that ends this instant": (
+        case(Renewal.TAKEN, node(boot="b2", expires=100.0), found=STANDS),
+        LeaseFinding.FOREIGN,
+    ),
+    "of another boot, without a seal": (case(Renewal.TAKEN, node(boot="b2"), sealed=False), LeaseFinding.FOREIGN),
+    "its own, without a seal": (case(Renewal.LAPSED, node(beat=6), sealed=False), LeaseFinding.FOREIGN),
+    "an older one, which may have run out": (case(Renewal.LAPSED, node(beat=6), in_time=False), LeaseFinding.WENT_BACK),
+    "none, though it can't have run out": (case(Renewal.LAPSED), LeaseFinding.WENT_BACK),
+    "none, and it may have run out": (case(Renewal.LAPSED, in_time=False), LeaseFinding.LAPSED),
+    "another incarnation with its beat": (case(Renewal.LAPSED, node("i2")), LeaseFinding.LAPSED),
+    "a beat that it has not sent": (case(Renewal.LAPSED, node(beat=9)), LeaseFinding.LAPSED),
+}
+
+
+@pytest.mark.parametrize(("found", "finding"), FINDINGS.values(), ids=FINDINGS.keys())
+def test_what_a_reply_says_of_the_lease(found: LeaseCase, finding: LeaseFinding) -> None:
+    assert next(row.then for row in ROWS if row.holds(found)) is finding
 
 
 def test_what_the_store_takes_before_a_process_registers_never_ends_it() -> None:

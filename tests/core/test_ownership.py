@@ -161,6 +161,21 @@ def test_a_node_that_does_not_serve_the_code_is_offered_nothing(change: dict[str
     assert judged(replace(OTHERS, **change)) == MayClaim(Evidence.GONE, died=True, code=THEIRS)  # type: ignore[arg-type]
 
 
+def test_a_call_that_was_handed_off_is_offered_to_a_node_that_serves_its_code() -> None:
+    assert judged(replace(OTHERS, stored=stored(RecordState.RELEASED, code=THEIRS))) == Pass(NodeId("n2"), offered=True)
+
+
+def test_a_call_whose_frame_was_dropped_here_is_offered_to_nobody() -> None:
+    """Its process lives: this one."""
+    dropped = replace(OTHERS, stored=stored(owner="me", boot="me-b1", code=THEIRS))
+    assert judged(dropped) == MayClaim(Evidence.OWNER, died=False, code=THEIRS)
+
+
+def test_a_node_whose_own_lease_is_not_there_offers_too() -> None:
+    offers = replace(OTHERS, leases=dict([lease("n2", code=THEIRS)]))
+    assert judged(offers) == Pass(NodeId("n2"), offered=True)
+
+
 def test_a_call_always_gets_the_same_of_several_nodes_that_serve_its_code() -> None:
     found = [lease(name, code=THEIRS) for name in ("n2", "n3", "n4")]
     first = judged(replace(OTHERS, leases=dict([HERE, *found])))
