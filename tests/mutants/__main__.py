@@ -19,7 +19,7 @@ from tests.processes import ROOT
 from tests.seeded import report
 
 from .places import FILES, Mutant, mutants
-from .rooms import noticed
+from .rooms import learn, noticed, room_of
 from .worlds import in_child
 
 RESULTS = ROOT / "tests" / "mutants" / "results.json"
@@ -73,6 +73,8 @@ def main() -> int:
     left = [item for item in asked if chosen.again or item.name not in results]
     if chosen.green:
         left = [item for item in asked if item.name in green]
+    # Before they are played: each process of the pool would learn it for itself.
+    learn({room_of(item) for item in left if item.function})
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
     fresh = _play((item for item in left if time.monotonic() < end), results, _tested if chosen.green else _played)
     by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 from tests.processes import ROOT
 
@@ -13,6 +19,8 @@ from .places import Mutant
 
 LIMIT = 240
 """Seconds after which the tests of a room are given up."""
+FIRST = 20.0
+"""Seconds for the tests that enter a mutant's function. The others of its room are played if none of these fails."""
 _ROOMS = {
     "core": ("tests/core",),
     "store/framehold_store/batch": ("tests/store/test_batch.py",),
@@ -22,20 +30,67 @@ _ROOMS = {
     "node/framehold/engine": ("tests/node/engine",),
 }
 """The tests of each room, by the beginning of its files' names."""
-_FIRST = re.compile(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", re.MULTILINE)
-_PLAIN = ("-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutants.hook", "-m", "not nightly")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", re.MULTILINE)
+_PLAIN = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not nightly")
+_KEPT = Path.home() / ".cache" / "framehold" / "entered"
+
+
+def room_of(mutant: Mutant) -> tuple[str, ...]:
+    """The tests of a mutant's room."""
+    return next(tests for file, tests in _ROOMS.items() if mutant.file.startswith(file))
+
+
+def learn(rooms: Iterable[tuple[str, ...]]) -> None:
+    """Have it noted which functions the tests of these rooms enter."""
+    for room in rooms:
+        entering(room)
+
+
+@cache
+def entering(room: tuple[str, ...]) -> dict[str, tuple[float, list[str]]]:
+    """For each test of a room the seconds that it takes, and the functions that it enters. It is kept while no source
+    of the rooms and of the tests changes; without, the tests are played once."""
+    kept = _KEPT / f"{_digest(room)}.json"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            found = Path(folder) / "found.json"
+            run = (sys.executable, "-m", "pytest", *_PLAIN, "-p", "tests.mutants.entered", *room)
+            subprocess.run(run, cwd=ROOT, env={**os.environ, "ENTERED": str(found)}, capture_output=True, check=False)
+            kept.write_bytes(found.read_bytes())
+    read: dict[str, tuple[float, list[str]]] = json.loads(kept.read_text())
+    return read
+
+
+def _digest(room: tuple[str, ...]) -> str:
+    found = hashlib.blake2b(repr(room).encode(), digest_size=8)
+    for folder in ("core", "store", "fleet", "node", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def noticed(mutant: Mutant) -> str:
     """The first test that turns red by a mutant; empty if none did. Raises RuntimeError if the tests could not run."""
-    room = next(tests for file, tests in _ROOMS.items() if mutant.file.startswith(file))
-    command = (sys.executable, "-m", "pytest", *_PLAIN, *room)
+    room, name = room_of(mutant), f"{mutant.file}:{mutant.function}"
+    known = {} if mutant.file.endswith(".lua") or not mutant.function else entering(room)
+    quick, spent = list[str](), 0.0
+    for seconds, test in sorted((seconds, test) for test, (seconds, entered) in known.items() if name in entered):
+        spent += seconds
+        if spent > FIRST:
+            break
+        quick.append(test)
+    return (_first_red(mutant, quick) if quick else "") or _first_red(mutant, room)
+
+
+def _first_red(mutant: Mutant, tests: Iterable[str]) -> str:
+    command = (sys.executable, "-m", "pytest", "-x", *_PLAIN, "-p", "tests.mutants.hook", *tests)
     told = {**os.environ, "MUTANT": mutant.name}
     try:
         ended = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:
         return ""
-    found = _FIRST.search(ended.stdout)
+    found = _FAILED.search(ended.stdout)
     if ended.returncode in (0, 5):
         return ""
     if found is None:
