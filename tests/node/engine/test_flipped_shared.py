@@ -475,7 +475,8 @@ async def test_each_change_of_kept_code_ends_as_it_should(
                 names = [f"t{number}" for number in range(len(changes) + 2)]
                 held = await side_by_side(caller.call(name) for name in names)
             codes = [
-                Keys(tmp_path.name).code(app.attached.handlers.code("tools/call", {"name": name})) for name in names
+                Keys(tmp_path.name).code(app.attached.handlers.find("tools/call", {"name": name}).code())
+                for name in names
             ]
         changes["another's"] = lambda at, key: at.set(key, at.get(codes[-1]))
         for key, change in zip(codes, changes.values(), strict=False):

@@ -121,8 +121,8 @@ async def test_a_lease_names_the_codes_of_the_marked_handlers(redis: RedisServer
         attached = halves.apps["a"].attached
         heartbeat = attached.runtime.heartbeat
         assert isinstance(heartbeat, Heartbeat)
-        assert heartbeat.codes == attached.handlers.code("tools/call", {"name": "ask"})[:8]
-        assert await heartbeat._store.nodes() and attached.handlers.code("tools/call", {"name": "once"})
+        assert heartbeat.codes == attached.handlers.find("tools/call", {"name": "ask"}).code()[:8]
+        assert await heartbeat._store.nodes() and attached.handlers.find("tools/call", {"name": "once"}).code()
 
 
 def test_a_lease_names_a_bounded_number_of_codes() -> None:
