@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -42,8 +43,8 @@ def room_of(mutant: Mutant) -> tuple[str, ...]:
 
 def learn(rooms: Iterable[tuple[str, ...]]) -> None:
     """Have it noted which functions the tests of these rooms enter."""
-    for room in rooms:
-        entering(room)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(entering, rooms))
 
 
 @cache
