@@ -361,7 +361,8 @@ class Tenure:
         """
         if self.missing_from == math.inf:
             self._doubt(now)
-        in_time = self.renewed_at is not None and now < self.renewed_at + self.ttl
+        assert self.renewed_at is not None, "a process that shares its store with nobody hears nothing"
+        in_time = now < self.renewed_at + self.ttl
         since, found = (reply.at + _LATE, reply.raw) if self.since is None else (self.since, self.found)
         case = LeaseCase(reply, self.lease, is_sealed, in_time, found, since, self.ttl)
         finding = next(row.then for row in ROWS if row.holds(case))

@@ -52,6 +52,7 @@ REPLIES = {
     "its own, changed": (4.0, Renewal.LAPSED, ("b1", 1, "bad"), LeaseFinding.FOREIGN),
     "its own, with an older beat": (4.0, Renewal.LAPSED, ("b1", 1, ""), LeaseFinding.WENT_BACK),
     "nothing, before it ran out": (7.9, Renewal.LAPSED, None, LeaseFinding.WENT_BACK),
+    "nothing, the instant at which it ran out": (8.0, Renewal.LAPSED, None, LeaseFinding.LAPSED),
     "nothing, after it ran out": (8.1, Renewal.LAPSED, None, LeaseFinding.LAPSED),
     "its own, with a beat that it has not reached": (4.0, Renewal.LAPSED, ("b1", 9, ""), LeaseFinding.LAPSED),
 }
