@@ -130,6 +130,14 @@ def test_a_missing_lease_proves_nothing_for_a_leases_life(node: Node, reason: st
     assert believes(10.0) and node.doubts == 1
 
 
+def test_a_read_that_lacks_the_nodes_own_lease_proves_nothing(node: Node) -> None:
+    """What it has lost of this node it may have lost of others."""
+    assert node.believes_absences(node.own(2), node.lease, 2.0)
+    assert not node.believes_absences(None, node.lease, 2.0) and not node.believes_absences(
+        node.own(1), node.lease, 2.0
+    )
+
+
 def test_a_process_without_others_believes_each_absence() -> None:
     """It shares its store with nobody."""
     alone = Node()
