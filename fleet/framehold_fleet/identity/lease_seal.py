@@ -2,7 +2,7 @@
 
 A seal is made over all fields of a lease, with the namespace. So nobody without a key changes one field, moves a lease
 to another node or namespace, or makes it last longer. Such a writer can write an old lease again, as long as that has
-not ended: docs/protocol.md, rule 4, says what comes of it.
+not ended: docs/protocol-tables.md says what comes of it.
 
 Where there are no keys each lease counts as sealed: only a store in memory has no keys, and only this program writes
 there.
