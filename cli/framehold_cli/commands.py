@@ -176,8 +176,8 @@ app.add_typer(keys, name="keys")
 
 @keys.command("new")
 def keys_new() -> None:
-    """Print a fresh key: 32 random bytes as hex. Put new keys first in FRAMEHOLD_KEYS, drop old ones a token's life
-    later."""
+    """Print a fresh key: 32 random bytes as hex. To rotate, put it second in FRAMEHOLD_KEYS, then first, then alone:
+    docs/runbook.md#rotating-keys."""
     import secrets
 
     print(secrets.token_hex(32))

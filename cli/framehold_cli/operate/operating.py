@@ -176,7 +176,7 @@ def calls(
 ) -> None:
     """List the calls that ended in the last hour, and how each ended: the error's class, and the line that raised it.
 
-    A node keeps the newest 1000 that completed and the newest 1000 that did not, and loses them when its process ends.
+    The store keeps the last 5,000 that failed and 5,000 others, for an hour.
     Of several filters each must hold."""
     from .calls import calls
 

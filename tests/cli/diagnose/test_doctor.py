@@ -156,7 +156,7 @@ def test_one_key_is_called_one() -> None:
         ("FRAMEHOLD_KEY", "did you mean FRAMEHOLD_KEYS?"),
         ("framehold_lease_tll", "did you mean FRAMEHOLD_LEASE_TTL?"),
         ("FRAMEHOLD_UPSTREAM_TIMOUT", "did you mean FRAMEHOLD_UPSTREAM_TIMEOUT?"),
-        ("FRAMEHOLD_ZZZ", "unset it, or see the README for the names of all settings"),
+        ("FRAMEHOLD_ZZZ", "unset it, or see docs/settings.md for the names of all settings"),
     ],
 )
 def test_a_name_that_nothing_reads(name: str, near: str) -> None:
