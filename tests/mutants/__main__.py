@@ -39,6 +39,10 @@ def _played(mutant: Mutant) -> tuple[Mutant, str]:
     return mutant, in_child(mutant) or noticed(mutant)
 
 
+def _looked_at(mutant: Mutant) -> tuple[Mutant, str]:
+    return mutant, in_child(mutant) or noticed(mutant, is_quick=True)
+
+
 def _tested(mutant: Mutant) -> tuple[Mutant, str]:
     return mutant, noticed(mutant)
 
@@ -64,6 +68,7 @@ def main() -> int:
     parser.add_argument("--file", action="append", choices=FILES, help="only mutants of this file")
     parser.add_argument("--again", action="store_true", help="play those, too, of which a result is kept")
     parser.add_argument("--green", action="store_true", help="have tests look at those that no schedule noticed")
+    parser.add_argument("--quick", action="store_true", help="leave the whole room's tests to a later run with --green")
     parser.add_argument("--minutes", type=float, default=0, help="begin none after so many minutes")
     chosen = parser.parse_args()
     known, before = [mutant for file in FILES for mutant in mutants(file)], _read()
@@ -76,7 +81,8 @@ def main() -> int:
     # Before they are played: each process of the pool would learn it for itself.
     learn({room_of(item) for item in left if item.function})
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    fresh = _play((item for item in left if time.monotonic() < end), results, _tested if chosen.green else _played)
+    play = _tested if chosen.green else _looked_at if chosen.quick else _played
+    fresh = _play((item for item in left if time.monotonic() < end), results, play)
     by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())
     print(f"{len(results)} of {len(known)} mutants played: {dict(by.most_common())}")
     return int(bool(fresh))

@@ -71,8 +71,9 @@ def _digest(room: tuple[str, ...]) -> str:
     return found.hexdigest()
 
 
-def noticed(mutant: Mutant) -> str:
-    """The first test that turns red by a mutant; empty if none did. Raises RuntimeError if the tests could not run."""
+def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
+    """The first test that turns red by a mutant; empty if none did. `is_quick`: only the tests that enter its function
+    are played, if it is in one. Raises RuntimeError if the tests could not run."""
     room, name = room_of(mutant), f"{mutant.file}:{mutant.function}"
     known = {} if mutant.file.endswith(".lua") or not mutant.function else entering(room)
     quick, spent = list[str](), 0.0
@@ -81,7 +82,8 @@ def noticed(mutant: Mutant) -> str:
         if spent > FIRST:
             break
         quick.append(test)
-    return (_first_red(mutant, quick) if quick else "") or _first_red(mutant, room)
+    found = _first_red(mutant, quick) if quick else ""
+    return found if found or (is_quick and known) else _first_red(mutant, room)
 
 
 def _first_red(mutant: Mutant, tests: Iterable[str]) -> str:

@@ -49,5 +49,9 @@ def _odd(name: str, every: list[str]) -> Finding:
     near = difflib.get_close_matches(
         name.upper().removeprefix(_PREFIX), [one.removeprefix(_PREFIX) for one in every], n=1
     )
-    do = f"did you mean {_PREFIX}{near[0]}?" if near else "unset it, or see docs/settings.md for the names of all settings"
+    do = (
+        f"did you mean {_PREFIX}{near[0]}?"
+        if near
+        else "unset it, or see docs/settings.md for the names of all settings"
+    )
     return warn("environment", f"{name} {_UNREAD}", do)
