@@ -10,11 +10,11 @@ from __future__ import annotations
 from .call import Call, Move, Phase, drop_and_forget, refuse_all, send_verify
 from .effects import Effect, Forget, Lookup, Op, Outcome, Reason, Refusal, Relay, Respond, Run, Write
 from .ending import Ending, How
-from .events import Claimed, Diverged, Found, Pass, Rebuilt, Retry, StoreDown, Unreadable, WriteRefused
+from .events import Claimed, Diverged, Found, MayClaim, Pass, Rebuilt, Retry, StoreDown, Unreadable, WriteRefused
 from .ids import Incarnation
-from .journal import Draft, Entry, EntryKind, round_history
+from .journal import Draft, EntryKind, round_history
 from .outbox import EMPTY, Outbox
-from .requests import Record, RecordState, Stored, Verdict
+from .requests import Record, RecordState, Verdict
 from .retry import Decision, Progress, decide
 from .value import replace
 
@@ -38,24 +38,22 @@ def is_of(retry: Retry, record: Record) -> bool:
     return retry.head == record.head.seal
 
 
-def recorded_progress(stored: Stored, entries: tuple[Entry, ...]) -> Progress:
-    """How far the call has come by its record."""
-    record = stored.record
-    asks = tuple(item.key for item in entries if item.kind is EntryKind.ASK and item.round == record.round)
+def _recorded_progress(record: Record) -> Progress:
+    """How far the call has come by its record. What its present round asks, and from which history, decides nothing
+    here: whatever a retry of that round brings, it needs a frame."""
     answered = tuple(record.answers[round_] for round_ in sorted(record.answers))
     done, lost = record.state is RecordState.DONE, record.state is RecordState.LOST
-    parked_at = round_history(stored.journal, entries, record.round)
-    return Progress(record.epoch, record.round, parked_at, asks, answered, done, lost)
+    return Progress(record.epoch, record.round, "", (), answered, done, lost)
 
 
 def found(call: Call, event: Found, now: float) -> Move:
     """The record was read: answer each retry from it, or claim the call for those that need a frame."""
     judged = event.judged
-    if event.stored is None or judged is None:
+    if event.stored is None:
         replies = tuple(_beyond_record(retry, event) for retry in call.undecided)
         return _end_without_frame(call, replies)
     record = event.stored.record
-    at = recorded_progress(event.stored, event.entries)
+    at = _recorded_progress(record)
     effects: list[Effect] = []
     need_frame: list[Retry] = []
     for retry in call.undecided:
@@ -72,8 +70,9 @@ def found(call: Call, event: Found, now: float) -> Move:
             effects.append(Relay(retry.waiter, judged.node))
         else:
             need_frame.append(retry)
-    if isinstance(judged, Pass) or not need_frame:
+    if not need_frame:
         return _end_without_frame(call, tuple(effects))
+    assert isinstance(judged, MayClaim), "a retry that needs a frame goes to the owner, or claims the call"
     write = Write(Op.CLAIM, seen=record.seen, evidence=judged.evidence, kept=event.kept)
     # The latest lease that is known of here: the call may have been looked up under one that lapsed since (rule 4).
     claiming = replace(

@@ -135,6 +135,14 @@ def test_a_node_that_could_mend_the_record_is_waited_for_one_ttl() -> None:
     assert owner.judge(replace(AHEAD, death_told=True), NOW + TTL) == MayClaim(Evidence.GONE, died=True)
 
 
+def test_a_token_of_a_later_epoch_than_the_record_names_a_node_too() -> None:
+    assert judged(replace(LIVES, waiting=(token(epoch=3),), leases=dict([HERE]))) is Wait.HEALER
+
+
+def test_a_call_without_kept_code_is_offered_to_nobody() -> None:
+    assert judged(replace(OTHERS, stored=stored(code=""))) == MayClaim(Evidence.GONE, died=True)
+
+
 def test_each_node_that_a_token_names_is_missed_from_the_first_look_on() -> None:
     owner = Ownership(TTL)
     both = replace(AHEAD, waiting=(token(round_=4), token(round_=4, node="n2")), death_told=True)

@@ -19,7 +19,7 @@ from framehold_core.effects import (
 )
 from framehold_core.ending import LOST, Ending, How
 from framehold_core.errors import ProtocolError
-from framehold_core.events import Diverged, Rebuilt, Unreadable, WriteRefused
+from framehold_core.events import Diverged, Rebuilt, StoreDown, Unreadable, WriteRefused
 from framehold_core.ids import NodeId, Waiter
 from framehold_core.journal import EntryLane, decode_all
 from framehold_core.replay import Cursor
@@ -128,7 +128,43 @@ def test_a_store_that_does_not_answer_a_question_is_said_to_be_unavailable(phase
     assert node.call.phase is Phase.IDLE
 
 
+def test_a_tool_that_is_paused_is_said_to_wait() -> None:
+    node = reach(Phase.LOOKING)
+    node.feed(StoreDown(True, paused="an operator"))
+    assert node.heard[1] == Refusal(Reason.WAITS, 0, "an operator")
+
+
+def test_why_the_store_was_not_asked_is_said() -> None:
+    node = reach(Phase.LOOKING)
+    node.feed(StoreDown(True, why="this process has no file descriptor left"))
+    refusal = node.heard[1]
+    assert isinstance(refusal, Refusal) and refusal.reason is Reason.UNAVAILABLE
+    assert refusal.detail == "this process has no file descriptor left; send the same request again later"
+
+
 # ---- claim
+
+
+def test_a_claim_goes_on_though_its_client_has_left() -> None:
+    """The call is this node's: its frame waits for the client's next request."""
+    node = reach(Phase.CLAIMING)
+    node.leave(1)
+    node.commit()
+    assert node.call.phase is Phase.REBUILDING
+
+
+def test_after_a_takeover_the_answers_of_each_earlier_round_count() -> None:
+    """A copy of an old request is no conflict, and one with other answers is."""
+    first = resumed()
+    old = first.token
+    first.asks("b")
+    first.commit()
+    node = elsewhere(first)
+    node.retry(answer("b"))
+    rebuild(node)
+    same = node.retry(answer("a"), token=old)
+    other = node.retry(answer("a", "no"), token=old)
+    assert node.heard[other] == Refusal(Reason.CONFLICT, 2) and node.heard.get(same) != node.heard[other]
 
 
 def test_a_claim_raises_the_epoch_and_replays_the_journal() -> None:
