@@ -250,7 +250,7 @@ def has_other_code(record: Record, code: str) -> bool:
     """Whether a process that has `code` for a handler has other code than the call began with, which may be entered
     again."""
     head = record.head
-    return not record.is_over and head.reentrant and bool(head.code) and head.code != code
+    return not record.is_over and head.reentrant and head.code != code
 
 
 def _serving(sight: Sight) -> NodeId | None:
