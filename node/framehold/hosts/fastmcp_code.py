@@ -172,8 +172,6 @@ def component_handler(
     """One component as the handler of a request. `fn` and `served` are those of its `NamedEntry`. `enter` has FastMCP
     find and run what it has under `name`."""
     component = None if fn is None else served
-    # Any function of FastMCP can find its context.
-    asks = is_coroutine_function(fn)
 
     def kept(was: Registered) -> Handler:
         made_again = made(was)
@@ -188,8 +186,9 @@ def component_handler(
     return FoundHandler(
         fn,
         Marks() if fn is None else marks_of(fn),
-        asks,
-        asks,
+        lambda: is_coroutine_function(fn),
+        # Any function of FastMCP can find its context.
+        lambda: is_coroutine_function(fn),
         codes,
         lambda: None if component is None else registered(component, fn),
         kept,

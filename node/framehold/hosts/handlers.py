@@ -51,12 +51,11 @@ class Handlers:
         known, or is not async."""
         host = self.host
         fn = host.function(method, params)
-        asks = fn is not None and host.may_ask(fn)
         return FoundHandler(
             fn,
             _UNMARKED if fn is None else marks_of(fn),
-            asks,
-            asks and host.takes_context(fn),
+            lambda: fn is not None and host.may_ask(fn),
+            lambda: fn is not None and host.may_ask(fn) and host.takes_context(fn),
             self.codes,
             partial(host.registered, method, params),
             partial(host.kept, method, params),

@@ -220,7 +220,7 @@ class Invocation:
         """ "hold" or "replay". A handler that is not re-entrant and can't ask is held: it is never entered twice."""
         handler = self._handler
         strategy = self.marks.strategy or handler.runtime.settings.strategy
-        if strategy == "replay" and not self.reentrant and not self._found.asks:
+        if strategy == "replay" and not self.reentrant and not self._found.asks():
             return "hold"
         return strategy
 
@@ -231,7 +231,7 @@ class Invocation:
         marks = self.marks
         if marks.reentrant or marks.strategy is not None or marks.ttl is not None:
             return True
-        return None if self._found.takes_context else False
+        return None if self._found.takes_context() else False
 
     def take(self) -> Invocation:
         """Begin a call: keep the answers and the state that came with the request, since a replay needs them. Returns

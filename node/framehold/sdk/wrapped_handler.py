@@ -24,13 +24,13 @@ Connect = Callable[[Ctx], Connection]
 class FoundHandler:
     """The author's function that serves a request, as it is registered now. `function` is None if there is none.
 
-    `asks` says whether it may ask its client; `takes_context` whether it may ask, and gets the object by which
+    `asks()` says whether it may ask its client; `takes_context()` whether it may ask, and gets the object by which
     functions usually do, true where that is not known."""
 
     function: Any
     marks: Marks
-    asks: bool
-    takes_context: bool
+    asks: Callable[[], bool]
+    takes_context: Callable[[], bool]
     codes: Codes
     registered: Callable[[], Registered | None]
     """How it is registered; None if there is none."""
