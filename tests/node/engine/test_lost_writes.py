@@ -96,6 +96,38 @@ async def test_a_node_that_can_open_nothing_names_its_limit(redis: RedisServer, 
         assert done.text == "word", child.log()
 
 
+@framehold.reentrant
+async def asks_twice(ctx: Context) -> str:
+    async def effect() -> int:
+        return 1
+
+    await framehold.once("before", effect)
+    first = said(await ctx.elicit("Which word?", Word))
+    await framehold.once("between", effect)
+    return first + said(await ctx.elicit("Which other word?", Word))
+
+
+@pytest.mark.parametrize("is_due", [True, False])
+async def test_code_is_kept_where_a_call_parks_and_it_is_due(
+    is_due: bool, redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with other writes of the call: its effects would wait for it."""
+    async with stage(asks_twice, store_url=redis.url, namespace=tmp_path.name, keys=(KEY,)) as client:
+        keeper, kept = client.runtime._records.keeper, list[str]()
+        usual = keeper.keep
+
+        async def keep(handler: Any, lifetime: float) -> None:
+            kept.append(handler.tool)
+            await usual(handler, lifetime)
+
+        monkeypatch.setattr(keeper, "keep", keep)
+        monkeypatch.setattr(keeper, "is_due", lambda code, lifetime: is_due)
+        asked = await client.call("asks_twice")
+        asked = await client.retry("asks_twice", asked.token, asked.accept(word="a"))
+        assert (await client.retry("asks_twice", asked.token, asked.accept(word="b"))).text == "ab"
+    assert kept == ["asks_twice", "asks_twice"][: 2 * is_due]
+
+
 class Failing:
     """Raises once in the place of a method."""
 
