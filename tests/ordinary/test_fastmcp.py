@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,8 +11,14 @@ from typing import Any
 
 import pytest
 from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools import Tool
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolRequestParams
+from mcp_types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 import framehold
 from framehold.hosts import fastmcp_plans
@@ -126,7 +133,40 @@ def mounted(made: FastMCP[Any]) -> None:
     made.mount(other)
 
 
+async def refusing(*_: Any, **__: Any) -> Any:
+    raise ToolError("refused by a guard")
+
+
+def patched(name: str, of: Callable[[Any], Any] = lambda made: made) -> Callable[[FastMCP[Any]], None]:
+    """Has a method refuse from now on."""
+    return lambda made: setattr(of(made), name, refusing)
+
+
+def marked_late(made: FastMCP[Any]) -> None:
+    (tool,) = [item for item in made.local_provider._components.values() if item.name == "weather"]
+    framehold.reentrant(tool.fn)  # type: ignore[attr-defined]
+
+
+def hidden_by_itself(made: FastMCP[Any]) -> None:
+    for item in made.local_provider._components.values():
+        if item.name == "weather":
+            item.meta = {"fastmcp": {"_internal": {"visibility": False}}}
+
+
+def of_another_server(made: FastMCP[Any]) -> None:
+    other: FastMCP[Any] = FastMCP("other")
+    other.tool(lambda location: f"other {location}", name="weather")
+    made._mcp_server.add_request_handler("tools/call", CallToolRequestParams, other._on_call_tool)
+
+
 CHANGES: dict[str, Callable[[FastMCP[Any]], Any]] = {
+    "a guard at calls": patched("call_tool"),
+    "a guard at look-ups": patched("get_tool"),
+    "a guard at the chain": patched("_run_middleware"),
+    "a guard at the provider": patched("_get_tool", lambda made: made.local_provider),
+    "marked late": marked_late,
+    "hidden by itself": hidden_by_itself,
+    "another handler": of_another_server,
     "a middleware": lambda made: made.add_middleware(Counting()),
     "two versions": two_versions,
     "another tool": another,
@@ -183,7 +223,82 @@ async def test_the_marks_of_the_tool_that_is_there_count() -> None:
             assert (slot.call.reentrant, slot.call.ttl) == (True, 30.0)
 
 
+@pytest.mark.parametrize("answers", [[], [FORM]], ids=["at once", "late"])
+async def test_an_error_of_the_protocol_is_the_authors_whatever_it_was_made_from(answers: list[Any]) -> None:
+    async def lacks(ctx: Context) -> str:
+        if answers:
+            await ctx.elicit("ok?", Units)
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "sampling is missing") from ToolError("inner")
+
+    async with both(make=server) as pair:
+        for side in pair:
+            side.app.server.tool(lacks)
+        tally = await played(pair, [Conversation("lacks", {}, answers)] * 2)
+        assert not tally.differences and "sampling is missing" in str(pair[0].message["error"]), tally.told()
+
+
+async def test_a_guard_in_the_class_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with both(make=server) as pair:
+        await played(pair, [WEATHER, WEATHER])
+        for side in pair:
+            await side.send(WEATHER.sent(side))
+        monkeypatch.setattr(FastMCP, "call_tool", refusing)
+        short, long = [[await side.send(WEATHER.retry(side, FORM)), *await WEATHER.hold(side)] for side in pair]
+        assert short == long and "refused by a guard" in short[0].body
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_tool_that_goes_while_a_request_comes(turns: int) -> None:
+    """Its client gets the question, or hears that there is no such tool."""
+    async with both(make=server) as (short, _):
+        await played((short, short), [WEATHER, WEATHER])
+
+        async def goes() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            short.app.server.local_provider.remove_tool("weather")
+
+        seen, _ = await asyncio.gather(short.send(WEATHER.sent(short)), goes())
+        assert seen.status == 200 and ("units?" in seen.body or "Unknown tool" in seen.body), seen
+
+
+class SignsIn:
+    """A middleware of the author that says who the user is, as FastMCP reads it."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            token = AccessToken(token="t", client_id="app", subject="bob", scopes=[])
+            scope = {**scope, "user": AuthenticatedUser(token)}
+        await self._app(scope, receive, send)
+
+
+async def test_a_user_whom_a_middleware_signed_in_has_no_plan() -> None:
+    """FastMCP keeps rules for users: a tool that was hidden from one is gone at once."""
+
+    async def hides(ctx: Context) -> str:
+        await ctx.disable_components(names={"weather"})
+        return "hidden"
+
+    async with both(make=server, middlewares=(SignsIn,)) as pair:
+        for side in pair:
+            side.app.server.tool(hides)
+        tally = await played(pair, [WEATHER, WEATHER])
+        replied = []
+        for side in pair:
+            asked = await side.send(WEATHER.sent(side))
+            retry = WEATHER.retry(side, FORM)
+            await Conversation("hides", {}, []).hold(side)
+            replied.append([asked, await side.send(retry), *await WEATHER.hold(side)])
+        assert replied[0] == replied[1] and not tally.taken, tally.told()
+
+
 CHECKS = {
+    "a guard at calls": ("_root", " or not _is_unpatched(server)", ""),
+    "hidden by itself": ("_only", " if is_enabled(found[0]) else None", ""),
+    "another handler": ("_root", "entry.handler != MethodType(FastMCP._on_call_tool, server)", "False"),
     "a middleware": ("_root", "type(item) is DereferenceRefsMiddleware", "True"),
     "hidden": ("_root", " or server.transforms", ""),
     "authorization": ("_only", " or found[0].auth is not None", ""),

@@ -71,7 +71,9 @@ class FastMCPRounds:
     """Runs the middleware chain of a server. For a round of a client, the seam stands at the end of the chain."""
 
     def __init__(self, server: FastMCP[Any], chain: Chain, seams: SeamBuilder) -> None:
-        self._server, self._chain = server, chain
+        self._server = server
+        self.chain = chain
+        """What runs FastMCP's own chain."""
         self.seams = seams
         """Makes the seams."""
 
@@ -80,7 +82,7 @@ class FastMCPRounds:
         within_another = isinstance(present, Bound) or _serves.get() is present
         if kind is None or present is None or within_another or _suspends(present):
             # A listing, a call from the author's own code, or one that a call's middleware or handler makes.
-            return await self._chain(context, call_next)
+            return await self.chain(context, call_next)
         unavailable: Unavailable | None = None
 
         async def within(inner: Any) -> Any:
@@ -94,7 +96,7 @@ class FastMCPRounds:
 
         serves = _serves.set(present)
         try:
-            result = await self._chain(context, within)
+            result = await self.chain(context, within)
         except Exception:
             if unavailable is None:
                 raise

@@ -75,7 +75,8 @@ _KINDS: dict[type, _Kind] = {
     ),
 }
 _NAMED = {kind.__name__: kind for kind in _KINDS}
-_LOOKUPS = ("get_tool", "get_prompt", "_lookup_resource", "get_resource_template")
+LOOKUPS = ("get_tool", "get_prompt", "_lookup_resource", "get_resource_template")
+"""The methods by which FastMCP finds what it runs."""
 
 
 class _Entered(NamedTuple):
@@ -131,22 +132,24 @@ def find_kept_first(server: FastMCP[Any]) -> None:
     """Have the look-ups of a server find the kept component, in a frame that runs one. Raises ConfigError."""
     if not callable(getattr(server, "_lookup_resource", None)):
         raise moved("its look-up of resources")
-    for name in _LOOKUPS:
-        setattr(server, name, _Lookup(server, name))
+    for name in LOOKUPS:
+        setattr(server, name, KeptLookup(server, name))
 
 
-class _Lookup:
+class KeptLookup:
     """Stands in the place of one look-up of a served server."""
 
     def __init__(self, server: FastMCP[Any], name: str) -> None:
-        self._server, self._name, self._present = server, name, getattr(server, name)
+        self._server, self._name = server, name
+        self.present = getattr(server, name)
+        """What was there before."""
 
     async def __call__(self, name: str, version: VersionSpec | None = None) -> Any:
         """What a frame's kept code has under `name`; else what the present release has."""
         kept = _entered.get()
         if kept is not None and kept.server is self._server and kept.name == name and self._name in kept.finds:
             return kept.finds[self._name]
-        return await self._present(name, version)
+        return await self.present(name, version)
 
 
 @contextmanager

@@ -29,12 +29,16 @@ _ANY_VALUE: type[ToolResult] | None = getattr(tools, "RawStructuredToolResult", 
 """FastMCP's result of a tool whose structured content may be any value; None in FastMCP 4.1, where it is an object."""
 
 
+Failed = FastMCPError | DisabledError | NotFoundError
+"""What FastMCP raises for a tool."""
+
+
 class Raised(types.CallToolResult):
     """The error result of a tool, and the exception that the tool raised."""
 
-    _error: FastMCPError = PrivateAttr()
+    _error: Failed = PrivateAttr()
 
-    def __init__(self, error: FastMCPError, name: str) -> None:
+    def __init__(self, error: Failed, name: str) -> None:
         # The text is FastMCP's.
         unknown = isinstance(error, DisabledError | NotFoundError)
         text = f"Unknown tool: {name!r}" if unknown else str(error)
@@ -51,7 +55,7 @@ class Raised(types.CallToolResult):
             del self
 
 
-def _untraced(error: FastMCPError) -> FastMCPError:
+def _untraced(error: Failed) -> Failed:
     """`error` without tracebacks, also in its causes: they would keep the handler's objects in memory as long as the
     outcome."""
     found: BaseException | None = error
@@ -78,7 +82,7 @@ class AskingMethod(NamedTuple):
 async def _kept_tool(running: Awaitable[Any], name: str) -> Any:
     try:
         result = await running
-    except FastMCPError as error:
+    except (FastMCPError, DisabledError, NotFoundError) as error:
         return Raised(error, name)
     if isinstance(result, InputRequiredToolResult):
         return result.input_required
@@ -153,13 +157,23 @@ def _content(item: types.TextResourceContents | types.BlobResourceContents) -> s
     return item.text if isinstance(item, types.TextResourceContents) else base64.b64decode(item.blob)
 
 
+_MADE = "_framehold_made"
+"""The mark of an error of the protocol that stands for an exception of a component."""
+
+
 async def _with_protocol_errors(running: Awaitable[Any]) -> Any:
     """Await a prompt or a resource. Raises MCPError for an exception of it, with that exception as cause."""
     try:
         return await running
     except FastMCPError as error:
         remember(error)
-        raise to_mcp_error(error) from _untraced(error)
+        made = to_mcp_error(error)
+        made.__dict__[_MADE] = True
+        try:
+            raise made from _untraced(error)
+        finally:
+            # Its traceback refers to this Python frame: a reference cycle.
+            del made
 
 
 def _asked(result: Any) -> types.InputRequiredResult:
@@ -170,8 +184,9 @@ def _asked(result: Any) -> types.InputRequiredResult:
 
 
 def fastmcp_error(error: MCPError) -> BaseException:
-    """The exception of a component that an error of the protocol was made from; else `error` itself."""
-    return error.__cause__ if isinstance(error.__cause__, FastMCPError) else error
+    """The exception of a component that an error of the protocol was made from here; else `error` itself, whatever its
+    author has made it from."""
+    return error.__cause__ if _MADE in vars(error) and error.__cause__ is not None else error
 
 
 KINDS = {

@@ -65,7 +65,8 @@ TOUCHED = {
     "hosts/fastmcp_components.py": {"_components", "_inner", "_original_name", "_original_uri", "_server"}
     | {"_transform_name", "_transform_uri"},
     "hosts/fastmcp_host.py": {"_dispatch_component_middleware", "_extensions", "_lifespan", "_mcp_server"},
-    "hosts/fastmcp_plans.py": {"_apply_shared_context", "_components", "_extensions", "_mcp_server", "_on_call_tool"},
+    "hosts/fastmcp_plans.py": {"_apply_shared_context", "_components", "_dispatch_component_middleware", "_extensions"}
+    | {"_mcp_server", "_on_call_tool"},
     "hosts/fastmcp_span.py": {"_active_seam_span"},
     "hosts/listeners.py": {"_bus", "_max_subscriptions"},
     "hosts/mcpserver_host.py": {"_lowlevel_server", "_tool_manager", "_prompt_manager", "_resource_manager"}
