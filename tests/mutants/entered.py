@@ -10,20 +10,18 @@ played (`rooms`). What a fixture of several tests enters is noted for the first 
 from __future__ import annotations
 
 import ast
-import importlib.abc
 import importlib.machinery
-import importlib.util
 import json
 import os
-import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
 
+from .imports import load_by
 from .places import MODULES, module_of
 
 _MARK = "_mutants_entered"
@@ -62,15 +60,6 @@ class _Loader(importlib.machinery.SourceFileLoader):
         super().exec_module(module)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        if fullname not in _FILES:
-            return None
-        found = importlib.machinery.PathFinder.find_spec(fullname, path)
-        assert found is not None and found.origin is not None
-        return importlib.util.spec_from_file_location(fullname, found.origin, loader=_Loader(fullname, found.origin))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Note what one test enters."""
@@ -87,5 +76,4 @@ def pytest_sessionfinish() -> None:
 
 
 if "ENTERED" in os.environ:
-    assert not _FILES.keys() & sys.modules.keys(), "a module is there already, without its marks"
-    sys.meta_path.insert(0, _Finder())
+    load_by(dict.fromkeys(_FILES, _Loader))

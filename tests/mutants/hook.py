@@ -5,16 +5,12 @@ MUTANT=core/framehold_core/lease:Tenure.heard:3 pytest -p tests.mutants.hook tes
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
-import importlib.util
 import os
-import sys
-from collections.abc import Sequence
 from types import CodeType, ModuleType
-from typing import Any
 
 from . import guards
+from .imports import load_by
 from .places import STARTED, module_of, mutated, started
 
 NAME = os.environ.get("MUTANT", "")
@@ -38,16 +34,5 @@ class _LuaLoader(importlib.machinery.SourceFileLoader):
         guards.exchange(FILE, int(PLACE.rpartition(":")[2]), module.SCRIPTS)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        if fullname != MODULE:
-            return None
-        found = importlib.machinery.PathFinder.find_spec(fullname, path)
-        assert found is not None and found.origin is not None
-        loader = _LuaLoader if _IN_LUA else _Loader
-        return importlib.util.spec_from_file_location(fullname, found.origin, loader=loader(fullname, found.origin))
-
-
 if NAME:
-    assert MODULE not in sys.modules, "the module is there already, without the change"
-    sys.meta_path.insert(0, _Finder())
+    load_by({MODULE: _LuaLoader if _IN_LUA else _Loader})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -286,8 +286,8 @@ async def test_a_takeover_whose_client_leaves_has_failed() -> None:
         assert not at.runtime.takeovers.under_way and not at.runtime.takeovers._asked
 
 
-async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_frame_stands() -> None:
-    """Nothing of it failed; what becomes of the frame later is another story."""
+def slow_replay() -> tuple[Callable[[Frame], Awaitable[object]], asyncio.Event, asyncio.Event]:
+    """A handler that asks. Where it is entered again it sets the first event, and waits for the second."""
     entered, goes_on = asyncio.Event(), asyncio.Event()
 
     async def slow(frame: Frame) -> object:
@@ -295,6 +295,13 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
             entered.set()
             await goes_on.wait()
         return await frame.ask(question("a?"))
+
+    return slow, entered, goes_on
+
+
+async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_frame_stands() -> None:
+    """Nothing of it failed; what becomes of the frame later is another story."""
+    slow, entered, goes_on = slow_replay()
 
     async with desk(shared=True) as at:
         chronicle = watching(at)
@@ -319,13 +326,7 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
 
 async def test_a_clock_that_is_set_meanwhile_moves_no_takeover() -> None:
     """Another server of the store answers, whose clock is an hour ahead: the takeover took no hour, and is one."""
-    entered, goes_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(frame: Frame) -> object:
-        if frame.replay is not None:
-            entered.set()
-            await goes_on.wait()
-        return await frame.ask(question("a?"))
+    slow, entered, goes_on = slow_replay()
 
     async with desk(shared=True) as at:
         chronicle, metrics = watching(at), CallMetrics(ToolLabels(lambda: None))
