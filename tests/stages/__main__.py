@@ -29,6 +29,8 @@ from tests.stages.lanes import run
 _VENV = Path(sys.prefix)
 _REPORT = ROOT / ".cache" / "tests.json"
 """What the last `make test` did: tests, failures, and the seconds of each file."""
+CHANGED = ", before what it reads was changed"
+"""What is said of a result that a later run may change."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -83,29 +85,33 @@ def _test(stages: Sequence[Stage]) -> int:
 
 
 def _nightly(stages: Sequence[Stage], hours: float, named: bool) -> int:
-    """Run all stages that have not passed since what they read has changed; merge what is kept."""
-    file, commit = kept.path(), kept.commit()
-    results = kept.newest(file)
-    shown: list[Result] = []
+    """Run all stages that have not passed since what they read has changed, and print the last result of each."""
+    commit, ended = kept.commit(), list[Result]()
     for stage in stages:
-        digest = kept.digest(stage.reads)
-        before = results.get((stage.name, digest))
-        if before is not None and before.passed and not named and not stage.asks:
-            shown.append(before)
+        digest, before = kept.digest(stage.reads), kept.read(kept.FILE).get(stage.name)
+        if before is not None and before.passed and before.digest == digest and not named and not stage.asks:
+            ended.append(before)
             continue
         result, did = _play(stage, hours * 60 or stage.minutes, commit, digest)
         if stage.name == "test" and result.passed:
             budget.write(did.seconds)
             if slow := budget.over(did.seconds, budget.minutes()):
                 result = dataclasses.replace(result, outcome="; ".join(slow))
-        kept.keep(result, file)
-        shown.append(result)
-    if named:
-        results = kept.newest(file)
-        found = [results.get((stage.name, kept.digest(stage.reads))) for stage in NIGHTLY]
-        shown = [result for result in found if result is not None]
-    _print(shown)
-    return int(not all(result.passed for result in shown))
+        kept.keep(result, kept.FILE)
+        ended.append(result)
+    _print(_merged())
+    return int(not all(result.passed for result in ended))
+
+
+def _merged() -> list[Result]:
+    """The last result of each stage that was ever played, and whether what it reads has changed since."""
+    results = kept.read(kept.FILE)
+    merged = list[Result]()
+    for stage in NIGHTLY:
+        if (result := results.get(stage.name)) is not None:
+            is_old = result.digest != kept.digest(stage.reads)
+            merged.append(dataclasses.replace(result, outcome=result.outcome + CHANGED) if is_old else result)
+    return merged
 
 
 def _play(stage: Stage, minutes: float, commit: str, digest: str) -> tuple[Result, Counted]:
@@ -139,7 +145,7 @@ def _print(results: Sequence[Result]) -> None:
     for result in results:
         words = [f"{result.stage:{wide}} {result.tests:6d} {result.seconds:8.0f}  {result.outcome}"]
         words += [f"at {result.commit}"] if commit else []
-        words += [] if result.passed else [f"again: {result.again}"]
+        words += [] if result.outcome.startswith("passed") else [f"again: {result.again}"]
         print("  ".join(words))
     print(f"{'total':{wide}} {sum(r.tests for r in results):6d} {sum(r.seconds for r in results):8.0f}")
 

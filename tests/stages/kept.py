@@ -1,7 +1,7 @@
-"""Results of `make nightly`, kept between runs: a stage counts again only if what it reads has changed.
+"""The last result of each stage of `make nightly`: a stage counts again only if what it reads has changed.
 
-They are one file of JSON lines outside of the checkout, so that a fresh clone merges what others have run. A line names
-the commit and a digest of the files that the stage reads, with changes that are not committed.
+They are one file of the repository, since all stages take longer than a day has: whoever runs one commits what came of
+it. A result names the commit and a digest of the files that the stage reads, with changes that are not committed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,8 +17,10 @@ from pathlib import Path
 from tests.processes import ROOT
 from tests.stages.budget import DURATIONS
 
-_BUT = f":(exclude){DURATIONS.relative_to(ROOT)}"
-"""The order of files changes no result, and `make nightly` itself writes it."""
+FILE = ROOT / "tests" / "nightly.json"
+"""The results."""
+_BUT = [f":(exclude){path.relative_to(ROOT)}" for path in (DURATIONS, FILE)]
+"""What `make nightly` itself writes, which changes no result."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +43,15 @@ class Result:
         return self.outcome == "passed"
 
 
-def path() -> Path:
-    """The file with all results."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "framehold" / "nightly.jsonl"
-
-
 def commit() -> str:
     """The commit of the checkout, with a plus if it has changes."""
-    changed = "+" if _git("status", "--porcelain", "--untracked-files=no") else ""
+    changed = "+" if _git("status", "--porcelain", "--untracked-files=no", "--", ".", *_BUT) else ""
     return _git("rev-parse", "--short=10", "HEAD").strip() + changed
 
 
 def digest(paths: Iterable[str]) -> str:
     """A digest of these files and folders as they are in the checkout."""
-    wanted = [*sorted(paths), _BUT]
+    wanted = [*sorted(paths), *_BUT]
     text = _git("ls-files", "-s", "--", *wanted) + _git("diff", "HEAD", "--", *wanted)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -66,15 +61,13 @@ def _git(*words: str) -> str:
 
 
 def keep(result: Result, file: Path) -> None:
-    """Add a result."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as kept:
-        kept.write(json.dumps(dataclasses.asdict(result)) + "\n")
+    """Keep a result in place of the stage's last one."""
+    results = {**read(file), result.stage: result}
+    text = {name: dataclasses.asdict(found) for name, found in sorted(results.items())}
+    file.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
 
 
-def newest(file: Path) -> dict[tuple[str, str], Result]:
-    """The newest result for each stage and digest."""
-    if not file.exists():
-        return {}
-    results = (Result(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines())
-    return {(result.stage, result.digest): result for result in results}
+def read(file: Path) -> dict[str, Result]:
+    """The last result of each stage that was played."""
+    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return {name: Result(**fields) for name, fields in found.items()}
