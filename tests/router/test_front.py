@@ -454,7 +454,7 @@ async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
         (connection,) = it.front.connections
         while not connection._client_paused:
             await asyncio.sleep(0)
-        (link,) = it.upstream.connections
+        (link,) = it.upstream.connections.open
         assert link._paused
         assert connection._transport.get_write_buffer_size() < 1 << 20
         assert not done.is_set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import pytest
 
@@ -15,45 +14,36 @@ anyio_backend = both_loops
 LISTEN = post(b"{}", "Mcp-Method: subscriptions/listen")
 
 
-@dataclass(eq=False)
-class Held:
-    """A connection: whose, and since when it may end."""
-
-    peer: str
-    since: float | None
-
-    def yields_since(self, now: float) -> float | None:
-        return self.since
+Held = tuple[str, float | None]
+"""A connection: whose, and since when it may end."""
 
 
-def held(**by_peer: list[float | None]) -> list[Held]:
-    return [Held(peer, since) for peer, times in by_peer.items() for since in times]
+def ending(newcomer: str, **by_peer: list[float | None]) -> list[Held]:
+    """The connections that end for `newcomer`."""
+    held = [(peer, since) for peer, times in by_peer.items() for since in times]
+    return yielding((((peer, since), peer, since) for peer, since in held), newcomer)
 
 
 def test_the_longest_of_the_address_with_most_places_goes_first() -> None:
     """Not that of the address with few, though it may have waited longer."""
-    connections = held(few=[1.0], many=[5.0, 3.0, 4.0], some=[2.0, 2.5])
-    (gone,) = yielding(connections, "new", 10.0)
-    assert (gone.peer, gone.since) == ("many", 3.0)
+    assert ending("new", few=[1.0], many=[5.0, 3.0, 4.0], some=[2.0, 2.5]) == [("many", 3.0)]
 
 
 def test_an_address_takes_no_place_from_one_that_has_fewer() -> None:
     """Whoever holds most can't drive others out."""
-    assert yielding(held(few=[1.0], many=[None, None]), "many", 10.0) == []
-    (gone,) = yielding(held(few=[None], many=[1.0, None]), "few", 10.0)
-    assert gone.peer == "many"
-    (gone,) = yielding(held(alone=[None, 2.0]), "alone", 10.0)
-    assert gone.since == 2.0
+    assert ending("many", few=[1.0], many=[None, None]) == []
+    assert ending("few", few=[None], many=[1.0, None]) == [("many", 1.0)]
+    assert ending("alone", alone=[None, 2.0]) == [("alone", 2.0)]
 
 
 def test_where_all_are_at_work_nobody_gives_way() -> None:
-    assert yielding(held(a=[None] * 5, b=[None]), "c", 10.0) == []
+    assert ending("c", a=[None] * 5, b=[None]) == []
 
 
 def test_some_places_are_made_free_at_once_and_evenly() -> None:
     """To look at all connections for each client that comes would be an attack by itself."""
-    gone = yielding(held(a=[float(n) for n in range(AT_ONCE)], b=[float(n) for n in range(AT_ONCE)]), "c", 1000.0)
-    assert sorted((one.peer, one.since) for one in gone) == [("a", 0.0), ("a", 1.0), ("b", 0.0)]
+    times: list[float | None] = [float(number) for number in range(AT_ONCE)]
+    assert sorted(ending("c", a=times, b=times)) == [("a", 0.0), ("a", 1.0), ("b", 0.0)]
 
 
 async def listening(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from .node_connection import LinkFailure, NodeLink
+from .node_connection import LinkFailure
 from .response_head import ResponseHead
+from .upstream import NodeLink
 
 
 class BrokenOff(OSError):

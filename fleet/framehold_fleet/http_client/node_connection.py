@@ -72,44 +72,49 @@ class Conversation(Protocol):
         """Called from time to time while there is no response. Returns whether to stop waiting for it."""
 
 
-class NodeLink(Protocol):
-    """A conversation's handle of its connection. It is valid until `done` or `failed`: then another conversation may
-    use the connection."""
+class Connections:
+    """All connections of a process to nodes. `timeout`: seconds for which a node may send nothing. `closed`: no idle
+    connection is kept any more."""
 
-    def abort(self) -> None:
-        """Close the connection; the conversation gets no further call."""
-
-    def pause(self) -> None:
-        """Stop reading until `resume`."""
-
-    def resume(self) -> None:
-        """Continue reading."""
-
-
-class ConnectionPool(Protocol):
-    """The pool that connections belong to: an `upstream.Upstream`. It is a Protocol because that module imports this
-    one. `timeout`: seconds for which a node may send nothing. `closed`: no idle connection is kept any more."""
-
-    loop: asyncio.AbstractEventLoop
-    connections: set[NodeConnection]
-    timeout: float
-    closed: bool
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
+        self.loop, self.timeout = loop, timeout
+        self.open = set[NodeConnection]()
+        self.closed = False
 
 
 class NodeConnection(asyncio.Protocol):
     """One connection to a node."""
 
     __slots__ = (
-        "_clock", "_coded", "_complete", "_conversation", "_fed", "_head_delivered", "_headers", "_keep",
-        "_last_activity", "_length", "_mute", "_parser", "_paused", "_pieces", "_renewed", "_repeated", "_state",
-        "_statement", "_status", "_transport", "_upstream", "idle",
+        "_all",
+        "_clock",
+        "_coded",
+        "_complete",
+        "_conversation",
+        "_fed",
+        "_head_delivered",
+        "_headers",
+        "_keep",
+        "_last_activity",
+        "_length",
+        "_mute",
+        "_parser",
+        "_paused",
+        "_pieces",
+        "_renewed",
+        "_repeated",
+        "_state",
+        "_statement",
+        "_status",
+        "_transport",
+        "idle",
     )  # fmt: skip
 
     _transport: asyncio.Transport
 
-    def __init__(self, upstream: ConnectionPool, idle: list[NodeConnection]) -> None:
-        self._upstream = upstream
-        self._clock = upstream.loop.time
+    def __init__(self, connections: Connections, idle: list[NodeConnection]) -> None:
+        self._all = connections
+        self._clock = connections.loop.time
         self.idle = idle
         self._parser = HttpResponseParser(self)
         self._conversation: Conversation | None = None
@@ -160,19 +165,22 @@ class NodeConnection(asyncio.Protocol):
         self._state, self._renewed, self.idle = state, -math.inf, idle
         return True
 
-    # Link.
+    # Called by the conversation, until `done` or `failed`: then another one may use the connection.
 
     def abort(self) -> None:
+        """Close the connection; the conversation gets no further call."""
         if self._conversation is not None:
             self._conversation = None
             self._transport.abort()
 
     def pause(self) -> None:
+        """Stop reading until `resume`."""
         if self._conversation is not None and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
+        """Continue reading."""
         if self._paused:
             self._paused = False
             self._last_activity = self._clock()
@@ -184,7 +192,7 @@ class NodeConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._last_activity = self._clock()
-        self._upstream.connections.add(self)
+        self._all.open.add(self)
 
     def data_received(self, data: bytes) -> None:
         if self._conversation is None:
@@ -220,7 +228,7 @@ class NodeConnection(asyncio.Protocol):
             self._fail(LinkFailure.BROKEN)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._upstream.connections.discard(self)
+        self._all.open.discard(self)
         if self in self.idle:
             self.idle.remove(self)
         del self._parser  # it holds this connection in turn
@@ -232,7 +240,7 @@ class NodeConnection(asyncio.Protocol):
         if self._conversation is None:
             if now - self._last_activity > IDLE:
                 self._transport.abort()
-        elif not self._paused and now - self._last_activity > self._upstream.timeout:
+        elif not self._paused and now - self._last_activity > self._all.timeout:
             self._fail(LinkFailure.SILENT)
         elif not self._head_delivered and self._conversation.abandons():
             self._fail(LinkFailure.ABANDONED)
@@ -326,7 +334,7 @@ class NodeConnection(asyncio.Protocol):
 
     def _free(self, reusable: bool) -> None:
         """Make the connection idle after a complete response, or close it."""
-        if reusable and not self._upstream.closed:
+        if reusable and not self._all.closed:
             self.resume()
             self.idle.append(self)
         else:

@@ -34,7 +34,7 @@ from ..identity.statements import HELLO, Role
 from ..identity.trust import Trust
 from ..members.address import Address, Receiver, TlsAddress
 from ..telemetry.log_bursts import LogBursts
-from .node_connection import Conversation, LinkFailure, NodeConnection, NodeLink
+from .node_connection import Connections, Conversation, LinkFailure, NodeConnection
 from .response_head import ResponseHead
 
 _log = logging.getLogger(__name__)
@@ -116,6 +116,10 @@ class Opening:
             self._link.resume()
 
 
+NodeLink = NodeConnection | Opening
+"""By it a conversation pauses, resumes and aborts its connection. It is valid until `done` or `failed`."""
+
+
 class Way(NamedTuple):
     """How Framehold's app may be reached: the path of a request for it, and the line of its host."""
 
@@ -172,9 +176,7 @@ class Upstream:
         timeout: float,
     ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.timeout = timeout
-        self.connections: set[NodeConnection] = set()
-        self.closed = False
+        self.connections = Connections(self.loop, timeout)
         self._statements, self._tls = trust.statements, trust.tls
         self._role, self._clock = role, clock
         self._connect_timeout = connect_timeout
@@ -184,7 +186,7 @@ class Upstream:
         self._idle: dict[Receiver | Address, list[NodeConnection]] = {}
         self._openings: dict[asyncio.Task[None], Opening] = {}
         self._bursts = LogBursts(_log)
-        self._pause = min(1.0, self.timeout / 4)
+        self._pause = min(1.0, timeout / 4)
         self._timer = self.loop.call_later(self._pause, self._sweep)
 
     def send(
@@ -200,7 +202,7 @@ class Upstream:
             if link.take(head, body, conversation, mute):
                 return link
         opening = Opening(head, body, conversation, mute)
-        if self.closed:
+        if self.connections.closed:
             self.loop.call_soon(opening.failed)
             return opening
         task = self.loop.create_task(self._open(receiver, idle, opening))
@@ -233,7 +235,7 @@ class Upstream:
             idle.append(link)
 
     async def _connected(self, address: Address, idle: list[NodeConnection]) -> NodeConnection:
-        link = NodeConnection(self, idle)
+        link = NodeConnection(self.connections, idle)
         try:
             async with asyncio.timeout(self._connect_timeout):
                 if isinstance(address, str):
@@ -293,7 +295,7 @@ class Upstream:
 
     async def close(self) -> None:
         """Break off all requests, and close all connections."""
-        self.closed = True
+        self.connections.closed = True
         self._timer.cancel()
         openings = dict(self._openings)
         for task in openings:
@@ -303,15 +305,15 @@ class Upstream:
         self._openings.clear()
         for opening in openings.values():
             opening.failed()
-        for link in tuple(self.connections):
+        for link in tuple(self.connections.open):
             link.close()
 
     def _sweep(self) -> None:
         self._timer = self.loop.call_later(self._pause, self._sweep)
         now = self.loop.time()
-        for link in tuple(self.connections):
+        for link in tuple(self.connections.open):
             link.sweep(now)
         if not self._openings:
             # Processes come and go: what no connection belongs to is forgotten.
-            used = {id(link.idle) for link in self.connections}
+            used = {id(link.idle) for link in self.connections.open}
             self._idle = {receiver: idle for receiver, idle in self._idle.items() if id(idle) in used}

@@ -8,39 +8,31 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 AT_ONCE = 64
 """One part in so many of all places is made free at once: to look at all connections for each client would be slow."""
 
 
-class Placed(Protocol):
-    """A connection."""
-
-    peer: str
-
-    def yields_since(self, now: float) -> float | None:
-        """Since when it is in a state that may end, in seconds on the loop's clock; None if it must not."""
+ConnectionT = TypeVar("ConnectionT")
 
 
-PlaceT = TypeVar("PlaceT", bound=Placed)
-
-
-def yielding(connections: Iterable[PlaceT], newcomer: str, now: float) -> list[PlaceT]:
-    """The connections that end for clients of the address `newcomer`; none if none may."""
+def yielding(connections: Iterable[tuple[ConnectionT, str, float | None]], newcomer: str) -> list[ConnectionT]:
+    """The connections that end for clients of the address `newcomer`; none if none may. Each comes with the address of
+    its client, and with since when it is in a state that may end, on any clock in seconds; None if it must not."""
     held: Counter[str] = Counter()
-    may_end: defaultdict[str, list[tuple[float, int, PlaceT]]] = defaultdict(list)
-    for number, connection in enumerate(connections):
-        held[connection.peer] += 1
-        if (since := connection.yields_since(now)) is not None:
-            may_end[connection.peer].append((since, number, connection))
+    may_end: defaultdict[str, list[tuple[float, int, ConnectionT]]] = defaultdict(list)
+    for number, (connection, peer, since) in enumerate(connections):
+        held[peer] += 1
+        if since is not None:
+            may_end[peer].append((since, number, connection))
     for longest_last in may_end.values():
         longest_last.sort(reverse=True)
-    chosen: list[PlaceT] = []
+    chosen: list[ConnectionT] = []
     for _ in range(1 + held.total() // AT_ONCE):
-        peer = max((peer for peer, left in may_end.items() if left), key=held.__getitem__, default=None)
-        if peer is None or held[peer] < held[newcomer]:
+        most = max((peer for peer, left in may_end.items() if left), key=held.__getitem__, default=None)
+        if most is None or held[most] < held[newcomer]:
             break
-        held[peer] -= 1
-        chosen.append(may_end[peer].pop()[2])
+        held[most] -= 1
+        chosen.append(may_end[most].pop()[2])
     return chosen

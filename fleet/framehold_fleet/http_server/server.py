@@ -85,7 +85,8 @@ class Front:
             return True
         if now < self._no_room_until:
             return False
-        ended = yielding(self.connections, peer, now)
+        places = ((connection, connection.peer, connection.yields_since(now)) for connection in self.connections)
+        ended = yielding(places, peer)
         for connection in ended:
             self.discard(connection)
             connection.abort()

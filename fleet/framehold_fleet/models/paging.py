@@ -16,26 +16,15 @@ import json
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from .calls import EndedCallView, LeaseView
+from .calls import CallsQuery, EndedCallView, LeaseQuery, LeaseView
 from .choices import CallSort, Sort
 
 Key = tuple[float | str, str]
 """The value that calls are sorted by, and the call's id."""
 Listed = LeaseView | EndedCallView
 ListedT = TypeVar("ListedT", LeaseView, EndedCallView)
-
-
-class Order(Protocol):
-    """The order and the length of a page: a `LeaseQuery`, or a `CallsQuery`."""
-
-    @property
-    def sort(self) -> Sort | CallSort: ...
-    @property
-    def descending(self) -> bool: ...
-    @property
-    def limit(self) -> int: ...
 
 
 class Page(NamedTuple, Generic[ListedT]):
@@ -89,7 +78,9 @@ def _wrong() -> ValueError:
     return ValueError("after is not the `next` of a page in this order; begin with the first page, without it")
 
 
-def merge(pages: Sequence[Page[ListedT]], query: Order, rank: Callable[[ListedT], Any]) -> Page[ListedT]:
+def merge(
+    pages: Sequence[Page[ListedT]], query: LeaseQuery | CallsQuery, rank: Callable[[ListedT], Any]
+) -> Page[ListedT]:
     """Merge pages of several nodes, which all answer `query`, into one. A call that is listed twice counts once: the
     item with the highest `rank`."""
     best = _best((item for page in pages for item in page.items), rank)
@@ -116,7 +107,7 @@ def merge(pages: Sequence[Page[ListedT]], query: Order, rank: Callable[[ListedT]
     return Page(items, total, _next(pages, query, seen) if more else None)
 
 
-def _next(pages: Sequence[Page[ListedT]], query: Order, seen: ListedT | None) -> str:
+def _next(pages: Sequence[Page[ListedT]], query: LeaseQuery | CallsQuery, seen: ListedT | None) -> str:
     """The cursor after the item `seen`. If no item could be shown, the cursor after the page that ends first."""
     if seen is None:
         ends = [page.items[-1] for page in pages if page.next is not None and page.items]

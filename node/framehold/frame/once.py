@@ -33,7 +33,7 @@ from framehold_store.values import PackedResult, Values
 from . import fingerprints
 from .contained import ENDS_PROCESS, in_place_of, is_contained, starter
 from .effect_call import call_effect, key_reused, running_effect
-from .ports import CallJournal, RunningFrame
+from .ports import FrameHost, RunningFrame
 from .state_journal import StateJournal
 
 LEASE_POLL = 0.05
@@ -135,7 +135,7 @@ class Effects:
     """The effects of one frame. `state_journal` has the entries that earlier rounds recorded, for a handler that
     returns its questions."""
 
-    def __init__(self, frame: RunningFrame, journal: CallJournal, state_journal: StateJournal) -> None:
+    def __init__(self, frame: RunningFrame, journal: FrameHost, state_journal: StateJournal) -> None:
         self._frame, self._journal, self._state_journal = frame, journal, state_journal
         self._effects: dict[str, Effect] = {}
         """By the digest of their keys (`once_digest`), as core's events name them."""

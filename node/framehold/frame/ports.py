@@ -1,6 +1,6 @@
 """What a frame needs from outside: from the node that holds it, and from the request that carries its round.
 
-The engine implements `CallJournal` and `FrameHost`; the `sdk` package implements `RoundCarrier`. A frame imports
+The engine implements `FrameHost`; the `sdk` package implements `RoundCarrier`. A frame imports
 neither.
 """
 
@@ -86,8 +86,8 @@ class RunningFrame(Protocol):
         """Start the turn counter again that closes the round's set of questions; see `Frame.settle`."""
 
 
-class CallJournal(Protocol):
-    """The journal of one call, and what it takes to make entries."""
+class FrameHost(Protocol):
+    """The engine that holds a frame: the journal of its call, what it takes to make entries, and what is reported."""
 
     @property
     def payloads(self) -> Payloads:
@@ -128,10 +128,6 @@ class CallJournal(Protocol):
 
     def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
         """Run an effect in a task that no cancellation of a request ends."""
-
-
-class FrameHost(CallJournal, Protocol):
-    """What a frame reports to the engine that holds it."""
 
     @property
     def asking_threads(self) -> AskingThreads:

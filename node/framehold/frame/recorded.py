@@ -15,7 +15,7 @@ from framehold_core.journal import Draft, EntryKind
 from .effect_call import running_effect
 from .entropy import Entropy
 from .once import Effects
-from .ports import CallJournal, RunningFrame
+from .ports import FrameHost, RunningFrame
 from .state_journal import StateJournal
 
 Draw = Callable[[Entropy, str], Any]
@@ -25,7 +25,7 @@ Draw = Callable[[Entropy, str], Any]
 class FrameRecord:
     """The effects and values of one frame."""
 
-    def __init__(self, frame: RunningFrame, journal: CallJournal) -> None:
+    def __init__(self, frame: RunningFrame, journal: FrameHost) -> None:
         self._frame, self._journal = frame, journal
         self.state_journal = StateJournal(journal.call_id)
         self.effects = Effects(frame, journal, self.state_journal)

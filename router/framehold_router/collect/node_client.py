@@ -21,8 +21,8 @@ from pydantic import BaseModel, ValidationError
 from framehold_core.clock import Clock
 from framehold_fleet.headers import CREDENTIAL
 from framehold_fleet.http_client.incoming import BrokenOff, IncomingResponse
-from framehold_fleet.http_client.node_connection import LinkFailure, NodeLink
-from framehold_fleet.http_client.upstream import Opening, Upstream
+from framehold_fleet.http_client.node_connection import LinkFailure
+from framehold_fleet.http_client.upstream import NodeLink, Opening, Upstream
 from framehold_fleet.identity.statements import Role
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Receiver, TlsAddress

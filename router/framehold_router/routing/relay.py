@@ -27,9 +27,9 @@ from collections.abc import Callable
 
 from framehold_core.ids import CallId, NodeId, prefix
 from framehold_fleet.headers import CALL_ID
-from framehold_fleet.http_client.node_connection import LinkFailure, NodeLink
+from framehold_fleet.http_client.node_connection import LinkFailure
 from framehold_fleet.http_client.response_head import ResponseHead
-from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.http_client.upstream import NodeLink, Upstream
 from framehold_fleet.http_server.message import Request, ResponseWriter
 from framehold_fleet.identity.statements import HELLO
 from framehold_fleet.identity.trust import Trust

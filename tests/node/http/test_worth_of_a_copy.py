@@ -87,7 +87,7 @@ async def test_what_a_page_of_the_parent_shows_opens_nothing(middleware: tuple[M
             seen = (await http.get(f"http://127.0.0.1:{front.port}/debug/headers")).json()
             shown = {name: value for name, value in seen.items() if name.startswith("framehold-")}
             assert shown[PROOF.decode()].startswith("v1.router.")
-            peers = [link._transport.get_extra_info("sockname") for link in front.upstream.connections]
+            peers = [link._transport.get_extra_info("sockname") for link in front.upstream.connections.open]
             told = [{}, *({"x-forwarded-for": f"{host}:{port}"} for host, port in peers)]
             for more in told:
                 assert (await http.get(f"{root}/admin/node", headers={**shown, **more})).status_code == 403
