@@ -111,7 +111,7 @@ async def ask(side: Upstream, address: Address, data: bytes | None = None, *, mu
 
 async def gone(side: Upstream) -> None:
     """Wait until no connection is left."""
-    while side.connections:
+    while side.connections.open:
         await asyncio.sleep(0)
 
 
@@ -153,7 +153,7 @@ async def test_an_idle_connection_that_is_being_closed_is_not_used() -> None:
     """Its loss is heard of only on the next turn of the loop."""
     async with node(ok()) as it, upstream() as side:
         await ask(side, it.address)
-        next(iter(side.connections)).close()
+        next(iter(side.connections.open)).close()
         assert (await ask(side, it.address)).failure is None
         assert len(it.received) == 2
 
@@ -224,7 +224,7 @@ async def test_a_statement_is_made_once_for_each_connection_and_renewed(monkeypa
         first, other = (found for found in dict.fromkeys(map(proof, it.requests)))
         assert first.split(b".")[:3] == other.split(b".")[:3] == [b"v1", b"router", b"1700000000"]
         now += 31
-        for link in side.connections:
+        for link in side.connections.open:
             link._renewed -= 31
         await asyncio.gather(*[ask(side, it.address) for _ in range(2)])
         assert {proof(request).split(b".")[2] for request in it.requests[-2:]} == {b"1700000031"}
@@ -328,7 +328,7 @@ async def test_a_node_is_asked_under_the_path_by_which_it_is_reached() -> None:
         it.boot = None
         assert (await ask(side, it.address, post(target="/other"))).failure is LinkFailure.NOT_SENT
         assert (await ask(side, it.address, post(target="/sub/mcp?a=b"))).body == b"fine"
-        for link in tuple(side.connections):
+        for link in tuple(side.connections.open):
             link.close()
         await gone(side)
         assert (await ask(side, it.address, post(target="/other"))).body == b"fine"
