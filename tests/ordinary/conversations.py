@@ -285,7 +285,6 @@ class Conversation:
     user: str = ""
 
     async def hold(self, party: Party) -> list[Seen]:
-        """Play it, and return what was replied."""
         seen: list[Seen] = []
         for step in range(len(self.answers) + 1):
             answer = self.answers[step - 1] if step else None
@@ -307,11 +306,9 @@ class Conversation:
         return seen
 
     def sent(self, party: Party) -> Sent:
-        """Its first request."""
         return self._request(party, _NONE).sent()
 
     def retry(self, party: Party, answer: Any) -> Sent:
-        """A retry with this answer to all questions of the last reply."""
         return self._request(party, answer).sent()
 
     def _request(self, party: Party, answer: Any) -> Parts:

@@ -40,7 +40,6 @@ async def test_each_request_is_replied_as_on_the_long_path(conversations: Callab
 
 
 async def test_generated_requests_are_replied_as_on_the_long_path() -> None:
-    """About half of them take the short path."""
     tally = await compared(900, 1)
     assert tally.is_good(), tally.told()
 
@@ -56,8 +55,6 @@ async def test_the_same_at_a_node_that_drains() -> None:
 
 
 class Passing:
-    """A middleware that adds a header to each response."""
-
     def __init__(self, app: Any) -> None:
         self._app = app
 
@@ -71,8 +68,6 @@ class Passing:
 
 
 class Dispatching(BaseHTTPMiddleware):
-    """One of Starlette's own kind, which runs the app in a task of its own."""
-
     async def dispatch(self, request: Any, call_next: Any) -> Any:
         response = await call_next(request)
         response.headers["x-dispatched"] = "yes"
@@ -81,7 +76,6 @@ class Dispatching(BaseHTTPMiddleware):
 
 @pytest.mark.parametrize("middlewares", [(Passing,), (Dispatching, Passing)], ids=["plain", "both kinds"])
 async def test_the_same_behind_middlewares_of_the_author(middlewares: tuple[Any, ...]) -> None:
-    """They see each request and each response."""
     async with both(middlewares=middlewares) as pair:
         tally = await played(pair, drawn(4), 450)
         assert tally.is_good(), tally.told()

@@ -52,7 +52,6 @@ def quiet() -> Iterator[None]:
 
 
 def tools_of(conversations: Iterator[Conversation], copies: int = 1) -> Iterator[Conversation]:
-    """Those of tools: prompts and resources of FastMCP have no plans. Each retry is sent `copies` times at once."""
     return (
         replace(talk, copies=copies) for talk in conversations if talk.tool not in METHODS and "://" not in talk.tool
     )
@@ -93,8 +92,6 @@ async def test_what_fastmcp_has_besides(name: str) -> None:
 
 
 class Counting(Middleware):
-    """A middleware of the author."""
-
     async def on_call_tool(self, context: Any, call_next: Any) -> Any:
         result = await call_next(context)
         result.meta = {**(result.meta or {}), "seen": True}
@@ -138,7 +135,6 @@ async def refusing(*_: Any, **__: Any) -> Any:
 
 
 def patched(name: str, of: Callable[[Any], Any] = lambda made: made) -> Callable[[FastMCP[Any]], None]:
-    """Has a method refuse from now on."""
     return lambda made: setattr(of(made), name, refusing)
 
 

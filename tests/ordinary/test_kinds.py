@@ -37,7 +37,6 @@ def quiet() -> Iterator[None]:
 
 
 def tool(pair: tuple[Party, Party], function: Any) -> Any:
-    """Add a tool to both servers."""
     for side in pair:
         side.app.server.tool(description="A tool of this test.")(function)
     return function
@@ -63,7 +62,6 @@ async def test_nothing_that_a_handler_changes_in_its_request_is_seen_by_the_next
 
 
 async def test_a_request_that_is_answered_is_no_garbage_cycle() -> None:
-    """Also where its handler has read the request."""
     known = list[weakref.ref[Any]]()
     made = OrdinaryRequest.__init__
 
@@ -82,8 +80,6 @@ async def test_a_request_that_is_answered_is_no_garbage_cycle() -> None:
 
 
 async def test_a_handler_may_change_its_arguments() -> None:
-    """Its client sends them again as they were."""
-
     async def takes_from(data: dict[str, Any], ctx: Context) -> str:
         data["inner"].pop("x")
         return (await ctx.elicit("ok?", Units)).action
@@ -147,8 +143,6 @@ async def test_a_patched_layer_of_the_sdk_is_called(name: str, monkeypatch: pyte
 
 
 async def test_a_response_that_can_t_be_sent_is_begun_once() -> None:
-    """What the server raises then is the server's."""
-
     class Broken(Exception):
         pass
 
@@ -195,7 +189,6 @@ async def test_a_retry_whose_frame_goes_to_make_room_for_it_is_carried_on() -> N
 
 
 async def test_a_value_that_is_too_heavy_is_refused_as_on_the_long_path() -> None:
-    """It may be light enough in bytes."""
     heavy = {**FORM, "_meta": {"more": [{}] * 60}}
     async with both(max_body=2000) as pair:
         for side in pair:
@@ -207,7 +200,6 @@ async def test_a_value_that_is_too_heavy_is_refused_as_on_the_long_path() -> Non
 
 @pytest.mark.parametrize(("name", "argument"), [("weather", "location"), ("greeting", "name")])
 async def test_a_parked_call_of_a_heavy_request_keeps_little_of_it(name: str, argument: str) -> None:
-    """Its arguments are packed, and its record has the digest of all of them."""
     async with both(keys=("k" * 32,)) as pair:
         kept = list[Any]()
         for side in pair:
@@ -221,7 +213,6 @@ async def test_a_parked_call_of_a_heavy_request_keeps_little_of_it(name: str, ar
 
 
 async def test_half_of_a_surrogate_pair_in_a_question() -> None:
-    """The whole message is escaped then, also the name of the server."""
     async with both(make=partial(server, name="sérver")) as pair:
 
         async def asks_half(ctx: Context) -> str:

@@ -117,8 +117,6 @@ async def noisy(ctx: Context) -> str:
 
 @framehold.reentrant
 async def looks(ctx: Context) -> str:
-    """What a handler sees of its request, before it asks and after."""
-
     def seen() -> list[Any]:
         inner, session = ctx.request_context, ctx.session
         request: Any = inner.request
@@ -191,7 +189,6 @@ _URL = AnyHttpUrl("http://127.0.0.1:9")
 
 
 def server(is_guarded: bool = False, name: str = "ordinary") -> MCPServer[Any]:
-    """A server with all of them, and one whose result has no schema. A guarded one has users."""
     auth = AuthSettings(issuer_url=_URL, resource_server_url=_URL, validate_token_resource=False)
     guard: dict[str, Any] = {"token_verifier": Verifier(), "auth": auth} if is_guarded else {}
     made: MCPServer[Any] = MCPServer(name, log_level="CRITICAL", **guard)

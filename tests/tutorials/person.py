@@ -48,7 +48,6 @@ async def model(context: ClientRequestContext, params: CreateMessageRequestParam
 
 
 async def folders(context: ClientRequestContext) -> ListRootsResult:
-    """The client's one folder."""
     return ListRootsResult(roots=[Root(uri=FileUrl("file:///srv/poems"))])
 
 

@@ -19,7 +19,6 @@ from tests.processes import python_path
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_author_wrote_goes_along(kind: str, tmp_path: Path) -> None:
-    """The next release has other words everywhere."""
     text = KINDS[kind]
     changed = text.replace("old", "new").replace("'ol'", "'ne'").replace("'o'", "'n'").replace("'d'", "'w'")
     assert changed != text

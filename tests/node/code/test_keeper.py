@@ -46,8 +46,6 @@ class Troubled(MemoryStore):
 
 
 class Tool:
-    """A handler; `entered` is the kept code that it will enter."""
-
     tool = "book"
 
     def __init__(self, data: bytes | NotKept = b"", code: str = CODE) -> None:
@@ -64,8 +62,6 @@ class Tool:
 
 
 class Shop:
-    """A keeper with its store and its clock."""
-
     def __init__(self, limit: int = 1 << 20, namespace: str = "shop", key: bytes = KEY) -> None:
         self.clock = Clock()
         self.store = Troubled(self.clock)
@@ -73,7 +69,6 @@ class Shop:
         self.keeper = Keeper(self.store, self.sealer, limit, self.clock)
 
     async def says(self, code: str = CODE) -> Any:
-        """What the kept code of this digest returns; None if it is not entered."""
         tool = Tool(code="present")
         return tool.entered.handler.function() if await self.keeper.load(tool, code) and tool.entered else None
 
@@ -135,8 +130,6 @@ async def test_a_store_in_trouble_stops_no_call_and_is_tried_again(
 
 
 class Canary:
-    """Makes a file where it is unpickled."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -211,7 +204,6 @@ async def test_few_codes_stay_loaded(tmp_path: Path) -> None:
 
 
 async def test_calls_that_want_one_code_at_once_load_it_once(tmp_path: Path) -> None:
-    """As after a deploy."""
     shop, tool = Shop(), Tool(written(tmp_path / "a", TEXT))
     await shop.keeper.keep(tool, HOUR)
     tools = [Tool(code="present") for _ in range(20)]

@@ -73,7 +73,6 @@ def test_a_library_that_is_gone_is_named(tmp_path: Path) -> None:
 
 
 def test_code_of_another_python_is_not_read(tmp_path: Path) -> None:
-    """Its compiled form would be read as something else."""
     data = written(tmp_path / "before", "def handler(): return 1")
     head, _, body = data.partition(b"\n")
     for wrong in (head.replace(b"CPython 3", b"CPython 2"), head.replace(b'"format": 1', b'"format": 2'), b"{}", b"?"):

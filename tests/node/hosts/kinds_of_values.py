@@ -16,7 +16,7 @@ class Helped:
     # changed
 """
 DEPENDENCY = HELPERS.replace("Helped", "Depended")
-VALUES = """\
+_VALUES = """\
 import dataclasses
 import enum
 import os
@@ -35,59 +35,44 @@ T = TypeVar("T")
 class Paid(enum.Enum):
     YES = "yes"
     NO = "no"
-    def twice(self): return self.value * 2
-    @property
-    def n(self): return self.value
-    # changed
+    # of an enum
 
 
 class Level(enum.IntEnum):
     LOW = 1
     HIGH = 2
-    def twice(self): return self.value * 2
-    @property
-    def n(self): return self.value
-    # changed
+    # of an enum
 
 
 class Word(enum.StrEnum):
     TEA = "tea"
-    def twice(self): return self.value * 2
-    @property
-    def n(self): return self.value
-    # changed
+    # of an enum
 
 
 class Rights(enum.Flag):
     READ = enum.auto()
     WRITE = enum.auto()
-    def twice(self): return self.value * 2
-    @property
-    def n(self): return self.value
-    # changed
+    # of an enum
 
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Plain:
     n: int
     m: int = 0
-    def twice(self): return 2 * self.n
-    # changed
+    # of a value
 
 
 @dataclasses.dataclass(frozen=True)
 class Frozen:
     n: int
     rest: tuple = dataclasses.field(default_factory=tuple)
-    def twice(self): return 2 * self.n
-    # changed
+    # of a value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slotted:
     n: int
-    def twice(self): return 2 * self.n
-    # changed
+    # of a value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,23 +86,20 @@ class Nested:
 class Row(NamedTuple):
     n: int
     m: str = "m"
-    def twice(self): return 2 * self.n
-    # changed
+    # of a value
 
 
 class Model(BaseModel):
     n: int
     paid: Paid = Paid.YES
     def __hash__(self): return hash(self.n)
-    def twice(self): return 2 * self.n
-    # changed
+    # of a value
 
 
 class Box(BaseModel, Generic[T]):
     n: T
     def __hash__(self): return hash(self.n)
-    def twice(self): return 2 * self.n
-    # changed
+    # of a value
 
 
 class Refused(Exception):
@@ -126,8 +108,7 @@ class Refused(Exception):
         self.n = n
     def __eq__(self, other): return type(other) is Refused and (other.args, other.n) == (self.args, self.n)
     def __hash__(self): return hash(self.n)
-    def twice(self): return 2 * self.n
-    # changed
+    # of a value
 
 
 class Missing:
@@ -252,6 +233,17 @@ def check(kind, held, value, error):
         return []
     return [*tests(kind, found), caught(error, kind)]
 """
+OF_AN_ENUM = """\
+    def twice(self): return self.value * 2
+    @property
+    def n(self): return self.value
+    # changed
+"""
+OF_A_VALUE = """\
+    def twice(self): return 2 * self.n
+    # changed
+"""
+VALUES = _VALUES.replace("    # of an enum\n", OF_AN_ENUM).replace("    # of a value\n", OF_A_VALUE)
 HANDLER = """\
 import json
 from values import *
@@ -271,17 +263,16 @@ async def cell(kind, held):
     await framehold.ask("q", "early question?", Answer)
     return json.dumps(check(kind, held, value, error))
 """
-SERVERS = {
-    "MCPServer": """\
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-server = MCPServer("values")
+_HIGH = """\
+server = Kind("values")
 
 @server.tool()
 @framehold.reentrant
 async def tool(kind: str, held: str, ctx: Context) -> str:
     return await cell(kind, held)
-""",
+"""
+SERVERS = {
+    "MCPServer": "from mcp.server import MCPServer as Kind\nfrom mcp.server.mcpserver import Context\n" + _HIGH,
     "low-level": """\
 from mcp.server import Server
 from mcp.types import CallToolResult, TextContent
@@ -292,15 +283,7 @@ async def call_tool(ctx, params):
 
 server = Server("values", on_call_tool=call_tool)
 """,
-    "FastMCP": """\
-from fastmcp import Context, FastMCP
-server = FastMCP("values")
-
-@server.tool()
-@framehold.reentrant
-async def tool(kind: str, held: str, ctx: Context) -> str:
-    return await cell(kind, held)
-""",
+    "FastMCP": "from fastmcp import Context, FastMCP as Kind\n" + _HIGH,
 }
 TESTS = ("is", "==", "hash", "in", "isinstance", "issubclass", "match", "attribute", "method", "except")
 HELD = ("bare", "list", "value", "key")
@@ -325,7 +308,6 @@ def table() -> str:
 
 
 def files(server: str) -> dict[str, str]:
-    """A release."""
     return {
         "server.py": HANDLER + SERVERS[server],
         "values.py": VALUES,

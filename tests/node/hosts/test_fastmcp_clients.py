@@ -23,15 +23,15 @@ from mcp.types import (
     TextContent,
 )
 
+import framehold
 from examples import fastmcp_booking
 from framehold.config import Settings
 from framehold.http.app import Application
 from framehold_cli.local import check
 from framehold_cli.serve import target
 from framehold_core.errors import ConfigError
-from tests.fleet.fleet import fleet
 from tests.node.fastmcp_stage import Hosted, hosted
-from tests.node.nodes import entries, node
+from tests.node.nodes import entries, heirs, node
 from tests.processes import ROOT
 from tests.store.server import RedisServer
 
@@ -70,7 +70,6 @@ async def test_the_official_client_completes_a_call(mode: Any) -> None:
 
 
 async def test_fastmcps_own_client_completes_a_call() -> None:
-    """Over HTTP, with the revision that it negotiates."""
     async with hosted(fastmcp_booking.app) as caller:
         entered = caller.runtime.counts["entered"]
         async with fastmcp.Client(StreamableHttpTransport(caller.url), elicitation_handler=own) as client:
@@ -79,63 +78,55 @@ async def test_fastmcps_own_client_completes_a_call() -> None:
         assert caller.runtime.counts["entered"] - entered == 1
 
 
-async def test_a_handler_that_returns_its_questions_serves_clients_of_2025_too() -> None:
-    """FastMCP alone refuses them: the library's shim asks over the session."""
+async def test_a_handler_that_returns_its_questions_serves_clients_of_each_revision() -> None:
+    """Its state may look like a token of ours. FastMCP alone refuses clients of 2025: the library's shim asks over the
+    session."""
     server: FastMCP[Any] = FastMCP("guard")
+    effects: list[str] = []
 
     @server.tool
     async def guard(ctx: Context) -> str | InputRequiredResult:
-        """Ask by returning."""
+        await framehold.once("effect", effects.append, "guard")
         if ctx.input_responses is None:
             schema = {"type": "object", "properties": {"value": {"type": "string"}}}
             form = ElicitRequestFormParams(message="Which meal?", requested_schema=schema)
-            return InputRequiredResult(input_requests={"meal": ElicitRequest(params=form)}, request_state="mine")
+            return InputRequiredResult(input_requests={"meal": ElicitRequest(params=form)}, request_state="h1.mine")
         answer = ctx.input_responses["meal"]
         assert isinstance(answer, ElicitResult)
         return f"{(answer.content or {})['value']} {ctx.request_state}"
 
     async with hosted(server) as caller:
-        for mode in ("legacy", "auto"):
+        for mode, ran in (("auto", 1), ("legacy", 2)):
             async with Client(caller.url, mode=mode, elicitation_callback=official) as client:
                 (block,) = (await client.call_tool("guard", {})).content
-                assert isinstance(block, TextContent) and block.text == "soup mine", mode
+                assert isinstance(block, TextContent) and block.text == "soup h1.mine", mode
+            assert len(effects) == ran, mode
 
 
 async def test_a_server_that_is_only_attached_suspends_in_memory_too() -> None:
-    """No HTTP: FastMCP's own transport between client and server, on the present revision."""
     async with fastmcp.Client(fastmcp_booking.mcp, elicitation_handler=own) as client:
         assert (await client.call_tool("book", {"trip": "Rome"})).data == "Rome: ticket 3A, flex"
 
 
-async def test_a_node_that_is_killed_leaves_its_call_to_another(redis: RedisServer, tmp_path: Path) -> None:
-    """`framehold node examples/fastmcp_booking.py`, twice, behind the router: the call is taken over, sold once."""
-    async with fleet(tmp_path, redis, "node-1", "node-2", target="examples/fastmcp_booking.py") as made:
-        router = await made.add_router()
-        async with Hosted(router.url) as caller:
+async def test_a_node_that_is_killed_leaves_its_call_to_another(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry that reaches the wrong node is passed on, although a middleware makes errors of all that it sees; a
+    killed node's call is taken over, and its seat is sold once."""
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "sold"))
+    async with heirs("tests/node/fastmcp_handling.py", tmp_path, redis.url) as start:
+        first, second = await start(), await start()
+        async with Hosted(first.url) as one, Hosted(second.url) as two:
             trip = {"trip": "Rome"}
-            reply = await caller.call("book", arguments=trip)
-            reply = await caller.retry("book", reply.token, reply.accept(row=3, window=True), arguments=trip)
+            reply = await one.call("book", arguments=trip)
+            reply = await two.retry("book", reply.token, reply.accept(row=3, window=True), arguments=trip)
             assert reply.messages == ["Which fare for 3A?"]
-            holder = reply.headers["framehold-node"]
-            made.nodes[holder].kill()
-            reply = await caller.retry("book", reply.token, reply.accept(value="flex"), arguments=trip)
+            first.kill()
+            reply = await two.retry("book", reply.token, reply.accept(value="flex"), arguments=trip)
             assert reply.messages == ["Buy 3A, flex?"]
-            assert reply.headers["framehold-route"] == "takeover" and reply.headers["framehold-node"] != holder
-            reply = await caller.retry("book", reply.token, reply.accept(value=True), arguments=trip)
+            reply = await two.retry("book", reply.token, reply.accept(value=True), arguments=trip)
             assert reply.text == "Rome: ticket 3A, flex"
-    assert entries(made.entered) == ["Rome/3A"]
-
-
-def test_a_module_is_searched_for_fastmcp_servers(tmp_path: Path) -> None:
-    """The one that is called mcp, or the only one; with several, one has to be named."""
-    assert target.load("examples.fastmcp_booking") is fastmcp_booking.mcp
-    only, two = tmp_path / "only_fast.py", tmp_path / "two_fast.py"
-    only.write_text("from fastmcp import FastMCP\nbooking = FastMCP('b')\n")
-    two.write_text("from fastmcp import FastMCP\na, b = FastMCP('a'), FastMCP('b')\n")
-    assert target.load(str(only)).name == "b"
-    with pytest.raises(ConfigError, match=r"name the server.*\(found: a, b\)"):
-        target.load(str(two))
-    assert target.load(f"{two}:a").name == "a"
+    assert entries(tmp_path / "sold") == ["Rome/3A"]
 
 
 async def test_a_target_may_be_a_function_or_an_app_with_additions(tmp_path: Path) -> None:

@@ -29,12 +29,10 @@ pytestmark = pytest.mark.anyio
 
 
 def back() -> FastMCP[Any]:
-    """Its tool asks twice."""
     server: FastMCP[Any] = FastMCP("back")
 
     @server.tool
     async def book(city: str, ctx: Context) -> str:
-        """Ask for a room, then for a yes."""
         room = await ctx.elicit(f"Which room in {city}?", str)
         sure = await ctx.elicit(f"{room.data}?", bool)  # type: ignore[union-attr]  # the user accepts
         return f"{city} {room.data} {sure.data}"  # type: ignore[union-attr]  # the user accepts
@@ -47,7 +45,6 @@ async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
 
 
 async def booked(url: str, mode: Any) -> str:
-    """What a client of that revision is told at the end."""
     async with Client(url, mode=mode, elicitation_callback=answer) as client:
         (block,) = (await client.call_tool("book", {"city": "Oslo"})).content
         assert isinstance(block, TextContent)
@@ -69,7 +66,6 @@ async def test_a_proxy_over_a_server_of_the_same_process(mode: str, reached: str
 
 
 async def test_a_proxy_over_a_server_that_is_not_attached_says_what_to_do() -> None:
-    """FastMCP's own refusal, and both ways out."""
     async with hosted(create_proxy(back(), name="front")) as caller:
         reply = await caller.tool("book", arguments={"city": "Oslo"})
     assert "unavailable on 2026-07-28 connections" in reply.text
@@ -85,7 +81,6 @@ VALUES: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 def valued() -> Server[Any]:
-    """Its tools' results need not be objects."""
     server = Server[Any]("valued")
 
     async def listed(_: Any, params: PaginatedRequestParams) -> ListToolsResult:
@@ -104,7 +99,6 @@ def valued() -> Server[Any]:
 
 
 async def replies(url: str, mode: Any) -> list[str]:
-    """The reply to a client of that revision for each of `VALUES`: a result or an error."""
     found: list[str] = []
     async with Client(url, mode=mode) as client:
         for name in VALUES:

@@ -42,7 +42,6 @@ def test_each_kind_has_its_host() -> None:
 
 @pytest.mark.parametrize("made", [True, False])
 def test_what_is_no_server_is_refused(made: bool) -> None:
-    """Named by its type; of an app that was made of a server the error says to give the server."""
     given: Any = framehold.asgi(MCPServer("m"), Settings()) if made else SimpleNamespace(fastmcp=MCPServer("m"))
     hint = "; give the server itself, this is an app that was made of one" if made else ""
     assert not host_choice.is_server(given)

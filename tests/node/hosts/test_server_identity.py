@@ -26,7 +26,6 @@ def test_a_server_is_named_and_its_tools_tell_one_list_from_another() -> None:
 
 
 def test_a_name_that_was_made_up_at_random_is_none() -> None:
-    """Two nodes of one server would have two."""
     assert identity(FastMCP(), "book")[0] is None
 
 

@@ -25,13 +25,10 @@ pytestmark = pytest.mark.anyio
 
 
 def _both(build: Callable[[], MCPServer[Any]]) -> list[Any]:
-    """The same server twice: as our app and as the SDK's own."""
     return [framehold.asgi(build(), Settings(node_id="seen")), build().streamable_http_app()]
 
 
 async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> None:
-    """Neither another call's client nor the same round's next request finds it."""
-
     async def personal(ctx: Any, call_next: Any) -> Any:
         result = await call_next(ctx)
         if isinstance(result, dict) and result.get("resultType") == "input_required":
@@ -46,7 +43,6 @@ async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> Non
 
     @server.tool()
     async def ask(ctx: Context) -> str:
-        """Ask for a word."""
         return said(await ctx.elicit("word?", Word))
 
     app = framehold.asgi(server, Settings(node_id="edits"))
@@ -60,15 +56,27 @@ async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> Non
         assert done.text == "x"
 
 
-async def _told_of(middleware: Any) -> tuple[Any, Any]:
-    """Status and message of a call behind this middleware: ours, and the SDK's alone."""
+async def forgets_meta(ctx: Any, call_next: Any) -> Any:
+    if ctx.method == "tools/call":
+        ctx = replace(ctx, params={name: item for name, item in ctx.params.items() if name != "_meta"})
+    return await call_next(ctx)
+
+
+async def denies(ctx: Any, call_next: Any) -> Any:
+    if ctx.method == "tools/call":
+        return ErrorData(code=-32001, message="forbidden", data={"why": "no"})
+    return await call_next(ctx)
+
+
+@pytest.mark.parametrize(("middleware", "code"), [(forgets_meta, INVALID_PARAMS), (denies, -32001)])
+async def test_what_a_middleware_makes_of_a_request_is_an_error_as_the_sdk_sends_it(middleware: Any, code: int) -> None:
+    """And not a result that looks like one."""
 
     def build() -> MCPServer[Any]:
         server: MCPServer[Any] = MCPServer("between", middleware=[middleware])
 
         @server.tool()
         async def work() -> str:
-            """Never entered."""
             return "worked"
 
         return server
@@ -78,36 +86,10 @@ async def _told_of(middleware: Any) -> tuple[Any, Any]:
         async with served(app) as url, Caller(url, EVERYTHING) as client:
             reply = await client.call("work")
             result.append((reply.status, reply.message))
-    ours, sdks = result
-    return ours, sdks
-
-
-async def test_parameters_that_a_middleware_leaves_without_meta_are_refused_as_the_sdk_refuses_them() -> None:
-    async def forgets(ctx: Any, call_next: Any) -> Any:
-        if ctx.method == "tools/call":
-            ctx = replace(ctx, params={name: item for name, item in ctx.params.items() if name != "_meta"})
-        return await call_next(ctx)
-
-    ours, sdks = await _told_of(forgets)
-    assert ours[1]["error"]["code"] == INVALID_PARAMS
-    assert ours == sdks
-
-
-async def test_error_data_that_a_middleware_returns_is_an_error() -> None:
-    """As the SDK sends it, and not as a result that looks like one."""
-
-    async def deny(ctx: Any, call_next: Any) -> Any:
-        if ctx.method == "tools/call":
-            return ErrorData(code=-32001, message="forbidden", data={"why": "no"})
-        return await call_next(ctx)
-
-    ours, sdks = await _told_of(deny)
-    assert ours[1].get("error") == {"code": -32001, "message": "forbidden", "data": {"why": "no"}}
-    assert ours == sdks
+    assert result[0] == result[1] and result[0][1]["error"]["code"] == code
 
 
 async def test_the_state_of_a_connection_is_one_requests() -> None:
-    """Two users of the same client see nothing of each other's, and what was put on the exit stack is unwound."""
     unwound: list[str] = []
 
     async def peek(who: str, ctx: Context) -> str:
@@ -136,7 +118,6 @@ async def test_meta_reads_as_the_sdks() -> None:
 
         @server.tool()
         async def work(ctx: Context) -> str:
-            """Note what the handler sees."""
             seen.append(("handler", dict(ctx.request_context.meta or {}), ctx.request_context.request_id))
             return "worked"
 
@@ -155,8 +136,6 @@ async def test_meta_reads_as_the_sdks() -> None:
 
 
 class Tickets:
-    """Knows each token once: a ticket that was used is worth nothing."""
-
     def __init__(self) -> None:
         self.shown: list[str] = []
 
@@ -176,7 +155,6 @@ async def test_a_request_is_authenticated_once(method: str, params: dict[str, An
 
     @server.tool()
     async def work() -> str:
-        """Do it."""
         return "worked"
 
     app = framehold.asgi(server, Settings(node_id="guarded"))

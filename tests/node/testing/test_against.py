@@ -187,7 +187,6 @@ def test_it_breaks_a_call_whose_code_is_not_kept(unkept: Edit, what: str, releas
 
 
 def test_other_questions_are_named_and_other_effects_run_once(releases: Releases) -> None:
-    """The changed helper charges another price, which no earlier run has charged."""
     rehearsal = releases.play(SHOP, edited(HELPER))
     first = rehearsal.deploys[0].not_kept
     assert first.changed == "question 2.message is 'Pay 7?', and was 'Pay 6?' in the earlier release"
@@ -214,7 +213,6 @@ def test_a_tool_that_is_gone_and_whose_code_is_not_kept(releases: Releases) -> N
 
 
 def test_code_that_misses_a_name_can_not_be_loaded(releases: Releases) -> None:
-    """`done` goes by name: the present release must still have it."""
     text = releases.broken(SHOP, edited(QUESTION).replace("done", "lines"))
     assert "its kept code can't be loaded: AttributeError: module 'server' has no attribute 'done'" in text
 
@@ -234,7 +232,6 @@ def test_kept_code_that_comes_to_something_else(name: str, releases: Releases) -
 
 
 def test_an_error_of_the_present_code_breaks_the_call(releases: Releases) -> None:
-    """It gets the result that the earlier code has recorded."""
     edit = ('f"{receipt} for', 'f"{receipt.number} for')
     text = releases.broken(edited(KEEP_NOT), edited(KEEP_NOT, edit))
     assert "in round 1: it ends with an error after question 2, 'Pay 6?'" in text
@@ -401,7 +398,6 @@ def test_a_fastmcp_server(releases: Releases) -> None:
 
 
 def test_a_component_of_a_mounted_server_is_not_kept(releases: Releases) -> None:
-    """FastMCP can't make it again."""
     mount = '\n\nouter = FastMCP("outer")\nouter.mount(mcp)\nmcp = outer\n'
     text = releases.broken(edited(*FASTMCP) + mount, edited(*FASTMCP, QUESTION) + mount)
     assert "since its code is not kept: it is a component of a mounted server" in text
@@ -454,7 +450,6 @@ async def order(ctx: Context) -> str | InputRequiredResult:
 
 
 def test_a_handler_that_parks_by_hand(rehearse: Rehearse, tmp_path: Path) -> None:
-    """The present code is entered in each round anyway, and has the recorded values."""
     with release(tmp_path / "before", BY_HAND) as module:
         first = rehearse(module.mcp, "order", answers=WORD, record=tmp_path / "recording")
     with release(tmp_path / "after", BY_HAND.replace("old ", "new ")) as module:
