@@ -4,9 +4,7 @@ authors do with their server while it runs, and what happens beside a request.""
 from __future__ import annotations
 
 import json
-import logging
 import weakref
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -27,13 +25,6 @@ from tests.ordinary.tools import Units, server
 
 pytestmark = pytest.mark.anyio
 WEATHER = Conversation("weather", {"location": "Oslo"}, [FORM])
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def tool(pair: tuple[Party, Party], function: Any) -> Any:

@@ -18,13 +18,7 @@ import pytest
 from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp.types import (
-    ElicitRequest,
-    ElicitRequestURLParams,
-    InputRequiredResult,
-    SamplingMessage,
-    TextContent,
-)
+from mcp.types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult, SamplingMessage, TextContent
 from pydantic import BaseModel
 
 import framehold

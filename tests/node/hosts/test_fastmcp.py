@@ -13,10 +13,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.elicitation import AcceptedElicitation
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools import Tool
-from mcp.types import (
-    SamplingMessage,
-    TextContent,
-)
+from mcp.types import SamplingMessage, TextContent
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse

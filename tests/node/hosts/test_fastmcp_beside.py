@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import PromptError, ToolError
 from fastmcp.server import create_proxy
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.middleware import AuthMiddleware, Middleware, MiddlewareContext
@@ -302,24 +301,17 @@ async def test_what_a_component_raises_leaves_no_cycle_behind() -> None:
     cycles of its own: without frames and tracebacks in them.)"""
     server: FastMCP[Any] = FastMCP("raises")
 
-    @server.tool
-    async def at_once() -> str:
-        raise ToolError("no")
-
-    @server.tool
-    async def later(ctx: Context) -> str:
-        await ctx.elicit("a?", str)
+    async def raises(ctx: Context, asks: bool = True) -> str:
+        if asks:
+            await ctx.elicit("a?", str)
         raise LookupError("no")
 
-    @server.prompt
-    async def verse(ctx: Context) -> str:
-        await ctx.elicit("a?", str)
-        raise PromptError("no")
+    server.tool(raises), server.prompt(raises)
 
     async with hosted(server) as caller:
         with cycles() as found:
             for _ in range(3):
-                assert (await caller.tool("at_once")).text == "no"
-                assert (await caller.tool("later", "a")).result["isError"]
-                assert (await caller.answered("prompts/get", {"name": "verse"}, "a")).text == "no"
+                assert (await caller.tool("raises", arguments={"asks": False})).result["isError"]
+                assert (await caller.tool("raises", "a")).result["isError"]
+                assert (await caller.answered("prompts/get", {"name": "raises"}, "a")).code == -32603
             assert found(FrameType, TracebackType) == []

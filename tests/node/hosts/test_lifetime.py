@@ -248,7 +248,7 @@ async def test_a_call_goes_on_in_the_lifespan_of_its_present_connection() -> Non
     async with Client(server, elicitation_callback=answer) as client:
         parked = await client.session.call_tool("ask", {}, allow_input_required=True)
         assert isinstance(parked, InputRequiredResult)
-        assert await goes_on(server, parked) == "db1 hello db2"
+        assert await goes_on(server, parked) == "db3 hello db4"
 
 
 async def test_a_connection_beside_an_app_leaves_the_apps_lifespan_alone() -> None:

@@ -12,14 +12,7 @@ from typing import Annotated, Any
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
-from mcp.server.mcpserver import (
-    AcceptedElicitation,
-    Context,
-    DeclinedElicitation,
-    Elicit,
-    ElicitationResult,
-    Resolve,
-)
+from mcp.server.mcpserver import AcceptedElicitation, Context, DeclinedElicitation, Elicit, ElicitationResult, Resolve
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 
 import framehold
@@ -169,10 +162,7 @@ async def test_a_declined_parameter_and_a_question_after() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "says"),
-    [
-        ("plain", "Ada to <Which street of <Where does Ada go?>?>"),
-        ("unmarked", "Ada to <Where does Ada go?>, <How?>"),
-    ],
+    [("plain", "Ada to <Which street of <Where does Ada go?>?>"), ("unmarked", "Ada to <Where does Ada go?>, <How?>")],
 )
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_of_each_era(mode: str, tool: str, says: str) -> None:

@@ -198,18 +198,15 @@ def test_other_questions_are_named_and_other_effects_run_once(releases: Releases
 @pytest.mark.parametrize("edit", [GONE, UNMARKED], ids=["gone", "not marked"])
 def test_a_tool_that_is_not_entered_again_any_more(edit: Edit, releases: Releases) -> None:
     rehearsal = releases.play(SHOP, edited(edit))
-    why = "the present release has no tool 'order'"
+    why = "the present release has no tool 'order'; no code was entered"
     if edit is UNMARKED:
-        why = "tool 'order' is not marked @framehold.reentrant in the present release"
+        why = "tool 'order' is not marked @framehold.reentrant in the present release; no code was entered"
     for item in rehearsal.deploys:
         assert item.kept.code == "kept" and item.kept.text == RESULT
-        assert str(item.not_kept) == f"{why}; no code was entered"
-
-
-def test_a_tool_that_is_gone_and_whose_code_is_not_kept(releases: Releases) -> None:
-    text = releases.broken(edited(KEEP_NOT), edited(GONE))
-    why = "the present release has no tool 'order'; no code was entered, since its code is not kept: it is marked keep_"
-    assert f"\n  in round 1: {why}" in text and f"\n  in round 2: {why}" in text
+        assert str(item.not_kept) == why
+    if edit is GONE:
+        text = releases.broken(edited(KEEP_NOT), edited(GONE))
+        assert f"\n  in round 1: {why}, since its code is not kept: it is marked keep_" in text
 
 
 def test_code_that_misses_a_name_can_not_be_loaded(releases: Releases) -> None:
@@ -267,10 +264,7 @@ def test_a_class_of_a_later_result_that_is_gone(releases: Releases) -> None:
             assert item.kept.changed.startswith("the rehearsal ends at the effect 'send', whose result is not played:")
 
 
-MORE = (
-    "    receipt = await",
-    '    third = await ctx.elicit("Really?", Sure)\n    receipt = await',
-)
+MORE = ("    receipt = await", '    third = await ctx.elicit("Really?", Sure)\n    receipt = await')
 
 
 def test_a_question_that_the_earlier_release_did_not_ask(releases: Releases) -> None:
@@ -286,19 +280,13 @@ def test_a_question_that_the_earlier_release_did_not_ask(releases: Releases) -> 
 
 
 def test_settings_that_keep_no_code(releases: Releases, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attached server has the settings that it was attached with."""
+    attach = "\n\nfrom framehold.config import Settings\nframehold.attach(mcp, Settings(node_id='shop'))\n"
     monkeypatch.setenv("FRAMEHOLD_KEEP_CODE", "false")
+    rehearsal = releases.play(SHOP + attach, edited(QUESTION) + attach)
+    assert [item.kept.code for item in rehearsal.deploys] == ["kept", "kept"]
     text = releases.broken(SHOP, edited(QUESTION))
     assert "since no code is kept with FRAMEHOLD_KEEP_CODE=false or FRAMEHOLD_PICKLE=false" in text
-
-
-def test_an_attached_server_has_the_settings_that_it_was_attached_with(releases: Releases) -> None:
-    attach = (
-        "\n\nfrom framehold.config import Settings\n\nframehold.attach(mcp, Settings(node_id='shop', keep_code={}))\n"
-    )
-    rehearsal = releases.play(SHOP + attach.format(True), edited(QUESTION) + attach.format(True))
-    assert [item.kept.code for item in rehearsal.deploys] == ["kept", "kept"]
-    text = releases.broken(SHOP + attach.format(True), edited(QUESTION) + attach.format(False))
-    assert "since no code is kept with FRAMEHOLD_KEEP_CODE=false" in text
 
 
 def test_against_a_server(rehearse: Rehearse, earlier: Any, releases: Releases) -> None:
@@ -343,22 +331,6 @@ FASTMCP = (
     ("from mcp.server.mcpserver import Context\n", "from fastmcp import Context\n"),
     ('MCPServer("shop")', 'FastMCP("shop")'),
 )
-LOW = """\
-import mcp.types as types
-from mcp.server import Server
-
-import framehold
-
-
-@framehold.reentrant
-async def serve(ctx, params):
-    url = types.ElicitRequestURLParams(message="Go?", url="https://example.com", elicitation_id="e")
-    answer = await ctx.session.send_request(types.ElicitRequest(params=url), types.ElicitResult)
-    return types.CallToolResult(content=[types.TextContent(type="text", text=f"old {answer.action}")])
-
-
-mcp = Server("low", on_call_tool=serve)
-"""
 KINDS = """\
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -397,20 +369,13 @@ def test_a_fastmcp_server(releases: Releases) -> None:
             assert item.not_kept.broken
 
 
-def test_a_component_of_a_mounted_server_is_not_kept(releases: Releases) -> None:
-    mount = '\n\nouter = FastMCP("outer")\nouter.mount(mcp)\nmcp = outer\n'
-    text = releases.broken(edited(*FASTMCP) + mount, edited(*FASTMCP, QUESTION) + mount)
-    assert "since its code is not kept: it is a component of a mounted server" in text
-
-
 @pytest.mark.parametrize(
     ("text", "call"),
     [
-        (LOW, {"name": "any", "answers": ["decline"]}),
         (KINDS, {"name": "poem", "kind": "prompt", "answers": WORD}),
         (KINDS, {"name": "note://x", "kind": "resource", "answers": WORD}),
     ],
-    ids=["low-level", "prompt", "resource"],
+    ids=["prompt", "resource"],
 )
 def test_other_kinds_of_handlers(text: str, call: dict[str, Any], rehearse: Rehearse, tmp_path: Path) -> None:
     with release(tmp_path / "before", text) as module:

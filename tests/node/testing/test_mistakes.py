@@ -325,10 +325,7 @@ def _without_a_call() -> contextvars.Context:
         (once_in_an_effect, "once('inner') inside the effect of once('outer')"),
         (two_questions_alike, "a question with the key 'k' is pending already"),
         (a_value, "framehold.once('pay'): its second argument must be a function, not str"),
-        (
-            a_coroutine,
-            "framehold.once('pay'): its second argument must be the function, not what a call of it gave",
-        ),
+        (a_coroutine, "framehold.once('pay'): its second argument must be the function, not what a call of it gave"),
         (no_key, "framehold.once: its key must be a text that is not empty, not ''"),
         (outside_of_the_call, "framehold.once('pay') was used outside a call"),
         (never_awaited, "framehold.once('pay') was never awaited; nothing was run"),
