@@ -31,29 +31,24 @@ from helpers import Helped
 
 T = TypeVar("T")
 
-
 class Paid(enum.Enum):
     YES = "yes"
     NO = "no"
     # of an enum
-
 
 class Level(enum.IntEnum):
     LOW = 1
     HIGH = 2
     # of an enum
 
-
 class Word(enum.StrEnum):
     TEA = "tea"
     # of an enum
-
 
 class Rights(enum.Flag):
     READ = enum.auto()
     WRITE = enum.auto()
     # of an enum
-
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Plain:
@@ -61,19 +56,16 @@ class Plain:
     m: int = 0
     # of a value
 
-
 @dataclasses.dataclass(frozen=True)
 class Frozen:
     n: int
     rest: tuple = dataclasses.field(default_factory=tuple)
     # of a value
 
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slotted:
     n: int
     # of a value
-
 
 @dataclasses.dataclass(frozen=True)
 class Nested:
@@ -82,12 +74,10 @@ class Nested:
     def twice(self): return self.n.twice()
     # changed
 
-
 class Row(NamedTuple):
     n: int
     m: str = "m"
     # of a value
-
 
 class Model(BaseModel):
     n: int
@@ -95,12 +85,10 @@ class Model(BaseModel):
     def __hash__(self): return hash(self.n)
     # of a value
 
-
 class Box(BaseModel, Generic[T]):
     n: T
     def __hash__(self): return hash(self.n)
     # of a value
-
 
 class Refused(Exception):
     def __init__(self, text, n):
@@ -110,13 +98,11 @@ class Refused(Exception):
     def __hash__(self): return hash(self.n)
     # of a value
 
-
 class Missing:
     n = 1
     def __repr__(self): return "MISSING"
     def twice(self): return 2
     # changed
-
 
 class Only:
     _only = None
@@ -128,17 +114,14 @@ class Only:
     def twice(self): return 2
     # changed
 
-
 MISSING = Missing()
 BARE = object()
-
 
 class Failed(Exception):
     def __init__(self, value):
         super().__init__("failed")
         self.value = value
     # changed
-
 
 def refused():
     try:
@@ -148,7 +131,6 @@ def refused():
             raise Refused("no", 3) from cause
         except Refused as error:
             return error
-
 
 MAKERS = {
     "enum": lambda: Paid.YES,
@@ -177,7 +159,6 @@ CLASSES = {
 }
 SAME = ("enum", "IntEnum", "StrEnum", "Flag", "sentinel", "bare sentinel", "singleton")
 
-
 def matched(value):
     match value:
         case Paid.YES | Level.HIGH | Word.TEA: return True
@@ -191,7 +172,6 @@ def matched(value):
         case Missing() | Only(): return True
     return value is BARE
 
-
 def caught(error, kind):
     try:
         raise error
@@ -199,7 +179,6 @@ def caught(error, kind):
         return kind == "exception" and found.n == 3 and found.args == ("no",)
     except Failed as found:
         return kind != "exception" and all(tests(kind, found.value)[:5])
-
 
 def tests(kind, value):
     like, cls = MAKERS[kind](), CLASSES[kind]
@@ -215,16 +194,13 @@ def tests(kind, value):
         kind == "bare sentinel" or value.twice() == like.twice(),
     ]
 
-
 def make(kind, held):
     value = MAKERS[kind]()
     return {"bare": value, "list": [0, value], "value": {"k": value}, "key": {value: "v"}}[held]
 
-
 def fail(kind):
     value = MAKERS[kind]()
     raise value if kind == "exception" else Failed(value)
-
 
 def check(kind, held, value, error):
     inner = {"bare": lambda: value, "list": lambda: value[1], "value": lambda: value["k"], "key": lambda: [*value][0]}
@@ -249,10 +225,8 @@ import json
 from values import *
 import framehold
 
-
 class Answer(BaseModel):
     word: str
-
 
 async def cell(kind, held):
     value = await framehold.once("make", make, kind, held)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +23,6 @@ from examples import fastmcp_booking
 from framehold.config import Settings
 from framehold_core.errors import ConfigError
 from tests.node.fastmcp_stage import hosted
-from tests.node.stage import Word, said
 
 pytestmark = pytest.mark.anyio
 
@@ -188,28 +186,6 @@ async def test_what_is_not_marked_is_never_entered_again() -> None:
         ConfigError, match='not marked re-entrant: tool "plain", tool "child_plain"; nothing was started'
     ):
         app.attached.check()
-
-
-async def test_hold_and_ask_are_for_fastmcp_too() -> None:
-    server: FastMCP[Any] = FastMCP("keyed")
-
-    @server.tool
-    @framehold.options(ttl=1e-6)
-    async def brief(ctx: Context) -> str:
-        return value(await ctx.elicit("now?", str))
-
-    @server.tool
-    async def keyed(ctx: Context) -> str:
-        both = await asyncio.gather(*(framehold.ask(key, "which?", Word) for key in ("left", "right")))
-        return " ".join(map(said, both))
-
-    async with hosted(server) as caller:
-        reply = await caller.tool("brief", "x")
-        assert (reply.status, reply.code) == (400, -32602)
-        reply = await caller.tool("keyed")
-        assert list(reply.asked) == ["left", "right"]
-        answers = {key: {"action": "accept", "content": {"word": key[0]}} for key in reply.asked}
-        assert (await caller.retry("keyed", reply.token, answers)).text == "l r"
 
 
 async def test_sampling_and_roots_suspend_through_the_session() -> None:

@@ -41,7 +41,7 @@ from pydantic import BaseModel, Field
 import framehold.hosts.fastmcp
 from framehold.hosts import fastmcp_code, fastmcp_results
 from framehold.hosts.fastmcp import Bound
-from framehold.hosts.fastmcp_components import author_of, schema_of, understood
+from framehold.hosts.fastmcp_components import schema_of, understood
 from framehold.hosts.fastmcp_host import FastMCPHost
 from framehold_core.errors import ConfigError
 
@@ -193,37 +193,8 @@ def test_the_span_of_a_request_is_in_one_variable() -> None:
     )
 
 
-async def test_what_is_mounted_says_what_it_stands_for() -> None:
-    server, child = FastMCP[Any]("outer"), FastMCP[Any]("inner")
-    child.tool(_tool), child.prompt(_tool), child.resource("a://b")(_tool), child.resource("a://{x}/c")(_named)
-    server.mount(child, namespace="in")
-    tool, prompt = await server.get_tool("in__tool"), await server.get_prompt("in__tool")
-    for found in (tool, prompt):
-        assert isinstance(found, mounted.FastMCPProviderTool | mounted.FastMCPProviderPrompt)
-        assert (found._server, found._original_name) == (child, "_tool"), CHANGED + "what is mounted"
-    resource = await server.get_resource("a://in/b")
-    template = await server.get_resource_template("a://in/z/c")
-    assert isinstance(template, mounted.FastMCPProviderResourceTemplate)
-    for shown, uri in ((resource, "a://b"), (await template.create_resource("a://in/z/c", {"x": "z"}), "a://z/c")):
-        assert isinstance(shown, mounted.FastMCPProviderResource)
-        assert (shown._server, shown._original_uri) == (child, uri), CHANGED + "what is mounted"
-
-
-async def _tool(ctx: Context) -> str:
-    return "t"
-
-
 async def _named(x: str, ctx: Context) -> str:
     return x
-
-
-async def test_an_authors_function_is_found_behind_what_fastmcp_makes_of_it() -> None:
-    server: FastMCP[Any] = FastMCP("seams")
-    server.tool(_tool), server.prompt(_tool), server.resource("a://b")(_tool), server.resource("a://{x}/c")(_named)
-    assert author_of(await server.get_tool("_tool")) is _tool
-    assert author_of(await server.get_prompt("_tool")) is _tool
-    assert author_of(await server.get_resource("a://b")) is _tool
-    assert author_of(await server.get_resource_template("a://z/c")) is _named
 
 
 async def test_components_are_walked_under_the_names_that_they_are_served_by() -> None:

@@ -31,32 +31,26 @@ import framehold
 
 server = MCPServer("kinds")
 
-
 class Word(BaseModel):
     word: str
-
 
 class Pair(BaseModel):
     first: str
     second: str
 
-
 async def asked(key):
     answer = await framehold.ask(key, "early question?", Word)
     return f"early {answer.data.word}"
-
 
 @server.tool()
 @framehold.reentrant
 async def tool(name: str, ctx: Context) -> str:
     return name + ": " + await asked("tool")
 
-
 @server.tool()
 @framehold.reentrant
 async def structured(ctx: Context) -> Pair:
     return Pair(first=await asked("structured"), second="early")
-
 
 class Desk:
     @framehold.reentrant
@@ -66,16 +60,13 @@ class Desk:
     def end(self, text):
         return text + ", early end"
 
-
 desk = Desk()
 server.tool()(desk.method)
-
 
 @server.prompt()
 @framehold.reentrant
 async def prompt(name: str, ctx: Context) -> str:
     return name + ": " + await asked("prompt")
-
 
 @server.resource("kinds://template/{name}")
 @framehold.reentrant

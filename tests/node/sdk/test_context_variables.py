@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
@@ -18,7 +16,6 @@ import framehold
 from framehold.config import Settings
 from tests.node.acting import each_way
 from tests.node.stage import Word, said
-from tests.processes import until
 
 pytestmark = pytest.mark.anyio
 
@@ -100,26 +97,3 @@ async def test_each_rounds_middleware_sees_what_was_bound_until_then(settings: d
     assert [before for before, _ in audit.numbers] == [after for _, after in audit.numbers]
     assert result == str(audit.numbers[-1][0])
     assert (await called(asks, "legacy"))[0].seen == audit.seen[-1:]
-
-
-async def test_the_middleware_of_a_cancelled_call_sees_what_its_cleanup_bound() -> None:
-    running = asyncio.Event()
-
-    async def cleans_up(ctx: Context) -> str:
-        try:
-            running.set()
-            await asyncio.get_running_loop().create_future()
-        finally:
-            order.set("given up")
-        return "never"
-
-    audit = Audit()
-    server = server_of(audit, cleans_up)
-    framehold.attach(server, Settings(node_id="audit"))
-    async with Client(server, mode="2026-07-28") as client:
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.call_tool, "work", {})
-            await running.wait()
-            group.cancel_scope.cancel()
-        await until(lambda: audit.seen, "the call's end")
-    assert audit.seen == ["given up"]

@@ -115,32 +115,3 @@ async def test_what_does_not_differ_is_not_logged(caplog: pytest.LogCaptureFixtu
     async with stage(tool, quiet, rehearse=True) as caller:
         assert "receipt" in await result(caller, "tool") and "receipt" in await result(caller, "quiet")
     assert RAN == ["once", "quiet"] and differing(caplog) == []
-
-
-async def ends_after(turns: int) -> int:
-    for _ in range(turns):
-        await asyncio.sleep(0.001)
-    return turns
-
-
-@framehold.reentrant
-async def races(ctx: Context) -> str:
-    heard: list[object] = []
-
-    async def asks(key: str) -> None:
-        heard.append(f"{key} {said(await framehold.ask(key, f'{key}?', Word))}")
-
-    async def acts(turns: int) -> None:
-        heard.append(await framehold.once(f"after {turns}", ends_after, turns))
-
-    for found in asyncio.as_completed([framehold.once(str(turns), ends_after, turns) for turns in (9, 1, 5)]):
-        heard.append(await found)
-    await asyncio.gather(asks("one"), acts(7), asks("two"), acts(2))
-    return str(heard)
-
-
-async def test_what_ran_side_by_side_is_heard_in_the_same_order(caplog: pytest.LogCaptureFixture) -> None:
-    async with stage(races, rehearse=True) as caller:
-        text = await result(caller, "races")
-    assert text.startswith("[1, 5, 9, ") and all(word in text for word in ("one x", "two x", "2", "7"))
-    assert differing(caplog) == []

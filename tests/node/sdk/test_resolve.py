@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
-from mcp.server.mcpserver import AcceptedElicitation, Context, DeclinedElicitation, Elicit, ElicitationResult, Resolve
+from mcp.server.mcpserver import Context, Elicit, Resolve
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 
 import framehold
@@ -40,11 +40,6 @@ async def street(at: Annotated[Word, Resolve(city)]) -> Word | Elicit[Word]:
     return Elicit(f"Which street of {at.word}?", Word)
 
 
-async def known(name: str) -> Word | Elicit[Word]:
-    """Ada needs no question."""
-    return Word(word="home") if name == "Ada" else Elicit(f"Where is {name}?", Word)
-
-
 async def plain(name: str, to: Annotated[Word, Resolve(street)]) -> str:
     ran.note("plain")
     return f"{name} to {to.word}"
@@ -64,18 +59,6 @@ async def unmarked(to: Annotated[Word, Resolve(city)], name: str, ctx: Context) 
     return f"{name} to {to.word}, {said(await ctx.elicit('How?', Word))}"
 
 
-@framehold.reentrant
-async def sometimes(name: str, at: Annotated[Word, Resolve(known)], ctx: Context) -> str:
-    return f"{at.word}, {said(await ctx.elicit('Sure?', Word))}"
-
-
-async def outcome(name: str, to: Annotated[ElicitationResult[Word], Resolve(city)], ctx: Context) -> str:
-    if isinstance(to, AcceptedElicitation):
-        return f"to {to.data.word}"
-    assert isinstance(to, DeclinedElicitation)
-    return f"anywhere {said(await ctx.elicit('Why not?', Word))}"
-
-
 async def asking(name: str, ctx: Context) -> Word:
     drawn = await framehold.once("drawn", ran.note, "drawn")
     return Word(word=f"{drawn[0]} {said(await ctx.elicit(f'And {name}?', Word))}")
@@ -86,7 +69,7 @@ async def deeper(name: str, word: Annotated[Word, Resolve(asking)], ctx: Context
     return f"{word.word}, {said(await ctx.elicit('Sure?', Word))}"
 
 
-TOOLS = (plain, mixed, unmarked, sometimes, outcome, deeper)
+TOOLS = (plain, mixed, unmarked, deeper)
 
 
 @asynccontextmanager
@@ -136,28 +119,10 @@ async def test_a_mixed_tool_held_rebuilt_and_replayed(settings: dict[str, Any]) 
 
 
 @each_way
-async def test_a_parameter_that_needs_no_question(settings: dict[str, Any]) -> None:
-    async with stage(sometimes, **settings) as caller:
-        assert (await caller.call("sometimes", arguments={"name": "Ada"})).messages == ["Sure?"]
-        assert (await told(caller, "sometimes", name="Ada")).text == "home, <Sure?>"
-        assert (await told(caller, "sometimes", name="Bo")).text == "<Where is Bo?>, <Sure?>"
-
-
-@each_way
 async def test_a_resolver_that_asks_by_itself(settings: dict[str, Any]) -> None:
     async with stage(deeper, **settings) as caller:
         assert (await told(caller, "deeper", name="Bo")).text == "drawn <And Bo?>, <Sure?>"
         assert ran.ran == ["drawn"]
-
-
-async def test_a_declined_parameter_and_a_question_after() -> None:
-    async with stage(outcome) as caller:
-        response = await caller.call("outcome", arguments={"name": "Ada"})
-        declined = {key: {"action": "decline"} for key in response.asked}
-        response = await caller.retry("outcome", response.token, declined, arguments={"name": "Ada"})
-        assert response.messages == ["Why not?"]
-        response = await caller.retry("outcome", response.token, reply(response), arguments={"name": "Ada"})
-        assert response.text == "anywhere <Why not?>"
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,12 @@ from mcp.server import MCPServer, Server, ServerRequestContext, elicitation
 from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.connection import Connection
-from mcp.server.mcpserver.prompts import Prompt, PromptManager
 from mcp.server.mcpserver.resources import FunctionResource, ResourceManager, ResourceTemplate
 from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.server.request_state import (
     AESGCMRequestStateCodec,
     RequestStateBoundary,
     RequestStateSecurity,
-    _principal_claim,
-    _principal_matches,
     compact_json,
 )
 from mcp.server.runner import ServerRunner
@@ -134,11 +131,6 @@ def test_only_the_seam_touches_private_parts() -> None:
     assert {name: touched for name, touched in found.items() if touched} == {"http_protocol.py": {"_should_upgrade"}}
 
 
-def test_an_mcpserver_holds_a_low_level_server() -> None:
-    inner = getattr(MCPServer("seams"), "_lowlevel_server", None)
-    assert isinstance(inner, Server), CHANGED + "MCPServer._lowlevel_server"
-
-
 def test_an_mcpserver_keeps_its_tools_by_name() -> None:
     manager = getattr(MCPServer("seams"), "_tool_manager", None)
     assert isinstance(manager, ToolManager), CHANGED + "MCPServer._tool_manager"
@@ -146,14 +138,6 @@ def test_an_mcpserver_keeps_its_tools_by_name() -> None:
     assert {"fn", "name"} <= Tool.model_fields.keys(), CHANGED + "Tool"
     assert "tool.run(" in inspect.getsource(ToolManager.call_tool), CHANGED + "ToolManager.call_tool"
     assert "call_fn(self.fn" in inspect.getsource(Tool.run), CHANGED + "Tool.run"
-
-
-def test_an_mcpserver_keeps_its_prompts_by_name() -> None:
-    manager = getattr(MCPServer("seams"), "_prompt_manager", None)
-    assert isinstance(manager, PromptManager), CHANGED + "MCPServer._prompt_manager"
-    assert names(manager.get_prompt) == ["name"] and names(manager.list_prompts) == []
-    assert {"fn", "name"} <= Prompt.model_fields.keys(), CHANGED + "Prompt"
-    assert "validate_call(fn)" in inspect.getsource(Prompt.from_function), CHANGED + "Prompt.from_function"
 
 
 def test_an_mcpserver_keeps_its_resources_by_address() -> None:
@@ -174,13 +158,6 @@ def test_an_mcpserver_comes_with_its_boundary_and_its_tracing() -> None:
     kinds = [type(item) for item in middleware]
     assert isinstance(middleware, list), CHANGED + "Server.middleware"
     assert kinds.index(OpenTelemetryMiddleware) < kinds.index(RequestStateBoundary), CHANGED + "the middleware's order"
-
-
-def test_a_user_is_bound_to_a_token_by_a_salted_claim() -> None:
-    claims = {_principal_claim("somebody") for _ in range(2)}
-    assert len(claims) == 2, CHANGED + "_principal_claim"
-    for claim in claims:
-        assert _principal_matches(claim, "somebody") and not _principal_matches(claim, "another")
 
 
 def test_a_boundary_holds_its_policy() -> None:

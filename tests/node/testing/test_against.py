@@ -31,19 +31,15 @@ mcp = MCPServer("shop")
 done = []
 RATE = 3
 
-
 class Sure(BaseModel):
     sure: bool
-
 
 def price(count):
     return count * RATE
 
-
 def note(line):
     done.append(line)
     return line
-
 
 @mcp.tool()
 @framehold.reentrant
@@ -340,16 +336,13 @@ import framehold
 
 mcp = MCPServer("kinds")
 
-
 class Word(BaseModel):
     word: str
-
 
 @mcp.prompt()
 @framehold.reentrant
 async def poem(ctx: Context) -> str:
     return f"old {(await ctx.elicit('About what?', Word)).data.word}"
-
 
 @mcp.resource("note://{name}")
 @framehold.reentrant
@@ -400,7 +393,6 @@ from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResul
 import framehold
 
 mcp = MCPServer("by hand")
-
 
 @mcp.tool()
 @framehold.reentrant

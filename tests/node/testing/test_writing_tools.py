@@ -78,18 +78,14 @@ import framehold
 
 mcp = MCPServer("shop")
 
-
 class Sure(BaseModel):
     sure: bool
-
 
 async def audit(line):
     return None
 
-
 async def charge(item, key=""):
     return f"paid for {item}"
-
 
 """
 
