@@ -17,7 +17,7 @@ import framehold
 from tests.ordinary import tools
 from tests.ordinary.tools import Units
 
-_OF_THE_SDK = {"looks", "reads_its_body", "url", "fails"}
+_OF_THE_SDK = {"looks", "reads_its_body", "url", "fails", "marks_its_meta"}
 """Tools that use what only the SDK's context has."""
 
 
@@ -60,8 +60,8 @@ async def remembers(ctx: Context) -> ToolResult:
     return ToolResult(str(await ctx.get_state("place")), {"k": [1, 2.5]}, {"m": 1})
 
 
-def server(name: str = "ordinary") -> FastMCP[Any]:
-    made: FastMCP[Any] = FastMCP(name)
+def server() -> FastMCP[Any]:
+    made: FastMCP[Any] = FastMCP("ördinary")
     for tool in tools.TOOLS:
         if tool.__name__ not in _OF_THE_SDK:
             made.tool(_of_fastmcp(tool), description="A tool of this test.")

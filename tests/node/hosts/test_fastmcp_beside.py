@@ -71,7 +71,7 @@ async def test_what_middleware_calls_is_not_the_clients_call() -> None:
             if context.message.name == "ask":
                 called, read = await server.call_tool("helper"), await server.read_resource("help://all")
                 rendered = await server.render_prompt("help")
-                heard.append(f"{called.content[0]} {read.contents[0].content} {rendered.messages[0].content}")
+                heard.append(f"{called.content[0]} {read.contents[0].content!r} {rendered.messages[0].content}")
             return await call_next(context)
 
     async def helper() -> str:

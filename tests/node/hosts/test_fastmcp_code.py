@@ -106,13 +106,7 @@ KINDS: dict[str, tuple[tuple[str, str], str]] = {
     ),
 }
 """A component that returns `old`, with the request that it serves."""
-LONE = (
-    "a tool with a context",
-    "a prompt",
-    "a resource",
-    "a template",
-    *(kind for kind in KINDS if "arguments" in kind),
-)
+LONE = ("a resource", *(kind for kind in KINDS if "arguments" in kind))
 OTHERS = {
     "nothing": "",
     "a tool": "@mcp.tool\nasync def it() -> int: return 3",
