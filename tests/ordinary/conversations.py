@@ -26,23 +26,8 @@ META: dict[str, Any] = {
 FORM = {"action": "accept", "content": {"units": "m"}}
 COUNT = {"action": "accept", "content": {"n": 3}}
 TEXTS = (
-    "a",
-    "é",
-    "\U0001f600",
-    "x" * 300,
-    "é" * 3000,
-    "x" * 70_000,
-    "x" * 900,
-    "\\",
-    '"',
-    "\n\t",
-    "\x7f",
-    "",
-    "0",
-    "null",
-    "{}",
-    "1.0",
-    "\ud800",
+    *("a", "é", "\U0001f600", "x" * 300, "é" * 3000, "x" * 70_000, "x" * 900, "\\", '"', "\n\t", "\x7f", ""),
+    *("0", "null", "{}", "1.0", "\ud800"),
 )
 NUMBERS: tuple[Any, ...] = (1, "2", -3, 10**20, 2.0, 2.5, 1e300, True, None, "x")
 ANSWERS: tuple[Any, ...] = (

@@ -36,6 +36,10 @@ def value(answer: Any) -> str:
     return str(answer.data)
 
 
+async def ask(ctx: Context) -> str:
+    return value(await ctx.elicit("a?", str))
+
+
 @each_way
 async def test_a_saga_of_fastmcps_hears_answers_and_failures_in_one_round(settings: dict[str, Any]) -> None:
     """FastMCP knows no failures; they reach the handler all the same, alone and beside an answer."""
@@ -77,12 +81,8 @@ async def test_what_middleware_calls_is_not_the_clients_call() -> None:
     async def helper() -> str:
         return "helped"
 
-    @server.tool
-    async def ask(ctx: Context) -> str:
-        return value(await ctx.elicit("a?", str))
-
     server.add_middleware(Audits())
-    server.tool(helper), server.resource("help://all")(helper), server.prompt(helper, name="help")
+    server.tool(ask), server.tool(helper), server.resource("help://all")(helper), server.prompt(helper, name="help")
     async with hosted(server) as caller:
         assert (await caller.tool("ask", "a")).text == "a"
         assert caller.runtime.counts["entered"] == 1
@@ -198,9 +198,6 @@ async def test_who_guards_a_mounted_server_is_asked_each_round() -> None:
     def may(context: Any) -> bool:
         return context.token is not None and context.token.token == "good"
 
-    async def ask(ctx: Context) -> str:
-        return value(await ctx.elicit("a?", str))
-
     async def read(x: str, ctx: Context) -> str:
         return await ask(ctx)
 
@@ -229,11 +226,7 @@ async def test_servers_may_share_a_policy_for_their_states() -> None:
     policy = RequestStateSecurity.ephemeral()
     servers = [FastMCP[Any](name, request_state_security=policy) for name in ("one", "two")]
     for server in servers:
-
-        @server.tool
-        async def ask(ctx: Context) -> str:
-            return value(await ctx.elicit("a?", str))
-
+        server.tool(ask)
     async with hosted(servers[0]) as one, hosted(servers[1]) as two:
         reply = await one.call("ask")
         assert reply.token.count("h1.") == 1
@@ -258,7 +251,7 @@ async def test_a_transformed_tool_is_entered_again_only_if_all_of_it_may_be(mark
 
     async def inner(ctx: Context, n: int = 0) -> str:
         entered.append("inner")
-        return value(await ctx.elicit("a?", str))
+        return await ask(ctx)
 
     async def outer(n: int = 0) -> Any:
         entered.append("outer")

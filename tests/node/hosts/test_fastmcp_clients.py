@@ -9,6 +9,7 @@ from typing import Any
 
 import fastmcp
 import httpx2
+import mcp.types as types
 import pytest
 from fastmcp import Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult as FastMCPElicitResult
@@ -16,19 +17,6 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server import create_proxy
 from mcp import Client
 from mcp.server import Server
-from mcp.types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestParams,
-    ElicitResult,
-    InputRequiredResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-)
 
 import framehold
 from examples import fastmcp_booking
@@ -52,8 +40,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 
 
-async def official(context: Any, params: ElicitRequestParams) -> ElicitResult:
-    return ElicitResult(action="accept", content=ANSWERS[params.message])
+async def official(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content=ANSWERS[params.message])
 
 
 async def own(message: str, response_type: Any, params: Any, context: Any) -> FastMCPElicitResult[Any]:
@@ -70,7 +58,7 @@ async def test_the_official_client_completes_a_call(mode: Any) -> None:
             for tool, arguments in (("book", {"trip": "Rome"}), ("kitchen_order", {})):
                 result = await client.call_tool(tool, arguments)
                 (block,) = result.content
-                assert isinstance(block, TextContent) and not result.is_error
+                assert isinstance(block, types.TextContent) and not result.is_error
                 outcome[tool] = block.text
         assert caller.runtime.counts["entered"] - entered == (0 if mode == "legacy" else 2)
     assert outcome == {"book": "Rome: ticket 3A, flex", "kitchen_order": "one soup"}
@@ -92,21 +80,23 @@ async def test_a_handler_that_returns_its_questions_serves_clients_of_each_revis
     effects: list[str] = []
 
     @server.tool
-    async def guard(ctx: Context) -> str | InputRequiredResult:
+    async def guard(ctx: Context) -> str | types.InputRequiredResult:
         await framehold.once("effect", effects.append, "guard")
         if ctx.input_responses is None:
             schema = {"type": "object", "properties": {"value": {"type": "string"}}}
-            form = ElicitRequestFormParams(message="Which meal?", requested_schema=schema)
-            return InputRequiredResult(input_requests={"meal": ElicitRequest(params=form)}, request_state="h1.mine")
+            form = types.ElicitRequestFormParams(message="Which meal?", requested_schema=schema)
+            return types.InputRequiredResult(
+                input_requests={"meal": types.ElicitRequest(params=form)}, request_state="h1.mine"
+            )
         answer = ctx.input_responses["meal"]
-        assert isinstance(answer, ElicitResult)
+        assert isinstance(answer, types.ElicitResult)
         return f"{(answer.content or {})['value']} {ctx.request_state}"
 
     async with hosted(server) as caller:
         for mode, ran in (("auto", 1), ("legacy", 2)):
             async with Client(caller.url, mode=mode, elicitation_callback=official) as client:
                 (block,) = (await client.call_tool("guard", {})).content
-                assert isinstance(block, TextContent) and block.text == "soup h1.mine", mode
+                assert isinstance(block, types.TextContent) and block.text == "soup h1.mine", mode
             assert len(effects) == ran, mode
 
 
@@ -182,14 +172,14 @@ def back() -> FastMCP[Any]:
     return server
 
 
-async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
-    return ElicitResult(action="accept", content={"value": True if params.message == "suite?" else "suite"})
+async def answer(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={"value": True if params.message == "suite?" else "suite"})
 
 
 async def booked(url: str, mode: Any) -> str:
     async with Client(url, mode=mode, elicitation_callback=answer) as client:
         (block,) = (await client.call_tool("book", {"city": "Oslo"})).content
-        assert isinstance(block, TextContent)
+        assert isinstance(block, types.TextContent)
         return block.text
 
 
@@ -225,18 +215,20 @@ VALUES: dict[str, tuple[dict[str, Any], Any]] = {
 def valued() -> Server[Any]:
     server = Server[Any]("valued")
 
-    async def listed(_: Any, params: PaginatedRequestParams) -> ListToolsResult:
+    async def listed(_: Any, params: types.PaginatedRequestParams) -> types.ListToolsResult:
         found = VALUES.items()
-        return ListToolsResult(
-            tools=[Tool(name=name, input_schema={"type": "object"}, output_schema=one) for name, (one, _) in found]
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(name=name, input_schema={"type": "object"}, output_schema=one) for name, (one, _) in found
+            ]
         )
 
-    async def called(_: Any, params: CallToolRequestParams) -> CallToolResult:
+    async def called(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         value = VALUES[params.name][1]
-        return CallToolResult(content=[TextContent(type="text", text=str(value))], structured_content=value)
+        return types.CallToolResult(content=[types.TextContent(type="text", text=str(value))], structured_content=value)
 
-    server.add_request_handler("tools/list", PaginatedRequestParams, listed)
-    server.add_request_handler("tools/call", CallToolRequestParams, called)
+    server.add_request_handler("tools/list", types.PaginatedRequestParams, listed)
+    server.add_request_handler("tools/call", types.CallToolRequestParams, called)
     return server
 
 

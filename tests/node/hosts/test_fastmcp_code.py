@@ -308,7 +308,7 @@ class Gone(Hosted):
         """A call that waits, whose tool the server loses. `kept` is what the store has of its code, or an error."""
         reply = await self.send("tools/call", {"name": "ask"})
         server.local_provider.remove_tool("ask")
-        self.runtime.kept_code = partial(_kept, kept)  # type: ignore[method-assign]
+        self.runtime.kept_code = partial(_kept, kept)
         return reply
 
     async def ends(self, reply: Reply) -> Reply:
@@ -352,7 +352,7 @@ async def test_a_call_goes_on_whose_tool_is_gone_if_its_code_is_kept() -> None:
     async with gone_from(server) as caller:
         reply = await caller.begun(server, StoreUnavailable("away"))
         assert (await caller.ends(reply)).status == 503
-        caller.runtime.kept_code = partial(_kept, registered(False))  # type: ignore[method-assign]
+        caller.runtime.kept_code = partial(_kept, registered(False))
         assert "data='a'" in (await caller.ends(reply)).text
         fresh = await caller.send("tools/call", {"name": "ask"})
         assert fresh.text == "Unknown tool: 'ask'"

@@ -15,8 +15,6 @@ from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.types import ElicitRequestParams, ElicitResult, InputRequiredResult, TextContent
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
 import framehold
 from framehold.config import Settings
@@ -261,27 +259,6 @@ async def test_a_connection_beside_an_app_leaves_the_apps_lifespan_alone() -> No
 
 
 # ---- two servers in one process
-
-
-async def test_two_servers_of_one_process_over_one_store(redis: RedisServer, tmp_path: Path) -> None:
-    """One setting names both, and each is a node: `api-1` and `api-1_2`. Both give their leases back."""
-    one, two = (framehold.asgi(asks(name), settings(redis, tmp_path, "api-1")) for name in ("alpha", "beta"))
-
-    @asynccontextmanager
-    async def lifespan(_: object) -> AsyncIterator[None]:
-        async with one.lifespan(), two.lifespan():
-            yield
-
-    parent = Starlette(routes=[Mount("/alpha", one), Mount("/beta", two)], lifespan=lifespan)
-    async with served(parent) as url:
-        for path in ("alpha", "beta"):
-            async with Caller(url.replace("/mcp", f"/{path}/mcp")) as caller:
-                reply = await caller.call("ask")
-                assert (await caller.retry("ask", reply.token, reply.accept(word="a"))).text == "a"
-        leases = {lease.node for lease in await one.attached.runtime.store.nodes()}
-        assert leases == {"api-1", "api-1_2"}
-    with redis.client() as client:
-        assert not client.keys(f"fh:{tmp_path.name}:node:*")
 
 
 async def test_a_server_that_another_one_uses(redis: RedisServer, tmp_path: Path) -> None:

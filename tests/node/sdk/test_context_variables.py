@@ -65,22 +65,6 @@ async def called(tool: Callable[..., Awaitable[str]], mode: Any, **settings: Any
     return audit, result.content[0].text  # type: ignore[union-attr]  # a text
 
 
-async def binds(ctx: Context) -> str:
-    order.set("order 5")
-    return "done"
-
-
-async def binds_and_raises(ctx: Context) -> str:
-    order.set(None)
-    raise ValueError("no")
-
-
-@pytest.mark.parametrize("tool", [binds, binds_and_raises])
-async def test_the_middleware_sees_what_the_tool_bound(tool: Callable[..., Awaitable[str]]) -> None:
-    audit, _ = await called(tool, "2026-07-28", node_id="audit")
-    assert audit.seen == (await called(tool, "2026-07-28"))[0].seen != ["unbound"]
-
-
 @each_way
 async def test_each_rounds_middleware_sees_what_was_bound_until_then(settings: dict[str, Any]) -> None:
     """However the frame waited. What each request brings along stays its own."""

@@ -7,24 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import mcp.types as types
 import pytest
 from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.mcpserver import Context
-from mcp.types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ElicitResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    PromptMessage,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    TextContent,
-    TextResourceContents,
-    Tool,
-)
 
 import framehold
 from framehold.config import Settings
@@ -42,27 +28,29 @@ Ctx = ServerRequestContext[Any, Any]
 
 async def word_of(ctx: Ctx, message: str) -> str:
     answer = await ctx.session.elicit_form(message, SCHEMA)
-    assert isinstance(answer, ElicitResult)
+    assert isinstance(answer, types.ElicitResult)
     return str((answer.content or {}).get("word", answer.action))
 
 
-async def list_tools(ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
-    return ListToolsResult(tools=[Tool(name="ask", description="Ask.", input_schema={"type": "object"})])
+async def list_tools(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[types.Tool(name="ask", description="Ask.", input_schema={"type": "object"})])
 
 
-async def call_tool(ctx: Ctx, params: CallToolRequestParams) -> CallToolResult:
+async def call_tool(ctx: Ctx, params: types.CallToolRequestParams) -> types.CallToolResult:
     words = [await word_of(ctx, f"{params.name} {number}?") for number in (1, 2)]
-    return CallToolResult(content=[TextContent(type="text", text=" ".join(words))])
+    return types.CallToolResult(content=[types.TextContent(type="text", text=" ".join(words))])
 
 
-async def get_prompt(ctx: Ctx, params: GetPromptRequestParams) -> GetPromptResult:
+async def get_prompt(ctx: Ctx, params: types.GetPromptRequestParams) -> types.GetPromptResult:
     text = await word_of(ctx, f"{params.name}?")
-    return GetPromptResult(messages=[PromptMessage(role="user", content=TextContent(type="text", text=text))])
+    return types.GetPromptResult(
+        messages=[types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))]
+    )
 
 
-async def read_resource(ctx: Ctx, params: ReadResourceRequestParams) -> ReadResourceResult:
+async def read_resource(ctx: Ctx, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     text = await word_of(ctx, f"{params.uri}?")
-    return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text=text)])
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text)])
 
 
 def low() -> Server[Any]:
@@ -143,7 +131,7 @@ async def test_attaching_twice_wraps_once() -> None:
     entry = server.get_request_handler("tools/call")
     assert entry is not None and isinstance(entry.handler, Seam)
     middleware = list(server.middleware)
-    server.add_request_handler("prompts/get", GetPromptRequestParams, get_prompt)
+    server.add_request_handler("prompts/get", types.GetPromptRequestParams, get_prompt)
     app = framehold.asgi(server, settings)
     assert app.attached is first
     assert server.get_request_handler("tools/call") is entry and server.middleware == middleware

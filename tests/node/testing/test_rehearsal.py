@@ -17,25 +17,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
+import mcp.types as types
 import pytest
 from mcp.server import MCPServer, Server
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts.base import UserMessage
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp.server.mcpserver.resources import TextResource
-from mcp.types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    InputRequiredResult,
-    ListRootsResult,
-    Root,
-    SamplingMessage,
-    TextContent,
-)
 from pydantic import FileUrl
 
 import framehold
@@ -69,7 +57,7 @@ def test_a_call_with_questions_effects_and_values(rehearse: Rehearse) -> None:
     server = serving(order)
     result = rehearse(server, "order", {"item": "tea"}, answers=[YES, {"word": "fine"}])
     assert result.text.startswith("fine ") and result.error is None
-    assert isinstance(result.result, CallToolResult) and result.result.is_error is False
+    assert isinstance(result.result, types.CallToolResult) and result.result.is_error is False
     assert result.questions[0].startswith("Order tea as ") and [len(asked) for asked in result.rounds] == [1, 1]
     assert result.effects == ["audit", "charge"] and result.ways == ("hold", "replay", "rebuild")
     assert ran == ["audit tea", "tea"]
@@ -83,7 +71,7 @@ def test_each_kind_of_answer(rehearse: Rehearse) -> None:
     async def everything(ctx: Context) -> str:
         reply = [said(await ctx.elicit(text, Word)) for text in ("a", "b", "c", "d")]
         reply.append((await ctx.elicit_url("go", "https://example.com/x", "e1")).action)
-        words = SamplingMessage(role="user", content=TextContent(type="text", text="Say a word."))
+        words = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Say a word."))
         reply.append((await ctx.session.create_message([words], max_tokens=5)).content.text)
         reply.append(str((await ctx.session.list_roots()).roots[0].uri))
         return " ".join(reply)
@@ -91,7 +79,7 @@ def test_each_kind_of_answer(rehearse: Rehearse) -> None:
     def echoed(asked: AskedQuestion) -> dict[str, str]:
         return {"word": f"<{asked.message}>"}
 
-    roots = ListRootsResult(roots=[Root(uri=FileUrl("file:///x"))])
+    roots = types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///x"))])
     script: list[Any] = [Word(word="m"), "decline", "cancel", echoed, {}, "sampled", roots]
     result = played(rehearse, everything, answers=script)
     assert result.text == "m decline cancel <d> accept sampled file:///x"
@@ -161,16 +149,18 @@ def test_prompts_resources_and_resolved_parameters(rehearse: Rehearse) -> None:
 def test_a_handler_that_parks_by_hand(rehearse: Rehearse) -> None:
     """It is entered anew each round in every way; `once` and the values hold over its rounds."""
 
-    async def by_hand(ctx: Context) -> str | InputRequiredResult:
+    async def by_hand(ctx: Context) -> str | types.InputRequiredResult:
         done = await framehold.once("begin", str, "begun")
         number, given = framehold.uuid4("number"), (ctx.input_responses or {}).get("q")
-        if isinstance(given, ElicitResult) and given.content:
+        if isinstance(given, types.ElicitResult) and given.content:
             return f"{done} {number} {given.content['word']} {framehold.idempotency_key('k')}"
         if ctx.request_state is None:
-            return InputRequiredResult(request_state="wait")
+            return types.InputRequiredResult(request_state="wait")
         schema = {"type": "object", "properties": {"word": {"type": "string"}}}
-        asked = ElicitRequest(params=ElicitRequestFormParams(message=f"As {number}?", requested_schema=schema))
-        return InputRequiredResult(input_requests={"q": asked}, request_state="asked")
+        asked = types.ElicitRequest(
+            params=types.ElicitRequestFormParams(message=f"As {number}?", requested_schema=schema)
+        )
+        return types.InputRequiredResult(input_requests={"q": asked}, request_state="asked")
 
     result = played(rehearse, by_hand, YES)
     assert result.effects == ["begin"] and result.questions[0][3:-1] in result.text
@@ -182,11 +172,11 @@ def test_a_handler_that_parks_by_hand(rehearse: Rehearse) -> None:
 def test_a_handler_that_asks_and_then_parks_by_hand(learn: str, way: Any, rehearse: Rehearse) -> None:
     """What it learned before it asked is known when it is entered for the next round."""
 
-    async def mixed(ctx: Context) -> str | InputRequiredResult:
+    async def mixed(ctx: Context) -> str | types.InputRequiredResult:
         number = framehold.uuid4() if learn == "value" else await framehold.once("pay", str, "paid")
         if ctx.request_state is None:
             await ctx.elicit("First?", Word)
-            return InputRequiredResult(request_state="asked")
+            return types.InputRequiredResult(request_state="asked")
         return str(number)
 
     assert played(rehearse, mixed, YES, ways=[way]).effects in ([], ["pay"])
@@ -203,10 +193,12 @@ def test_a_low_level_server(rehearse: Rehearse) -> None:
             yield "state"
 
     @framehold.reentrant
-    async def call(ctx: Any, params: CallToolRequestParams) -> CallToolResult:
-        url = ElicitRequestURLParams(message="Go?", url="https://example.com", elicitation_id="e")
-        answer = await ctx.session.send_request(ElicitRequest(params=url), ElicitResult)
-        return CallToolResult(content=[TextContent(type="text", text=f"{ctx.lifespan_context} {answer.action}")])
+    async def call(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        url = types.ElicitRequestURLParams(message="Go?", url="https://example.com", elicitation_id="e")
+        answer = await ctx.session.send_request(types.ElicitRequest(params=url), types.ElicitResult)
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=f"{ctx.lifespan_context} {answer.action}")]
+        )
 
     server: Server[Any] = Server("low", lifespan=lifespan, on_call_tool=call)
     assert rehearse(server, "any", answers=["decline"]).text == "state decline"
