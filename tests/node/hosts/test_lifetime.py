@@ -21,6 +21,7 @@ from framehold.config import Settings
 from framehold.engine.peers import Peers
 from framehold.hosts.attached import Attached
 from framehold.hosts.lifetime import Lifetime
+from framehold_core.errors import ConfigError
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_fleet.identity.lease_seal import LeaseSeal
@@ -294,6 +295,15 @@ async def test_a_server_that_another_one_uses(redis: RedisServer, tmp_path: Path
         address = app.attached.runtime.heartbeat.address
     assert seen == ["hello"]
     assert found == {"n": address, "n_2": ""}
+
+
+async def test_a_name_too_long_for_a_number_is_refused(redis: RedisServer, tmp_path: Path) -> None:
+    """Cut short, it might be the name of another process."""
+    one, two = (framehold.asgi(asks(name), settings(redis, tmp_path, "n" * 63)) for name in ("alpha", "beta"))
+    async with one.lifespan():
+        with pytest.raises(ConfigError, match="too long for the id of this one; nothing was started"):
+            async with two.lifespan():
+                raise AssertionError("it started")
 
 
 def test_no_node_of_the_same_process_inherits_a_call() -> None:

@@ -14,6 +14,7 @@ import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
+from tests.node.desk import turns
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
 
@@ -83,6 +84,29 @@ async def test_a_question_beyond_the_limit_fails_by_name_and_the_log_warns_befor
         third = await client.call("asks")
         for reply in (second, third):
             assert (await client.retry("asks", reply.token, reply.accept(word="x"))).text == "x"
+
+
+async def test_a_question_from_a_task_of_the_handler_takes_no_place() -> None:
+    """Only a handler that is in a thread lends one."""
+
+    async def beside(ctx: Context) -> str:
+        words: list[str] = []
+
+        async def ask() -> None:
+            words.append(said(await ctx.elicit("Which word?", Word)))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+        return words[0]
+
+    async with stage(beside, max_asking_threads=1) as client:
+        places = anyio.to_thread.current_default_thread_limiter()
+        usual = places.total_tokens
+        asked = [await client.call("beside") for _ in range(2)]
+        await turns(5)
+        assert places.total_tokens == usual
+        for reply in asked:
+            assert (await client.retry("beside", reply.token, reply.accept(word="x"))).text == "x"
 
 
 def another_question(ctx: Context, entered: int) -> None:
