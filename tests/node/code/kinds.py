@@ -63,6 +63,13 @@ class Row:
     n: int = dataclasses.field(default=1, metadata={'say': said})
 def handler(): return dataclasses.fields(Row)[0].metadata['say']()
 """,
+    "a class attribute that methods set, too": """\
+WORD = 'old'
+class Desk:
+    word = WORD
+    def turn(self): self.word = 'other'
+def handler(): return Desk().word
+""",
     "a generic class by its alias alone": """\
 from typing import Generic, TypeVar
 T = TypeVar('T')

@@ -27,6 +27,7 @@ from framehold_core.errors import StoreUnavailable
 from tests.node.code.releases import codes, release
 from tests.node.fastmcp_stage import Hosted
 from tests.node.nodes import served
+from tests.store.server import RedisServer
 from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
@@ -397,3 +398,33 @@ async def test_a_tool_that_is_gone_is_unknown_if(why: str) -> None:
         result = await caller.ends(reply)
         assert result.result["isError"] and result.text == "Unknown tool: 'ask'"
         assert caller.runtime.counts["resumed"] == 0
+
+
+@framehold.reentrant
+async def shop(ctx: Context) -> str:
+    words: list[Any] = [await ctx.elicit(f"{number}?", str) for number in (1, 2, 3)]
+    return " ".join(word.data for word in words)
+
+
+@pytest.mark.parametrize("strategy", ["hold", "replay"])
+@pytest.mark.parametrize("changed", [False, True], ids=["gone", "changed"])
+async def test_a_node_of_the_next_release_finishes_a_call(
+    strategy: str, changed: bool, redis: RedisServer, tmp_path: Path
+) -> None:
+    """Whether its record is in the store or in its token; one more round of it is parked there."""
+    old, new = FastMCP[Any]("shop"), FastMCP[Any]("shop")
+    old.tool(shop, timeout=60)
+    if changed:
+        new.tool(framehold.reentrant(other), name="shop")
+    reply, ended = None, {"name": "shop"}
+    for node, server, answers in (("old", old, ["a"]), ("new", new, ["b", "c"])):
+        settings: dict[str, Any] = {"store_url": redis.url, "namespace": tmp_path.name, "keys": "k" * 32}
+        app = framehold.asgi(server, Settings(node_id=node, strategy=strategy, drain_timeout=0, **settings))
+        async with served(app) as url, Hosted(url) as caller:
+            reply = reply or await caller.send("tools/call", ended)
+            for answer in answers:
+                again = {**ended, "requestState": reply.token, "inputResponses": reply.accept(value=answer)}
+                reply = await caller.send("tools/call", again)
+            if node == "new":
+                assert app.attached.runtime.counts["kept code"] > 0
+                assert (await caller.send("tools/call", again)).text == reply.text == "a b c"

@@ -14,6 +14,7 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
+from framehold.engine import runtime
 from framehold.sdk.seam import Seam
 from framehold_core.errors import NotInCall
 from tests.node.nodes import served
@@ -122,6 +123,21 @@ async def test_a_token_is_good_for_its_own_method_and_resource(server: Any) -> N
         assert [(reply.status, reply.code) for reply in wrong] == [(400, -32602)] * len(wrong)
         done = await again(caller, "resources/read", {"uri": "poems://spring"}, resource, "thaw")
         assert done.result["contents"][0]["text"] == "thaw"
+
+
+async def test_a_refusal_of_a_prompt_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a tool's caller gets as a result, a prompt's and a resource's gets as the protocol's error."""
+    monkeypatch.setattr(runtime, "SWEEP", 0.02)
+    server: Server[Any] = Server("slow", on_get_prompt=_hang)
+    async with served(framehold.asgi(server, Settings(node_id="n", max_round=0.2))) as url, Caller(url) as caller:
+        result = await caller.send("prompts/get", {"name": "poem"})
+        assert (result.status, result.code) == (200, -32603)
+        assert "FRAMEHOLD_MAX_ROUND" in result.text
+
+
+async def _hang(ctx: Ctx, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("never")
 
 
 async def test_attaching_twice_wraps_once() -> None:

@@ -277,10 +277,12 @@ def test_a_question_that_the_earlier_release_did_not_ask(releases: Releases) -> 
 
 def test_settings_that_keep_no_code(releases: Releases, monkeypatch: pytest.MonkeyPatch) -> None:
     """An attached server has the settings that it was attached with."""
-    attach = "\n\nfrom framehold.config import Settings\nframehold.attach(mcp, Settings(node_id='shop'))\n"
-    monkeypatch.setenv("FRAMEHOLD_KEEP_CODE", "false")
-    rehearsal = releases.play(SHOP + attach, edited(QUESTION) + attach)
+    attach = "\n\nfrom framehold.config import Settings\nframehold.attach(mcp, Settings(node_id='s', keep_code={}))\n"
+    rehearsal = releases.play(SHOP + attach.format(True), edited(QUESTION) + attach.format(True))
     assert [item.kept.code for item in rehearsal.deploys] == ["kept", "kept"]
+    text = releases.broken(SHOP + attach.format(True), edited(QUESTION) + attach.format(False))
+    assert "since no code is kept with FRAMEHOLD_KEEP_CODE=false" in text
+    monkeypatch.setenv("FRAMEHOLD_KEEP_CODE", "false")
     text = releases.broken(SHOP, edited(QUESTION))
     assert "since no code is kept with FRAMEHOLD_KEEP_CODE=false or FRAMEHOLD_PICKLE=false" in text
 
