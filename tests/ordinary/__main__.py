@@ -25,7 +25,6 @@ async def _play(requests: int, seed: int) -> Tally:
 
 
 def main() -> int:
-    """Play them, and print how many requests were compared."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)

@@ -59,7 +59,6 @@ class Party:
         return list(result.get("inputRequests") or {}) if isinstance(result, dict) else []
 
     async def give(self, sent: Sent, send: Any) -> None:
-        """Give the app a request, and `send` for its response."""
         arriving = [{"type": "http.request", "body": sent.data, "more_body": False}]
 
         async def receive() -> dict[str, Any]:
@@ -71,7 +70,6 @@ class Party:
         await self.app(_scope([*sent.headers, (b"content-length", b"%d" % len(sent.data))]), receive, send)
 
     async def send(self, sent: Sent) -> Seen:
-        """Send a request, and wait for its response."""
         size, count = len(sent.data), sent.pieces
         parts = [sent.data[size * part // count : size * (part + 1) // count] for part in range(count)]
         arriving = [
@@ -112,7 +110,6 @@ class Party:
         return Seen(status, kept, _TOKEN.sub('"requestState":"token"', text), raised)
 
     async def evict(self) -> None:
-        """Drop all frames that may go, and wait until their handlers have ended."""
         runtime = self.app.attached.runtime
         while (slot := runtime.table.pop_oldest_evictable()) is not None:
             runtime.feed(slot, ev.Evict(COUNT))
@@ -139,8 +136,6 @@ class Party:
 
 
 class Count:
-    """Counts the requests that took the short path."""
-
     def __init__(self) -> None:
         self.taken = 0
         self._begun: Any = OrdinaryRounds._begun

@@ -26,23 +26,8 @@ META: dict[str, Any] = {
 FORM = {"action": "accept", "content": {"units": "m"}}
 COUNT = {"action": "accept", "content": {"n": 3}}
 TEXTS = (
-    "a",
-    "é",
-    "\U0001f600",
-    "x" * 300,
-    "é" * 3000,
-    "x" * 70_000,
-    "x" * 900,
-    "\\",
-    '"',
-    "\n\t",
-    "\x7f",
-    "",
-    "0",
-    "null",
-    "{}",
-    "1.0",
-    "\ud800",
+    *("a", "é", "\U0001f600", "x" * 300, "é" * 3000, "x" * 70_000, "x" * 900, "\\", '"', "\n\t", "\x7f", ""),
+    *("0", "null", "{}", "1.0", "\ud800"),
 )
 NUMBERS: tuple[Any, ...] = (1, "2", -3, 10**20, 2.0, 2.5, 1e300, True, None, "x")
 ANSWERS: tuple[Any, ...] = (
@@ -77,6 +62,9 @@ CALLS: dict[str, tuple[Callable[[random.Random], Any], int]] = {
     "whose": (lambda draw: {}, 1),
     "brief": (lambda draw: {}, 1),
     "loose": (lambda draw: {"text": draw.choice(TEXTS)}, 1),
+    "marks_its_meta": (lambda draw: {"who": str(draw.random())}, 0),
+    "takes_from": (lambda draw: {"data": {"inner": {"x": 1}}}, 1),
+    "asks_half": (lambda draw: {}, 1),
     "no such tool": (lambda draw: {}, 0),
     "resolved": (lambda draw: {"location": draw.choice(TEXTS)}, 1),
     "greeting": (lambda draw: draw.choice([{"name": draw.choice(TEXTS)}, {"name": 5}, {}, None]), 1),
@@ -285,7 +273,6 @@ class Conversation:
     user: str = ""
 
     async def hold(self, party: Party) -> list[Seen]:
-        """Play it, and return what was replied."""
         seen: list[Seen] = []
         for step in range(len(self.answers) + 1):
             answer = self.answers[step - 1] if step else None
@@ -307,11 +294,9 @@ class Conversation:
         return seen
 
     def sent(self, party: Party) -> Sent:
-        """Its first request."""
         return self._request(party, _NONE).sent()
 
     def retry(self, party: Party, answer: Any) -> Sent:
-        """A retry with this answer to all questions of the last reply."""
         return self._request(party, answer).sent()
 
     def _request(self, party: Party, answer: Any) -> Parts:

@@ -27,13 +27,11 @@ class Tally(NamedTuple):
         return Tally(*(one + two for one, two in zip(self, other, strict=True)))
 
     def told(self) -> str:
-        """What was found, as text."""
         share = self.taken / max(1, self.requests)
         head = f"{self.requests} requests compared, {share:.0%} by the short path, {len(self.differences)} differ"
         return "\n\n".join((head, *self.differences[:5]))
 
     def is_good(self) -> bool:
-        """Whether nothing differs, and both paths were taken."""
         return not self.differences and SHARE[0] <= self.taken / max(1, self.requests) <= SHARE[1]
 
 
@@ -65,7 +63,6 @@ async def played(
 
 
 async def compared(requests: int, seed: int, redis: str = "") -> Tally:
-    """Play generated conversations."""
     async with both(redis) as pair:
         return await played(pair, drawn(seed), requests)
 

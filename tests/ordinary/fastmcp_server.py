@@ -17,14 +17,12 @@ import framehold
 from tests.ordinary import tools
 from tests.ordinary.tools import Units
 
-_OF_THE_SDK = {"looks", "reads_its_body", "url", "fails"}
+_OF_THE_SDK = {"looks", "reads_its_body", "url", "fails", "marks_its_meta"}
 """Tools that use what only the SDK's context has."""
 
 
 @framehold.reentrant
 async def looks(ctx: Context) -> str:
-    """What a handler sees of its request, before it asks and after."""
-
     def seen() -> list[Any]:
         request, inner = get_http_request(), ctx.request_context
         assert inner is not None and get_context().fastmcp is ctx.fastmcp
@@ -52,7 +50,6 @@ async def depends(place: str = Depends(lambda: "Oslo"), ctx: Context = Depends(g
 
 
 async def calls_another(ctx: Context) -> str:
-    """Its own call of a tool is no request of a client."""
     found = await ctx.fastmcp.call_tool("plain", {"text": "inner"})
     return f"{found.structured_content} {(await ctx.elicit('ok?', Units)).action}"
 
@@ -63,9 +60,8 @@ async def remembers(ctx: Context) -> ToolResult:
     return ToolResult(str(await ctx.get_state("place")), {"k": [1, 2.5]}, {"m": 1})
 
 
-def server(name: str = "ordinary") -> FastMCP[Any]:
-    """A server with all of them."""
-    made: FastMCP[Any] = FastMCP(name)
+def server() -> FastMCP[Any]:
+    made: FastMCP[Any] = FastMCP("ördinary")
     for tool in tools.TOOLS:
         if tool.__name__ not in _OF_THE_SDK:
             made.tool(_of_fastmcp(tool), description="A tool of this test.")
@@ -76,7 +72,6 @@ def server(name: str = "ordinary") -> FastMCP[Any]:
 
 
 def _of_fastmcp(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, for FastMCP's context."""
     assert isinstance(tool, FunctionType)
     made = FunctionType(tool.__code__, tool.__globals__, tool.__name__, tool.__defaults__, tool.__closure__)
     made.__dict__.update(tool.__dict__)

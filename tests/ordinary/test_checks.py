@@ -5,8 +5,6 @@ table, whatever the phase."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -53,13 +51,6 @@ CLAIMED = {
     "the tag": Check(Tokens, "open", "or not envelope.s.startswith(token_claims.OURS)\n", "or False\n"),
     "the call": Check(Tokens, "open", " and claims.call == call", ""),
 }
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def _take_out(monkeypatch: pytest.MonkeyPatch, check: Check) -> None:

@@ -3,46 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from types import CoroutineType
 from typing import Any
 
 import pytest
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from tests.ordinary.conversations import FORM, Conversation, drawn, each_answer, each_eviction, each_twist
+from tests.ordinary.conversations import FORM, METHODS, Conversation, drawn, each_answer, each_eviction, each_twist
 from tests.ordinary.equality import both, compared, drained, played
+from tests.ordinary.fastmcp_server import server as fastmcp_server
 from tests.ordinary.tools import low_level, server
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """What is wrong with a request is logged, thousands of times."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+def of_fastmcp(conversations: Iterable[Conversation], copies: int = 1) -> Iterator[Conversation]:
+    """Those of tools: prompts and resources of FastMCP have no plans. Each retry is sent `copies` times at once."""
+    return (
+        replace(talk, copies=copies) for talk in conversations if talk.tool not in METHODS and "://" not in talk.tool
+    )
 
 
-@pytest.mark.parametrize("conversations", [each_twist, each_answer, each_eviction])
-async def test_each_request_is_replied_as_on_the_long_path(conversations: Callable[[], Iterator[Conversation]]) -> None:
+EACH: dict[str, tuple[Callable[[], Any], Iterable[Conversation]]] = {
+    "twists": (server, each_twist()),
+    "answers": (server, each_answer()),
+    "evictions": (server, each_eviction()),
+    "twists, FastMCP": (fastmcp_server, of_fastmcp(each_twist())),
+    "answers, FastMCP": (fastmcp_server, of_fastmcp(each_answer())),
+    "evictions, FastMCP": (fastmcp_server, of_fastmcp(islice(each_eviction(), 0, None, 7))),
+}
+
+
+@pytest.mark.parametrize(("make", "conversations"), EACH.values(), ids=EACH.keys())
+async def test_each_request_is_replied_as_on_the_long_path(
+    make: Callable[[], Any], conversations: Iterable[Conversation]
+) -> None:
     """Each thing that may be unusual, in a first request and in a retry; each tool, with each answer; also where the
     frame is gone."""
-    async with both() as pair:
-        tally = await played(pair, conversations())
+    async with both(make=make) as pair:
+        tally = await played(pair, conversations)
         assert not tally.differences and tally.taken, tally.told()
 
 
 async def test_generated_requests_are_replied_as_on_the_long_path() -> None:
-    """About half of them take the short path."""
     tally = await compared(900, 1)
     assert tally.is_good(), tally.told()
+    async with both(make=fastmcp_server) as pair:
+        tally = await played(pair, of_fastmcp(drawn(11)), 600)
+        assert tally.is_good(), tally.told()
+
+
+async def test_copies_of_a_request_are_replied_as_fastmcp_replies() -> None:
+    """Whether they join a round or find its end depends on which of them is served first, and on no path alike."""
+    async with both(make=fastmcp_server) as pair:
+        for talk in islice(of_fastmcp(drawn(12), copies=4), 60):
+            assert await talk.hold(pair[0]) == await talk.hold(pair[1]), talk
 
 
 async def test_the_same_with_a_store_of_a_fleet(redis: RedisServer) -> None:
@@ -56,8 +76,6 @@ async def test_the_same_at_a_node_that_drains() -> None:
 
 
 class Passing:
-    """A middleware that adds a header to each response."""
-
     def __init__(self, app: Any) -> None:
         self._app = app
 
@@ -71,8 +89,6 @@ class Passing:
 
 
 class Dispatching(BaseHTTPMiddleware):
-    """One of Starlette's own kind, which runs the app in a task of its own."""
-
     async def dispatch(self, request: Any, call_next: Any) -> Any:
         response = await call_next(request)
         response.headers["x-dispatched"] = "yes"
@@ -81,7 +97,6 @@ class Dispatching(BaseHTTPMiddleware):
 
 @pytest.mark.parametrize("middlewares", [(Passing,), (Dispatching, Passing)], ids=["plain", "both kinds"])
 async def test_the_same_behind_middlewares_of_the_author(middlewares: tuple[Any, ...]) -> None:
-    """They see each request and each response."""
     async with both(middlewares=middlewares) as pair:
         tally = await played(pair, drawn(4), 450)
         assert tally.is_good(), tally.told()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any
 
@@ -23,66 +21,18 @@ from mcp_types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 import framehold
 from framehold.hosts import fastmcp_plans
 from tests.ordinary.client import Party, Seen
-from tests.ordinary.conversations import (
-    COUNT,
-    FORM,
-    METHODS,
-    Conversation,
-    drawn,
-    each_answer,
-    each_eviction,
-    each_twist,
-)
+from tests.ordinary.conversations import COUNT, FORM, Conversation, drawn
 from tests.ordinary.equality import both, played
 from tests.ordinary.fastmcp_server import server
+from tests.ordinary.test_equal import of_fastmcp
 from tests.ordinary.tools import Units
 from tests.sim.edits import edited
 
 pytestmark = pytest.mark.anyio
 WEATHER = Conversation("weather", {"location": "Oslo"}, [FORM])
-OWN = ("looks", "depends", "calls_another", "remembers")
-"""The tools that use what FastMCP has besides."""
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def tools_of(conversations: Iterator[Conversation], copies: int = 1) -> Iterator[Conversation]:
-    """Those of tools: prompts and resources of FastMCP have no plans. Each retry is sent `copies` times at once."""
-    return (
-        replace(talk, copies=copies) for talk in conversations if talk.tool not in METHODS and "://" not in talk.tool
-    )
-
-
-@pytest.mark.parametrize(
-    "conversations",
-    [each_twist, each_answer, lambda: islice(each_eviction(), 0, None, 7)],
-    ids=["twists", "answers", "evictions"],
-)
-async def test_each_request_is_replied_as_fastmcp_replies(conversations: Callable[[], Iterator[Conversation]]) -> None:
-    async with both(make=server) as pair:
-        tally = await played(pair, tools_of(conversations()))
-        assert not tally.differences and tally.taken, tally.told()
-
-
-async def test_copies_of_a_request_are_replied_as_fastmcp_replies() -> None:
-    """Whether they join a round or find its end depends on which of them is served first, and on no path alike."""
-    async with both(make=server) as pair:
-        for talk in islice(tools_of(drawn(12), copies=4), 60):
-            assert await talk.hold(pair[0]) == await talk.hold(pair[1]), talk
-
-
-async def test_generated_requests_are_replied_as_fastmcp_replies() -> None:
-    async with both(make=server) as pair:
-        tally = await played(pair, tools_of(drawn(11)), 600)
-        assert tally.is_good(), tally.told()
-
-
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", ["looks", "depends", "calls_another", "remembers"])
 async def test_what_fastmcp_has_besides(name: str) -> None:
     """The request, its headers, dependencies, calls of other tools, and state."""
     talk = Conversation(name, {}, [FORM, COUNT])
@@ -93,8 +43,6 @@ async def test_what_fastmcp_has_besides(name: str) -> None:
 
 
 class Counting(Middleware):
-    """A middleware of the author."""
-
     async def on_call_tool(self, context: Any, call_next: Any) -> Any:
         result = await call_next(context)
         result.meta = {**(result.meta or {}), "seen": True}
@@ -105,32 +53,26 @@ async def denied(*_: Any) -> bool:
     return False
 
 
-def two_versions(made: FastMCP[Any]) -> None:
-    async def weather(location: str, ctx: Context) -> str:
-        return f"{location} {(await ctx.elicit('which?', Units)).action}"
+@framehold.options(ttl=30)
+@framehold.reentrant
+async def another(location: str, ctx: Context) -> str:
+    return f"another {location} {(await ctx.elicit('which?', Units)).action}"
 
+
+def another_tool(made: FastMCP[Any]) -> None:
+    made.local_provider.remove_tool("weather")
+    made.add_tool(Tool.from_function(another, name="weather"))
+
+
+def two_versions(made: FastMCP[Any]) -> None:
     made.local_provider.remove_tool("weather")
     for version in ("1", "2"):
-        made.add_tool(Tool.from_function(weather, version=version))
+        made.add_tool(Tool.from_function(another, name="weather", version=version))
 
 
-def another(made: FastMCP[Any]) -> None:
-    async def weather(location: str, ctx: Context) -> str:
-        return f"another {location} {(await ctx.elicit('which?', Units)).action}"
-
-    made.local_provider.remove_tool("weather")
-    made.add_tool(Tool.from_function(weather))
-
-
-def guarded(made: FastMCP[Any]) -> None:
-    for item in made.local_provider._components.values():
-        if isinstance(item, Tool) and item.name == "weather":
-            item.auth = denied
-
-
-def mounted(made: FastMCP[Any]) -> None:
-    other: FastMCP[Any] = FastMCP("other")
-    made.mount(other)
+def weather_of(made: FastMCP[Any]) -> Any:
+    (tool,) = [item for item in made.local_provider._components.values() if item.name == "weather"]
+    return tool
 
 
 async def refusing(*_: Any, **__: Any) -> Any:
@@ -138,19 +80,7 @@ async def refusing(*_: Any, **__: Any) -> Any:
 
 
 def patched(name: str, of: Callable[[Any], Any] = lambda made: made) -> Callable[[FastMCP[Any]], None]:
-    """Has a method refuse from now on."""
     return lambda made: setattr(of(made), name, refusing)
-
-
-def marked_late(made: FastMCP[Any]) -> None:
-    (tool,) = [item for item in made.local_provider._components.values() if item.name == "weather"]
-    framehold.reentrant(tool.fn)  # type: ignore[attr-defined]
-
-
-def hidden_by_itself(made: FastMCP[Any]) -> None:
-    for item in made.local_provider._components.values():
-        if item.name == "weather":
-            item.meta = {"fastmcp": {"_internal": {"visibility": False}}}
 
 
 def of_another_server(made: FastMCP[Any]) -> None:
@@ -159,21 +89,22 @@ def of_another_server(made: FastMCP[Any]) -> None:
     made._mcp_server.add_request_handler("tools/call", CallToolRequestParams, other._on_call_tool)
 
 
+HIDDEN = {"fastmcp": {"_internal": {"visibility": False}}}
 CHANGES: dict[str, Callable[[FastMCP[Any]], Any]] = {
     "a guard at calls": patched("call_tool"),
     "a guard at look-ups": patched("get_tool"),
     "a guard at the chain": patched("_run_middleware"),
     "a guard at the provider": patched("_get_tool", lambda made: made.local_provider),
-    "marked late": marked_late,
-    "hidden by itself": hidden_by_itself,
+    "marked late": lambda made: framehold.reentrant(weather_of(made).fn),
+    "hidden by itself": lambda made: setattr(weather_of(made), "meta", HIDDEN),
     "another handler": of_another_server,
     "a middleware": lambda made: made.add_middleware(Counting()),
     "two versions": two_versions,
-    "another tool": another,
-    "authorization": guarded,
+    "another tool": another_tool,
+    "authorization": lambda made: setattr(weather_of(made), "auth", denied),
     "hidden": lambda made: made.disable(names={"weather"}),
     "removed": lambda made: made.local_provider.remove_tool("weather"),
-    "a mounted server": mounted,
+    "a mounted server": lambda made: made.mount(FastMCP("other")),
 }
 """What an author may do with the server while a call of it is parked."""
 
@@ -200,24 +131,15 @@ async def test_what_changes_at_a_server_counts_at_once(change: Callable[[FastMCP
     async with both(make=server) as pair:
         short, long = await replies(pair, change, asked)
         assert short == long
-        tally = await played(pair, chain([WEATHER, WEATHER], tools_of(islice(drawn(3), 20))))
+        tally = await played(pair, chain([WEATHER, WEATHER], of_fastmcp(islice(drawn(3), 20))))
         assert not tally.differences, tally.told()
 
 
 async def test_the_marks_of_the_tool_that_is_there_count() -> None:
-    @framehold.options(ttl=30)
-    @framehold.reentrant
-    async def weather(location: str, ctx: Context) -> str:
-        return f"{location} {(await ctx.elicit('which?', Units)).action}"
-
-    def marked(made: FastMCP[Any]) -> None:
-        made.local_provider.remove_tool("weather")
-        made.add_tool(Tool.from_function(weather))
-
     async with both(make=server) as pair:
         await played(pair, [WEATHER, WEATHER])
         for side in pair:
-            marked(side.app.server)
+            another_tool(side.app.server)
             await side.send(WEATHER.sent(side))
             (slot,) = side.app.attached.runtime.table
             assert (slot.call.reentrant, slot.call.ttl) == (True, 30.0)

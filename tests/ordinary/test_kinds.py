@@ -3,11 +3,7 @@ authors do with their server while it runs, and what happens beside a request.""
 
 from __future__ import annotations
 
-import json
-import logging
 import weakref
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -20,50 +16,15 @@ import framehold
 from framehold.http.ordinary_rounds import OrdinaryRequest
 from framehold.json_text import weight
 from tests.cycles import cycles
-from tests.ordinary.client import Party
 from tests.ordinary.conversations import FORM, Conversation
 from tests.ordinary.equality import both, played
-from tests.ordinary.tools import Units, server
+from tests.ordinary.tools import Units
 
 pytestmark = pytest.mark.anyio
 WEATHER = Conversation("weather", {"location": "Oslo"}, [FORM])
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def tool(pair: tuple[Party, Party], function: Any) -> Any:
-    """Add a tool to both servers."""
-    for side in pair:
-        side.app.server.tool(description="A tool of this test.")(function)
-    return function
-
-
-async def test_nothing_that_a_handler_changes_in_its_request_is_seen_by_the_next() -> None:
-    """Clients with equal identities share what is known of them, and their requests share nothing."""
-
-    async def marks_its_meta(who: str, ctx: Context) -> str:
-        meta: Any = ctx.request_context.meta
-        params: Any = ctx.request_context.params
-        seen = [meta.get("who"), len(params["_meta"]["io.modelcontextprotocol/clientCapabilities"])]
-        meta["who"], meta["progressToken"] = who, 1
-        params["_meta"]["io.modelcontextprotocol/clientCapabilities"].clear()
-        params["_meta"]["who"] = who
-        return json.dumps(seen)
-
-    async with both() as pair:
-        tool(pair, marks_its_meta)
-        talks = [Conversation("marks_its_meta", {"who": who}, []) for who in ("warm", "alice", "bob")]
-        tally = await played(pair, talks)
-        assert not tally.differences and tally.taken == 2, tally.told()
-
-
 async def test_a_request_that_is_answered_is_no_garbage_cycle() -> None:
-    """Also where its handler has read the request."""
     known = list[weakref.ref[Any]]()
     made = OrdinaryRequest.__init__
 
@@ -81,29 +42,14 @@ async def test_a_request_that_is_answered_is_no_garbage_cycle() -> None:
         assert known and not [request for request in known if request() is not None]
 
 
-async def test_a_handler_may_change_its_arguments() -> None:
-    """Its client sends them again as they were."""
-
-    async def takes_from(data: dict[str, Any], ctx: Context) -> str:
-        data["inner"].pop("x")
-        return (await ctx.elicit("ok?", Units)).action
-
-    async with both() as pair:
-        tool(pair, takes_from)
-        talk = Conversation("takes_from", {"data": {"inner": {"x": 1}}}, [FORM])
-        for _ in range(2):
-            tally = await played(pair, [talk])
-            assert not tally.differences, tally.told()
-            assert pair[0].message["result"]["content"][0]["text"] == "accept"
-
-
 async def test_marks_that_are_set_late_count() -> None:
     async with both() as pair:
 
         async def waits(ctx: Context) -> str:
             return (await ctx.elicit("ok?", Units)).action
 
-        tool(pair, waits)
+        for side in pair:
+            side.app.server.add_tool(waits)
         talk = Conversation("waits", {}, [FORM])
         await played(pair, [talk, talk])
         framehold.options(ttl=30)(framehold.reentrant(waits))
@@ -147,8 +93,6 @@ async def test_a_patched_layer_of_the_sdk_is_called(name: str, monkeypatch: pyte
 
 
 async def test_a_response_that_can_t_be_sent_is_begun_once() -> None:
-    """What the server raises then is the server's."""
-
     class Broken(Exception):
         pass
 
@@ -195,7 +139,6 @@ async def test_a_retry_whose_frame_goes_to_make_room_for_it_is_carried_on() -> N
 
 
 async def test_a_value_that_is_too_heavy_is_refused_as_on_the_long_path() -> None:
-    """It may be light enough in bytes."""
     heavy = {**FORM, "_meta": {"more": [{}] * 60}}
     async with both(max_body=2000) as pair:
         for side in pair:
@@ -207,7 +150,6 @@ async def test_a_value_that_is_too_heavy_is_refused_as_on_the_long_path() -> Non
 
 @pytest.mark.parametrize(("name", "argument"), [("weather", "location"), ("greeting", "name")])
 async def test_a_parked_call_of_a_heavy_request_keeps_little_of_it(name: str, argument: str) -> None:
-    """Its arguments are packed, and its record has the digest of all of them."""
     async with both(keys=("k" * 32,)) as pair:
         kept = list[Any]()
         for side in pair:
@@ -218,15 +160,3 @@ async def test_a_parked_call_of_a_heavy_request_keeps_little_of_it(name: str, ar
             kept.append((handler.describe(), handler._raw, handler.weight))
             assert not getattr(handler, "given_arguments", b"")
     assert kept[0] == kept[1] and kept[0][1] == {"name": name} and kept[0][2] > 40_000
-
-
-async def test_half_of_a_surrogate_pair_in_a_question() -> None:
-    """The whole message is escaped then, also the name of the server."""
-    async with both(make=partial(server, name="sérver")) as pair:
-
-        async def asks_half(ctx: Context) -> str:
-            return (await ctx.elicit("half \ud800?", Units)).action
-
-        tool(pair, asks_half)
-        tally = await played(pair, [Conversation("asks_half", {}, [FORM])] * 2)
-        assert not tally.differences and tally.taken, tally.told()

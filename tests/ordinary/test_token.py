@@ -82,7 +82,6 @@ class Made:
         return token_claims.read(seen[0]) if seen[0].startswith(token_claims.OURS) else None
 
     def at_once(self, wire: str, tool: str, arguments: Any) -> Claims | None:
-        """The claims that the short way opens."""
         call, sealed = token.halves(wire)
         return self.tokens.open(
             CallId(call), sealed, Target(METHOD, tool, tool), arguments_digest(arguments), signed_in()
@@ -108,7 +107,6 @@ def envelope(**changed: Any) -> dict[str, Any]:
 
 
 def sealed(claims: Any, call: str = CALL) -> str:
-    """A token with these claims (JSON values, or a text as it is)."""
     data = claims if isinstance(claims, str) else json.dumps(claims)
     return f"h1.{call}.{MADE.codec.seal(data.encode())}"
 
@@ -148,7 +146,6 @@ def test_both_ways_open_the_same_tokens(changed: dict[str, Any], state: str | No
 
 
 def of(user: str | None, parked: Parked = PARKED) -> str:
-    """A token as the short way seals it."""
     return MADE.tokens.seal(parked, "node", "boot", Target(METHOD, TOOL, TOOL), arguments_digest(ARGUMENTS), user)
 
 
@@ -197,7 +194,6 @@ class Wrong(NamedTuple):
     by: str | None = None
 
     def taken(self, opens: Any) -> bool:
-        """Whether a way to open tokens takes it."""
         with signed(self.by):
             return opens(sealed(envelope(**self.claims)), TOOL, ARGUMENTS) is not None
 
@@ -222,13 +218,11 @@ WRONG = {
 
 
 def wrongly_taken() -> list[str]:
-    """The wrong tokens that the short way takes."""
     return [why for why, wrong in WRONG.items() if wrong.taken(MADE.at_once)]
 
 
 @pytest.mark.parametrize("why", WRONG)
 def test_a_wrong_claim_is_left_to_the_boundary_which_refuses_it(why: str) -> None:
-    """Each check by itself."""
     assert not WRONG[why].taken(MADE.at_once)
     assert not WRONG[why].taken(MADE.by_the_boundary)
 

@@ -117,8 +117,6 @@ async def noisy(ctx: Context) -> str:
 
 @framehold.reentrant
 async def looks(ctx: Context) -> str:
-    """What a handler sees of its request, before it asks and after."""
-
     def seen() -> list[Any]:
         inner, session = ctx.request_context, ctx.session
         request: Any = inner.request
@@ -174,9 +172,31 @@ async def brief(ctx: Context) -> str:
     return (await ctx.elicit("ok?", Units)).action
 
 
+async def marks_its_meta(who: str, ctx: Context) -> str:
+    """Nothing that a handler changes in its request is seen by the next, whose client may have an equal identity."""
+    meta: Any = ctx.request_context.meta
+    params: Any = ctx.request_context.params
+    seen = [meta.get("who"), len(params["_meta"]["io.modelcontextprotocol/clientCapabilities"])]
+    meta["who"], meta["progressToken"] = who, 1
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"].clear()
+    params["_meta"]["who"] = who
+    return json.dumps(seen)
+
+
+async def takes_from(data: dict[str, Any], ctx: Context) -> str:
+    """Its client sends the arguments again as they were."""
+    data["inner"].pop("x")
+    return (await ctx.elicit("ok?", Units)).action
+
+
+async def asks_half(ctx: Context) -> str:
+    """The whole message is escaped then, also the name of the server."""
+    return (await ctx.elicit("half \ud800?", Units)).action
+
+
 TOOLS = (
     *(weather, two, both, plain, number, shape, fails, result, nothing, many, limited, sync, by_hand, noisy, looks),
-    *(reads_its_body, url, marked, replayed, whose, brief),
+    *(reads_its_body, url, marked, replayed, whose, brief, marks_its_meta, takes_from, asks_half),
 )
 
 
@@ -190,11 +210,10 @@ class Verifier:
 _URL = AnyHttpUrl("http://127.0.0.1:9")
 
 
-def server(is_guarded: bool = False, name: str = "ordinary") -> MCPServer[Any]:
-    """A server with all of them, and one whose result has no schema. A guarded one has users."""
+def server(is_guarded: bool = False) -> MCPServer[Any]:
     auth = AuthSettings(issuer_url=_URL, resource_server_url=_URL, validate_token_resource=False)
     guard: dict[str, Any] = {"token_verifier": Verifier(), "auth": auth} if is_guarded else {}
-    made: MCPServer[Any] = MCPServer(name, log_level="CRITICAL", **guard)
+    made: MCPServer[Any] = MCPServer("ördinary", log_level="CRITICAL", **guard)
     for tool in TOOLS:
         made.tool(description="A tool of this test.")(tool)
 

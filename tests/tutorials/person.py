@@ -5,32 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import mcp.types as types
 from mcp import MCPError
 from mcp.client import ClientRequestContext
-from mcp.types import (
-    CallToolResult,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequestParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    ListRootsResult,
-    Root,
-    TextContent,
-)
 from pydantic import FileUrl
 
 
 class Person:
     """Gives the answers in order; one callback serves forms and web pages alike."""
 
-    def __init__(self, answers: Sequence[ElicitResult]) -> None:
+    def __init__(self, answers: Sequence[types.ElicitResult]) -> None:
         self._answers = list(answers)
         self.asked: list[str] = []
         self.forms: list[dict[str, Any]] = []
 
-    async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        if isinstance(params, ElicitRequestURLParams):
+    async def elicit(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        if isinstance(params, types.ElicitRequestURLParams):
             self.asked.append(f"{params.message} {params.url}")
         else:
             self.asked.append(params.message)
@@ -38,23 +28,22 @@ class Person:
         return self._answers.pop(0)
 
 
-async def model(context: ClientRequestContext, params: CreateMessageRequestParams) -> CreateMessageResult:
+async def model(context: ClientRequestContext, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
     """The client's model: repeats the prompt backwards."""
     content = params.messages[-1].content
-    assert isinstance(content, TextContent)
-    return CreateMessageResult(
-        role="assistant", content=TextContent(type="text", text=content.text[::-1]), model="mirror"
+    assert isinstance(content, types.TextContent)
+    return types.CreateMessageResult(
+        role="assistant", content=types.TextContent(type="text", text=content.text[::-1]), model="mirror"
     )
 
 
-async def folders(context: ClientRequestContext) -> ListRootsResult:
-    """The client's one folder."""
-    return ListRootsResult(roots=[Root(uri=FileUrl("file:///srv/poems"))])
+async def folders(context: ClientRequestContext) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///srv/poems"))])
 
 
-def said(result: CallToolResult) -> str:
+def said(result: types.CallToolResult) -> str:
     """What a tool's result tells its reader."""
-    text = " ".join(block.text for block in result.content if isinstance(block, TextContent))
+    text = " ".join(block.text for block in result.content if isinstance(block, types.TextContent))
     return f"error: {text}" if result.is_error else text
 
 

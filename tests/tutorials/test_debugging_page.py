@@ -20,7 +20,6 @@ KEY = "00112233445566778899aabbccddeeff" * 2
 
 
 def server(folder: Path) -> Path:
-    """The server of the tutorial, with the breakpoint of the page behind its first question."""
     [behind] = [block.text for block in blocks(PAGE, SECTION) if block.language == "python"]
     question, stop = behind.splitlines()
     *_, code = [block.text for block in blocks("tutorial.md") if block.title == "server.py"]

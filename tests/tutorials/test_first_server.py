@@ -98,7 +98,6 @@ class Reader:
             self._run(block.text)
 
     def stops(self) -> None:
-        """Leave the terminal and kill the fleet."""
         self._leaves_the_terminal()
         for fleet in self.fleets:
             fleet.stop(signal.SIGINT)
@@ -119,7 +118,6 @@ class Reader:
         assert self._tries(command), f"{command}: {self.shown}"
 
     def _tries(self, command: str) -> bool:
-        """Run a command in the folder; whether it succeeded."""
         done = subprocess.run(
             ["sh", "-ec", command],
             cwd=self.folder,
@@ -160,7 +158,6 @@ class Reader:
         return int(pid)
 
     def shown_of_fleet(self) -> str:
-        """What the first terminal shows."""
         return self.fleets[-1].log()
 
     def _leaves_the_terminal(self) -> None:

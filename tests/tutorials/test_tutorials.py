@@ -9,11 +9,17 @@ example is one of them.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult, SamplingMessage, TextContent
+from pydantic import BaseModel
 
 import framehold
 from framehold.config import Settings
@@ -21,47 +27,38 @@ from framehold.examples import booking
 from tests.promised import promised
 from tests.tutorials.cases import CASES, Case, accept, tool
 from tests.tutorials.over_http import over_http
-from tests.tutorials.person import Person, folders, model
+from tests.tutorials.person import Person, folders, model, said
+from tests.tutorials.programs import form_question, own_codec, url_question
 
 pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 
-each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 VERSIONS = {"2025": "2025-11-25", "2026": "2026-07-28"}
 
 
-def client_of(url: str, era: str, someone: Person, case: Case) -> Client:
-    """A client that declares what the case says, by registering the callbacks for it."""
-    return Client(
-        url,
-        mode="legacy" if era == "2025" else "auto",
-        elicitation_callback=someone.elicit if "elicitation" in case.callbacks else None,
-        sampling_callback=model if "sampling" in case.callbacks else None,
-        list_roots_callback=folders if "roots" in case.callbacks else None,
-        input_required_max_rounds=case.rounds,
-    )
-
-
 async def run(case: Case, app: Any, era: str) -> None:
-    """Serve, call, and compare what the client saw with what the case says."""
+    """Serve, call, and compare what the client saw with what the case says. The client declares what the case says, by
+    registering the callbacks for it."""
     someone = Person(case.answers)
     with over_http(app) as url:
-        async with client_of(url, era, someone, case) as client:
+        async with Client(
+            url,
+            mode="legacy" if era == "2025" else "auto",
+            elicitation_callback=someone.elicit if "elicitation" in case.callbacks else None,
+            sampling_callback=model if "sampling" in case.callbacks else None,
+            list_roots_callback=folders if "roots" in case.callbacks else None,
+        ) as client:
             assert client.protocol_version == VERSIONS[era]
-            sees = await case.call(client)
-    assert sees == case.sees
+            assert await case.call(client) == case.sees
     assert tuple(someone.asked) == case.asked
 
 
-@each_case
-async def test_the_plain_sdk_is_the_reference(case: Case) -> None:
-    """What the page promises, under the SDK alone."""
-    await run(case, case.build().streamable_http_app(), case.era)
-
-
-@each_case
-async def test_under_framehold_on_2026_07_28(case: Case) -> None:
-    """The same program, unchanged, on the revision without a way back to the client."""
-    await run(case, framehold.asgi(case.build()), "2026")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("host", ["plain SDK", "framehold, 2026", "framehold, as the plain SDK"])
+async def test_whoever_serves_it_the_client_sees_the_same(case: Case, host: str) -> None:
+    """The program is unchanged. The plain SDK is the reference; a client of 2025 gets the SDK's own behaviour."""
+    served = case.build()
+    app = served.streamable_http_app() if host == "plain SDK" else framehold.asgi(served)
+    await run(case, app, "2026" if host == "framehold, 2026" else case.era)
 
 
 BOOKING = Case(
@@ -82,15 +79,88 @@ WAYS: dict[str, dict[str, Any]] = {"hold": {}, "rehearsal": {"rehearse": True}, 
 @pytest.mark.parametrize("case", [*CASES, BOOKING], ids=lambda case: case.name)
 @pytest.mark.parametrize("way", WAYS)
 async def test_marked_it_is_the_same_in_every_way(case: Case, way: str) -> None:
-    """Held, rehearsed or replayed: the client sees what the plain SDK shows it, and every round but the first of a
-    call that asks was replayed where nothing is held."""
+    """Held, rehearsed or replayed: every round but the first of a call that asks was replayed where nothing is held."""
     app = framehold.asgi(promised(case.build()), Settings(node_id="way", **WAYS[way]))
     await run(case, app, "2026")
     counts = app.attached.runtime.counts
     assert counts["rebuilt"] == (0 if way == "hold" else counts["resumed"])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.era == "2025"], ids=lambda case: case.name)
-async def test_under_framehold_an_older_client_is_served_as_before(case: Case) -> None:
-    """A client of the handshake era gets the SDK's own behaviour."""
-    await run(case, framehold.asgi(case.build()), "2025")
+# ---- what has no counterpart under the plain SDK, or differs from it
+
+
+@pytest.mark.parametrize(
+    ("serve", "mode"),
+    [(lambda server: server.streamable_http_app(), "legacy"), (framehold.asgi, "auto"), (framehold.asgi, "legacy")],
+    ids=["plain SDK, 2025", "framehold, 2026", "framehold, 2025"],
+)
+async def test_the_form_that_reaches_the_client_is_the_same(serve: Callable[..., Any], mode: str) -> None:
+    """Only the model's own title and description stay behind: 2026-07-28 has no place for them beside the fields."""
+    someone = Person([accept(take_other=False)])
+    with over_http(serve(form_question.build())) as url:
+        async with Client(url, mode=mode, elicitation_callback=someone.elicit) as client:
+            await client.call_tool("book_repair", {"day": form_question.FULL, "bicycles": 2})
+    (form,) = someone.forms
+    assert (form["type"], form["required"]) == ("object", ["take_other"])
+    day = {"title": "Day", "description": "Which day, as YYYY-MM-DD", "default": "2027-04-05", "type": "string"}
+    other = {"title": "Take Other", "description": "Come on another day?", "type": "boolean"}
+    assert form["properties"] == {"take_other": other, "day": day}
+
+
+async def first_round(server: MCPServer, name: str, arguments: dict[str, Any], **callbacks: Any) -> InputRequiredResult:
+    callbacks.setdefault("elicitation_callback", Person([]).elicit)
+    with over_http(framehold.asgi(server)) as url:
+        async with Client(url, **callbacks) as client:
+            found = await client.session.call_tool(name, arguments, allow_input_required=True)
+    assert isinstance(found, InputRequiredResult)
+    return found
+
+
+class Title(BaseModel):
+    title: str
+
+
+def gathered() -> MCPServer:
+    """A printer's shop: what only a suspended frame can do, to ask everyone at once."""
+    mcp = MCPServer("Printer")
+
+    @mcp.tool()
+    async def set_page(ctx: Context) -> str:
+        prompt = SamplingMessage(role="user", content=TextContent(type="text", text="A motto, please."))
+        title, motto, found = await asyncio.gather(
+            ctx.elicit("Which title?", Title),
+            ctx.session.create_message([prompt], max_tokens=20, related_request_id=ctx.request_id),
+            ctx.session.list_roots(),
+        )
+        assert title.action == "accept" and isinstance(motto.content, TextContent)
+        return f"{title.data.title}: {motto.content.text} ({len(found.roots)} folder)"
+
+    return mcp
+
+
+async def test_asks_made_together_leave_in_one_round() -> None:
+    """Three kinds of question from one gather, and one retry that answers them all."""
+    declared: dict[str, Any] = {
+        "elicitation_callback": Person([accept(title="Odes")]).elicit,
+        "sampling_callback": model,
+        "list_roots_callback": folders,
+    }
+    first = await first_round(gathered(), "set_page", {}, **declared)
+    methods = sorted(request.method for request in (first.input_requests or {}).values())
+    assert methods == ["elicitation/create", "roots/list", "sampling/createMessage"]
+    with over_http(framehold.asgi(gathered())) as url:
+        async with Client(url, input_required_max_rounds=1, **declared) as client:
+            assert said(await client.call_tool("set_page", {})) == "Odes: .esaelp ,ottom A (1 folder)"
+
+
+async def test_a_question_awaited_is_sealed_by_the_authors_own_codec() -> None:
+    first = await first_round(own_codec.build(), "certify_at_once", {})
+    version, _call, sealed = (first.request_state or "").split(".", 2)
+    assert version == "h1" and sealed.startswith(own_codec.MARK)
+
+
+async def test_a_page_to_visit_travels_as_a_question() -> None:
+    first = await first_round(url_question.build(), "request_card", {"reader": "ada"})
+    (request,) = (first.input_requests or {}).values()
+    assert isinstance(request, ElicitRequest) and isinstance(request.params, ElicitRequestURLParams)
+    assert (request.params.url, request.params.elicitation_id) == ("https://id.example.org/check/ada", None)

@@ -43,7 +43,6 @@ def release(folder: Path, text: str | Files) -> Iterator[ModuleType]:
 
 
 def registered(fn: Any) -> Registered:
-    """A function as a server has it."""
     return Registered(fn, {}, "tools/call", "handler", True)
 
 
@@ -52,19 +51,16 @@ def codes() -> Codes:
 
 
 def written(folder: Path, text: str | Files, name: str = "handler") -> bytes:
-    """The code of a handler of a release."""
     with release(folder, text) as module:
         return codes().write(registered(getattr(module, name)))
 
 
 def digest(folder: Path, text: str | Files, name: str = "handler") -> str:
-    """The digest of a handler of a release."""
     with release(folder, text) as module:
         return codes().of(registered(getattr(module, name))).digest
 
 
 def problems(folder: Path, text: str | Files, name: str = "handler") -> tuple[str, ...]:
-    """Why the code of a handler of a release is not kept."""
     with release(folder, text) as module:
         return codes().of(registered(getattr(module, name))).problems
 

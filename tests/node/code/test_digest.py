@@ -65,33 +65,26 @@ async def handler(count: int, *, loud: bool = False) -> str:
 
 SAME = {
     "a comment": ("RATE = 3", "RATE = 3  # of the year"),
-    "a line of its own": ("\nRATE = 3", "\n\n\nRATE = 3"),
-    "the docstring of the module": ("The shop.", "The other shop."),
     "the docstring of the handler, which clients are sent": ("Buy something.", "Buy many things."),
     "the docstring of a helper": ("The price.", "What it costs."),
-    "the docstring of a method": ("A whole number.", "An integer."),
     "no docstring at all": ('    """The price."""\n', ""),
     "a function that is not reached": ("return 1\n", "return 2\n"),
-    "quotes": ('"no"', "'no'"),
     "a line that is broken": ("Form(count=count)", "Form(\n            count=count,\n        )"),
     "the name of a local variable": ("form", "order"),
 }
 OTHER = {
     "a constant": ("RATE = 3", "RATE = 4"),
-    "a constant of another type": ("RATE = 3", "RATE = 3.0"),
     "an item of a set": ('"b", "a"', '"B", "a"'),
     "a value of a table": ('"two": 2', '"two": 3'),
     "the order of a table": ('"one": 1, "two": 2', '"two": 2, "one": 1'),
     "a helper": ("count * rate", "rate + count"),
     "a default": ("rate=RATE", "rate=7"),
     "a field": ("colour: Colour = Colour.RED", "colour: Colour = Colour.BLUE"),
-    "one more field": ("    colour:", "    size: int = 1\n    colour:"),
     "a limit of a field": ("ge=1", "ge=0"),
     "the docstring of a model, which clients are sent": ("What to buy.", "What to sell."),
     "a validator": ("return value\n", "return value + 1\n"),
     "which field is validated": ('@field_validator("count")', '@field_validator("colour")'),
     "a member of an enum": ("BLUE = 2", "BLUE = 3"),
-    "a text of the handler": ('"no"', '"never"'),
     "what is caught": ("except ValueError", "except TypeError"),
     "the name of a parameter": ("loud: bool", "quiet: bool"),
     "the type of a parameter": ("count: int, *", "count: float, *"),
@@ -100,18 +93,12 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("what", SAME)
-def test_what_does_not_change_the_code(what: str, tmp_path: Path) -> None:
-    before, after = SAME[what]
+@pytest.mark.parametrize("what", [*SAME, *OTHER])
+def test_what_changes_the_code_changes_its_digest(what: str, tmp_path: Path) -> None:
+    before, after = SAME.get(what) or OTHER[what]
     assert before in TEXT
-    assert digest(tmp_path / "before", TEXT) == digest(tmp_path / "after", TEXT.replace(before, after))
-
-
-@pytest.mark.parametrize("what", OTHER)
-def test_what_changes_the_code(what: str, tmp_path: Path) -> None:
-    before, after = OTHER[what]
-    assert before in TEXT
-    assert digest(tmp_path / "before", TEXT) != digest(tmp_path / "after", TEXT.replace(before, after))
+    is_same = digest(tmp_path / "before", TEXT) == digest(tmp_path / "after", TEXT.replace(before, after))
+    assert is_same is (what in SAME)
 
 
 def _handler() -> None: ...

@@ -92,35 +92,64 @@ def test_what_changed_is_the_old_one(what: str, tmp_path: Path) -> None:
     assert found is not module.Word and found.__name__ == "Word"
 
 
-def test_the_sentinels_of_libraries_are_these(tmp_path: Path) -> None:
-    text = (
+SAME: dict[str, tuple[str, str, tuple[Any, ...]]] = {
+    "sentinels of libraries": (
         "import dataclasses, inspect\nfrom unittest.mock import sentinel\nfrom pydantic_core import PydanticUndefined\n"
         "@dataclasses.dataclass\nclass Row:\n    n: int = 0\n    # changed\n"
         "def handler(a=dataclasses.MISSING, b=inspect.Parameter.empty, c=sentinel.x, d=PydanticUndefined):\n"
         "    (field,) = dataclasses.fields(Row)\n"
         "    return (a is dataclasses.MISSING, b is inspect.Parameter.empty, c is sentinel.x,\n"
-        "            d is PydanticUndefined, field.default_factory is dataclasses.MISSING, Row() == Row(0))"
-    )
-    assert both(tmp_path, text, changed="def f(self): pass")[1] == (True,) * 6
-
-
-GLOBALS = {
-    "a frozen dataclass": (
+        "            d is PydanticUndefined, field.default_factory is dataclasses.MISSING, Row() == Row(0))",
+        "def f(self): pass",
+        (True,) * 6,
+    ),
+    "an enum whose members are made by a constructor": (
+        "import enum\nclass Planet(enum.Enum):\n    EARTH = (5, 6)\n    TERRA = (5, 6)\n"
+        "    def __init__(self, mass, radius): self.mass, self.radius = mass, radius\n    # changed\n"
+        "def handler():\n"
+        "    return Planet.EARTH.mass, Planet.EARTH.radius, Planet.TERRA is Planet.EARTH, Planet((5, 6)).name",
+        "def g(self): pass",
+        (5, 6, True, "EARTH"),
+    ),
+    "annotations, which mean the classes of the code": (
+        "from __future__ import annotations\nimport dataclasses, typing\nfrom pydantic import TypeAdapter\n"
+        "@dataclasses.dataclass\nclass In:\n    n: int = 1\n    # changed\n"
+        "@dataclasses.dataclass\nclass Row:\n    inner: In\n"
+        "def handler():\n"
+        "    row = TypeAdapter(Row).validate_python({'inner': {'n': 1}})\n"
+        "    return isinstance(row.inner, In), row.inner == In(1), typing.get_type_hints(Row)['inner'] is In",
+        "m: int = 2",
+        (True, True, True),
+    ),
+    "a frozen dataclass, which lets nothing be set": (
         "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Set:\n    n: int\n"
-        "    def say(self): return 'old', self.n\nit = Set({n})\ndef handler(): return it.say()"
+        "    def say(self): return word(), self.n\nit = Set(2)\ndef handler(): return it.say()",
+        "",
+        ("old", 2),
     ),
     "an object that guards its attributes": (
         "class Set:\n    def __init__(self, n): self.__dict__['n'] = n\n"
         "    def __setattr__(self, name, value): raise AttributeError('no')\n"
-        "    def say(self): return 'old', self.n\nit = Set({n})\ndef handler(): return it.say()"
+        "    def say(self): return word(), self.n\nit = Set(2)\ndef handler(): return it.say()",
+        "",
+        ("old", 2),
     ),
 }
+"""Code, what is changed in it, and what the old code says all the same."""
 
 
-@pytest.mark.parametrize("kind", GLOBALS)
-def test_an_object_that_lets_nothing_be_set_has_its_old_methods(kind: str, tmp_path: Path) -> None:
-    before, after = GLOBALS[kind].format(n=1), GLOBALS[kind].format(n=2).replace("old", "new")
-    assert carried(tmp_path, before, after) == ("old", 2)
+@pytest.mark.parametrize("what", SAME)
+def test_the_old_code_says_the_same(what: str, tmp_path: Path) -> None:
+    text, changed, says = SAME[what]
+    assert both(tmp_path, text, changed=changed)[1] == says
+
+
+def test_code_of_a_renamed_module_is_loaded(tmp_path: Path) -> None:
+    """It knows its name of then."""
+    shop = "import logging\nlog = logging.getLogger(__name__)\ndef say(): return __name__, log.name"
+    before = {"server.py": "import shop\ndef handler(): return shop.say()", "shop.py": shop}
+    after = {"server.py": "import store\ndef handler(): return store.say()", "store.py": shop}
+    assert carried(tmp_path, before, after) == ("shop", "shop")
 
 
 HOOKS = {
@@ -169,24 +198,6 @@ def test_a_class_that_a_library_has_registered_goes_by_name(tmp_path: Path) -> N
         sys.modules.pop("tables", None)
 
 
-def test_code_of_a_renamed_module_is_loaded(tmp_path: Path) -> None:
-    """It knows its name of then."""
-    shop = "import logging\nlog = logging.getLogger(__name__)\ndef say(): return __name__, log.name"
-    before = {"server.py": "import shop\ndef handler(): return shop.say()", "shop.py": shop}
-    after = {"server.py": "import store\ndef handler(): return store.say()", "store.py": shop}
-    assert carried(tmp_path, before, after) == ("shop", "shop")
-
-
-def test_an_enum_whose_members_are_made_by_a_constructor(tmp_path: Path) -> None:
-    text = (
-        "import enum\nclass Planet(enum.Enum):\n    EARTH = (5, 6)\n    TERRA = (5, 6)\n"
-        "    def __init__(self, mass, radius): self.mass, self.radius = mass, radius\n    # changed\n"
-        "def handler():\n"
-        "    return Planet.EARTH.mass, Planet.EARTH.radius, Planet.TERRA is Planet.EARTH, Planet((5, 6)).name"
-    )
-    assert both(tmp_path, text, changed="def g(self): pass")[1] == (5, 6, True, "EARTH")
-
-
 NOT_LOADED = {
     "an enum whose members can't be made of their values": (
         "import enum\nclass Coordinate(bytes, enum.Enum):\n    def __new__(cls, value, label):\n"
@@ -223,18 +234,6 @@ def test_a_live_object_that_holds_a_class_which_changed_stops_the_old_code(tmp_p
         both(tmp_path / "other", text, changed="OPEN = 2")
 
 
-def test_annotations_of_classes_mean_the_classes_of_the_code(tmp_path: Path) -> None:
-    text = (
-        "from __future__ import annotations\nimport dataclasses, typing\nfrom pydantic import TypeAdapter\n"
-        "@dataclasses.dataclass\nclass In:\n    n: int = 1\n    # changed\n"
-        "@dataclasses.dataclass\nclass Row:\n    inner: In\n"
-        "def handler():\n"
-        "    row = TypeAdapter(Row).validate_python({'inner': {'n': 1}})\n"
-        "    return isinstance(row.inner, In), row.inner == In(1), typing.get_type_hints(Row)['inner'] is In"
-    )
-    assert both(tmp_path, text, changed="m: int = 2")[1] == (True, True, True)
-
-
 HOLDS = {
     "a model": (
         "from pydantic import BaseModel\nclass Settings(BaseModel):\n    mode: Mode = Mode.LIVE\n"
@@ -264,35 +263,21 @@ def test_whatever_holds_an_object_of_a_class_that_changed_stops_the_old_code(kin
         both(tmp_path / "other", text, changed="X = 2")
 
 
-def test_a_container_that_code_changes_is_the_present_one(tmp_path: Path) -> None:
-    text = "counters = {'n': 0}\ndef bump(): counters['n'] += 1\ndef handler():\n    bump()\n    return counters['n']"
-    module, found = both(tmp_path, SAYS + text.replace("def handler():", "def handler():\n    word()"))
-    assert (found, module.counters) == (1, {"n": 1})
-
-
-SEQUENCE = "_next = 0\ndef number():\n    global _next\n    _next += 1\n    return _next\n"
-CLIENT = "_client = None\ndef client():\n    global _client\n    _client = _client or object()\n    return _client\n"
-
-
-def test_a_sequence_that_did_not_change_is_one(tmp_path: Path) -> None:
-    module, found = both(tmp_path, SEQUENCE + "def handler(): return word(), number(), number()")
-    assert found == ("old", 1, 2) and module.number() == 3 and module._next == 3
-
-
-def test_a_client_that_is_made_lazily_is_one(tmp_path: Path) -> None:
-    module, (_, found) = both(tmp_path, CLIENT + "def handler(): return word(), client()")
-    assert module.client() is found
-
-
-def test_the_old_code_reads_what_the_new_code_binds(tmp_path: Path) -> None:
-    """A name that only other functions bind."""
-    text = "state = None\ndef set(value):\n    global state\n    state = value\ndef handler(): return word(), state"
+def test_what_code_binds_and_changes_is_one_for_the_old_and_the_new(tmp_path: Path) -> None:
+    text = (
+        "counters = {'n': 0}\ndef bump(): counters['n'] += 1\n"
+        "_next = 0\ndef number():\n    global _next\n    _next += 1\n    return _next\n"
+        "_client = None\ndef client():\n    global _client\n    _client = _client or object()\n    return _client\n"
+        "state = None\ndef set(value):\n    global state\n    state = value\n"
+        "def handler():\n    bump()\n    return word(), counters['n'], number(), number(), client(), state"
+    )
     data = written(tmp_path / "before", SAYS + text)
     with release(tmp_path / "after", (SAYS + text).replace("'old'", "'new'")) as module:
         handler = read(data).handler.function
-        assert handler() == ("old", None)
+        assert handler() == ("old", 1, 1, 2, module.client(), None)
         module.set(7)
-        assert handler() == ("old", 7)
+        assert handler()[-1] == 7
+        assert (module.counters, module.number(), module._next) == ({"n": 2}, 5, 5)
 
 
 REBOUND = {

@@ -16,7 +16,7 @@ class Helped:
     # changed
 """
 DEPENDENCY = HELPERS.replace("Helped", "Depended")
-VALUES = """\
+_VALUES = """\
 import dataclasses
 import enum
 import os
@@ -31,64 +31,41 @@ from helpers import Helped
 
 T = TypeVar("T")
 
-
 class Paid(enum.Enum):
     YES = "yes"
     NO = "no"
-    def twice(self): return self.value * 2
-    @property
-    def n(self): return self.value
-    # changed
-
+    # of an enum
 
 class Level(enum.IntEnum):
     LOW = 1
     HIGH = 2
-    def twice(self): return self.value * 2
-    @property
-    def n(self): return self.value
-    # changed
-
+    # of an enum
 
 class Word(enum.StrEnum):
     TEA = "tea"
-    def twice(self): return self.value * 2
-    @property
-    def n(self): return self.value
-    # changed
-
+    # of an enum
 
 class Rights(enum.Flag):
     READ = enum.auto()
     WRITE = enum.auto()
-    def twice(self): return self.value * 2
-    @property
-    def n(self): return self.value
-    # changed
-
+    # of an enum
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Plain:
     n: int
     m: int = 0
-    def twice(self): return 2 * self.n
-    # changed
-
+    # of a value
 
 @dataclasses.dataclass(frozen=True)
 class Frozen:
     n: int
     rest: tuple = dataclasses.field(default_factory=tuple)
-    def twice(self): return 2 * self.n
-    # changed
-
+    # of a value
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slotted:
     n: int
-    def twice(self): return 2 * self.n
-    # changed
-
+    # of a value
 
 @dataclasses.dataclass(frozen=True)
 class Nested:
@@ -97,28 +74,21 @@ class Nested:
     def twice(self): return self.n.twice()
     # changed
 
-
 class Row(NamedTuple):
     n: int
     m: str = "m"
-    def twice(self): return 2 * self.n
-    # changed
-
+    # of a value
 
 class Model(BaseModel):
     n: int
     paid: Paid = Paid.YES
     def __hash__(self): return hash(self.n)
-    def twice(self): return 2 * self.n
-    # changed
-
+    # of a value
 
 class Box(BaseModel, Generic[T]):
     n: T
     def __hash__(self): return hash(self.n)
-    def twice(self): return 2 * self.n
-    # changed
-
+    # of a value
 
 class Refused(Exception):
     def __init__(self, text, n):
@@ -126,16 +96,13 @@ class Refused(Exception):
         self.n = n
     def __eq__(self, other): return type(other) is Refused and (other.args, other.n) == (self.args, self.n)
     def __hash__(self): return hash(self.n)
-    def twice(self): return 2 * self.n
-    # changed
-
+    # of a value
 
 class Missing:
     n = 1
     def __repr__(self): return "MISSING"
     def twice(self): return 2
     # changed
-
 
 class Only:
     _only = None
@@ -147,17 +114,14 @@ class Only:
     def twice(self): return 2
     # changed
 
-
 MISSING = Missing()
 BARE = object()
-
 
 class Failed(Exception):
     def __init__(self, value):
         super().__init__("failed")
         self.value = value
     # changed
-
 
 def refused():
     try:
@@ -167,7 +131,6 @@ def refused():
             raise Refused("no", 3) from cause
         except Refused as error:
             return error
-
 
 MAKERS = {
     "enum": lambda: Paid.YES,
@@ -196,7 +159,6 @@ CLASSES = {
 }
 SAME = ("enum", "IntEnum", "StrEnum", "Flag", "sentinel", "bare sentinel", "singleton")
 
-
 def matched(value):
     match value:
         case Paid.YES | Level.HIGH | Word.TEA: return True
@@ -210,7 +172,6 @@ def matched(value):
         case Missing() | Only(): return True
     return value is BARE
 
-
 def caught(error, kind):
     try:
         raise error
@@ -218,7 +179,6 @@ def caught(error, kind):
         return kind == "exception" and found.n == 3 and found.args == ("no",)
     except Failed as found:
         return kind != "exception" and all(tests(kind, found.value)[:5])
-
 
 def tests(kind, value):
     like, cls = MAKERS[kind](), CLASSES[kind]
@@ -234,16 +194,13 @@ def tests(kind, value):
         kind == "bare sentinel" or value.twice() == like.twice(),
     ]
 
-
 def make(kind, held):
     value = MAKERS[kind]()
     return {"bare": value, "list": [0, value], "value": {"k": value}, "key": {value: "v"}}[held]
 
-
 def fail(kind):
     value = MAKERS[kind]()
     raise value if kind == "exception" else Failed(value)
-
 
 def check(kind, held, value, error):
     inner = {"bare": lambda: value, "list": lambda: value[1], "value": lambda: value["k"], "key": lambda: [*value][0]}
@@ -252,15 +209,24 @@ def check(kind, held, value, error):
         return []
     return [*tests(kind, found), caught(error, kind)]
 """
+OF_AN_ENUM = """\
+    def twice(self): return self.value * 2
+    @property
+    def n(self): return self.value
+    # changed
+"""
+OF_A_VALUE = """\
+    def twice(self): return 2 * self.n
+    # changed
+"""
+VALUES = _VALUES.replace("    # of an enum\n", OF_AN_ENUM).replace("    # of a value\n", OF_A_VALUE)
 HANDLER = """\
 import json
 from values import *
 import framehold
 
-
 class Answer(BaseModel):
     word: str
-
 
 async def cell(kind, held):
     value = await framehold.once("make", make, kind, held)
@@ -271,17 +237,16 @@ async def cell(kind, held):
     await framehold.ask("q", "early question?", Answer)
     return json.dumps(check(kind, held, value, error))
 """
-SERVERS = {
-    "MCPServer": """\
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-server = MCPServer("values")
+_HIGH = """\
+server = Kind("values")
 
 @server.tool()
 @framehold.reentrant
 async def tool(kind: str, held: str, ctx: Context) -> str:
     return await cell(kind, held)
-""",
+"""
+SERVERS = {
+    "MCPServer": "from mcp.server import MCPServer as Kind\nfrom mcp.server.mcpserver import Context\n" + _HIGH,
     "low-level": """\
 from mcp.server import Server
 from mcp.types import CallToolResult, TextContent
@@ -292,15 +257,7 @@ async def call_tool(ctx, params):
 
 server = Server("values", on_call_tool=call_tool)
 """,
-    "FastMCP": """\
-from fastmcp import Context, FastMCP
-server = FastMCP("values")
-
-@server.tool()
-@framehold.reentrant
-async def tool(kind: str, held: str, ctx: Context) -> str:
-    return await cell(kind, held)
-""",
+    "FastMCP": "from fastmcp import Context, FastMCP as Kind\n" + _HIGH,
 }
 TESTS = ("is", "==", "hash", "in", "isinstance", "issubclass", "match", "attribute", "method", "except")
 HELD = ("bare", "list", "value", "key")
@@ -325,7 +282,6 @@ def table() -> str:
 
 
 def files(server: str) -> dict[str, str]:
-    """A release."""
     return {
         "server.py": HANDLER + SERVERS[server],
         "values.py": VALUES,

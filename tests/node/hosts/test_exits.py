@@ -1,5 +1,5 @@
-"""An exception that is no `Exception` stays in its call, wherever the author's code raises it: the call fails, and the
-node goes on.
+"""Whatever the author's code raises, wherever it does, stays in its call and is known by its class and place: the call
+fails, and the node goes on.
 
 asyncio lets SystemExit and KeyboardInterrupt through a task: they end the event loop, and with it everybody's calls.
 argparse, click and code written for a command line raise them."""
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
@@ -19,6 +19,7 @@ from fastmcp import Context as FastContext
 from fastmcp import FastMCP
 from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resolve import Resolve
 
 import framehold
 from framehold.config import Settings
@@ -26,7 +27,7 @@ from framehold.engine.observer import Observer, RequestEnd
 from framehold.engine.replies import Ended
 from framehold.engine.slot import Arrival, Slot
 from tests.node.nodes import served
-from tests.node.stage import Word, said
+from tests.node.stage import Word, said, server_of
 from tests.wire import Caller, Reply
 
 SECRET = "what a user typed"
@@ -36,7 +37,9 @@ class Leaving(BaseException):
     """An author's own."""
 
 
-ERRORS = {error.__name__: error for error in (SystemExit, KeyboardInterrupt, GeneratorExit, Leaving)}
+ERRORS: dict[str, type[BaseException]] = {
+    error.__name__: error for error in (SystemExit, KeyboardInterrupt, GeneratorExit, Leaving, LookupError)
+}
 
 
 def leave(error: str) -> str:
@@ -70,10 +73,6 @@ async def in_a_task_that_nobody_waits_for(error: str) -> str:
     return f"ended: {left.done()}"
 
 
-async def in_a_task_of_a_task(error: str) -> str:
-    return await asyncio.create_task(in_a_task(error))
-
-
 async def in_a_gather(error: str) -> str:
     return str(await asyncio.gather(leave_later(error), asyncio.sleep(0)))
 
@@ -98,8 +97,7 @@ async def in_a_thread_of_anyio(error: str) -> str:
     return await anyio.to_thread.run_sync(leave, error)
 
 
-Way = Callable[[str], Coroutine[Any, Any, str]]
-WAYS: dict[str, Way] = {
+WAYS: dict[str, Callable[[str], Coroutine[Any, Any, str]]] = {
     way.__name__: way
     for way in (
         in_itself,
@@ -107,7 +105,6 @@ WAYS: dict[str, Way] = {
         in_an_effect_in_a_thread,
         in_a_task,
         in_a_task_that_nobody_waits_for,
-        in_a_task_of_a_task,
         in_a_gather,
         in_a_task_group,
         in_a_group_of_anyio,
@@ -119,9 +116,7 @@ GOES_ON = {"in_a_task_that_nobody_waits_for"}
 """The handler does not hear of it."""
 
 
-def high(server: Any) -> Any:
-    """MCPServer, or FastMCP: tools, a prompt and resources."""
-
+def high(server: Any, context: type[Any]) -> Any:
     async def run(way: str, error: str) -> str:
         return await WAYS[way](error)
 
@@ -132,47 +127,18 @@ def high(server: Any) -> Any:
     def leave_at_once(error: str) -> str:
         return leave(error)
 
-    for tool in (run, run_marked, leave_at_once):
-        server.tool(description="It fails.")(tool)
-
-    async def advice(way: str, error: str) -> str:
-        return await WAYS[way](error)
-
-    async def note(way: str, error: str) -> str:
-        return await WAYS[way](error)
-
-    server.prompt()(advice)
-    server.resource("leave://{way}/{error}")(note)
-    return server
-
-
-def with_question_of_the_sdk() -> Any:
-    server: MCPServer[Any] = high(MCPServer("high"))
-
-    @server.tool()
-    async def ask(ctx: Context) -> str:
+    async def ask(ctx: Any) -> str:
         return said(await ctx.elicit("Well?", Word))
 
-    @server.tool()
-    async def ask_and_run(way: str, error: str, ctx: Context) -> str:
+    async def ask_and_run(way: str, error: str, ctx: Any) -> str:
         await ctx.elicit("Well?", Word)
         return await WAYS[way](error)
 
-    return server
-
-
-def with_question_of_fastmcp() -> Any:
-    server = high(FastMCP("fast"))
-
-    async def ask(ctx: FastContext) -> str:
-        return str((await ctx.elicit("Well?", Word)).data.word)  # type: ignore[union-attr]
-
-    async def ask_and_run(way: str, error: str, ctx: FastContext) -> str:
-        await ctx.elicit("Well?", Word)
-        return await WAYS[way](error)
-
-    server.tool(ask)
-    server.tool(ask_and_run)
+    ask.__annotations__["ctx"] = ask_and_run.__annotations__["ctx"] = context
+    for tool in (run, run_marked, leave_at_once, ask, ask_and_run):
+        server.tool(description="It fails.")(tool)
+    server.prompt(name="advice")(run)
+    server.resource("leave://{way}/{error}")(run)
     return server
 
 
@@ -180,15 +146,14 @@ def low() -> Any:
     ctx_type = ServerRequestContext[Any, Any]
 
     async def call_tool(ctx: ctx_type, params: types.CallToolRequestParams) -> types.CallToolResult:
-        given = params.arguments or {}
-        said_so = ""
+        given, text = params.arguments or {}, ""
         if params.name.startswith("ask"):
-            schema = {"type": "object", "properties": {"word": {"type": "string"}}}
-            answer = await ctx.session.elicit_form("Well?", schema)
-            said_so = str((answer.content or {})["word"])
+            answer = await ctx.session.elicit_form("Well?", {"type": "object", "properties": {}})
+            text = str((answer.content or {})["word"])
         if params.name == "leave_at_once":
             leave(given["error"])
-        text = said_so if params.name == "ask" else await WAYS[given["way"]](given["error"])
+        if params.name != "ask":
+            text = await WAYS[given["way"]](given["error"])
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 
     async def get_prompt(ctx: ctx_type, params: types.GetPromptRequestParams) -> types.GetPromptResult:
@@ -201,28 +166,17 @@ def low() -> Any:
         found = types.TextResourceContents(uri=params.uri, text=await WAYS[way](error))
         return types.ReadResourceResult(contents=[found])
 
-    async def list_prompts(ctx: ctx_type, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        leave(str(params.cursor) if params and params.cursor else "SystemExit")
-        raise AssertionError
-
-    return Server(
-        "low",
-        on_call_tool=call_tool,
-        on_get_prompt=get_prompt,
-        on_read_resource=read,
-        on_list_prompts=list_prompts,
-    )
+    return Server("low", on_call_tool=call_tool, on_get_prompt=get_prompt, on_read_resource=read)
 
 
 SERVERS: dict[str, Callable[[], Any]] = {
-    "MCPServer": with_question_of_the_sdk,
+    "MCPServer": lambda: high(MCPServer("high"), Context),
     "low-level": low,
-    "FastMCP": with_question_of_fastmcp,
+    "FastMCP": lambda: high(FastMCP("fast"), FastContext),
 }
 
 
 async def replies(caller: Caller, way: str, error: str) -> dict[str, Reply]:
-    """What each kind of handler says that raises `error` in this way."""
     given = {"way": way, "error": error}
     asked = await caller.call("ask_and_run", arguments=given)
     found = {
@@ -240,8 +194,6 @@ async def replies(caller: Caller, way: str, error: str) -> dict[str, Reply]:
 
 
 class Raised(Observer):
-    """The class and the place of what the handlers raised since it was cleared."""
-
     def __init__(self) -> None:
         self.now: list[tuple[str, str]] = []
 
@@ -297,3 +249,39 @@ def test_the_call_fails_and_the_node_lives(server: str, caplog: pytest.LogCaptur
     went_on = {name for name, reply in found.items() if not has_failed(reply)}
     assert went_on == {name for name in found if name.split()[-1] in GOES_ON}
     assert not [name for name, reply in found.items() if SECRET in str(reply.message) and "FastMCP" not in server]
+
+
+def resolved() -> str:
+    return leave("LookupError")
+
+
+async def beneath(what: Annotated[str, Resolve(resolved)]) -> str:
+    return what
+
+
+async def strict(number: int) -> str:
+    return str(number)
+
+
+async def by_hand() -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text="no")], is_error=True)
+
+
+OTHERS: dict[Callable[..., Any], tuple[str, str]] = {
+    beneath: name_of("LookupError"),
+    strict: ("ValidationError", ""),
+    by_hand: ("", ""),
+}
+"""Tools whose failures are not raised in their own bodies, with the class and the place that is known."""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tool", OTHERS, ids=lambda tool: tool.__name__)
+async def test_what_was_not_raised_in_the_body(tool: Callable[..., Any]) -> None:
+    """Arguments that do not fit are no line of the author's, and an error that is returned was raised by nobody."""
+    app, raised = framehold.asgi(server_of("others", tool), Settings(node_id="n")), Raised()
+    app.attached.runtime.observers.add(raised)
+    async with served(app) as url, Caller(url) as caller:
+        assert has_failed(await caller.call(tool.__name__, arguments={"number": "one"} if tool is strict else {}))
+    ((error, place),) = raised.now
+    assert (error.rpartition(".")[2], place) == OTHERS[tool]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import PromptError, ToolError
 from fastmcp.server import create_proxy
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.middleware import AuthMiddleware, Middleware, MiddlewareContext
@@ -34,8 +33,11 @@ pytestmark = pytest.mark.anyio
 
 
 def value(answer: Any) -> str:
-    """The value of an accepted form."""
     return str(answer.data)
+
+
+async def ask(ctx: Context) -> str:
+    return value(await ctx.elicit("a?", str))
 
 
 @each_way
@@ -46,7 +48,6 @@ async def test_a_saga_of_fastmcps_hears_answers_and_failures_in_one_round(settin
     @server.tool
     @framehold.reentrant
     async def both(ctx: Context) -> str:
-        """Ask twice at once, then once more."""
         two = await asyncio.gather(ctx.elicit("a?", str), ctx.elicit("b?", str), return_exceptions=True)
         result: list[Any] = [*two]
         try:
@@ -64,78 +65,31 @@ async def test_a_saga_of_fastmcps_hears_answers_and_failures_in_one_round(settin
         assert (await client.resume(reply, failed(last, -8))).text == "-7 b -8"
 
 
-async def test_only_a_saga_has_words_for_a_failure_on_fastmcp_too() -> None:
-    """What looks like one on the other wire consumes nothing."""
-    server: FastMCP[Any] = FastMCP("sagas")
-
-    @server.tool
-    async def ask(ctx: Context) -> str:
-        """Ask once."""
-        return value(await ctx.elicit("a?", str))
-
-    async with hosted(server) as wire:
-        reply = await wire.call("ask")
-        (key,) = reply.asked
-        result = await wire.retry("ask", reply.token, {key: {"error": {"code": -7, "message": "no"}}})
-        assert result.code == -32602
-        assert (await wire.retry("ask", reply.token, reply.accept(value="a"))).text == "a"
-
-
-class Audits(Middleware):
-    """Calls a tool, reads a resource and renders a prompt of its server before each call of a client's."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-        if context.message.name != "ask":
-            return await call_next(context)
-        assert context.fastmcp_context is not None
-        server = context.fastmcp_context.fastmcp
-        called = await server.call_tool("helper")
-        read, rendered = await server.read_resource("help://all"), await server.render_prompt("help")
-        block = called.content[0]
-        assert isinstance(block, TextContent)
-        self.heard += [block.text, str(read.contents[0].content), str(rendered.messages[0].content)]
-        return await call_next(context)
-
-
 async def test_what_middleware_calls_is_not_the_clients_call() -> None:
     """It is no round of it: it gets its own result, takes no answer and begins no call."""
-    audits = Audits()
-    server: FastMCP[Any] = FastMCP("audited", middleware=[audits])
+    heard: list[str] = []
+    server: FastMCP[Any] = FastMCP("audited")
 
-    @server.tool
-    async def ask(ctx: Context) -> str:
-        """Ask once."""
-        return value(await ctx.elicit("a?", str))
+    class Audits(Middleware):
+        async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+            if context.message.name == "ask":
+                called, read = await server.call_tool("helper"), await server.read_resource("help://all")
+                rendered = await server.render_prompt("help")
+                heard.append(f"{called.content[0]} {read.contents[0].content!r} {rendered.messages[0].content}")
+            return await call_next(context)
 
-    @server.tool
     async def helper() -> str:
-        """Ask nothing."""
-        return "called"
+        return "helped"
 
-    @server.resource("help://all")
-    async def read() -> str:
-        """Ask nothing."""
-        return "read"
-
-    @server.prompt
-    async def help() -> str:
-        """Ask nothing."""
-        return "rendered"
-
+    server.add_middleware(Audits())
+    server.tool(ask), server.tool(helper), server.resource("help://all")(helper), server.prompt(helper, name="help")
     async with hosted(server) as caller:
         assert (await caller.tool("ask", "a")).text == "a"
         assert caller.runtime.counts["entered"] == 1
-    called, read_, rendered = audits.heard[3:]
-    assert (called, read_) == ("called", "read") and "rendered" in rendered
-    assert audits.heard[:3] == audits.heard[3:]
+    assert [text.count("helped") for text in heard] == [3, 3]
 
 
 class Footer(Middleware):
-    """Edits what it is given, in place."""
-
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         result = await call_next(context)
         if result.content:
@@ -151,54 +105,60 @@ class Footer(Middleware):
         return result
 
 
-async def test_what_middleware_edits_is_its_own_requests_result() -> None:
+EDITED: dict[str, tuple[str, Any]] = {
+    "tools/call": ("ask", ({"said": "a", "edits": 1}, ['{"said":"a"}!', "edited"])),
+    "prompts/get": ("verse", "a!"),
+}
+
+
+@pytest.mark.parametrize("method", EDITED)
+async def test_what_middleware_edits_is_its_own_requests_result(method: str) -> None:
     """The edit goes out, as it does without us; whoever joins the round, or comes late, is not told it twice."""
     gate = asyncio.Event()
     server: FastMCP[Any] = FastMCP("edits", middleware=[Footer()])
 
     @server.tool
     async def ask(ctx: Context) -> dict[str, Any]:
-        """Ask once, and take a while."""
         answer = value(await ctx.elicit("a?", str))
         await gate.wait()
         return {"said": answer}
 
     @server.prompt
     async def verse(ctx: Context) -> str:
-        """The same."""
         answer = value(await ctx.elicit("a?", str))
         await gate.wait()
         return answer
 
+    name, edited = EDITED[method]
     async with hosted(server) as caller:
-        for method, name in (("tools/call", "ask"), ("prompts/get", "verse")):
-            gate.clear()
-            reply = await caller.send(method, {"name": name})
-            again = {"name": name, "requestState": reply.token, "inputResponses": reply.accept(value="a")}
-            joined = [asyncio.create_task(caller.send(method, again)) for _ in range(3)]
-            await until(lambda: sum(len(slot.arrivals) for slot in caller.runtime.table) == 3, "all have joined")
-            gate.set()
-            result = [(await one).result for one in joined] + [(await caller.send(method, again)).result]
-            assert result == [result[0]] * 4
-            if name == "ask":
-                assert result[0]["structuredContent"] == {"said": "a", "edits": 1}
-                assert [block["text"] for block in result[0]["content"]] == ['{"said":"a"}!', "edited"]
-            else:
-                assert result[0]["messages"][0]["content"]["text"] == "a!"
+        reply = await caller.send(method, {"name": name})
+        again = {"name": name, "requestState": reply.token, "inputResponses": reply.accept(value="a")}
+        joined = [asyncio.create_task(caller.send(method, again)) for _ in range(3)]
+        await until(lambda: sum(len(slot.arrivals) for slot in caller.runtime.table) == 3, "all have joined")
+        gate.set()
+        result = [(await one).result for one in joined] + [(await caller.send(method, again)).result]
+    assert result == [result[0]] * 4
+    if method == "tools/call":
+        assert (result[0]["structuredContent"], [block["text"] for block in result[0]["content"]]) == edited
+    else:
+        assert result[0]["messages"][0]["content"]["text"] == edited
 
 
-def versions(entered: list[str]) -> FastMCP[Any]:
-    """A server with two versions of a tool that may be entered again."""
+class Bearer(TokenVerifier):
+    async def verify_token(self, token: str) -> AccessToken | None:
+        return AccessToken(token=token, client_id="app", subject="ann", scopes=[])
+
+
+def versions(entered: list[str], *marked: str) -> FastMCP[Any]:
+    """A server with two versions of a tool. Those of `marked` may be entered again."""
     server: FastMCP[Any] = FastMCP("versions")
     for version in ("1", "2"):
 
-        @server.tool(name="ask", version=version)
-        @framehold.reentrant
         async def ask(ctx: Context, own: str = version) -> str:
-            """Ask once."""
             entered.append(own)
             return f"{own}: {value(await ctx.elicit('a?', str))}"
 
+        server.tool(name="ask", version=version)(framehold.reentrant(ask) if version in marked else ask)
     return server
 
 
@@ -207,33 +167,29 @@ OLD = {"fastmcp": {"version": "1"}}
 
 @each_way
 async def test_a_call_belongs_to_the_version_that_it_asked_for(settings: dict[str, Any]) -> None:
-    """A retry that asks for another one, or for any, is refused; whoever asks for the same goes on."""
+    """A retry that asks for another one, or for any, is refused; whoever asks for the same goes on. The resume of a
+    saga need not say it again."""
     entered: list[str] = []
-    async with hosted(versions(entered), **settings) as caller:
+    async with hosted(versions(entered, "1", "2"), sagas=True, **settings) as caller:
         reply = await caller.call("ask", meta=OLD)
         for meta in ({}, {"fastmcp": {"version": "2"}}):
             result = await caller.retry("ask", reply.token, reply.accept(value="a"), meta=meta)
             assert result.text == "Invalid or expired requestState"
         assert (await caller.retry("ask", reply.token, reply.accept(value="a"), meta=OLD)).text == "1: a"
         assert (await caller.tool("ask", "a")).text == "2: a"
-
-
-@each_way
-async def test_a_saga_keeps_the_version_that_it_asked_for(settings: dict[str, Any]) -> None:
-    """A resume need not say it again."""
-    entered: list[str] = []
-    async with hosted(versions(entered), sagas=True, **settings) as wire:
-        reply = await wire.send("tools/callSaga", {"name": "ask", "arguments": {}}, has={}, meta=OLD)
-        client = SagaClient(wire, "ask")
+        entered.clear()
+        reply = await caller.send("tools/callSaga", {"name": "ask", "arguments": {}}, has={}, meta=OLD)
+        client = SagaClient(caller, "ask")
         assert (await client.resume(reply, done(steps(reply)[0], accepted(value="a")))).text == "1: a"
         assert {*entered} == {"1"}
 
 
-class Bearer(TokenVerifier):
-    """Takes any bearer token for one of the same user's."""
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        return AccessToken(token=token, client_id="app", subject="ann", scopes=[])
+async def test_a_version_has_its_own_marks() -> None:
+    entered: list[str] = []
+    async with hosted(versions(entered, "1"), rehearse=True) as caller:
+        assert (await caller.tool("ask", "x")).text == "2: x"
+        assert (await caller.tool("ask", "x", meta=OLD)).text == "1: x"
+    assert entered == ["2", "1", "1", "1"]
 
 
 async def test_who_guards_a_mounted_server_is_asked_each_round() -> None:
@@ -242,53 +198,35 @@ async def test_who_guards_a_mounted_server_is_asked_each_round() -> None:
     def may(context: Any) -> bool:
         return context.token is not None and context.token.token == "good"
 
+    async def read(x: str, ctx: Context) -> str:
+        return await ask(ctx)
+
     inner: FastMCP[Any] = FastMCP("inner", middleware=[AuthMiddleware(auth=may)])
     middle, outer = FastMCP[Any]("middle"), FastMCP[Any]("outer", auth=Bearer())
-
-    @inner.tool
-    async def ask(ctx: Context) -> str:
-        """Ask once."""
-        return value(await ctx.elicit("a?", str))
-
-    @inner.prompt
-    async def verse(ctx: Context) -> str:
-        """Ask once."""
-        return value(await ctx.elicit("a?", str))
-
-    @inner.resource("a://{x}")
-    async def read(x: str, ctx: Context) -> str:
-        """Ask once."""
-        return value(await ctx.elicit("a?", str))
-
+    inner.tool(ask), inner.prompt(ask), inner.resource("a://{x}")(read)
     middle.mount(inner, namespace="in")
     outer.mount(middle, namespace="mid")
     good, bad = ({"headers": {"authorization": f"Bearer {token}"}} for token in ("good", "bad"))
     calls: list[tuple[str, dict[str, Any]]] = [
         ("tools/call", {"name": "mid_in_ask"}),
-        ("prompts/get", {"name": "mid_in_verse"}),
+        ("prompts/get", {"name": "mid_in_ask"}),
         ("resources/read", {"uri": "a://mid/in/x"}),
     ]
     async with hosted(outer) as caller:
-        for method, params in calls:
+        for number, (method, params) in enumerate(calls):
             reply = await caller.send(method, params, **good)
             again = {**params, "requestState": reply.token, "inputResponses": reply.accept(value="b")}
             result = await caller.send(method, again, **bad)
             assert "uthorization failed" in str(result.message), result.message
-            assert caller.runtime.counts["resumed"] == calls.index((method, params))
+            assert caller.runtime.counts["resumed"] == number
             assert "'b'" in str((await caller.send(method, again, **good)).result)
 
 
 async def test_servers_may_share_a_policy_for_their_states() -> None:
-    """Each has its own audience, and tokens of the usual form."""
     policy = RequestStateSecurity.ephemeral()
     servers = [FastMCP[Any](name, request_state_security=policy) for name in ("one", "two")]
     for server in servers:
-
-        @server.tool
-        async def ask(ctx: Context) -> str:
-            """Ask once."""
-            return value(await ctx.elicit("a?", str))
-
+        server.tool(ask)
     async with hosted(servers[0]) as one, hosted(servers[1]) as two:
         reply = await one.call("ask")
         assert reply.token.count("h1.") == 1
@@ -313,7 +251,7 @@ async def test_a_transformed_tool_is_entered_again_only_if_all_of_it_may_be(mark
 
     async def inner(ctx: Context, n: int = 0) -> str:
         entered.append("inner")
-        return value(await ctx.elicit("a?", str))
+        return await ask(ctx)
 
     async def outer(n: int = 0) -> Any:
         entered.append("outer")
@@ -341,7 +279,6 @@ async def test_what_is_mounted_later_is_checked_as_without_us_again() -> None:
 
     @server.tool
     async def near(n: int) -> str:
-        """Ask nothing."""
         return str(n)
 
     alone = server._mcp_server.get_tool_input_schema
@@ -357,27 +294,17 @@ async def test_what_a_component_raises_leaves_no_cycle_behind() -> None:
     cycles of its own: without frames and tracebacks in them.)"""
     server: FastMCP[Any] = FastMCP("raises")
 
-    @server.tool
-    async def at_once() -> str:
-        """Raise."""
-        raise ToolError("no")
-
-    @server.tool
-    async def later(ctx: Context) -> str:
-        """Ask, then raise."""
-        await ctx.elicit("a?", str)
+    async def raises(ctx: Context, asks: bool = True) -> str:
+        if asks:
+            await ctx.elicit("a?", str)
         raise LookupError("no")
 
-    @server.prompt
-    async def verse(ctx: Context) -> str:
-        """Ask, then raise."""
-        await ctx.elicit("a?", str)
-        raise PromptError("no")
+    server.tool(raises), server.prompt(raises)
 
     async with hosted(server) as caller:
         with cycles() as found:
             for _ in range(3):
-                assert (await caller.tool("at_once")).text == "no"
-                assert (await caller.tool("later", "a")).result["isError"]
-                assert (await caller.answered("prompts/get", {"name": "verse"}, "a")).text == "no"
+                assert (await caller.tool("raises", arguments={"asks": False})).result["isError"]
+                assert (await caller.tool("raises", "a")).result["isError"]
+                assert (await caller.answered("prompts/get", {"name": "raises"}, "a")).code == -32603
             assert found(FrameType, TracebackType) == []

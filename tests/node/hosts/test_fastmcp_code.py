@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from __future__ import annotations
 from typing import Annotated
 from fastmcp import Context, FastMCP
 from fastmcp.dependencies import CurrentContext, Depends
-from fastmcp.prompts import Message
 from fastmcp.resources import ResourceSecurity
 from fastmcp.tools import Tool
 from pydantic import BaseModel
@@ -58,7 +58,6 @@ KINDS: dict[str, tuple[tuple[str, str], str]] = {
         TOOL,
         'async def other(): return word()\nmcp.add_tool(Tool.from_function(other, name="it"))',
     ),
-    "a tool that is a lambda": (TOOL, 'mcp.add_tool(Tool.from_function(lambda: word(), name="it"))'),
     "a tool that is a method": (
         TOOL,
         "class Desk:\n    async def it(self, ctx: Context): return word()\n"
@@ -91,10 +90,6 @@ KINDS: dict[str, tuple[tuple[str, str], str]] = {
         "    return f'{said} {count!r} {word()}'",
     ),
     "a prompt": (PROMPT, '@mcp.prompt(description="said")\nasync def it(ctx: Context) -> str: return word()'),
-    "a prompt with a dependency": (
-        PROMPT,
-        "@mcp.prompt\nasync def it(said: str = Depends(word)): return [Message(said)]",
-    ),
     "a resource": (
         READ,
         '@mcp.resource("a://it/..x", mime_type="text/x", meta={"n": 1})\n'
@@ -112,13 +107,7 @@ KINDS: dict[str, tuple[tuple[str, str], str]] = {
     ),
 }
 """A component that returns `old`, with the request that it serves."""
-LONE = (
-    "a tool with a context",
-    "a prompt",
-    "a resource",
-    "a template",
-    *(kind for kind in KINDS if "arguments" in kind),
-)
+LONE = ("a resource", *(kind for kind in KINDS if "arguments" in kind))
 OTHERS = {
     "nothing": "",
     "a tool": "@mcp.tool\nasync def it() -> int: return 3",
@@ -163,21 +152,16 @@ async def carried(folder: Path, request: tuple[str, str], before: str, after: st
         find_kept_first(module.mcp)
         enter: Any = (await lookup(module.mcp, *request)).kept(read(data).handler)
         kept = await enter(None, None)
-        # Outside of its frame there is nothing of it.
-        assert await outcome(module.mcp, *request) != kept
+        try:
+            present = await run(module.mcp, *request)
+        except NotFoundError:
+            present = None
+        assert present != kept, "outside of its frame there is nothing of it"
         return result, kept
-
-
-async def outcome(server: FastMCP[Any], method: str, name: str) -> Any:
-    try:
-        return await run(server, method, name)
-    except NotFoundError:
-        return None
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_component_goes_along_as_it_was_registered(kind: str, tmp_path: Path) -> None:
-    """The next release has other words everywhere."""
     request, text = KINDS[kind]
     before = BEGIN + text
     was, kept = await carried(tmp_path, request, before, before.replace("old", "new"))
@@ -187,8 +171,8 @@ async def test_a_component_goes_along_as_it_was_registered(kind: str, tmp_path: 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("kind", LONE)
 async def test_it_goes_along_where_the_next_release_has_something_else(kind: str, other: str, tmp_path: Path) -> None:
-    request, text = KINDS[kind]
     """Its module has lost all that it is made of."""
+    request, text = KINDS[kind]
     lost = "from fastmcp import FastMCP\nmcp = FastMCP('shop')\n"
     was, kept = await carried(tmp_path, request, BEGIN + text, lost + OTHERS[other])
     assert kept == was and "old" in str(kept)
@@ -236,35 +220,27 @@ NO_EDITS = {
 }
 
 
-async def digest(folder: Path, text: str, method: str, name: str) -> str:
-    with release(folder, text) as module:
-        return (await lookup(module.mcp, method, name)).code()
-
-
-@pytest.mark.parametrize("kind", EDITS)
-async def test_how_it_was_registered_is_part_of_its_digest(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "edit", "counts"),
+    [*((kind, edit, True) for kind, edit in EDITS.items()), *((kind, edit, False) for kind, edit in NO_EDITS.items())],
+)
+async def test_what_has_an_effect_on_a_call_is_part_of_its_digest(
+    kind: str, edit: tuple[str, str], counts: bool, tmp_path: Path
+) -> None:
     request, text = KINDS[kind]
-    before, after = EDITS[kind]
+    before, after = edit
     assert before in BEGIN + text
-    edited = (BEGIN + text).replace(before, after)
-    assert await digest(tmp_path / "1", BEGIN + text, *request) != await digest(tmp_path / "2", edited, *request)
-
-
-@pytest.mark.parametrize("kind", NO_EDITS)
-async def test_what_has_no_effect_on_a_call_is_no_part_of_its_digest(kind: str, tmp_path: Path) -> None:
-    request, text = KINDS[kind]
-    before, after = NO_EDITS[kind]
-    assert before in text
-    edited = BEGIN + text.replace(before, after)
-    assert await digest(tmp_path / "1", BEGIN + text, *request) == await digest(tmp_path / "2", edited, *request)
+    digests = []
+    for folder, edited in (("1", BEGIN + text), ("2", (BEGIN + text).replace(before, after))):
+        with release(tmp_path / folder, edited) as module:
+            digests.append((await lookup(module.mcp, *request)).code())
+    assert (digests[0] != digests[1]) is counts
 
 
 # ---- what is not kept
 
 
 class Own(Tool):
-    """A class of the author."""
-
     fn: Any
 
     async def run(self, arguments: dict[str, Any]) -> Any:
@@ -309,16 +285,6 @@ async def test_they_are_named_when_a_server_starts() -> None:
     assert known == {'tool "other"': "", 'prompt "other"': "", 'tool "own"': own, 'tool "in_other"': in_child}
 
 
-async def test_a_dependency_that_belongs_to_its_process_is_named(tmp_path: Path) -> None:
-    text = (
-        "import threading\ndef made():\n    lock = threading.Lock()\n    return lambda: lock\n"
-        "@mcp.tool\nasync def it(lock: object = Depends(made())) -> str: return word()"
-    )
-    why = r"'lock' in the closure of server\.made.* is an object of _thread\.lock"
-    with release(tmp_path / "before", BEGIN + text) as module, pytest.raises(NotKept, match=why):
-        (await lookup(module.mcp, *TOOL)).written()
-
-
 async def test_a_component_that_can_not_be_made_here_is_not_entered() -> None:
     """Another release of fastmcp may have written it."""
     seen = await lookup(FastMCP("shop"), *TOOL)
@@ -330,6 +296,12 @@ async def test_a_component_that_can_not_be_made_here_is_not_entered() -> None:
 # ---- a component that the present release does not have
 
 
+async def _kept(kept: Any, state: str) -> Any:
+    if isinstance(kept, Exception):
+        raise kept
+    return kept
+
+
 class Gone(Hosted):
     """A client of a server whose component goes while its call waits."""
 
@@ -337,13 +309,7 @@ class Gone(Hosted):
         """A call that waits, whose tool the server loses. `kept` is what the store has of its code, or an error."""
         reply = await self.send("tools/call", {"name": "ask"})
         server.local_provider.remove_tool("ask")
-
-        async def kept_code(state: str) -> Any:
-            if isinstance(kept, Exception):
-                raise kept
-            return kept
-
-        self.runtime.kept_code = kept_code
+        self.runtime.kept_code = partial(_kept, kept)
         return reply
 
     async def ends(self, reply: Reply) -> Reply:
@@ -360,8 +326,12 @@ async def gone_from(server: FastMCP[Any]) -> AsyncIterator[Gone]:
 
 
 async def ask(ctx: Context) -> str:
-    """Ask once."""
     return repr(await ctx.elicit("word?", str))
+
+
+async def other(ctx: Context) -> str:
+    """The same name, in the next release."""
+    return "other"
 
 
 def asking() -> FastMCP[Any]:
@@ -381,42 +351,12 @@ def registered(guarded: bool) -> Registered:
 async def test_a_call_goes_on_whose_tool_is_gone_if_its_code_is_kept() -> None:
     server = asking()
     async with gone_from(server) as caller:
-        reply = await caller.begun(server, registered(False))
+        reply = await caller.begun(server, StoreUnavailable("away"))
+        assert (await caller.ends(reply)).status == 503
+        caller.runtime.kept_code = partial(_kept, registered(False))
         assert "data='a'" in (await caller.ends(reply)).text
         fresh = await caller.send("tools/call", {"name": "ask"})
         assert fresh.text == "Unknown tool: 'ask'"
-
-
-STAYS = {
-    "its code is not kept": None,
-    "nobody decides any more who may call it": registered(True),
-    "its code does not say who might": Registered(ask, {}, "tools/call", "ask", True),
-    "it is the code of another tool": Registered(ask, {"guarded": False}, "tools/call", "other", True),
-    "it is the code of a prompt": Registered(ask, {"guarded": False}, "prompts/get", "ask", True),
-}
-
-
-@pytest.mark.parametrize("why", STAYS)
-async def test_a_tool_that_is_gone_is_unknown_if(why: str) -> None:
-    """As FastMCP tells it; the call waits on."""
-    server = asking()
-    async with gone_from(server) as caller:
-        result = await caller.ends(await caller.begun(server, STAYS[why]))
-        assert result.result["isError"] and result.text == "Unknown tool: 'ask'"
-        assert caller.runtime.counts["resumed"] == 0
-
-
-async def other(ctx: Context) -> str:
-    """The same name, in the next release."""
-    return "other"
-
-
-HIDES: dict[str, Any] = {
-    "for this user": lambda server: server.tool(other, name="ask", auth=lambda context: False),
-    "for everybody": lambda server: (server.tool(other, name="ask"), server.disable(names={"ask"})),
-    "on a mounted server": lambda server: server.mount(hidden()),
-    "maybe": lambda server: server.add_provider(Unseen()),
-}
 
 
 def hidden() -> FastMCP[Any]:
@@ -426,28 +366,42 @@ def hidden() -> FastMCP[Any]:
     return server
 
 
-@pytest.mark.parametrize("how", HIDES)
-async def test_a_tool_that_is_hidden_is_not_gone(how: str) -> None:
-    """A user who may no longer use it does not go on with it."""
+def nothing(server: FastMCP[Any]) -> None:
+    """The tool stays gone."""
+
+
+GONE = registered(False)
+STAYS: dict[str, tuple[Any, Callable[[FastMCP[Any]], Any]]] = {
+    "its code is not kept": (None, nothing),
+    "nobody decides any more who may call it": (registered(True), nothing),
+    "its code does not say who might": (Registered(ask, {}, "tools/call", "ask", True), nothing),
+    "it is the code of another tool": (GONE._replace(name="other"), nothing),
+    "it is the code of a prompt": (GONE._replace(method="prompts/get"), nothing),
+    "it is hidden for this user": (GONE, lambda server: server.tool(other, name="ask", auth=lambda context: False)),
+    "it is hidden for everybody": (
+        GONE,
+        lambda server: (server.tool(other, name="ask"), server.disable(names={"ask"})),
+    ),
+    "it is hidden on a mounted server": (GONE, lambda server: server.mount(hidden())),
+    "it may be hidden": (GONE, lambda server: server.add_provider(Unseen())),
+}
+
+
+@pytest.mark.parametrize("why", STAYS)
+async def test_a_tool_that_is_gone_is_unknown_if(why: str) -> None:
+    """As FastMCP tells it; the call waits on."""
+    kept, change = STAYS[why]
     server = asking()
     async with gone_from(server) as caller:
-        reply = await caller.begun(server, registered(False))
-        HIDES[how](server)
+        reply = await caller.begun(server, kept)
+        change(server)
         result = await caller.ends(reply)
         assert result.result["isError"] and result.text == "Unknown tool: 'ask'"
         assert caller.runtime.counts["resumed"] == 0
 
 
-async def test_a_store_that_does_not_answer_refuses_no_call_whose_tool_is_gone() -> None:
-    server = asking()
-    async with gone_from(server) as caller:
-        reply = await caller.begun(server, StoreUnavailable("away"))
-        assert (await caller.ends(reply)).status == 503
-
-
 @framehold.reentrant
 async def shop(ctx: Context) -> str:
-    """Ask three times."""
     words: list[Any] = [await ctx.elicit(f"{number}?", str) for number in (1, 2, 3)]
     return " ".join(word.data for word in words)
 

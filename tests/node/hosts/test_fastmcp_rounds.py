@@ -22,8 +22,7 @@ import framehold
 from framehold.config import Settings
 from framehold.sdk.replies import Unavailable
 from tests.node.fastmcp_stage import Hosted, hosted
-from tests.node.nodes import heirs, served
-from tests.store.server import RedisServer
+from tests.node.nodes import served
 from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
@@ -34,8 +33,6 @@ def value(answer: Any) -> str:
 
 
 class Noting(Middleware):
-    """Notes what passes through it."""
-
     def __init__(self) -> None:
         self.seen: list[str] = []
 
@@ -58,7 +55,6 @@ def watched(*middleware: Middleware) -> FastMCP[Any]:
 
     @server.tool
     async def ask(ctx: Context, fail: bool = False) -> str:
-        """Ask twice."""
         words = [value(await ctx.elicit(f"{number}?", str)) for number in (1, 2)]
         if fail:
             raise LookupError("not found")
@@ -68,20 +64,17 @@ def watched(*middleware: Middleware) -> FastMCP[Any]:
 
 
 async def test_middleware_of_the_authors_runs_once_per_round() -> None:
-    """It sees each round begin and end, those that ask as FastMCP has it see them, and waits for nobody."""
+    """It sees each round begin and end, those that ask as FastMCP has it see them. What a tool raises it sees as
+    FastMCP's own exception, once."""
     noting = Noting()
-    async with hosted(watched(noting)) as caller:
+    server = watched(noting)
+    runtime = framehold.attach(server, Settings(node_id="attached")).runtime
+    async with served(server.http_app(path="/mcp")) as url, Hosted(url) as caller:
         reply = await caller.tool("ask", "a")
         assert noting.seen == ["tools/call", "asks", "tools/call", "asks"]
         assert (await caller.retry("ask", reply.token, reply.accept(value="b"))).text == "a b"
         assert noting.seen[4:] == ["tools/call", "ends"]
-        assert caller.runtime.counts["entered"] == 1
-
-
-async def test_middleware_sees_what_a_tool_raises_in_its_last_round() -> None:
-    """As FastMCP's own exception, once; the client gets its error result."""
-    noting = Noting()
-    async with hosted(watched(noting)) as caller:
+        assert (runtime.counts["entered"], runtime.counts["resumed"]) == (1, 2)
         reply = await caller.tool("ask", "a", "b", arguments={"fail": True})
         assert reply.result["isError"] and reply.text == "Error calling tool 'ask': not found"
         assert noting.seen[-2:] == ["tools/call", "ToolError"]
@@ -100,7 +93,6 @@ async def test_middleware_may_change_what_is_called_on_each_round() -> None:
 
 
 async def test_a_mounted_servers_middleware_surrounds_its_handler() -> None:
-    """It stands in the frame: entered with the handler, left when that ends, as on earlier revisions."""
     outer, inner = Noting(), Noting()
     server: FastMCP[Any] = FastMCP("outer", middleware=[outer])
     server.mount(watched(inner), namespace="in")
@@ -111,7 +103,6 @@ async def test_a_mounted_servers_middleware_surrounds_its_handler() -> None:
 
 
 def seen() -> dict[str, str]:
-    """The present request, by every way to it."""
     ctx, token = get_context(), get_access_token()
     return {
         "id": ctx.request_id,
@@ -136,12 +127,10 @@ revoked: set[str] = set()
 
 
 def may(context: Any) -> bool:
-    """A component's own authorization."""
     return context.token is not None and context.token.token not in revoked
 
 
 def guarded() -> FastMCP[Any]:
-    """A server whose tools tell which request they see."""
     server: FastMCP[Any] = FastMCP("guarded", auth=Verifier())
 
     def dependency() -> str:
@@ -153,7 +142,6 @@ def guarded() -> FastMCP[Any]:
         headers: dict[str, str] = CurrentHeaders(),  # noqa: B008
         first: str = Depends(dependency),
     ) -> dict[str, Any]:
-        """Look at the request before and after each question, in the handler and in gathered children."""
         await ctx.set_state("kept", "yes")
         await ctx.set_state("object", seen, serializable=False)
         looks = [seen()]
@@ -218,25 +206,17 @@ def as_seen(number: int) -> dict[str, str]:
     return {"id": f"{one}0", "round": one, "request": one, "token": f"ann/{one}", "claims": one}
 
 
-async def test_a_token_is_asked_for_and_a_call_belongs_to_its_user() -> None:
-    """Nobody's token is refused as FastMCP refuses it; another user's retry finds no state; the owner's goes on."""
-    async with guard() as caller:
+async def test_authorization_is_decided_anew_each_round() -> None:
+    """Nobody's request is refused as FastMCP refuses it, and another user's retry finds no state. Whose right was taken
+    away meanwhile is told what FastMCP tells them, and resumes nothing."""
+    revoked.clear()
+    async with guard() as caller, httpx2.AsyncClient() as http:
         envelope = caller.envelope("tools/call", {"name": "watch"})
-        async with httpx2.AsyncClient() as http:
-            response = await http.post(caller.url, json=envelope.body, headers=envelope.headers)
+        response = await http.post(caller.url, json=envelope.body, headers=envelope.headers)
         assert response.status_code == 401 and "www-authenticate" in response.headers
         reply = await caller.round(1, "ann/1")
         other = await caller.round(2, "ben/1", reply)
-        assert (other.status, other.code) == (400, -32602) and other.text == "Invalid or expired requestState"
-        reply = await caller.round(3, "ann/2", reply)
-        assert reply.messages == ["left?", "right?"]
-
-
-async def test_authorization_of_a_component_is_decided_anew_each_round() -> None:
-    """Whose right was taken away meanwhile is told what FastMCP tells them, and resumes nothing."""
-    revoked.clear()
-    async with guard() as caller:
-        reply = await caller.round(1, "ann/1")
+        assert (other.status, other.code, other.text) == (400, -32602, "Invalid or expired requestState")
         revoked.add("ann/2")
         result = await caller.round(2, "ann/2", reply)
         assert result.result["isError"] and result.text == "Unknown tool: 'watch'"
@@ -245,12 +225,10 @@ async def test_authorization_of_a_component_is_decided_anew_each_round() -> None
 
 
 async def test_progress_and_logs_go_out_on_the_present_rounds_stream() -> None:
-    """Under its own progress token, at its own level."""
     server: FastMCP[Any] = FastMCP("talks")
 
     @server.tool
     async def talk(ctx: Context) -> str:
-        """Report before and after a question."""
         await ctx.report_progress(1, 2, "begun")
         await ctx.elicit("go on?", bool)
         await ctx.report_progress(2, 2, "done")
@@ -269,63 +247,13 @@ async def test_progress_and_logs_go_out_on_the_present_rounds_stream() -> None:
 
 
 async def test_fastmcps_own_cache_keeps_results_and_no_questions() -> None:
-    """Its middleware is asked each round: what asks is not kept, so each call is asked anew."""
     async with hosted(watched(ResponseCachingMiddleware())) as caller:
         for word in ("a", "c"):
             assert (await caller.tool("ask", word, "b")).text == f"{word} b"
         assert caller.runtime.counts["entered"] == 2
 
 
-async def test_a_server_that_is_only_attached_suspends_on_fastmcps_own_http_stack() -> None:
-    """`framehold.attach(server)`, then whatever FastMCP has for serving it."""
-    server = watched()
-    runtime = framehold.attach(server, Settings(node_id="attached")).runtime
-    async with served(server.http_app(path="/mcp")) as url, Hosted(url) as caller:
-        assert (await caller.tool("ask", "a", "b")).text == "a b"
-    assert (runtime.counts["entered"], runtime.counts["resumed"]) == (1, 2)
-
-
-async def test_a_client_that_leaves_cancels_its_round() -> None:
-    """In the handler and in the middleware round it; the call is lost, and its next retry is told so."""
-    ended: list[str] = []
-    runs, over = asyncio.Event(), asyncio.Event()
-
-    class Ends(Middleware):
-        async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-            try:
-                return await call_next(context)
-            except asyncio.CancelledError:
-                ended.append("middleware")
-                raise
-
-    server: FastMCP[Any] = FastMCP("leaves", middleware=[Ends()])
-
-    @server.tool
-    async def linger(ctx: Context) -> str:
-        """Ask, then take for ever."""
-        await ctx.elicit("go on?", bool)
-        runs.set()
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            ended.append("handler")
-            over.set()
-        return "never"
-
-    async with hosted(server) as caller:
-        asked = await caller.call("linger")
-        waiting = asyncio.create_task(caller.retry("linger", asked.token, asked.accept(value=True)))
-        await runs.wait()
-        waiting.cancel()
-        await asyncio.wait_for(over.wait(), 20)
-        result = await caller.retry("linger", asked.token, asked.accept(value=True))
-        assert result.result["isError"] and "entered once" in result.text
-    assert sorted(ended) == ["handler", "middleware"]
-
-
 async def test_middleware_may_try_again_where_a_node_had_no_room() -> None:
-    """What counts is what it came to in the end."""
-
     class Patient(Middleware):
         async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
             try:
@@ -339,7 +267,6 @@ async def test_middleware_may_try_again_where_a_node_had_no_room() -> None:
 
     @server.tool
     async def ask(ctx: Context) -> str:
-        """Ask once."""
         return str((await ctx.elicit("1?", str)).action)
 
     async with hosted(server, max_parked=1) as caller:
@@ -349,36 +276,13 @@ async def test_middleware_may_try_again_where_a_node_had_no_room() -> None:
 
 
 async def test_a_call_from_within_a_handler_is_part_of_it() -> None:
-    """Another tool of the same server, called in the body: its questions are the call's."""
     server = watched()
 
     @server.tool
     async def both(ctx: Context) -> str:
-        """Call the other one."""
         found = await ctx.fastmcp.call_tool("ask", {})
         return f"{found.structured_content} {value(await ctx.elicit('3?', str))}"
 
     async with hosted(server) as caller:
         assert (await caller.tool("both", "a", "b", "c")).text == "{'result': 'a b'} c"
         assert caller.runtime.counts["entered"] == 1
-
-
-async def test_middleware_that_makes_errors_of_all_it_sees_does_not_stop_a_relay(
-    redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A retry that reaches the wrong node is passed on, whatever an author's middleware makes of the attempt; and a
-    killed node's call is taken over."""
-    monkeypatch.setenv("ENTRIES", str(tmp_path / "sold"))
-    async with heirs("tests/node/fastmcp_handling.py", tmp_path, redis.url) as start:
-        first, second = await start(), await start()
-        async with Hosted(first.url) as one, Hosted(second.url) as two:
-            trip = {"trip": "Rome"}
-            reply = await one.call("book", arguments=trip)
-            reply = await two.retry("book", reply.token, reply.accept(row=3, window=True), arguments=trip)
-            assert reply.messages == ["Which fare for 3A?"]
-            first.kill()
-            reply = await two.retry("book", reply.token, reply.accept(value="flex"), arguments=trip)
-            assert reply.messages == ["Buy 3A, flex?"]
-            reply = await two.retry("book", reply.token, reply.accept(value=True), arguments=trip)
-            assert reply.text == "Rome: ticket 3A, flex"
-    assert (tmp_path / "sold").read_text() == "Rome/3A\n"

@@ -41,7 +41,7 @@ from pydantic import BaseModel, Field
 import framehold.hosts.fastmcp
 from framehold.hosts import fastmcp_code, fastmcp_results
 from framehold.hosts.fastmcp import Bound
-from framehold.hosts.fastmcp_components import author_of, schema_of, understood
+from framehold.hosts.fastmcp_components import schema_of, understood
 from framehold.hosts.fastmcp_host import FastMCPHost
 from framehold_core.errors import ConfigError
 
@@ -66,7 +66,6 @@ def test_the_installed_release_is_the_tested_one() -> None:
 
 
 def test_a_server_holds_a_low_level_server_with_its_middleware_outside_the_boundary() -> None:
-    """The one that binds the request first, then what opens states; and it leads back to its FastMCP server."""
     server: FastMCP[Any] = FastMCP("seams")
     inner = server._mcp_server
     assert isinstance(inner, Server), CHANGED + "FastMCP._mcp_server"
@@ -76,7 +75,6 @@ def test_a_server_holds_a_low_level_server_with_its_middleware_outside_the_bound
 
 
 def test_nothing_stands_before_a_tool_of_a_plain_server() -> None:
-    """It has one provider of its own, which keeps the tools, and one middleware, which looks at lists only."""
     server: FastMCP[Any] = FastMCP("seams")
     server.tool(lambda: "x", name="plain")
     (tool,) = server.local_provider._components.values()
@@ -93,7 +91,6 @@ def test_nothing_stands_before_a_tool_of_a_plain_server() -> None:
 
 
 def test_a_server_without_a_lifespan_opens_nothing() -> None:
-    """It has FastMCP's own, one provider, whose lifespan is that of any provider, and no extension."""
     server: FastMCP[Any] = FastMCP("seams")
     assert server._lifespan is default_lifespan, CHANGED + "FastMCP._lifespan"
     assert server.providers == [server.local_provider], CHANGED + "FastMCP.providers"
@@ -104,7 +101,6 @@ def test_a_server_without_a_lifespan_opens_nothing() -> None:
 
 
 def test_each_method_that_may_ask_goes_through_the_chain() -> None:
-    """By keyword, found on the instance: what stands there instead is called."""
     assert names(FastMCP._dispatch_component_middleware) == ["context", "call_next"], CHANGED + "the chain"
     for method in (FastMCP.call_tool, FastMCP.render_prompt, FastMCP.read_resource):
         source = inspect.getsource(method)
@@ -113,7 +109,6 @@ def test_each_method_that_may_ask_goes_through_the_chain() -> None:
 
 
 def test_what_runs_is_found_by_these_look_ups() -> None:
-    """Each is found on the instance, and asked for a name and a version. A resource is looked for before a template."""
     sources = [
         inspect.getsource(method) for method in (FastMCP.call_tool, FastMCP.render_prompt, FastMCP.read_resource)
     ]
@@ -128,7 +123,6 @@ def test_what_runs_is_found_by_these_look_ups() -> None:
 
 
 def test_a_component_is_made_again_of_its_function_and_these_values() -> None:
-    """And keeps each of them under the name by which it was given."""
     for kind, found in fastmcp_code._KINDS.items():
         assert {*found.fields, "meta"} <= {*names(found.make)}, CHANGED + kind.__name__
         assert issubclass(kind, BaseModel), CHANGED + kind.__name__
@@ -143,8 +137,6 @@ def test_a_context_refuses_by_one_method_and_asks_through_its_session() -> None:
 
 
 class Form(BaseModel):
-    """A form."""
-
     name: str = Field(title="Your name", max_length=40)
     meal: Literal["soup", "fish"] = "soup"
 
@@ -201,41 +193,8 @@ def test_the_span_of_a_request_is_in_one_variable() -> None:
     )
 
 
-async def test_what_is_mounted_says_what_it_stands_for() -> None:
-    """Tools and prompts by name, resources by address, templates by the resource that they create."""
-    server, child = FastMCP[Any]("outer"), FastMCP[Any]("inner")
-    child.tool(_tool), child.prompt(_tool), child.resource("a://b")(_tool), child.resource("a://{x}/c")(_named)
-    server.mount(child, namespace="in")
-    tool, prompt = await server.get_tool("in__tool"), await server.get_prompt("in__tool")
-    for found in (tool, prompt):
-        assert isinstance(found, mounted.FastMCPProviderTool | mounted.FastMCPProviderPrompt)
-        assert (found._server, found._original_name) == (child, "_tool"), CHANGED + "what is mounted"
-    resource = await server.get_resource("a://in/b")
-    template = await server.get_resource_template("a://in/z/c")
-    assert isinstance(template, mounted.FastMCPProviderResourceTemplate)
-    for shown, uri in ((resource, "a://b"), (await template.create_resource("a://in/z/c", {"x": "z"}), "a://z/c")):
-        assert isinstance(shown, mounted.FastMCPProviderResource)
-        assert (shown._server, shown._original_uri) == (child, uri), CHANGED + "what is mounted"
-
-
-async def _tool(ctx: Context) -> str:
-    """A tool, a prompt, a resource."""
-    return "t"
-
-
 async def _named(x: str, ctx: Context) -> str:
-    """A template."""
     return x
-
-
-async def test_an_authors_function_is_found_behind_what_fastmcp_makes_of_it() -> None:
-    """Behind injection and pydantic's validation."""
-    server: FastMCP[Any] = FastMCP("seams")
-    server.tool(_tool), server.prompt(_tool), server.resource("a://b")(_tool), server.resource("a://{x}/c")(_named)
-    assert author_of(await server.get_tool("_tool")) is _tool
-    assert author_of(await server.get_prompt("_tool")) is _tool
-    assert author_of(await server.get_resource("a://b")) is _tool
-    assert author_of(await server.get_resource_template("a://z/c")) is _named
 
 
 async def test_components_are_walked_under_the_names_that_they_are_served_by() -> None:
@@ -291,7 +250,6 @@ async def test_results_survive_being_kept(result: Any, stored: bool) -> None:
 
 
 def test_a_release_that_keeps_its_parts_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each with an error that says so; nothing is attached."""
     parts = ("_dispatch_component_middleware", "_lookup_resource")
     for owner, name in (*((FastMCP, part) for part in parts), (Context, "_is_modern_protocol")):
         with monkeypatch.context() as patched:

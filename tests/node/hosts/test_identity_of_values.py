@@ -44,7 +44,6 @@ WAYS: dict[str, tuple[Change | None, dict[str, Any]]] = {
 
 @pytest.fixture(autouse=True)
 def path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The releases put their dependency before it."""
     monkeypatch.setattr(sys, "path", sys.path.copy())
 
 

@@ -31,32 +31,26 @@ import framehold
 
 server = MCPServer("kinds")
 
-
 class Word(BaseModel):
     word: str
-
 
 class Pair(BaseModel):
     first: str
     second: str
 
-
 async def asked(key):
     answer = await framehold.ask(key, "early question?", Word)
     return f"early {answer.data.word}"
-
 
 @server.tool()
 @framehold.reentrant
 async def tool(name: str, ctx: Context) -> str:
     return name + ": " + await asked("tool")
 
-
 @server.tool()
 @framehold.reentrant
 async def structured(ctx: Context) -> Pair:
     return Pair(first=await asked("structured"), second="early")
-
 
 class Desk:
     @framehold.reentrant
@@ -66,42 +60,18 @@ class Desk:
     def end(self, text):
         return text + ", early end"
 
-
 desk = Desk()
 server.tool()(desk.method)
-
 
 @server.prompt()
 @framehold.reentrant
 async def prompt(name: str, ctx: Context) -> str:
     return name + ": " + await asked("prompt")
 
-
 @server.resource("kinds://template/{name}")
 @framehold.reentrant
 async def template(name: str, ctx: Context) -> str:
     return name + ": " + await asked("template")
-"""
-LOW = """\
-from mcp.server import Server
-from mcp.types import CallToolResult, TextContent
-from pydantic import BaseModel
-
-import framehold
-
-
-class Word(BaseModel):
-    word: str
-
-
-@framehold.reentrant
-async def call_tool(ctx, params):
-    answer = await framehold.ask("low", "early question?", Word)
-    text = f"{params.name}: early {answer.data.word}"
-    return CallToolResult(content=[TextContent(type="text", text=text)])
-
-
-server = Server("low", on_call_tool=call_tool)
 """
 REMOVED = """\
 from mcp.server import MCPServer
@@ -122,7 +92,6 @@ TOOL, SAID = KINDS["tool"]
 
 @asynccontextmanager
 async def node(module: Any, redis: RedisServer, name: str, **settings: Any) -> AsyncIterator[Caller]:
-    """A node that serves one release."""
     usual = {"store_url": redis.url, "keys": (KEY,), "node_id": name, "lease_ttl": 1.0, "route_headers": True}
     app = framehold.asgi(module.server, Settings(**{**usual, **settings}))
     async with served(app) as url, Caller(url) as caller:
@@ -143,8 +112,11 @@ async def told(folder: Path, redis: RedisServer, before: str, after: str, reques
             return await caller.send(method, {**params, "requestState": reply.token, "inputResponses": answers})
 
 
+CHANGED = SERVER.replace("early", "later")
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("after", [SERVER.replace("early", "later"), REMOVED], ids=["changed", "removed"])
+@pytest.mark.parametrize("after", [CHANGED, REMOVED], ids=["changed", "removed"])
 async def test_each_kind_of_handler_goes_on(kind: str, after: str, redis: RedisServer, tmp_path: Path) -> None:
     request, text = KINDS[kind]
     end = await told(tmp_path, redis, SERVER, after, request)
@@ -154,52 +126,42 @@ async def test_each_kind_of_handler_goes_on(kind: str, after: str, redis: RedisS
         assert end.result["structuredContent"] == {"first": "early w", "second": "early"}
 
 
-@pytest.mark.parametrize("after", [SERVER.replace("early", "later"), REMOVED], ids=["changed", "removed"])
-async def test_a_call_in_its_token_goes_on(after: str, redis: RedisServer, tmp_path: Path) -> None:
-    """Strategy replay: the code is in the store, all else in the token."""
-    end = await told(tmp_path, redis, SERVER, after, TOOL, strategy="replay")
-    assert end.text == SAID and end.headers["framehold-code"] == "kept"
+GOES_ON: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "in its token": (CHANGED, {"strategy": "replay"}, True),
+    "in its token, where the tool is gone": (REMOVED, {"strategy": "replay"}, True),
+    # The promise is that of the code which is entered.
+    "whose mark is gone": (CHANGED.replace("\n@framehold.reentrant\n", "\n"), {}, True),
+    "whose code is equal": (SERVER.replace("    return name +", "    # a comment\n    return name +"), {}, False),
+}
 
 
-async def test_a_low_level_handler_goes_on(redis: RedisServer, tmp_path: Path) -> None:
-    request = ("tools/call", {"name": "any", "arguments": {}})
-    end = await told(tmp_path, redis, LOW, LOW.replace("early", "later"), request)
-    assert end.text == "any: early w" and end.headers["framehold-code"] == "kept"
+@pytest.mark.parametrize("what", GOES_ON)
+async def test_a_call_goes_on(what: str, redis: RedisServer, tmp_path: Path) -> None:
+    after, settings, is_kept = GOES_ON[what]
+    end = await told(tmp_path, redis, SERVER, after, TOOL, **settings)
+    assert end.text == SAID and end.headers.get("framehold-code") == ("kept" if is_kept else None)
+
+
+OFF = "@framehold.options(keep_code=False)\n"
 
 
 @pytest.mark.parametrize(
-    "settings", [{"keep_code": False}, {"pickle": False}, {"max_code": 100}], ids=["off", "no pickles", "too large"]
+    ("settings", "mark"),
+    [({"keep_code": False}, ""), ({"pickle": False}, ""), ({"max_code": 100}, ""), ({}, OFF)],
+    ids=["off", "no pickles", "too large", "marked"],
 )
 async def test_code_that_is_not_kept_diverges_by_name(
-    settings: dict[str, Any], redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    settings: dict[str, Any], mark: str, redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    end = await told(tmp_path, redis, SERVER, SERVER.replace("early", "later"), TOOL, **settings)
+    """What a setting has switched off is not warned of."""
+    before = SERVER.replace("@framehold.reentrant", f"{mark}@framehold.reentrant", 1)
+    end = await told(tmp_path, redis, before, before.replace("early", "later"), TOOL, **settings)
     assert end.result["isError"] and "came to something else than it did before" in end.text
     assert "framehold-code" not in end.headers
-    # What the author has switched off is not warned of.
-    assert ("is not kept" in caplog.text) == ("max_code" in settings)
-
-
-async def test_a_handler_that_is_marked_so_is_not_kept(redis: RedisServer, tmp_path: Path) -> None:
-    text = SERVER.replace("@framehold.reentrant", "@framehold.options(keep_code=False)\n@framehold.reentrant", 1)
-    end = await told(tmp_path, redis, text, text.replace("early", "later"), TOOL)
-    assert end.result["isError"] and "came to something else than it did before" in end.text
-
-
-async def test_the_promise_is_that_of_the_code_which_is_entered(redis: RedisServer, tmp_path: Path) -> None:
-    """The next release has taken the mark away: that is about its own code."""
-    after = SERVER.replace("early", "later").replace("\n@framehold.reentrant\n", "\n")
-    assert (await told(tmp_path, redis, SERVER, after, TOOL)).text == SAID
-
-
-async def test_code_that_is_equal_is_not_loaded(redis: RedisServer, tmp_path: Path) -> None:
-    after = SERVER.replace("    return name +", "    # a comment\n    return name +")
-    end = await told(tmp_path, redis, SERVER, after, TOOL)
-    assert end.text == SAID and "framehold-code" not in end.headers
+    assert ("is not kept" in caplog.text) == (bool(mark) or "max_code" in settings)
 
 
 async def test_the_status_of_a_node_names_kept_code_by_digest_and_size(redis: RedisServer, tmp_path: Path) -> None:
-    """And nothing of what it says."""
     with release(tmp_path / "only", SERVER) as module:
         app = framehold.asgi(module.server, Settings(store_url=redis.url, keys=(KEY,), namespace=tmp_path.name))
         async with served(app):

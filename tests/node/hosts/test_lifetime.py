@@ -15,8 +15,6 @@ from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.types import ElicitRequestParams, ElicitResult, InputRequiredResult, TextContent
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
 import framehold
 from framehold.config import Settings
@@ -41,12 +39,10 @@ pytestmark = pytest.mark.anyio
 
 
 def asks(name: str = "asks", **options: Any) -> MCPServer[Any]:
-    """Its tool asks for a word, and says what its lifespan yields before and after."""
     server: MCPServer[Any] = MCPServer(name, **options)
 
     @server.tool()
     async def ask(ctx: Context) -> str:
-        """Ask for a word."""
         before = ctx.request_context.lifespan_context
         word = said(await ctx.elicit("Which word?", Word))
         return f"{before or ''} {word} {ctx.request_context.lifespan_context or ''}".strip()
@@ -55,7 +51,6 @@ def asks(name: str = "asks", **options: Any) -> MCPServer[Any]:
 
 
 def settings(redis: RedisServer | None = None, folder: Path | None = None, node: str = "n", **more: Any) -> Settings:
-    """Settings of a node that stands alone, or of one on a shared store."""
     if redis is None or folder is None:
         return Settings(node_id=node, **more)
     return Settings(node_id=node, store_url=redis.url, keys=(KEY,), namespace=folder.name, lease_ttl=60.0, **more)
@@ -72,25 +67,22 @@ def text(result: Any) -> str:
 
 
 async def completes(server: MCPServer[Any], mode: Any = "auto") -> str:
-    """What the tool says at its end, over a connection of its own."""
     async with Client(server, mode=mode, elicitation_callback=answer) as client:
         return text(await client.call_tool("ask", {}))
 
 
-async def parks(server: MCPServer[Any]) -> InputRequiredResult:
-    """Call the tool over a connection, and leave it parked."""
+async def parks(server: MCPServer[Any], tool: str = "ask") -> InputRequiredResult:
     async with Client(server, elicitation_callback=answer) as client:
-        found = await client.session.call_tool("ask", {}, allow_input_required=True)
+        found = await client.session.call_tool(tool, {}, allow_input_required=True)
         assert isinstance(found, InputRequiredResult)
         return found
 
 
-async def goes_on(server: MCPServer[Any], parked: InputRequiredResult) -> str:
-    """Answer a parked call over another connection."""
+async def goes_on(server: MCPServer[Any], parked: InputRequiredResult, tool: str = "ask") -> str:
     (key,) = parked.input_requests or {}
     answers: dict[str, Any] = {key: ElicitResult(action="accept", content={"word": "hello"})}
     async with Client(server, elicitation_callback=answer) as client:
-        return text(await client.call_tool("ask", {}, input_responses=answers, request_state=parked.request_state))
+        return text(await client.call_tool(tool, {}, input_responses=answers, request_state=parked.request_state))
 
 
 @pytest.mark.parametrize("loops", ["one loop", "loop after loop"])
@@ -147,15 +139,7 @@ def test_what_stays_ends_with_the_event_loop(
 ) -> None:
     """The parked handler is cancelled, nothing is left running, and the server works in the next loop."""
     server, seen = asks(), list[str]()
-
-    @server.tool()
-    async def tidy(ctx: Context) -> str:
-        """Ask, and note the end."""
-        try:
-            return said(await ctx.elicit("Which word?", Word))
-        finally:
-            seen.append("ended")
-
+    tidies(server, seen)
     attached = framehold.attach(server, settings(redis, tmp_path) if shared else settings())
 
     async def park() -> None:
@@ -164,15 +148,13 @@ def test_what_stays_ends_with_the_event_loop(
         assert seen == []
 
     asyncio.run(park())
-    assert seen == ["ended"] and _is_closed(attached)
+    assert seen == ["handler ended"] and _is_closed(attached)
     if not shared:
         assert asyncio.run(completes(server)) == "hello"
         assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 class _SlowToClose:
-    """A runtime without calls."""
-
     table = ()
 
     def __init__(self) -> None:
@@ -188,7 +170,6 @@ class _SlowToClose:
 
 
 async def test_a_connection_that_is_cancelled_while_another_one_closes_closes_nothing() -> None:
-    """The last connection closes the runtime slowly. One that waits for that is cancelled, and a third one comes."""
     runtime, leaves = _SlowToClose(), [asyncio.Event(), asyncio.Event()]
     lifetime = Lifetime(cast(Any, runtime), lambda: None)
 
@@ -219,8 +200,6 @@ def _is_closed(attached: Attached) -> bool:
 
 
 def resources(seen: list[str]) -> Callable[[Any], Any]:
-    """A lifespan that notes what it opens and closes."""
-
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[str]:
         name = f"db{sum('opened' in one for one in seen) + 1}"
@@ -233,53 +212,45 @@ def resources(seen: list[str]) -> Callable[[Any], Any]:
     return lifespan
 
 
-async def test_a_call_ends_before_what_the_lifespan_of_its_connection_opened() -> None:
-    """The lifespan is the author's: a frame that went on would have a closed database."""
-    seen: list[str] = []
-    server = asks(lifespan=resources(seen))
-
+def tidies(server: MCPServer[Any], seen: list[str]) -> None:
     @server.tool()
     async def tidy(ctx: Context) -> str:
-        """Ask, and note the end."""
         try:
             return said(await ctx.elicit("Which word?", Word))
         finally:
             seen.append("handler ended")
 
+
+async def test_a_call_ends_before_what_the_lifespan_of_its_connection_opened() -> None:
+    """The lifespan is the author's: a frame that went on would have a closed database."""
+    seen: list[str] = []
+    server = asks(lifespan=resources(seen))
+    tidies(server, seen)
     attached = framehold.attach(server, settings())
     async with Client(server, elicitation_callback=answer) as client:
         await client.session.call_tool("tidy", {}, allow_input_required=True)
     assert seen == ["db1 opened", "handler ended", "db1 closed"] and _is_closed(attached)
 
 
-async def test_a_marked_call_goes_on_in_the_lifespan_of_the_next_connection() -> None:
-    """It is entered again there, from its journal."""
-    seen: list[str] = []
-    server: MCPServer[Any] = MCPServer("asks", lifespan=resources(seen))
+async def test_a_call_goes_on_in_the_lifespan_of_its_present_connection() -> None:
+    """If it is marked, it is entered again there, from its journal; else the first connection has to be open still."""
+    server = asks(lifespan=resources([]))
 
     @server.tool()
     @framehold.reentrant
-    async def ask(ctx: Context) -> str:
-        """Ask for a word."""
+    async def marked(ctx: Context) -> str:
         word = said(await ctx.elicit("Which word?", Word))
         return f"{word} {ctx.request_context.lifespan_context}"
 
     framehold.attach(server, settings())
-    assert await goes_on(server, await parks(server)) == "hello db2"
-
-
-async def test_each_round_has_the_lifespan_of_its_own_connection() -> None:
-    """The first connection is still open when the second answers."""
-    server = asks(lifespan=resources([]))
-    framehold.attach(server, settings())
+    assert await goes_on(server, await parks(server, "marked"), "marked") == "hello db2"
     async with Client(server, elicitation_callback=answer) as client:
         parked = await client.session.call_tool("ask", {}, allow_input_required=True)
         assert isinstance(parked, InputRequiredResult)
-        assert await goes_on(server, parked) == "db1 hello db2"
+        assert await goes_on(server, parked) == "db3 hello db4"
 
 
 async def test_a_connection_beside_an_app_leaves_the_apps_lifespan_alone() -> None:
-    """Rounds over HTTP have what the app's own lifespan yielded, before and after."""
     server = asks(lifespan=resources([]))
     app = framehold.asgi(server, settings())
     async with served(app) as url, Caller(url) as caller:
@@ -289,27 +260,6 @@ async def test_a_connection_beside_an_app_leaves_the_apps_lifespan_alone() -> No
 
 
 # ---- two servers in one process
-
-
-async def test_two_servers_of_one_process_over_one_store(redis: RedisServer, tmp_path: Path) -> None:
-    """One setting names both, and each is a node: `api-1` and `api-1_2`. Both give their leases back."""
-    one, two = (framehold.asgi(asks(name), settings(redis, tmp_path, "api-1")) for name in ("alpha", "beta"))
-
-    @asynccontextmanager
-    async def lifespan(_: object) -> AsyncIterator[None]:
-        async with one.lifespan(), two.lifespan():
-            yield
-
-    parent = Starlette(routes=[Mount("/alpha", one), Mount("/beta", two)], lifespan=lifespan)
-    async with served(parent) as url:
-        for path in ("alpha", "beta"):
-            async with Caller(url.replace("/mcp", f"/{path}/mcp")) as caller:
-                reply = await caller.call("ask")
-                assert (await caller.retry("ask", reply.token, reply.accept(word="a"))).text == "a"
-        leases = {lease.node for lease in await one.attached.runtime.store.nodes()}
-        assert leases == {"api-1", "api-1_2"}
-    with redis.client() as client:
-        assert not client.keys(f"fh:{tmp_path.name}:node:*")
 
 
 async def test_a_server_that_another_one_uses(redis: RedisServer, tmp_path: Path) -> None:
@@ -328,8 +278,6 @@ async def test_a_server_that_another_one_uses(redis: RedisServer, tmp_path: Path
 
     @outer.tool()
     async def relay(ctx: Context) -> str:
-        """Have the inner server ask this call's user."""
-
         async def through(context: Any, params: ElicitRequestParams) -> ElicitResult:
             return ElicitResult(action="accept", content={"word": said(await ctx.elicit("Inner?", Word))})
 
@@ -359,7 +307,6 @@ async def test_a_name_too_long_for_a_number_is_refused(redis: RedisServer, tmp_p
 
 
 def test_no_node_of_the_same_process_inherits_a_call() -> None:
-    """It has the same address, and ends with this one."""
     seals = LeaseSeal(Trust(()), "ns")
     peers = Peers("api-1", Trust(()), seals, MemoryStore(lambda: 0.0), system_clock())
     incarnation, boot = Incarnation("i"), Boot("b")

@@ -28,7 +28,6 @@ class Crowd:
         self.open: list[tuple[str, asyncio.Task[SubscriptionsListenResult]]] = []
 
     async def listen(self, user: str | None) -> asyncio.Task[SubscriptionsListenResult]:
-        """A further stream, which has begun."""
         begun = asyncio.Event()
 
         async def sent(*_: Any, **__: Any) -> None:
@@ -66,7 +65,6 @@ async def test_the_user_with_the_most_streams_gives_way(monkeypatch: pytest.Monk
 
 
 async def test_where_nobody_is_authenticated_the_oldest_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is refused."""
     crowd = Crowd(monkeypatch)
     for _ in range(40):
         await crowd.listen(None)

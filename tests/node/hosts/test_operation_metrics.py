@@ -21,17 +21,14 @@ HTTP = {"mcp.protocol.version": "2026-07-28", "network.transport": "tcp"}
 
 
 async def once(ctx: Context) -> str:
-    """Asks once."""
     return said(await ctx.elicit("one", Word))
 
 
 async def raises() -> str:
-    """Fails."""
     raise ValueError("on purpose")
 
 
 def points(reader: InMemoryMetricReader) -> list[HistogramDataPoint]:
-    """What was recorded so far."""
     data = reader.get_metrics_data()
     assert data is not None
     found = [metric for kind in data.resource_metrics for scope in kind.scope_metrics for metric in scope.metrics]
@@ -41,12 +38,10 @@ def points(reader: InMemoryMetricReader) -> list[HistogramDataPoint]:
 
 
 def counts(reader: InMemoryMetricReader) -> list[tuple[Mapping[str, AttributeValue], int]]:
-    """The same as counts, with what tells them apart."""
     return [(dict(point.attributes or {}), point.count) for point in points(reader)]
 
 
 async def test_each_request_is_measured_by_method_tool_and_error() -> None:
-    """Two rounds are two; a failed tool is no error of the protocol; what clients make up is `other`."""
     with measured() as reader:
         async with stage(once, raises) as client:
             asked = await client.call("once")

@@ -16,7 +16,6 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings, workers
-from framehold.engine.heartbeat import Heartbeat
 from framehold.hosts.attached import Attached, logger
 from framehold.http.app import Application
 from framehold_core.errors import ConfigError
@@ -29,19 +28,17 @@ pytestmark = pytest.mark.anyio
 
 
 def server() -> MCPServer[Any]:
-    """Its one tool asks."""
     made: MCPServer[Any] = MCPServer("asks")
 
     @made.tool()
     @framehold.reentrant
     async def ask(ctx: Context) -> str:
-        """Ask for a word."""
         return said(await ctx.elicit("Which word?", Word))
 
     return made
 
 
-def shared(redis: RedisServer, node: str = "n", *, lease_ttl: float = 60.0, **settings: Any) -> Settings:
+def shared(redis: RedisServer, node: str = "n", lease_ttl: float = 60.0, **settings: Any) -> Settings:
     """Settings of a node on a shared store. A lease is longer than any pause of a busy machine, unless it is waited
     for."""
     return Settings(store_url=redis.url, keys=(KEY,), node_id=node, lease_ttl=lease_ttl, **settings)
@@ -61,7 +58,6 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def started(attached: Attached) -> None:
-    """Start it once, and end it."""
     async with attached.server.lifespan(attached.server):
         pass
 
@@ -77,8 +73,6 @@ async def test_an_app_without_an_address_on_a_shared_store_says_so_once(
 
 
 async def test_where_nothing_is_missing_nothing_is_said(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    """An address; one that `framehold node` gives; no store; a transport that nobody reaches, in a namespace of its
-    own."""
     listening = framehold.asgi(server(), shared(redis, namespace="notices-b"))
     listening.attached.runtime.heartbeat.address = "http://127.0.0.1:9"
     for app in (
@@ -95,7 +89,6 @@ async def test_where_nothing_is_missing_nothing_is_said(redis: RedisServer, capl
 async def test_another_transport_in_the_fleets_namespace_is_told_to_have_its_own(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Standard input and output: an address would be no use to it, whatever app its module makes beside."""
     made, settings = server(), shared(redis, "stdio-1")
     framehold.asgi(made, settings)
     await started(framehold.attach(made, settings))
@@ -104,7 +97,6 @@ async def test_another_transport_in_the_fleets_namespace_is_told_to_have_its_own
 
 
 def as_worker(monkeypatch: pytest.MonkeyPatch, argv: list[str], **environment: str) -> None:
-    """This process is a child of an ASGI server that was started so."""
     monkeypatch.setattr(multiprocessing, "parent_process", multiprocessing.current_process)
     monkeypatch.setattr(sys, "argv", argv)
     for name in ("WEB_CONCURRENCY", "GRANIAN_WORKERS"):
@@ -114,24 +106,23 @@ def as_worker(monkeypatch: pytest.MonkeyPatch, argv: list[str], **environment: s
 
 
 @pytest.mark.parametrize(
-    ("argv", "environment", "number"),
+    ("command", "environment", "number"),
     [
-        (["uvicorn", "server:app", "--workers", "2"], {}, 2),
-        (["gunicorn", "--workers=3", "server:app"], {}, 3),
-        (["gunicorn", "-w", "4", "server:app"], {}, 4),
-        (["hypercorn", "-w4", "server:app"], {}, 4),
-        (["uvicorn", "server:app"], {"WEB_CONCURRENCY": "5"}, 5),
-        (["granian", "server:app"], {"GRANIAN_WORKERS": "6"}, 6),
-        (["uvicorn", "server:app", "--workers", "1"], {"WEB_CONCURRENCY": "5"}, 1),
-        (["uvicorn", "server:app", "--reload"], {}, 1),
-        (["uvicorn", "server:app"], {"WEB_CONCURRENCY": "many"}, 1),
+        ("uvicorn server:app --workers 2", {}, 2),
+        ("gunicorn --workers=3 server:app", {}, 3),
+        ("gunicorn -w 4 server:app", {}, 4),
+        ("hypercorn -w4 server:app", {}, 4),
+        ("uvicorn server:app", {"WEB_CONCURRENCY": "5"}, 5),
+        ("granian server:app", {"GRANIAN_WORKERS": "6"}, 6),
+        ("uvicorn server:app --workers 1", {"WEB_CONCURRENCY": "5"}, 1),
+        ("uvicorn server:app --reload", {}, 1),
+        ("uvicorn server:app", {"WEB_CONCURRENCY": "many"}, 1),
     ],
 )
 def test_the_number_of_workers(
-    monkeypatch: pytest.MonkeyPatch, argv: list[str], environment: dict[str, str], number: int
+    monkeypatch: pytest.MonkeyPatch, command: str, environment: dict[str, str], number: int
 ) -> None:
-    """As the command line says, else the environment."""
-    as_worker(monkeypatch, argv, **environment)
+    as_worker(monkeypatch, command.split(), **environment)
     assert workers() == number
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: None)
     assert workers() == 1
@@ -166,19 +157,6 @@ async def test_ids_of_sessions_are_not_logged(caplog: pytest.LogCaptureFixture) 
         session = result.headers["mcp-session-id"]
         assert (await http.delete(url, headers={"mcp-session-id": session})).status_code == 200
     assert session.rpartition(".")[2] not in caplog.text
-
-
-async def test_the_lease_of_a_process_without_an_address_is_waited_out(redis: RedisServer) -> None:
-    """It is killed: the other, which has none either, is not taken for it, and takes the call over in one request."""
-    one = framehold.asgi(server(), shared(redis, "one", namespace="notices-dead", lease_ttl=2.0))
-    two = framehold.asgi(server(), shared(redis, "two", namespace="notices-dead"))
-    async with served(unlisted(one)) as here, served(unlisted(two)) as there, Caller(here) as caller:
-        reply = await caller.call("ask")
-        beating = one.attached.runtime.heartbeat
-        assert isinstance(beating, Heartbeat) and beating._task is not None
-        beating._task.cancel()
-        async with Caller(there) as other:
-            assert (await other.retry("ask", reply.token, reply.accept(word="x"))).text == "x"
 
 
 async def test_rounds_at_another_process_are_refused_while_the_one_without_an_address_lives(redis: RedisServer) -> None:

@@ -25,17 +25,14 @@ THREADS = 2
 
 
 def asks(ctx: Context) -> str:
-    """Ask from the SDK's thread."""
     return said(anyio.from_thread.run(ctx.elicit, "Which word?", Word))
 
 
 async def offloads(ctx: Context) -> str:
-    """Ask from a thread of an async handler."""
     return said(await anyio.to_thread.run_sync(lambda: anyio.from_thread.run(ctx.elicit, "Which word?", Word)))
 
 
 def adds(ctx: Context) -> str:
-    """Ask nothing."""
     return "3"
 
 
@@ -54,7 +51,6 @@ async def narrow(limit: int) -> AsyncIterator[tuple[Stage, anyio.CapacityLimiter
 
 @pytest.mark.parametrize("tool", ["asks", "offloads"])
 async def test_threads_that_wait_for_answers_take_no_thread_from_others(tool: str) -> None:
-    """As many as there are places and one more; each goes on with its answer."""
     async with narrow(limit=10) as (client, places):
         asked = [await client.call(tool) for _ in range(THREADS + 1)]
         with anyio.fail_after(20):
@@ -65,7 +61,6 @@ async def test_threads_that_wait_for_answers_take_no_thread_from_others(tool: st
 
 
 async def test_a_thread_whose_frame_is_dropped_gives_its_place_back() -> None:
-    """Its question is cancelled, and so is the thread that waits for it."""
     async with narrow(limit=10) as (client, places):
         await client.call("asks")
         await client.runtime.end()
@@ -75,7 +70,6 @@ async def test_a_thread_whose_frame_is_dropped_gives_its_place_back() -> None:
 async def test_a_question_beyond_the_limit_fails_by_name_and_the_log_warns_before(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Handlers that don't ask are served; an answer makes room for the next question."""
     async with narrow(limit=2) as (client, _):
         first, second = await client.call("asks"), await client.call("asks")
         warnings = [record for record in caplog.records if record.name == "framehold.frame.asking_threads"]
@@ -96,7 +90,6 @@ async def test_a_question_from_a_task_of_the_handler_takes_no_place() -> None:
     """Only a handler that is in a thread lends one."""
 
     async def beside(ctx: Context) -> str:
-        """Ask from a child task."""
         words: list[str] = []
 
         async def ask() -> None:

@@ -58,7 +58,6 @@ class Scene:
             self.log.append("middleware closed")
 
     async def wait(self, ctx: Context | None) -> None:
-        """What the cancellation strikes: a question, or work without an end."""
         self.running.set()
         try:
             await (ctx.elicit("Which word?", Word) if ctx is not None else anyio.sleep_forever())
@@ -66,7 +65,6 @@ class Scene:
             self.struck.set()
 
     async def shield(self, ctx: Context | None) -> None:
-        """Shields the rest of a transfer."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.wait, ctx)
             with anyio.CancelScope(shield=True):
@@ -76,8 +74,6 @@ class Scene:
             await anyio.sleep_forever()
 
     async def thread(self, ctx: Context | None) -> None:
-        """Waits for a thread that asks whether it is cancelled."""
-
         def work() -> None:
             for _ in range(2000):
                 try:
@@ -96,7 +92,6 @@ class Scene:
                 self.log.append("the tool ends")
 
     async def cleanup(self, ctx: Context | None) -> None:
-        """Cleans up with what the middleware around it gives."""
         try:
             await self.wait(ctx)
         finally:
@@ -105,7 +100,6 @@ class Scene:
                 self.log.append("cleaned up" + (", database open" if self.open or ctx is not None else ""))
 
     async def swallow(self, ctx: Context | None) -> None:
-        """Swallows the cancellation some times."""
         for _ in range(3):
             try:
                 await (self.wait(ctx) if not self.log else anyio.sleep_forever())
@@ -115,24 +109,6 @@ class Scene:
 
 
 KINDS = ("shield", "thread", "cleanup", "swallow")
-
-
-def server_of(scene: Scene) -> MCPServer[Any]:
-    """A server with one tool, which does the named thing and asks if it is told to."""
-    server: MCPServer[Any] = MCPServer("scene")
-    server._lowlevel_server.middleware.append(scene.middleware)
-
-    @server.tool()
-    @framehold.reentrant
-    async def work(kind: str, asks: bool, ctx: Context) -> str:
-        """Do the named thing; note its end."""
-        try:
-            await getattr(scene, kind)(ctx if asks else None)
-        finally:
-            scene.log.append("tool ended")
-        return "done"
-
-    return server
 
 
 async def _never(context: Any, params: Any) -> Any:
@@ -152,18 +128,32 @@ class Request:
             await client.call_tool("work", arguments)
 
     def leave(self) -> None:
-        """The client stops to wait."""
         self._scope.cancel()
 
     async def end(self) -> None:
-        """It has left."""
         self.leave()
         await self._task
 
 
+def server_of(scene: Scene) -> MCPServer[Any]:
+    """A server with one tool, which does the named thing and asks if it is told to."""
+    server: MCPServer[Any] = MCPServer("scene")
+    server._lowlevel_server.middleware.append(scene.middleware)
+
+    @server.tool()
+    @framehold.reentrant
+    async def work(kind: str, asks: bool, ctx: Context) -> str:
+        try:
+            await getattr(scene, kind)(ctx if asks else None)
+        finally:
+            scene.log.append("tool ended")
+        return "done"
+
+    return server
+
+
 @asynccontextmanager
-async def calling(server: MCPServer[Any], mode: Any, kind: str = "", asks: bool = False) -> AsyncIterator[Request]:
-    """A call, on the server with this mode of the client."""
+async def calling(server: MCPServer[Any], mode: Any, kind: str, asks: bool) -> AsyncIterator[Request]:
     async with Client(server, mode=mode, elicitation_callback=_never) as client:
         request = Request(client, kind, asks)
         try:
@@ -251,7 +241,6 @@ async def test_a_running_handler_ends_before_the_middleware_around_it(kind: str,
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cause", PARKED.values(), ids=PARKED.keys())
 async def test_a_parked_handler_ends_as_one_whose_client_left(kind: str, cause: Cause) -> None:
-    """The request that carried its last round is gone, so nobody waits for it."""
     assert await cancelled(kind, True, cause) == await on_the_sdk_alone(kind, True)
 
 
@@ -260,43 +249,6 @@ async def test_a_parked_handler_ends_as_one_whose_client_left(kind: str, cause: 
 async def test_a_handler_whose_frame_goes_after_its_round_ends_alike(kind: str, settings: dict[str, Any]) -> None:
     """And its request leaves through the middleware after it."""
     assert await cancelled(kind, True, _parks, **settings) == [*await on_the_sdk_alone(kind, True), "middleware closed"]
-
-
-async def test_a_synchronous_tool_stops_at_its_next_check() -> None:
-    """Its thread is the SDK's own; the request leaves when the thread has ended."""
-    log: list[str] = []
-    running = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    server: MCPServer[Any] = MCPServer("threads")
-
-    async def middleware(ctx: Any, call_next: Any) -> Any:
-        try:
-            return await call_next(ctx)
-        finally:
-            if ctx.method == "tools/call":
-                log.append("middleware closed")
-
-    server._lowlevel_server.middleware.append(middleware)
-
-    @server.tool()
-    def work(kind: str, asks: bool) -> str:
-        """Ask again and again whether it is cancelled."""
-        loop.call_soon_threadsafe(running.set)
-        for _ in range(2000):
-            try:
-                anyio.from_thread.check_cancelled()
-            except BaseException:
-                log.append("the thread stops")
-                raise
-            time.sleep(0.005)
-        return "never cancelled"
-
-    framehold.attach(server, Settings(node_id="threads"))
-    async with calling(server, "2026-07-28") as request:
-        await asyncio.wait_for(running.wait(), SOON)
-        request.leave()
-        await until(lambda: len(log) == 2, "the end of the call")
-    assert log == ["the thread stops", "middleware closed"]
 
 
 async def test_nobody_waits_for_ever_for_a_handler_that_shields_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,66 +263,3 @@ async def test_nobody_waits_for_ever_for_a_handler_that_shields_itself(monkeypat
         await until(lambda: "middleware closed" in scene.log, "the request to leave")
         assert "credit" not in scene.log and runtime.counts["unburied"] == 1
         assert await log_of(scene, False) == ["debit", "middleware closed", "credit", "tool ended"]
-
-
-async def test_a_request_that_leaves_in_an_effect_leaves_after_the_effect_and_its_handler() -> None:
-    """The cancellation lands when the effect's result is stored, so the request waits for both."""
-    scene = Scene()
-    server: MCPServer[Any] = MCPServer("effects")
-    server._lowlevel_server.middleware.append(scene.middleware)
-
-    async def effect() -> str:
-        scene.running.set()
-        await scene.go.wait()
-        scene.log.append("effect ends")
-        return "it"
-
-    @server.tool()
-    async def work(kind: str, asks: bool) -> str:
-        """Run an effect, and more work."""
-        try:
-            await framehold.once("effect", effect)
-            await anyio.sleep_forever()
-        finally:
-            scene.log.append("tool ended")
-        return "never"
-
-    runtime = framehold.attach(server, Settings(node_id="effects")).runtime
-    async with calling(server, "2026-07-28") as request:
-        await asyncio.wait_for(scene.running.wait(), SOON)
-        (slot,) = runtime.table
-        request.leave()
-        await until(lambda: slot.call.abandoned, "the request to be gone")
-        await turns(20)
-        assert scene.log == []
-        scene.go.set()
-        await until(lambda: len(scene.log) == 3, "the end of the call")
-    assert scene.log == ["effect ends", "tool ended", "middleware closed"]
-
-
-async def test_a_handler_that_shields_its_cleanup_can_neither_ask_nor_begin_an_effect() -> None:
-    """Its frame is dead from the moment of the cancellation, however long it lives on."""
-    scene, ran = Scene(), list[str]()
-    server: MCPServer[Any] = MCPServer("dead")
-
-    @server.tool()
-    async def work(kind: str, asks: bool, ctx: Context) -> str:
-        """Clean up in ways that come too late."""
-        try:
-            await scene.wait(None)
-        finally:
-            with anyio.CancelScope(shield=True):
-                for late in (lambda: ctx.elicit("Too late?", Word), lambda: framehold.once("late", ran.append, "ran")):
-                    try:
-                        await late()
-                    except asyncio.CancelledError:
-                        scene.log.append("refused")
-                scene.log.append("tool ended")
-        return "never"
-
-    framehold.attach(server, Settings(node_id="dead"))
-    async with calling(server, "2026-07-28") as request:
-        await asyncio.wait_for(scene.running.wait(), SOON)
-        request.leave()
-        await until(lambda: "tool ended" in scene.log, "the end of the handler")
-    assert scene.log == ["refused", "refused", "tool ended"] and ran == []

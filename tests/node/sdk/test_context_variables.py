@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
@@ -18,7 +16,6 @@ import framehold
 from framehold.config import Settings
 from tests.node.acting import each_way
 from tests.node.stage import Word, said
-from tests.processes import until
 
 pytestmark = pytest.mark.anyio
 
@@ -56,47 +53,16 @@ async def _word(context: Any, params: Any) -> ElicitResult:
     return ElicitResult(action="accept", content={"word": "five"})
 
 
-async def called(tool: Callable[..., Awaitable[str]], **settings: Any) -> tuple[Audit, str]:
-    """One call of `tool` on an attached server, by a client that answers. What the middleware saw, and the result."""
+async def called(tool: Callable[..., Awaitable[str]], mode: Any, **settings: Any) -> tuple[Audit, str]:
+    """One call of `tool` by a client that answers: what the middleware saw, and the result. The server is attached if
+    there are settings."""
     audit = Audit()
     server = server_of(audit, tool)
-    framehold.attach(server, Settings(node_id="audit", **settings))
-    async with Client(server, mode="2026-07-28", elicitation_callback=_word) as client:
+    if settings:
+        framehold.attach(server, Settings(**settings))
+    async with Client(server, mode=mode, elicitation_callback=_word) as client:
         result = await client.call_tool("work", {})
     return audit, result.content[0].text  # type: ignore[union-attr]  # a text
-
-
-async def alone(tool: Callable[..., Awaitable[str]], mode: Any) -> Audit:
-    """One call of `tool` on the SDK alone."""
-    audit = Audit()
-    async with Client(server_of(audit, tool), mode=mode, elicitation_callback=_word) as client:
-        await client.call_tool("work", {})
-    return audit
-
-
-async def binds(ctx: Context) -> str:
-    """Binds, and nothing else."""
-    order.set("order 5")
-    return "done"
-
-
-async def binds_nothing(ctx: Context) -> str:
-    """Binds a value that says so."""
-    order.set(None)
-    return "done"
-
-
-async def raises(ctx: Context) -> str:
-    """Binds, and fails."""
-    order.set("order 5")
-    raise ValueError("no")
-
-
-@pytest.mark.parametrize("tool", [binds, binds_nothing, raises])
-async def test_the_middleware_sees_what_the_tool_bound(tool: Callable[..., Awaitable[str]]) -> None:
-    """As on the SDK alone, where both run in one task."""
-    audit, _ = await called(tool)
-    assert audit.seen == (await alone(tool, "2026-07-28")).seen != ["unbound"]
 
 
 @each_way
@@ -105,39 +71,13 @@ async def test_each_rounds_middleware_sees_what_was_bound_until_then(settings: d
 
     @framehold.reentrant
     async def asks(ctx: Context) -> str:
-        """Bind a draft, ask, and bind the order."""
         order.set("a draft")
         word = said(await ctx.elicit("Which order?", Word))
         order.set(f"order {word}")
         return str(request.get())
 
-    audit, result = await called(asks, **settings)
+    audit, result = await called(asks, "2026-07-28", node_id="audit", **settings)
     assert audit.seen == ["a draft", "order five"]
     assert [before for before, _ in audit.numbers] == [after for _, after in audit.numbers]
     assert result == str(audit.numbers[-1][0])
-    assert (await alone(asks, "legacy")).seen == audit.seen[-1:]
-
-
-async def test_the_middleware_of_a_cancelled_call_sees_what_its_cleanup_bound() -> None:
-    """It leaves after the handler."""
-    running = asyncio.Event()
-
-    async def cleans_up(ctx: Context) -> str:
-        """Bind at the end."""
-        try:
-            running.set()
-            await asyncio.get_running_loop().create_future()
-        finally:
-            order.set("given up")
-        return "never"
-
-    audit = Audit()
-    server = server_of(audit, cleans_up)
-    framehold.attach(server, Settings(node_id="audit"))
-    async with Client(server, mode="2026-07-28") as client:
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.call_tool, "work", {})
-            await running.wait()
-            group.cancel_scope.cancel()
-        await until(lambda: audit.seen, "the call's end")
-    assert audit.seen == ["given up"]
+    assert (await called(asks, "legacy"))[0].seen == audit.seen[-1:]

@@ -11,7 +11,7 @@ import pytest
 from pydantic import validate_call
 
 import framehold
-from framehold.sdk.marks import MAX_TTL_SECONDS, Marks, marks_of
+from framehold.sdk.marks import MAX_TTL_SECONDS, marks_of
 
 WEEK = 7 * 24 * 3600
 
@@ -30,47 +30,26 @@ def fresh() -> Any:
 
 
 def said(fn: Any) -> tuple[object, ...]:
-    """What is promised."""
     marks = marks_of(fn)
     return marks.reentrant, marks.strategy, marks.ttl
 
 
-def test_a_handler_promises_nothing_of_itself() -> None:
-    assert said(plain) == (False, None, None)
-    assert Marks() == Marks(reentrant=False, strategy=None, ttl=None, keep_code=True)
-
-
-def test_a_mark_leaves_the_function_as_it_is() -> None:
-    """The same object, so that whoever registered it before sees the mark."""
-    one, two = fresh(), fresh()
-    assert framehold.reentrant(one) is one and said(one) == (True, None, None)
-    assert framehold.options(ttl=60)(two) is two and said(two) == (False, None, 60.0)
-
-
-def test_marks_combine_in_any_order() -> None:
-    for marked in (
-        framehold.reentrant(framehold.options(strategy="replay", ttl=1.5)(fresh())),
-        framehold.options(strategy="replay", ttl=1.5)(framehold.reentrant(fresh())),
-        framehold.options(ttl=1.5)(framehold.reentrant(framehold.options(strategy="replay")(fresh()))),
-    ):
-        assert said(marked) == (True, "replay", 1.5)
-
-
-def test_what_is_said_twice_is_as_the_outermost_says() -> None:
-    inner = framehold.options(strategy="hold", ttl=1)(fresh())
-    assert said(framehold.options(ttl=2)(inner)) == (False, "hold", 2)
+def test_marks_combine_and_the_outermost_counts() -> None:
+    inner = fresh()
+    assert said(inner) == (False, None, None)
+    assert framehold.options(strategy="hold", ttl=1)(inner) is framehold.reentrant(inner) is inner
+    assert said(framehold.options(ttl=2)(inner)) == (True, "hold", 2)
+    assert said(framehold.reentrant(framehold.options(strategy="replay", ttl=1.5)(fresh()))) == (True, "replay", 1.5)
 
     @framehold.options(ttl=3)
     @functools.wraps(inner)
     async def outer(*args: Any, **kwargs: Any) -> Any:
         return await inner(*args, **kwargs)
 
-    assert said(outer) == (False, "hold", 3) and said(inner) == (False, "hold", 2)
+    assert said(outer) == (True, "hold", 3) and said(inner) == (True, "hold", 2)
 
 
 class Desk:
-    """Handlers of every other kind."""
-
     @framehold.reentrant
     async def method(self, word: str) -> str:
         return word
@@ -96,8 +75,6 @@ class Desk:
 
 
 def bare_wrapper(fn: Any, attribute: str = "__wrapped__") -> Any:
-    """A wrapper that knows what it wraps and copied nothing of it."""
-
     async def wrapper(*args: Any) -> Any:
         return await fn(*args)
 
@@ -119,7 +96,6 @@ STANDS_BEFORE: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("kind", STANDS_BEFORE)
 def test_a_mark_is_found_behind(kind: str) -> None:
-    """Whether it was there first or came later, and also on what stands before."""
     early, late = framehold.reentrant(fresh()), fresh()
     assert said(STANDS_BEFORE[kind](early)) == (True, None, None)
     before = STANDS_BEFORE[kind](late)
@@ -131,7 +107,6 @@ def test_a_mark_is_found_behind(kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["method", "above_static", "above_class", "below_static"])
 def test_a_method_is_marked(name: str) -> None:
-    """By way of an instance or its class."""
     assert said(getattr(Desk(), name)) == said(getattr(Desk, name)) == (True, None, None)
 
 
@@ -147,13 +122,8 @@ def test_a_bound_method_can_be_marked() -> None:
 
 
 def test_a_callable_object_is_marked_by_its_class_or_itself() -> None:
-    one, two = Desk(), Desk()
-    assert said(one) == (True, None, None)
-    framehold.options(ttl=9)(one)
-    assert said(one) == (True, None, 9) and said(two) == (True, None, None)
+    """Those that can't be remembered are looked at each time."""
 
-
-def test_objects_that_cannot_be_remembered_are_looked_at_each_time() -> None:
     class Unhashable(Desk):
         __hash__ = None  # type: ignore[assignment]  # that is the point
 
@@ -163,17 +133,10 @@ def test_objects_that_cannot_be_remembered_are_looked_at_each_time() -> None:
         @framehold.options(ttl=4)
         async def __call__(self) -> None: ...
 
-    assert said(Unhashable()) == (True, None, None)
+    one, two = Desk(), Desk()
+    framehold.options(ttl=9)(one)
+    assert said(one) == (True, None, 9) and said(two) == said(Unhashable()) == (True, None, None)
     assert said(Slotted()) == (False, None, 4)
-
-
-def test_a_sync_function_can_be_marked() -> None:
-    """It can't ask, but nothing is wrong with the promise."""
-
-    @framehold.reentrant
-    def handler() -> None: ...
-
-    assert said(handler) == (True, None, None)
 
 
 def test_a_proxy_that_wraps_for_ever_is_given_up() -> None:
@@ -190,37 +153,35 @@ def test_a_proxy_that_wraps_for_ever_is_given_up() -> None:
     ("wrong", "says"),
     [
         (framehold.reentrant, "@framehold.reentrant is written without parentheses"),
-        (
-            lambda: framehold.options(plain),
-            r"@framehold.options is written with parentheses, as @framehold.options\(ttl=60\)",
-        ),
+        (lambda: framehold.options(plain), r"is written with parentheses, as @framehold.options\(ttl=60\)"),
         (lambda: framehold.reentrant("book"), "goes on a function, not on an object of type str"),  # type: ignore[type-var]  # that is the point
-        (lambda: framehold.reentrant(None), "not on an object of type NoneType"),  # type: ignore[type-var]  # that is the point
         (lambda: framehold.reentrant(Desk), "not on the class Desk"),
         (lambda: framehold.reentrant(len), "can't mark the built-in len, which takes no attributes"),
         (lambda: framehold.options(ttl=1)(property(plain)), "not on an object of type property"),  # type: ignore[type-var]  # that is the point
     ],
 )
 def test_what_cannot_be_marked(wrong: Callable[[], object], says: str) -> None:
-    """Is told at once, with what to do."""
     with pytest.raises(TypeError, match=says) as result:
         wrong()
     assert "nothing was marked" in str(result.value)
     assert said(plain) == (False, None, None)
 
 
-@pytest.mark.parametrize("ttl", [0, -1, math.nan, math.inf, WEEK + 1, True, "60"])
-def test_a_ttl_is_more_than_nothing_and_at_most_a_week(ttl: Any) -> None:
-    with pytest.raises(ValueError, match="ttl must be more than 0 and at most 604800 seconds"):
-        framehold.options(ttl=ttl)
+WRONG: list[dict[str, Any]] = [{"ttl": ttl} for ttl in (0, -1, math.nan, math.inf, WEEK + 1, True, "60")]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        *((options, "ttl must be more than 0 and at most 604800 seconds") for options in WRONG),
+        ({"strategy": "keep"}, 'strategy must be "hold" or "replay", not \'keep\'; nothing was marked'),
+        ({}, "decides nothing"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        framehold.options(**options)
     assert said(framehold.options(ttl=WEEK)(fresh())) == (False, None, MAX_TTL_SECONDS)
-
-
-def test_a_hold_decides_something() -> None:
-    with pytest.raises(ValueError, match='strategy must be "hold" or "replay", not \'keep\'; nothing was marked'):
-        framehold.options(strategy="keep")  # type: ignore[arg-type]  # that is the point
-    with pytest.raises(ValueError, match="decides nothing"):
-        framehold.options()
 
 
 def test_a_code_that_is_not_kept() -> None:

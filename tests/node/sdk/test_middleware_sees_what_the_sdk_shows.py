@@ -1,9 +1,14 @@
-"""Middleware and handlers meet the requests, replies and connections that the SDK's own server shows them."""
+"""Middleware and handlers meet the requests, replies and connections that the SDK's own server shows them. What a
+middleware returns or edits gets nowhere that it shouldn't: its own state names no call, whatever it looks like."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,13 +30,10 @@ pytestmark = pytest.mark.anyio
 
 
 def _both(build: Callable[[], MCPServer[Any]]) -> list[Any]:
-    """The same server twice: as our app and as the SDK's own."""
     return [framehold.asgi(build(), Settings(node_id="seen")), build().streamable_http_app()]
 
 
 async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> None:
-    """Neither another call's client nor the same round's next request finds it."""
-
     async def personal(ctx: Any, call_next: Any) -> Any:
         result = await call_next(ctx)
         if isinstance(result, dict) and result.get("resultType") == "input_required":
@@ -46,7 +48,6 @@ async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> Non
 
     @server.tool()
     async def ask(ctx: Context) -> str:
-        """Ask for a word."""
         return said(await ctx.elicit("word?", Word))
 
     app = framehold.asgi(server, Settings(node_id="edits"))
@@ -60,15 +61,27 @@ async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> Non
         assert done.text == "x"
 
 
-async def _told_of(middleware: Any) -> tuple[Any, Any]:
-    """Status and message of a call behind this middleware: ours, and the SDK's alone."""
+async def forgets_meta(ctx: Any, call_next: Any) -> Any:
+    if ctx.method == "tools/call":
+        ctx = replace(ctx, params={name: item for name, item in ctx.params.items() if name != "_meta"})
+    return await call_next(ctx)
+
+
+async def denies(ctx: Any, call_next: Any) -> Any:
+    if ctx.method == "tools/call":
+        return ErrorData(code=-32001, message="forbidden", data={"why": "no"})
+    return await call_next(ctx)
+
+
+@pytest.mark.parametrize(("middleware", "code"), [(forgets_meta, INVALID_PARAMS), (denies, -32001)])
+async def test_what_a_middleware_makes_of_a_request_is_an_error_as_the_sdk_sends_it(middleware: Any, code: int) -> None:
+    """And not a result that looks like one."""
 
     def build() -> MCPServer[Any]:
         server: MCPServer[Any] = MCPServer("between", middleware=[middleware])
 
         @server.tool()
         async def work() -> str:
-            """Never entered."""
             return "worked"
 
         return server
@@ -78,36 +91,10 @@ async def _told_of(middleware: Any) -> tuple[Any, Any]:
         async with served(app) as url, Caller(url, EVERYTHING) as client:
             reply = await client.call("work")
             result.append((reply.status, reply.message))
-    ours, sdks = result
-    return ours, sdks
-
-
-async def test_parameters_that_a_middleware_leaves_without_meta_are_refused_as_the_sdk_refuses_them() -> None:
-    async def forgets(ctx: Any, call_next: Any) -> Any:
-        if ctx.method == "tools/call":
-            ctx = replace(ctx, params={name: item for name, item in ctx.params.items() if name != "_meta"})
-        return await call_next(ctx)
-
-    ours, sdks = await _told_of(forgets)
-    assert ours[1]["error"]["code"] == INVALID_PARAMS
-    assert ours == sdks
-
-
-async def test_error_data_that_a_middleware_returns_is_an_error() -> None:
-    """As the SDK sends it, and not as a result that looks like one."""
-
-    async def deny(ctx: Any, call_next: Any) -> Any:
-        if ctx.method == "tools/call":
-            return ErrorData(code=-32001, message="forbidden", data={"why": "no"})
-        return await call_next(ctx)
-
-    ours, sdks = await _told_of(deny)
-    assert ours[1].get("error") == {"code": -32001, "message": "forbidden", "data": {"why": "no"}}
-    assert ours == sdks
+    assert result[0] == result[1] and result[0][1]["error"]["code"] == code
 
 
 async def test_the_state_of_a_connection_is_one_requests() -> None:
-    """Two users of the same client see nothing of each other's, and what was put on the exit stack is unwound."""
     unwound: list[str] = []
 
     async def peek(who: str, ctx: Context) -> str:
@@ -136,7 +123,6 @@ async def test_meta_reads_as_the_sdks() -> None:
 
         @server.tool()
         async def work(ctx: Context) -> str:
-            """Note what the handler sees."""
             seen.append(("handler", dict(ctx.request_context.meta or {}), ctx.request_context.request_id))
             return "worked"
 
@@ -155,8 +141,6 @@ async def test_meta_reads_as_the_sdks() -> None:
 
 
 class Tickets:
-    """Knows each token once: a ticket that was used is worth nothing."""
-
     def __init__(self) -> None:
         self.shown: list[str] = []
 
@@ -176,7 +160,6 @@ async def test_a_request_is_authenticated_once(method: str, params: dict[str, An
 
     @server.tool()
     async def work() -> str:
-        """Do it."""
         return "worked"
 
     app = framehold.asgi(server, Settings(node_id="guarded"))
@@ -184,3 +167,53 @@ async def test_a_request_is_authenticated_once(method: str, params: dict[str, An
         reply = await client.send(method, params, headers={"authorization": "Bearer ticket"})
         assert (reply.status, "result" in reply.message) == (200, True), reply.message
     assert tickets.shown == ["ticket"]
+
+
+CALL = "550e8400-e29b-41d4-a716-446655440000"
+FORM = {"mode": "form", "message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+@asynccontextmanager
+async def behind(middleware: Any) -> AsyncIterator[Caller]:
+    server: MCPServer[Any] = MCPServer("behind", middleware=[middleware])
+
+    @server.tool()
+    async def work(ctx: Context) -> str:
+        await ctx.report_progress(0.5)
+        return "worked"
+
+    async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
+        yield client
+
+
+@pytest.mark.parametrize("state", [f'FORM:{{"{CALL}":1}}', f'F{{"flow":"{CALL}"}}', f'F"{CALL}"', f'F[2,"{CALL}",1]'])
+async def test_a_state_that_looks_like_one_of_ours_is_not_asked_with(state: str) -> None:
+    async def asking(ctx: Any, call_next: Any) -> Any:
+        if ctx.method != "tools/call":
+            return await call_next(ctx)
+        requests = {"ok": {"method": "elicitation/create", "params": FORM}}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+
+    async with behind(asking) as client:
+        assert (await client.call("work")).code == -32603
+
+
+async def test_progress_keeps_the_token_that_came() -> None:
+    async def editing(ctx: Any, call_next: Any) -> Any:
+        ctx.params["_meta"]["progressToken"] = "another"
+        return await call_next(ctx)
+
+    async with behind(editing) as client:
+        reply = await client.call("work", meta={"progressToken": "mine"})
+    assert [event["params"]["progressToken"] for event in reply.events] == ["mine"]
+
+
+async def test_a_session_that_is_not_the_sdks_ends_the_call_with_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A frame can't begin with it. The client gets a response all the same, and the log names the cause."""
+
+    async def replacing(ctx: Any, call_next: Any) -> Any:
+        return await call_next(dataclasses.replace(ctx, session=SimpleNamespace()))
+
+    async with behind(replacing) as client, asyncio.timeout(20):
+        assert (await client.call("work")).code == -32603
+    assert "the session of this request is a SimpleNamespace" in caplog.text

@@ -7,30 +7,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
-from mcp.server.mcpserver import (
-    AcceptedElicitation,
-    Context,
-    DeclinedElicitation,
-    Elicit,
-    ElicitationResult,
-    Resolve,
-)
+from mcp.server.mcpserver import Context, Elicit, Resolve
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 
 import framehold
 from framehold.config import Settings
-from tests.fleet.fleet import fleet
 from tests.node.acting import Effects, each_way, told
-from tests.node.nodes import KEY, entries, served
+from tests.node.nodes import KEY, served
 from tests.node.stage import Stage, Word, said, stage
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply, accepted
+from tests.wire import Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -43,29 +33,20 @@ def _fresh() -> None:
 
 
 async def city(name: str) -> Word | Elicit[Word]:
-    """The SDK asks in its stead."""
     return Elicit(f"Where does {name} go?", Word)
 
 
 async def street(at: Annotated[Word, Resolve(city)]) -> Word | Elicit[Word]:
-    """It knows the answer before."""
     return Elicit(f"Which street of {at.word}?", Word)
 
 
-async def known(name: str) -> Word | Elicit[Word]:
-    """Ada needs no question."""
-    return Word(word="home") if name == "Ada" else Elicit(f"Where is {name}?", Word)
-
-
 async def plain(name: str, to: Annotated[Word, Resolve(street)]) -> str:
-    """All its questions hang on parameters."""
     ran.note("plain")
     return f"{name} to {to.word}"
 
 
 @framehold.reentrant
 async def mixed(name: str, to: Annotated[Word, Resolve(street)], ctx: Context) -> str:
-    """Questions on parameters, then in the body, with effects between."""
     first = await framehold.once("first", ran.note, f"first {to.word}")
     by = said(await ctx.elicit(f"How to {to.word}?", Word))
     second = await framehold.once("second", ran.note, f"second {by}")
@@ -74,55 +55,35 @@ async def mixed(name: str, to: Annotated[Word, Resolve(street)], ctx: Context) -
 
 
 async def unmarked(to: Annotated[Word, Resolve(city)], name: str, ctx: Context) -> str:
-    """Mixed, and no promise given."""
     ran.note("body")
     return f"{name} to {to.word}, {said(await ctx.elicit('How?', Word))}"
 
 
-@framehold.reentrant
-async def sometimes(name: str, at: Annotated[Word, Resolve(known)], ctx: Context) -> str:
-    """Its parameter asks for some, its body for all."""
-    return f"{at.word}, {said(await ctx.elicit('Sure?', Word))}"
-
-
-async def outcome(name: str, to: Annotated[ElicitationResult[Word], Resolve(city)], ctx: Context) -> str:
-    """Takes a question that was declined, and asks another."""
-    if isinstance(to, AcceptedElicitation):
-        return f"to {to.data.word}"
-    assert isinstance(to, DeclinedElicitation)
-    return f"anywhere {said(await ctx.elicit('Why not?', Word))}"
-
-
 async def asking(name: str, ctx: Context) -> Word:
-    """A resolver that asks by itself."""
     drawn = await framehold.once("drawn", ran.note, "drawn")
     return Word(word=f"{drawn[0]} {said(await ctx.elicit(f'And {name}?', Word))}")
 
 
 @framehold.reentrant
 async def deeper(name: str, word: Annotated[Word, Resolve(asking)], ctx: Context) -> str:
-    """Its resolver suspends, and so does its body."""
     return f"{word.word}, {said(await ctx.elicit('Sure?', Word))}"
 
 
-TOOLS = (plain, mixed, unmarked, sometimes, outcome, deeper)
+TOOLS = (plain, mixed, unmarked, deeper)
 
 
 @asynccontextmanager
 async def two() -> AsyncIterator[tuple[Stage, Stage]]:
-    """Two nodes that share their keys and nothing else."""
     async with AsyncExitStack() as stack:
         stages = [await stack.enter_async_context(stage(*TOOLS, keys=(KEY,))) for _ in range(2)]
         yield stages[0], stages[1]
 
 
 def reply(response: Reply) -> dict[str, Any]:
-    """Each question answered by itself."""
     return {key: accepted(word=f"<{asked['params']['message']}>") for key, asked in response.asked.items()}
 
 
 async def test_a_resolve_tool_is_stateless_on_any_node() -> None:
-    """Its rounds go to whichever node, with no store: the state opens everywhere, and nothing waits anywhere."""
     async with two() as (one, other):
         response = await one.call("plain", arguments={"name": "Ada"})
         for node, asked in ((other, "Where does Ada go?"), (one, "Which street of <Where does Ada go?>?")):
@@ -135,7 +96,6 @@ async def test_a_resolve_tool_is_stateless_on_any_node() -> None:
 
 
 async def test_a_mixed_tool_resolves_first_and_then_suspends() -> None:
-    """Parameters on whichever node, the body's questions in a frame on the one where it began to run."""
     async with two() as (one, other):
         response = await one.call("unmarked", arguments={"name": "Ada"})
         assert (response.token[:3], len(one.runtime.table)) == ("s1.", 0)
@@ -149,7 +109,6 @@ async def test_a_mixed_tool_resolves_first_and_then_suspends() -> None:
 
 @each_way
 async def test_a_mixed_tool_held_rebuilt_and_replayed(settings: dict[str, Any]) -> None:
-    """The same outcome, and each effect once: what its first frame was given is given again."""
     async with stage(mixed, **settings) as caller:
         response = await told(caller, "mixed", name="Ada")
         street = "<Which street of <Where does Ada go?>?>"
@@ -160,63 +119,18 @@ async def test_a_mixed_tool_held_rebuilt_and_replayed(settings: dict[str, Any]) 
 
 
 @each_way
-async def test_a_parameter_that_needs_no_question(settings: dict[str, Any]) -> None:
-    """Then the body's is the first one."""
-    async with stage(sometimes, **settings) as caller:
-        assert (await caller.call("sometimes", arguments={"name": "Ada"})).messages == ["Sure?"]
-        assert (await told(caller, "sometimes", name="Ada")).text == "home, <Sure?>"
-        assert (await told(caller, "sometimes", name="Bo")).text == "<Where is Bo?>, <Sure?>"
-
-
-@each_way
 async def test_a_resolver_that_asks_by_itself(settings: dict[str, Any]) -> None:
-    """It is a part of the call like any other: it suspends, and its effects run once."""
     async with stage(deeper, **settings) as caller:
         assert (await told(caller, "deeper", name="Bo")).text == "drawn <And Bo?>, <Sure?>"
         assert ran.ran == ["drawn"]
 
 
-async def test_a_declined_parameter_and_a_question_after() -> None:
-    """The body hears of it, and may ask."""
-    async with stage(outcome) as caller:
-        response = await caller.call("outcome", arguments={"name": "Ada"})
-        declined = {key: {"action": "decline"} for key in response.asked}
-        response = await caller.retry("outcome", response.token, declined, arguments={"name": "Ada"})
-        assert response.messages == ["Why not?"]
-        response = await caller.retry("outcome", response.token, reply(response), arguments={"name": "Ada"})
-        assert response.text == "anywhere <Why not?>"
-
-
-async def test_a_state_goes_to_its_own_tool_alone() -> None:
-    """Neither another tool, nor other arguments, nor a byte of it changed: refused as the SDK refuses, and the good one
-    is served after."""
-    async with stage(*TOOLS) as caller:
-        response = await caller.call("mixed", arguments={"name": "Ada"})
-        bent = response.token[:-2] + ("AA" if not response.token.endswith("AA") else "BB")
-        for tool, state, name in (
-            ("plain", response.token, "Ada"),
-            ("mixed", response.token, "Bo"),
-            ("mixed", bent, "Ada"),
-        ):
-            refused = await caller.retry(tool, state, reply(response), arguments={"name": name})
-            assert (refused.status, refused.code) == (400, -32602)
-            assert refused.text == "Invalid or expired requestState"
-        response = await caller.retry("mixed", response.token, reply(response), arguments={"name": "Ada"})
-        assert response.messages == ["Which street of <Where does Ada go?>?"]
-        assert ran.ran == []
-
-
 @pytest.mark.parametrize(
     ("tool", "says"),
-    [
-        ("plain", "Ada to <Which street of <Where does Ada go?>?>"),
-        ("unmarked", "Ada to <Where does Ada go?>, <How?>"),
-    ],
+    [("plain", "Ada to <Which street of <Where does Ada go?>?>"), ("unmarked", "Ada to <Where does Ada go?>, <How?>")],
 )
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_of_each_era(mode: str, tool: str, says: str) -> None:
-    """Both kinds of tool, on both wires."""
-
     async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
 
@@ -230,23 +144,3 @@ async def test_the_official_client_of_each_era(mode: str, tool: str, says: str) 
     (block,) = result.content
     assert isinstance(block, TextContent) and block.text == says
     assert len(ran.ran) == 1
-
-
-async def test_a_mixed_tool_through_the_router_with_a_kill_between_the_rounds(
-    redis: RedisServer, tmp_path: Path
-) -> None:
-    """The node that took the parameter's question dies, then the one that holds the body's frame: the call ends on a
-    third, and its effect ran once."""
-    names = ["node-1", "node-2", "node-3"]
-    async with fleet(tmp_path, redis, *names, target="tests/node/reentrant_server.py") as made:
-        router = await made.add_router()
-        async with Caller(router.url) as caller:
-            response = await caller.call("resolved", arguments={"name": "Cy"})
-            for prefix, message in (("s1.", "May Cy?"), ("h1.", "And now?")):
-                assert (response.messages, response.token[:3]) == ([message], prefix)
-                made.nodes.pop(response.headers["framehold-node"]).kill()
-                answers = response.accept(word=message.replace(" ", "-"))
-                response = await caller.retry("resolved", response.token, answers, arguments={"name": "Cy"})
-            assert response.text == "May-Cy? And-now? done-Cy-May-Cy?#1"
-            assert response.headers["framehold-route"] == "takeover"
-        assert entries(made.entered) == ["done-Cy-May-Cy?"]

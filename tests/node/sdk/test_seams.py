@@ -22,15 +22,12 @@ from mcp.server import MCPServer, Server, ServerRequestContext, elicitation
 from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.connection import Connection
-from mcp.server.mcpserver.prompts import Prompt, PromptManager
 from mcp.server.mcpserver.resources import FunctionResource, ResourceManager, ResourceTemplate
 from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.server.request_state import (
     AESGCMRequestStateCodec,
     RequestStateBoundary,
     RequestStateSecurity,
-    _principal_claim,
-    _principal_matches,
     compact_json,
 )
 from mcp.server.runner import ServerRunner
@@ -134,28 +131,13 @@ def test_only_the_seam_touches_private_parts() -> None:
     assert {name: touched for name, touched in found.items() if touched} == {"http_protocol.py": {"_should_upgrade"}}
 
 
-def test_an_mcpserver_holds_a_low_level_server() -> None:
-    inner = getattr(MCPServer("seams"), "_lowlevel_server", None)
-    assert isinstance(inner, Server), CHANGED + "MCPServer._lowlevel_server"
-
-
 def test_an_mcpserver_keeps_its_tools_by_name() -> None:
-    """Found by public methods; each has the function that is called."""
     manager = getattr(MCPServer("seams"), "_tool_manager", None)
     assert isinstance(manager, ToolManager), CHANGED + "MCPServer._tool_manager"
     assert names(manager.get_tool) == ["name"] and names(manager.list_tools) == []
     assert {"fn", "name"} <= Tool.model_fields.keys(), CHANGED + "Tool"
     assert "tool.run(" in inspect.getsource(ToolManager.call_tool), CHANGED + "ToolManager.call_tool"
     assert "call_fn(self.fn" in inspect.getsource(Tool.run), CHANGED + "Tool.run"
-
-
-def test_an_mcpserver_keeps_its_prompts_by_name() -> None:
-    """Likewise; the function is behind pydantic's validation."""
-    manager = getattr(MCPServer("seams"), "_prompt_manager", None)
-    assert isinstance(manager, PromptManager), CHANGED + "MCPServer._prompt_manager"
-    assert names(manager.get_prompt) == ["name"] and names(manager.list_prompts) == []
-    assert {"fn", "name"} <= Prompt.model_fields.keys(), CHANGED + "Prompt"
-    assert "validate_call(fn)" in inspect.getsource(Prompt.from_function), CHANGED + "Prompt.from_function"
 
 
 def test_an_mcpserver_keeps_its_resources_by_address() -> None:
@@ -172,22 +154,13 @@ def test_an_mcpserver_keeps_its_resources_by_address() -> None:
 
 
 def test_an_mcpserver_comes_with_its_boundary_and_its_tracing() -> None:
-    """In a list that may be changed in place, each by its class; the boundary after the tracing."""
     middleware = MCPServer("seams")._lowlevel_server.middleware
     kinds = [type(item) for item in middleware]
     assert isinstance(middleware, list), CHANGED + "Server.middleware"
     assert kinds.index(OpenTelemetryMiddleware) < kinds.index(RequestStateBoundary), CHANGED + "the middleware's order"
 
 
-def test_a_user_is_bound_to_a_token_by_a_salted_claim() -> None:
-    claims = {_principal_claim("somebody") for _ in range(2)}
-    assert len(claims) == 2, CHANGED + "_principal_claim"
-    for claim in claims:
-        assert _principal_matches(claim, "somebody") and not _principal_matches(claim, "another")
-
-
 def test_a_boundary_holds_its_policy() -> None:
-    """The policy that it was given, whose codec and life can be set, and read again on each request."""
     policy = RequestStateSecurity.ephemeral()
     boundary = RequestStateBoundary(policy, default_audience="seams")
     assert getattr(boundary, "_security", None) is policy, CHANGED + "RequestStateBoundary._security"
@@ -225,7 +198,6 @@ def test_a_session_holds_its_connection() -> None:
 
 
 def test_a_tracer_provider_is_kept_where_it_is_looked_for() -> None:
-    """OpenTelemetry asks the environment each time while there is none."""
     assert "_TRACER_PROVIDER is None" in inspect.getsource(trace.get_tracer_provider)
     assert hasattr(trace, "_TRACER_PROVIDER")
 
@@ -242,7 +214,6 @@ def test_a_connection_that_makes_its_parts_later_has_all_of_them() -> None:
 
 
 def test_the_manager_keeps_its_sessions_by_id() -> None:
-    """How many there are is told to operators; and each gets its id when it is admitted, before anybody uses it."""
     server = MCPServer("seams")
     app = server.streamable_http_app(streamable_http_path=serving.PATH)
     (route,) = [route for route in app.routes if isinstance(route, Route) and route.path == serving.PATH]
@@ -284,7 +255,6 @@ def test_the_layers_that_are_passed_over_are_as_they_were_read() -> None:
 
 
 def test_a_request_context_has_the_fields_that_a_frame_reads_through() -> None:
-    """All others are of round 1 and stay."""
     fields = {field.name for field in dataclasses.fields(ServerRequestContext)}
     live = {"request_id", "meta", "request", "close_sse_stream", "close_standalone_sse_stream"}
     kept = {"session", "lifespan_context", "protocol_version", "method", "params"}
@@ -320,7 +290,6 @@ def test_the_runner_can_be_driven_in_parts() -> None:
 
 
 def test_a_server_is_wrapped_by_public_means() -> None:
-    """Handlers are taken and put back, the lifespan is an attribute, the stamp a mapping."""
     server: Server[Any] = Server("seams")
     assert names(server.get_request_handler) == ["method"]
     assert names(server.add_request_handler)[:3] == ["method", "params_type", "handler"]

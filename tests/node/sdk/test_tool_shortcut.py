@@ -106,18 +106,7 @@ def plain(what: str) -> str:
 
 
 TOOLS = (
-    fine,
-    structured,
-    foreseen,
-    unread,
-    nested,
-    crashed,
-    misread,
-    refused,
-    twofold,
-    wordless,
-    by_hand,
-    unchecked,
+    *(fine, structured, foreseen, unread, nested, crashed, misread, refused, twofold, wordless, by_hand, unchecked),
     plain,
 )
 ARGUMENTS: dict[str, tuple[dict[str, Any] | None, ...]] = {
@@ -173,7 +162,6 @@ async def test_both_ways_tell_the_client_and_the_log_the_same(name: str, caplog:
 
 
 def _chain(record: logging.LogRecord) -> list[str]:
-    """What was raised, and what that was raised from."""
     found, error = [], record.exc_info[1] if record.exc_info else None
     while error is not None:
         found.append(repr(error))
@@ -182,7 +170,6 @@ def _chain(record: logging.LogRecord) -> list[str]:
 
 
 def test_a_tools_context_is_what_the_sdk_makes_of_the_same_parts() -> None:
-    """In all that pydantic keeps of it, and in all that can be read from it."""
     server = _server()
     parts = {"request_context": object(), "mcp_server": server, "input_params": None}
     whole: dict[str, Any] = {**parts, "subscriptions": server._subscriptions}
@@ -214,7 +201,10 @@ async def test_a_tool_that_fails_leaves_no_cycle() -> None:
 # ---- where the SDK's own way is taken
 
 
-def _passing(calls: list[str], real: Callable[..., Any]) -> Any:
+FINE = CallToolRequestParams(name="fine", arguments={"what": "a"})
+
+
+def _passing(real: Callable[..., Any], calls: list[str]) -> Any:
     @functools.wraps(real)
     async def passing(*args: Any, **kwargs: Any) -> Any:
         calls.append(real.__qualname__)
@@ -223,34 +213,7 @@ def _passing(calls: list[str], real: Callable[..., Any]) -> Any:
     return passing
 
 
-@pytest.mark.parametrize("owner", [MCPServer, ToolManager])
-async def test_a_subclass_is_called(owner: type[Any]) -> None:
-    calls: list[str] = []
-    kind = type("Own", (owner,), {"call_tool": _passing(calls, owner.call_tool)})
-    server = kind("own") if owner is MCPServer else MCPServer("own")
-    if owner is ToolManager:
-        server._tool_manager = kind()
-    server.tool()(fine)
-    await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
-    assert len(calls) == 1
-
-
-class OwnMetadata(FuncMetadata):
-    async def call_fn(self, *args: Any, **kwargs: Any) -> Any:
-        return f"{await super().call_fn(*args, **kwargs)}, by its own"
-
-
-async def test_metadata_of_another_kind_calls_the_function_its_own_way() -> None:
-    server = _server()
-    tool = server._tool_manager._tools["fine"]
-    tool.fn_metadata = OwnMetadata(arg_model=tool.fn_metadata.arg_model)
-    params = CallToolRequestParams(name="fine", arguments={"what": "a"})
-    assert (await _played(straightened(_handler(server)), params)).content[0].text.endswith(", by its own")
-
-
 class Wrapper:
-    """As `wrapt` makes them: it equals what it wraps."""
-
     def __init__(self, wrapped: Any, calls: list[str]) -> None:
         self._wrapped, self._calls = wrapped, calls
 
@@ -268,61 +231,74 @@ class Wrapper:
         return self._wrapped(*args, **kwargs)
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"), [(ToolManager, "call_tool"), (Tool, "run"), (FuncMetadata, "call_fn")], ids=str
-)
-async def test_a_patch_is_called_that_equals_what_it_wraps(
-    owner: type[Any], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    enter = straightened(_handler(_server()))
-    monkeypatch.setattr(owner, name, Wrapper(getattr(owner, name), calls))
-    params = CallToolRequestParams(name="fine", arguments={"what": "a"})
-    assert (await _played(enter, params)).is_error is False
-    assert len(calls) == 1
+LAYERS = [(MCPServer, "call_tool"), (ToolManager, "call_tool"), (Tool, "run"), (FuncMetadata, "call_fn")]
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"),
-    [(MCPServer, "call_tool"), (ToolManager, "call_tool"), (Tool, "run"), (FuncMetadata, "call_fn")],
-    ids=str,
-)
+@pytest.mark.parametrize(("owner", "name"), LAYERS, ids=str)
+@pytest.mark.parametrize("patch", [Wrapper, _passing])
 async def test_a_patch_is_called_that_came_after_the_server(
-    owner: type[Any], name: str, monkeypatch: pytest.MonkeyPatch
+    patch: Callable[..., Any], owner: type[Any], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As what traces and measures does it."""
     calls: list[str] = []
     enter = straightened(_handler(_server()))
-    monkeypatch.setattr(owner, name, _passing(calls, getattr(owner, name)))
-    params = CallToolRequestParams(name="fine", arguments={"what": "a"})
-    assert (await _played(enter, params)).is_error is False
+    monkeypatch.setattr(owner, name, patch(getattr(owner, name), calls))
+    assert (await _played(enter, FINE)).is_error is False
     assert len(calls) == 1
 
 
-async def test_a_patch_of_one_server_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    server = _server()
-    monkeypatch.setattr(server, "call_tool", _passing(calls, server.call_tool))
-    await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
-    assert len(calls) == 1
+class OwnServer(MCPServer[Any]):
+    async def call_tool(self, *args: Any, **kwargs: Any) -> Any:
+        return told(await super().call_tool(*args, **kwargs))
 
 
-async def test_an_extension_intercepts() -> None:
-    class Own(Extension):
-        identifier = "test.example/own"
+class OwnManager(ToolManager):
+    async def call_tool(self, *args: Any, **kwargs: Any) -> Any:
+        return told(await super().call_tool(*args, **kwargs))
 
-        async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
-            return CallToolResult(content=[TextContent(type="text", text=f"not {params.name}")])
 
-    server: MCPServer[Any] = MCPServer("intercepted", extensions=[Own()])
+class OwnMetadata(FuncMetadata):
+    async def call_fn(self, *args: Any, **kwargs: Any) -> Any:
+        return f"{await super().call_fn(*args, **kwargs)}, by its own"
+
+
+class OwnExtension(Extension):
+    identifier = "test.example/own"
+
+    async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
+        return told(await call_next(ctx))
+
+
+def told(result: Any) -> Any:
+    result.content[0].text += ", by its own"
+    return result
+
+
+def _own(what: str) -> MCPServer[Any]:
+    kind = OwnServer if what == "server" else MCPServer
+    server: MCPServer[Any] = kind("own", extensions=[OwnExtension()] if what == "extension" else [])
+    if what == "manager":
+        server._tool_manager = OwnManager()
     server.tool()(fine)
-    result = await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
-    assert result.content[0].text == "not fine"
+    if what == "metadata":
+        tool = server._tool_manager._tools["fine"]
+        tool.fn_metadata = OwnMetadata(arg_model=tool.fn_metadata.arg_model)
+    if what == "method":
+        called = server.call_tool
+
+        async def call_tool(*args: Any, **kwargs: Any) -> Any:
+            return told(await called(*args, **kwargs))
+
+        setattr(server, "call_tool", call_tool)  # noqa: B010 - mypy refuses the plain form
+    return server
+
+
+@pytest.mark.parametrize("what", ["server", "manager", "metadata", "extension", "method"])
+async def test_what_is_the_authors_own_is_called(what: str) -> None:
+    result = await _played(straightened(_handler(_own(what))), FINE)
+    assert result.content[0].text.endswith(", by its own")
 
 
 async def test_nothing_of_the_sdk_waits_in_a_frame_but_what_asks() -> None:
-    """From the frame's task down to the future: ours, the author's, and the SDK's that reads the answer."""
-
     async def order(what: str, ctx: Context) -> str:
         return str(await ctx.elicit("Which seat?", Seat))
 

@@ -69,7 +69,6 @@ def nothing_ran() -> None:
 
 @pytest.mark.parametrize("tool", ["forgets", "forgets_and_asks"])
 async def test_the_call_ends_with_an_error(tool: str, caplog: pytest.LogCaptureFixture) -> None:
-    """At once, also before a question. The log names the line and what to do; the client the tool."""
     async with stage(*TOOLS) as caller:
         result = await caller.call(tool)
         assert result.result["isError"] is True and result.text == f"Error executing tool {tool}"
@@ -81,19 +80,25 @@ async def test_the_call_ends_with_an_error(tool: str, caplog: pytest.LogCaptureF
     assert getattr(line, "tool", None) == tool and RAN == []
 
 
-async def test_a_coroutine_in_a_variable(caplog: pytest.LogCaptureFixture) -> None:
-    """It is missed when the handler ends, in the round that would have been a success."""
-    async with stage(*TOOLS) as caller:
+async def test_it_is_missed_wherever_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """In a variable, when the handler ends, also for a duplicate; in a prompt; in a thread, whose result does not
+    count."""
+
+    def threaded(ctx: Context) -> str:
+        framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]  # that is the point
+        return "paid"
+
+    async with stage(*TOOLS, threaded) as caller:
+        caller.server.prompt(name="poem")(forgets)
         asked = await caller.call("keeps_it")
-        result = await caller.retry("keeps_it", asked.token, asked.accept(word="x"))
-        assert result.result["isError"] is True
-        again = await caller.retry("keeps_it", asked.token, asked.accept(word="x"))
-        assert again.result["isError"] is True, "a duplicate hears the same"
-    assert "framehold.once('pay') was never awaited" in caplog.text
+        for _ in range(2):
+            assert (await caller.retry("keeps_it", asked.token, asked.accept(word="x"))).result["isError"] is True
+        assert (await caller.call("threaded")).result["isError"] is True
+        assert (await caller.send("prompts/get", {"name": "poem"})).code == -32603
+    assert caplog.text.count("framehold.once('pay') was never awaited") == 3
 
 
 async def test_what_is_awaited_later_or_closed() -> None:
-    """It is no mistake."""
     async with stage(*TOOLS) as caller:
         asked = await caller.call("awaits_it_later")
         result = await caller.retry("awaits_it_later", asked.token, asked.accept(word="x"))
@@ -110,33 +115,7 @@ async def test_a_call_of_2025(caplog: pytest.LogCaptureFixture) -> None:
     assert "framehold.once('pay') was never awaited" in caplog.text
 
 
-async def test_a_tool_that_is_not_async(caplog: pytest.LogCaptureFixture) -> None:
-    """Its thread goes on, but its result does not count."""
-
-    def threaded(ctx: Context) -> str:
-        framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]  # that is the point
-        return "paid"
-
-    async with stage(threaded) as caller:
-        assert (await caller.call("threaded")).result["isError"] is True
-    assert "framehold.once('pay') was never awaited" in caplog.text
-
-
-async def test_a_prompt(caplog: pytest.LogCaptureFixture) -> None:
-    """Its client gets an error of the protocol."""
-    async with stage(*TOOLS) as caller:
-
-        @caller.server.prompt()
-        async def poem(ctx: Context) -> str:
-            framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]  # that is the point
-            return "a poem"
-
-        assert (await caller.send("prompts/get", {"name": "poem"})).code == -32603
-    assert "framehold.once('pay') was never awaited" in caplog.text
-
-
 async def test_python_warns_as_before_when_no_server_runs() -> None:
-    """The function of Python's that is told is put back with the last server."""
     before: Any = vars(warnings)["_warn_unawaited_coroutine"]
     async with stage(*TOOLS):
         assert vars(warnings)["_warn_unawaited_coroutine"] is not before

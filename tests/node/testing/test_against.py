@@ -31,19 +31,15 @@ mcp = MCPServer("shop")
 done = []
 RATE = 3
 
-
 class Sure(BaseModel):
     sure: bool
-
 
 def price(count):
     return count * RATE
 
-
 def note(line):
     done.append(line)
     return line
-
 
 @mcp.tool()
 @framehold.reentrant
@@ -187,7 +183,6 @@ def test_it_breaks_a_call_whose_code_is_not_kept(unkept: Edit, what: str, releas
 
 
 def test_other_questions_are_named_and_other_effects_run_once(releases: Releases) -> None:
-    """The changed helper charges another price, which no earlier run has charged."""
     rehearsal = releases.play(SHOP, edited(HELPER))
     first = rehearsal.deploys[0].not_kept
     assert first.changed == "question 2.message is 'Pay 7?', and was 'Pay 6?' in the earlier release"
@@ -199,22 +194,18 @@ def test_other_questions_are_named_and_other_effects_run_once(releases: Releases
 @pytest.mark.parametrize("edit", [GONE, UNMARKED], ids=["gone", "not marked"])
 def test_a_tool_that_is_not_entered_again_any_more(edit: Edit, releases: Releases) -> None:
     rehearsal = releases.play(SHOP, edited(edit))
-    why = "the present release has no tool 'order'"
+    why = "the present release has no tool 'order'; no code was entered"
     if edit is UNMARKED:
-        why = "tool 'order' is not marked @framehold.reentrant in the present release"
+        why = "tool 'order' is not marked @framehold.reentrant in the present release; no code was entered"
     for item in rehearsal.deploys:
         assert item.kept.code == "kept" and item.kept.text == RESULT
-        assert str(item.not_kept) == f"{why}; no code was entered"
-
-
-def test_a_tool_that_is_gone_and_whose_code_is_not_kept(releases: Releases) -> None:
-    text = releases.broken(edited(KEEP_NOT), edited(GONE))
-    why = "the present release has no tool 'order'; no code was entered, since its code is not kept: it is marked keep_"
-    assert f"\n  in round 1: {why}" in text and f"\n  in round 2: {why}" in text
+        assert str(item.not_kept) == why
+    if edit is GONE:
+        text = releases.broken(edited(KEEP_NOT), edited(GONE))
+        assert f"\n  in round 1: {why}, since its code is not kept: it is marked keep_" in text
 
 
 def test_code_that_misses_a_name_can_not_be_loaded(releases: Releases) -> None:
-    """`done` goes by name: the present release must still have it."""
     text = releases.broken(SHOP, edited(QUESTION).replace("done", "lines"))
     assert "its kept code can't be loaded: AttributeError: module 'server' has no attribute 'done'" in text
 
@@ -234,7 +225,6 @@ def test_kept_code_that_comes_to_something_else(name: str, releases: Releases) -
 
 
 def test_an_error_of_the_present_code_breaks_the_call(releases: Releases) -> None:
-    """It gets the result that the earlier code has recorded."""
     edit = ('f"{receipt} for', 'f"{receipt.number} for')
     text = releases.broken(edited(KEEP_NOT), edited(KEEP_NOT, edit))
     assert "in round 1: it ends with an error after question 2, 'Pay 6?'" in text
@@ -270,10 +260,7 @@ def test_a_class_of_a_later_result_that_is_gone(releases: Releases) -> None:
             assert item.kept.changed.startswith("the rehearsal ends at the effect 'send', whose result is not played:")
 
 
-MORE = (
-    "    receipt = await",
-    '    third = await ctx.elicit("Really?", Sure)\n    receipt = await',
-)
+MORE = ("    receipt = await", '    third = await ctx.elicit("Really?", Sure)\n    receipt = await')
 
 
 def test_a_question_that_the_earlier_release_did_not_ask(releases: Releases) -> None:
@@ -289,19 +276,15 @@ def test_a_question_that_the_earlier_release_did_not_ask(releases: Releases) -> 
 
 
 def test_settings_that_keep_no_code(releases: Releases, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FRAMEHOLD_KEEP_CODE", "false")
-    text = releases.broken(SHOP, edited(QUESTION))
-    assert "since no code is kept with FRAMEHOLD_KEEP_CODE=false or FRAMEHOLD_PICKLE=false" in text
-
-
-def test_an_attached_server_has_the_settings_that_it_was_attached_with(releases: Releases) -> None:
-    attach = (
-        "\n\nfrom framehold.config import Settings\n\nframehold.attach(mcp, Settings(node_id='shop', keep_code={}))\n"
-    )
+    """An attached server has the settings that it was attached with."""
+    attach = "\n\nfrom framehold.config import Settings\nframehold.attach(mcp, Settings(node_id='s', keep_code={}))\n"
     rehearsal = releases.play(SHOP + attach.format(True), edited(QUESTION) + attach.format(True))
     assert [item.kept.code for item in rehearsal.deploys] == ["kept", "kept"]
     text = releases.broken(SHOP + attach.format(True), edited(QUESTION) + attach.format(False))
     assert "since no code is kept with FRAMEHOLD_KEEP_CODE=false" in text
+    monkeypatch.setenv("FRAMEHOLD_KEEP_CODE", "false")
+    text = releases.broken(SHOP, edited(QUESTION))
+    assert "since no code is kept with FRAMEHOLD_KEEP_CODE=false or FRAMEHOLD_PICKLE=false" in text
 
 
 def test_against_a_server(rehearse: Rehearse, earlier: Any, releases: Releases) -> None:
@@ -346,22 +329,6 @@ FASTMCP = (
     ("from mcp.server.mcpserver import Context\n", "from fastmcp import Context\n"),
     ('MCPServer("shop")', 'FastMCP("shop")'),
 )
-LOW = """\
-import mcp.types as types
-from mcp.server import Server
-
-import framehold
-
-
-@framehold.reentrant
-async def serve(ctx, params):
-    url = types.ElicitRequestURLParams(message="Go?", url="https://example.com", elicitation_id="e")
-    answer = await ctx.session.send_request(types.ElicitRequest(params=url), types.ElicitResult)
-    return types.CallToolResult(content=[types.TextContent(type="text", text=f"old {answer.action}")])
-
-
-mcp = Server("low", on_call_tool=serve)
-"""
 KINDS = """\
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -371,16 +338,13 @@ import framehold
 
 mcp = MCPServer("kinds")
 
-
 class Word(BaseModel):
     word: str
-
 
 @mcp.prompt()
 @framehold.reentrant
 async def poem(ctx: Context) -> str:
     return f"old {(await ctx.elicit('About what?', Word)).data.word}"
-
 
 @mcp.resource("note://{name}")
 @framehold.reentrant
@@ -400,21 +364,13 @@ def test_a_fastmcp_server(releases: Releases) -> None:
             assert item.not_kept.broken
 
 
-def test_a_component_of_a_mounted_server_is_not_kept(releases: Releases) -> None:
-    """FastMCP can't make it again."""
-    mount = '\n\nouter = FastMCP("outer")\nouter.mount(mcp)\nmcp = outer\n'
-    text = releases.broken(edited(*FASTMCP) + mount, edited(*FASTMCP, QUESTION) + mount)
-    assert "since its code is not kept: it is a component of a mounted server" in text
-
-
 @pytest.mark.parametrize(
     ("text", "call"),
     [
-        (LOW, {"name": "any", "answers": ["decline"]}),
         (KINDS, {"name": "poem", "kind": "prompt", "answers": WORD}),
         (KINDS, {"name": "note://x", "kind": "resource", "answers": WORD}),
     ],
-    ids=["low-level", "prompt", "resource"],
+    ids=["prompt", "resource"],
 )
 def test_other_kinds_of_handlers(text: str, call: dict[str, Any], rehearse: Rehearse, tmp_path: Path) -> None:
     with release(tmp_path / "before", text) as module:
@@ -440,7 +396,6 @@ import framehold
 
 mcp = MCPServer("by hand")
 
-
 @mcp.tool()
 @framehold.reentrant
 async def order(ctx: Context) -> str | InputRequiredResult:
@@ -454,7 +409,6 @@ async def order(ctx: Context) -> str | InputRequiredResult:
 
 
 def test_a_handler_that_parks_by_hand(rehearse: Rehearse, tmp_path: Path) -> None:
-    """The present code is entered in each round anyway, and has the recorded values."""
     with release(tmp_path / "before", BY_HAND) as module:
         first = rehearse(module.mcp, "order", answers=WORD, record=tmp_path / "recording")
     with release(tmp_path / "after", BY_HAND.replace("old ", "new ")) as module:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ import framehold
 import framehold.testing
 from framehold.testing import RehearsalFailed, Rehearse
 from tests.node.stage import Word, said, server_of
+from tests.node.testing.marked import caught
 
 rehearse = framehold.testing.rehearse
 YES = {"word": "yes"}
@@ -67,98 +69,72 @@ def failed(rehearse: Rehearse, *call: Any, **options: Any) -> str:
     return str(failure.value)
 
 
-def test_a_tool_that_crashes(rehearse: Rehearse) -> None:
-    """The exception is named with its line, and the question before it."""
-    found = failed(rehearse, "crashes", answers=["decline"])
+@pytest.mark.parametrize("more", [[], [YES]], ids=["no answer left", "answers left"])
+def test_a_tool_that_crashes(more: list[Any], rehearse: Rehearse) -> None:
+    """The exception is named with its line, and the question before it; its traceback begins in the author's code.
+    Answers that are left because of it are not the failure."""
+    with pytest.raises(RehearsalFailed) as failure:
+        rehearse(SERVER, "crashes", answers=["decline", *more])
+    found, cause = str(failure.value), failure.value.__cause__
     assert found.startswith("the handler raised AttributeError: 'DeclinedElicitation' object has no attribute 'data'")
     assert ":crashes:" in found and "after question 1, 'Well?'" in found
     assert found.endswith("if the test wants this, say raises=AttributeError")
-
-
-def test_the_traceback_of_the_handler_is_shown(rehearse: Rehearse) -> None:
-    """It begins in the author's code."""
-    with pytest.raises(RehearsalFailed) as failure:
-        rehearse(SERVER, "crashes", answers=["decline"])
-    cause = failure.value.__cause__
     assert isinstance(cause, AttributeError) and cause.__traceback__ is not None
     assert cause.__traceback__.tb_frame.f_code.co_name == "crashes"
 
 
 @pytest.mark.parametrize(
-    ("call", "options", "error"),
+    ("call", "options", "error", "text"),
     [
-        ("refuses", {"arguments": {"item": "tea"}, "answers": [YES]}, "ToolError: there is no tea"),
-        ("speaks_protocol", {}, "MCPError: no such thing"),
-        ("poem", {"kind": "prompt"}, "LookupError: no rhyme"),
-        ("note://x", {"kind": "resource"}, "ResourceError: no note x"),
+        ("refuses", {"arguments": {"item": "tea"}, "answers": [YES]}, ToolError, "there is no tea"),
+        ("speaks_protocol", {}, MCPError, "no such thing"),
+        ("poem", {"kind": "prompt"}, LookupError, "no rhyme"),
+        ("note://x", {"kind": "resource"}, ResourceError, "no note x"),
     ],
 )
-def test_each_kind_of_error(call: str, options: dict[str, Any], error: str, rehearse: Rehearse) -> None:
+def test_each_kind_of_error(
+    call: str, options: dict[str, Any], error: type[Exception], text: str, rehearse: Rehearse
+) -> None:
     """An error that the client is told of, too: a test that looks at no result would pass."""
-    found = failed(rehearse, call, **options)
-    assert found.startswith(f"the handler raised {error}")
-    name = error.partition(":")[0]
-    kind = {"ToolError": ToolError, "MCPError": MCPError, "LookupError": LookupError, "ResourceError": ResourceError}
-    result = rehearse(SERVER, call, **options, raises=kind[name])
-    assert isinstance(result.raised, kind[name])
-
-
-def test_arguments_that_the_tool_does_not_take(rehearse: Rehearse) -> None:
-    """The handler was never entered."""
-    found = failed(rehearse, "refuses", {"itm": "tea"})
-    assert found.startswith("the call failed with ValidationError: ") and "item" in found
+    assert failed(rehearse, call, **options).startswith(f"the handler raised {error.__name__}: {text}")
+    result = rehearse(SERVER, call, **options, raises=error)
+    assert isinstance(result.raised, error)
+    if call == "refuses":
+        assert isinstance(result.result, CallToolResult) and result.result.is_error
+    else:
+        assert result.result is None and result.error is not None and result.error.code < 0
+        assert result.text == result.error.message
 
 
 def test_another_error_than_the_test_wants(rehearse: Rehearse) -> None:
-    """It fails, as an error that does not come does."""
+    """It fails, as an error that does not come does. One that is returned was not raised, and where the arguments do
+    not fit the handler was never entered."""
     found = failed(rehearse, "crashes", answers=["decline"], raises=(KeyError, LookupError))
     assert found.startswith("the handler raised AttributeError: ") and "and not KeyError or LookupError" in found
     found = failed(rehearse, "crashes", answers=[YES], raises=KeyError)
     assert found == "the handler raised nothing, and the test wants KeyError; the call came to 'yes'"
     result = rehearse(SERVER, "crashes", answers=["decline"], raises=(KeyError, AttributeError))
     assert result.text == "Error executing tool crashes" and isinstance(result.raised, AttributeError)
-
-
-def test_an_error_result_that_is_returned(rehearse: Rehearse) -> None:
-    """It was not raised: it is a result as any other."""
     assert rehearse(SERVER, "returns_an_error").text == "sold out"
+    found = failed(rehearse, "refuses", {"itm": "tea"})
+    assert found.startswith("the call failed with ValidationError: ") and "item" in found
 
 
-def test_a_crash_comes_before_answers_that_are_left(rehearse: Rehearse) -> None:
-    """The answers are left because of the crash."""
-    assert failed(rehearse, "crashes", answers=["decline", YES]).startswith("the handler raised AttributeError: ")
-
-
-def test_a_handler_that_raises_when_it_is_entered_again(rehearse: Rehearse) -> None:
-    """The error is named, not the text that the client gets."""
+@pytest.mark.parametrize(("late", "text"), [(False, r"does not ask 'Well.*"), (True, r"differs under replay: .*")])
+def test_a_handler_that_raises_when_it_is_entered_again(late: bool, text: str, rehearse: Rehearse) -> None:
     entered: list[int] = []
 
-    @framehold.reentrant
     async def second(ctx: Context) -> str:
+        answer = said(await ctx.elicit("Well?", Word)) if late else ""
         entered.append(1)
         if len(entered) > 1:
             raise LookupError("again")
-        return said(await ctx.elicit("Well?", Word))
+        return answer or said(await ctx.elicit("Well?", Word))
 
-    with pytest.raises(RehearsalFailed, match=r"does not ask 'Well.*; the handler raised LookupError: again"):
-        rehearse(server_of("second", second), "second", answers=[YES])
-
-    @framehold.reentrant
-    async def late(ctx: Context) -> str:
-        answer = said(await ctx.elicit("Well?", Word))
-        entered.append(1)
-        if len(entered) > 1:
-            raise LookupError("again")
-        return answer
-
-    entered.clear()
-    with pytest.raises(RehearsalFailed, match=r"differs under replay: .*; the handler raised LookupError: again"):
-        rehearse(server_of("late", late), "late", answers=[YES])
+    assert re.search(f"{text}; the handler raised LookupError: again", caught(rehearse, second, YES))
 
 
 def test_arguments_in_another_order(rehearse: Rehearse) -> None:
-    """It is said which comes first, also of a server that is not attached."""
-
     @framehold.reentrant
     async def elicits(ctx: Context) -> str:
         return said(await ctx.elicit(Word, "ok?"))  # type: ignore[arg-type]  # that is the point
@@ -178,8 +154,6 @@ def test_arguments_in_another_order(rehearse: Rehearse) -> None:
 
 
 def test_the_kind_is_suggested(rehearse: Rehearse) -> None:
-    """Where the name is that of a prompt, a tool or a resource."""
-
     def missing(name: str, **options: Any) -> str:
         with pytest.raises(ValueError) as failure:
             rehearse(SERVER, name, **options)
@@ -222,7 +196,6 @@ PARTIES: MCPServer[Any] = server_of("parties", invites)
     ],
 )
 def test_an_answer_that_does_not_match_its_form(answer: dict[str, Any], why: str, rehearse: Rehearse) -> None:
-    """No client would send it. It is said which field is wrong, and nothing is sent."""
     with pytest.raises(RehearsalFailed) as failure:
         rehearse(PARTIES, "invites", answers=[answer])
     found = str(failure.value)
@@ -231,7 +204,6 @@ def test_an_answer_that_does_not_match_its_form(answer: dict[str, Any], why: str
 
 
 def test_an_answer_that_is_sent_as_it_is(rehearse: Rehearse) -> None:
-    """What a faulty client does can be played, too."""
     wrong = ElicitResult(action="accept", content={"guests": "three"})
     assert rehearse(PARTIES, "invites", answers=[wrong]).text == "the handler deals with it"
     assert rehearse(PARTIES, "invites", answers=[Party(guests=2)]).text == "accept"
@@ -239,7 +211,6 @@ def test_an_answer_that_is_sent_as_it_is(rehearse: Rehearse) -> None:
 
 
 def test_a_server_of_fastmcp(rehearse: Rehearse) -> None:
-    """Its tools and prompts fail alike."""
     server: FastMCP[Any] = FastMCP("fast")
 
     @server.tool

@@ -46,19 +46,16 @@ def shop(code: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def block(text: str) -> str:
-    """The block that has this text."""
     (found,) = (code for code in BLOCKS if text in code)
     return str(found)
 
 
 def marked(code: str) -> str:
-    """The block with the promise of step 3."""
     assert MARK in BLOCKS[2]
     return code.replace("@mcp.tool()\n", MARK)
 
 
 def test_the_tool_of_step_two_may_be_marked(rehearse: Rehearse) -> None:
-    """It comes to the same in every way, as the page's own test says."""
     names, done = shop(marked(BLOCKS[1]))
     exec(compile(block("def test_order(").replace("pytest_plugins", "plugins"), str(PAGE), "exec"), names)
     names["test_order"](rehearse)
@@ -67,7 +64,6 @@ def test_the_tool_of_step_two_may_be_marked(rehearse: Rehearse) -> None:
 
 
 def test_the_tool_of_step_one_may_not(rehearse: Rehearse) -> None:
-    """Entered again it audits anew and makes another number: the rehearsal sees it in the result."""
     names, _ = shop(marked(BLOCKS[0]))
     with pytest.raises(RehearsalFailed, match="the call differs under replay"):
         rehearse(names["mcp"], "order", {"item": "tea"}, answers=[{"sure": True}])
@@ -82,18 +78,14 @@ import framehold
 
 mcp = MCPServer("shop")
 
-
 class Sure(BaseModel):
     sure: bool
-
 
 async def audit(line):
     return None
 
-
 async def charge(item, key=""):
     return f"paid for {item}"
-
 
 """
 
@@ -120,7 +112,6 @@ def test_a_change_is_tested_against_calls_that_wait(
 
 
 def played(name: str, mcp: Any, rehearse: Rehearse) -> None:
-    """Run a test of the page for a server."""
     names: dict[str, Any] = {"mcp": mcp}
     exec(compile(block("def test_waiting_calls("), str(PAGE), "exec"), names)
     names[name](rehearse)

@@ -20,12 +20,10 @@ def _answer(ctx: Context, field: str) -> str | None:
 
 
 def build() -> MCPServer:
-    """A travelling theatre."""
     mcp = MCPServer("Theatre")
 
     @mcp.prompt()
     async def programme(ctx: Context) -> list[UserMessage] | InputRequiredResult:
-        """Write the evening's programme."""
         town = _answer(ctx, "town")
         if town is None:
             return InputRequiredResult(input_requests={"town": _question("In which town?", "town")})
@@ -33,7 +31,6 @@ def build() -> MCPServer:
 
     @mcp.resource("theatre://plays/{play}")
     async def script(play: str, ctx: Context) -> str | InputRequiredResult:
-        """The script of a play, in the reader's language."""
         language = _answer(ctx, "language")
         if language is None:
             return InputRequiredResult(input_requests={"language": _question("In which language?", "language")})
@@ -41,7 +38,6 @@ def build() -> MCPServer:
 
     @mcp.tool()
     async def cast(ctx: Context) -> str | InputRequiredResult:
-        """Fill two parts, one round each; what is known so far travels in the state."""
         known: dict[str, str] = json.loads(ctx.request_state or "{}")
         for part in ("hero", "villain"):
             if part in known:

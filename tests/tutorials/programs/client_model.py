@@ -10,29 +10,24 @@ from mcp.types import CreateMessageResult, ListRootsResult, SamplingMessage, Tex
 
 
 def rhyme(word: str) -> Sample:
-    """Have the client's model find a rhyme."""
     return Sample(
         [SamplingMessage(role="user", content=TextContent(type="text", text=f"One rhyme for {word}?"))], max_tokens=20
     )
 
 
 def folders() -> ListRoots:
-    """Have the client name its folders."""
     return ListRoots()
 
 
 def build() -> MCPServer:
-    """A poet's desk."""
     mcp = MCPServer("Poetry")
 
     @mcp.tool()
     async def couplet(word: str, found: Annotated[CreateMessageResult, Resolve(rhyme)]) -> str:
-        """Pair a word with its rhyme."""
         return f"{word} / {found.content.text if isinstance(found.content, TextContent) else '?'}"
 
     @mcp.tool()
     async def where_to_save(found: Annotated[ListRootsResult, Resolve(folders)]) -> str:
-        """Name the first folder."""
         return str(found.roots[0].uri) if found.roots else "nowhere"
 
     return mcp

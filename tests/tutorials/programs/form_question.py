@@ -17,12 +17,10 @@ class OtherDay(BaseModel):
 
 
 def build() -> MCPServer:
-    """A bicycle workshop with one full day."""
     mcp = MCPServer("Workshop")
 
     @mcp.tool()
     async def book_repair(day: str, bicycles: int, ctx: Context) -> str:
-        """Book a repair."""
         if day != FULL:
             return f"{bicycles} bicycle(s) on {day}."
         answer = await ctx.elicit(message=f"The workshop is full on {day}. Another day?", schema=OtherDay)

@@ -52,12 +52,10 @@ class Seal(BaseModel):
 
 
 def build() -> MCPServer:
-    """A notary."""
     mcp = MCPServer("Notary", request_state_security=RequestStateSecurity(codec=VaultCodec(secrets.token_bytes(32))))
 
     @mcp.tool()
     async def certify(ctx: Context) -> str | InputRequiredResult:
-        """Ask by hand."""
         answer = (ctx.input_responses or {}).get("seal")
         if not isinstance(answer, ElicitResult) or not answer.content:
             return InputRequiredResult(input_requests={"seal": QUESTION}, request_state="awaiting the seal")
@@ -65,7 +63,6 @@ def build() -> MCPServer:
 
     @mcp.tool()
     async def certify_at_once(ctx: Context) -> str:
-        """Ask by awaiting."""
         answer = await ctx.elicit("Which seal?", Seal)
         return answer.data.seal if answer.action == "accept" else answer.action
 

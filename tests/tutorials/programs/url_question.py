@@ -7,12 +7,10 @@ from mcp.server.mcpserver import Context
 
 
 def build() -> MCPServer:
-    """A library that checks a reader's identity elsewhere."""
     mcp = MCPServer("Library")
 
     @mcp.tool()
     async def request_card(reader: str, ctx: Context) -> str:
-        """Ask for a library card."""
         answer = await ctx.elicit_url(
             message="Please prove who you are.",
             url=f"https://id.example.org/check/{reader}",
@@ -22,7 +20,6 @@ def build() -> MCPServer:
 
     @mcp.tool()
     async def identity_proved(reader: str, ctx: Context) -> str:
-        """Take note that the reader has come back from the page."""
         await ctx.session.send_elicit_complete(f"identity-{reader}", related_request_id=ctx.request_id)
         return f"Card issued to {reader}."
 
