@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.compat import write
-from tests.compat.catalogue import FORMS
 from tests.compat.dumps import FIXTURES, versions
 from tests.compat.forms import Meaning, written
+from tests.compat.write import FORMS
 
 
 def _samples(*wanted: str) -> list[Any]:

@@ -1,9 +1,7 @@
 """Settings, keys and the choice of a store."""
 
-import itertools
 import time
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 import pytest
 from redis.asyncio.connection import SSLConnection, parse_url
@@ -162,16 +160,6 @@ def test_the_keys_are_those_of_the_protocol() -> None:
 
 SCRIPT_FILES = files("framehold_store.scripts").iterdir()
 LUA = sorted((path for path in SCRIPT_FILES if path.name.endswith(".lua")), key=lambda path: path.name)
-
-
-@pytest.mark.parametrize("path", LUA, ids=lambda path: path.name)
-def test_every_script_documents_itself(path: Traversable) -> None:
-    """KEYS, ARGV and what it returns come before its code."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    head = "\n".join(itertools.takewhile(lambda line: line.startswith("--"), lines))
-    words = {"KEYS", "ARGV"} if path.name == "lease.lua" else {"KEYS", "ARGV", "Returns"}
-    assert words <= set(head.split())
-    assert max(map(len, lines)) <= 120
 
 
 def test_every_script_is_loaded() -> None:

@@ -75,11 +75,6 @@ async def test_a_walk_finds_every_record_in_bounded_steps(store: Store) -> None:
     assert len(steps) >= 30
 
 
-async def test_a_walk_over_nothing_ends(store: Store) -> None:
-    """With nothing found and nothing unreadable."""
-    assert [(step.found, step.unreadable) for step in await walk(store)][-1] == ((), 0)
-
-
 async def test_what_stands_throughout_is_found_while_others_come_and_go(store: Store) -> None:
     """Records that expire between two steps, and new ones, hide none."""
     passing = [replace(Story().ask, ttl=0.2) for _ in range(60)]
@@ -100,15 +95,6 @@ async def test_an_expired_record_is_not_found(store: Store) -> None:
     await store.run(replace(Story().ask, ttl=0.05))
     await asyncio.sleep(0.1)
     assert await found(store) == {}
-
-
-async def test_a_sweep_writes_nothing(store: Store) -> None:
-    """Not even an expiry."""
-    story = Story()
-    await store.run(story.ask)
-    before = await store.run(story.read)
-    await walk(store)
-    assert await store.run(story.read) == before
 
 
 async def test_a_cursor_of_no_sweep_is_refused(store: Store) -> None:

@@ -57,34 +57,21 @@ def test_no_two_places_read_alike(one: Any, two: Any) -> None:
     assert (where(one) == where(two)) == (one == two)
 
 
-def test_names_that_share_a_border_differ() -> None:
-    """The classic mistake, by name."""
-    sealer = Sealer([NEW], "ns")
-    assert sealer._where("a", 1, "2", "k") != sealer._where("a", 12, "", "k")
-    assert sealer._where("a", 1, "b", "c:d") != sealer._where("a", 1, "b1:c", "d")
-
-
-@pytest.mark.parametrize("at", [0, 1, 4, 5, 16, 17, -1])
-def test_an_altered_byte_is_seen(at: int) -> None:
+@pytest.mark.parametrize("at", [0, 1, 4, 5, 16, 17, 32, -1])
+def test_an_altered_or_missing_byte_is_seen(at: int) -> None:
     """Version, key id, nonce, text and tag alike."""
     sealer = Sealer([NEW], "ns")
-    blob = bytearray(sealer.seal("answer", b"value", **PLACE))
-    blob[at] ^= 1
-    with pytest.raises(SealError):
-        sealer.open("answer", bytes(blob), **PLACE)
-
-
-@pytest.mark.parametrize("length", [0, 1, 16, 17, 32, 33])
-def test_a_cut_value_is_no_seal(length: int) -> None:
-    """At any length."""
-    sealer = Sealer([NEW], "ns")
-    with pytest.raises(SealError):
-        sealer.open("answer", sealer.seal("answer", b"value", **PLACE)[:length], **PLACE)
+    blob = sealer.seal("answer", b"value", **PLACE)
+    changed = bytearray(blob)
+    changed[at] ^= 1
+    for wrong in (bytes(changed), blob[:at]):
+        with pytest.raises(SealError):
+            sealer.open("answer", wrong, **PLACE)
 
 
 def test_keys_rotate() -> None:
     """The first key seals, all keys open; after a key was dropped, the error says that it is missing."""
-    before, during, after = Sealer([OLD], "ns"), Sealer([NEW, OLD], "ns"), Sealer([NEW], "ns")
+    before, during, after = Sealer([OLD], "ns"), Sealer([NEW, OLD], "ns"), Sealer([NEW, NEW], "ns")
     old, new = before.seal("answer", b"v", **PLACE), during.seal("answer", b"w", **PLACE)
     assert during.open("answer", old, **PLACE) == b"v"
     assert after.open("answer", new, **PLACE) == b"w"
@@ -92,12 +79,6 @@ def test_keys_rotate() -> None:
         after.open("answer", old, **PLACE)
     with pytest.raises(SealError, match="not among"):
         before.open("answer", new, **PLACE)
-
-
-def test_one_key_twice_is_one_key() -> None:
-    """A list with a repetition opens all the same."""
-    blob = Sealer([NEW], "ns").seal("answer", b"v", **PLACE)
-    assert Sealer([NEW, NEW], "ns").open("answer", blob, **PLACE) == b"v"
 
 
 @pytest.mark.parametrize("keys", [[], [b""], [b"k" * 31], [NEW, b"short"]])

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import httpx2
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp import MCPError
 from mcp.server.mcpserver.exceptions import ToolError
@@ -67,6 +67,7 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(plain)
+@example([-0.0, 10**640 - 1, "\ud83d\ude00", "\ud800", {"": [{}, []]}, 2.5e-320, "\0\u2028"])
 def test_plain_values_are_json(value: Any) -> None:
     """With equal types, the sign of zero and lone surrogates."""
     packed = OFF.pack(value)
@@ -81,12 +82,6 @@ def test_other_values_are_pickles(value: Any) -> None:
     again = there_and_back(value)
     assert again == value
     assert repr(again) == repr(value)
-
-
-@pytest.mark.parametrize("value", [-0.0, 10**640 - 1, "\ud83d\ude00", "\ud800", {"": [{}, []]}, 2.5e-320, "\0\u2028"])
-def test_corners_of_json(value: Any) -> None:
-    """Two lone surrogates stay two."""
-    assert spelled(there_and_back(value, OFF)) == spelled(value)
 
 
 class Level(IntEnum):
@@ -297,23 +292,13 @@ def test_an_exception_comes_back_as_it_was(error: Exception, names: tuple[str, .
         assert again.args == error.args
     for name in names:
         assert getattr(again, name) == getattr(error, name)
+    if isinstance(again, httpx2.HTTPStatusError):
+        assert (again.response.status_code, again.response.text, again.request.method) == (503, "busy", "POST")
+    if isinstance(again, ExceptionGroup) and isinstance(error, ExceptionGroup):
+        assert repr(again.exceptions) == repr(error.exceptions)
     result = raised_again(error, OFF)
     assert type(result) is errors.EffectFailed
     assert result.kind.rpartition(".")[2] == type(error).__name__
-
-
-def test_a_status_error_brings_its_response() -> None:
-    """The exception that most effects raise."""
-    again = raised_again(caught(RESPONSE.raise_for_status))
-    assert isinstance(again, httpx2.HTTPStatusError)
-    assert (again.response.status_code, again.response.text, again.request.method) == (503, "busy", "POST")
-
-
-def test_the_errors_of_a_group_come_back() -> None:
-    """Each as it was."""
-    group = raised_again(ExceptionGroup("two", [KeyError("k"), Declined(code=2, hint="x")]))
-    assert isinstance(group, ExceptionGroup)
-    assert [repr(error) for error in group.exceptions] == ["KeyError('k')", "Declined('declined with 2')"]
 
 
 OWN: list[Exception] = [
