@@ -136,14 +136,7 @@ _EVENTS: tuple[Meaning, ...] = (
     {"boot": BOOT, "kind": "ResourceUpdated", "uri": "test://thing/\u00fc"},
 )
 _STATS: tuple[Meaning, ...] = (
-    {
-        "pid": 12,
-        "parked": 3,
-        "in_flight": 1,
-        "version": "0.1.0",
-        "started": 1.5,
-        "admin_port": 9090,
-    },
+    {"pid": 12, "parked": 3, "in_flight": 1, "version": "0.1.0", "started": 1.5, "admin_port": 9090},
     {"pid": None, "parked": None, "in_flight": None, "version": None, "started": None, "admin_port": None},
 )
 SESSIONS = Form(_write_session, _read_session, ({"node": "node-1", "boot": BOOT, "session": "a.b-c_d"},))

@@ -15,6 +15,7 @@ import pytest
 from framehold_core import continuation, events
 from framehold_core.call import Phase
 from framehold_core.continuation import TABLE, TransitionRow, ignore, step
+from framehold_core.effects import Op, Write
 from framehold_core.errors import ProtocolError
 from framehold_core.events import (
     Drain,
@@ -32,6 +33,7 @@ from framehold_core.events import (
 )
 from framehold_core.ids import Waiter
 from framehold_core.journal import Draft, EntryKind, EntryLane
+from framehold_core.outbox import EMPTY
 from framehold_core.requests import Verdict
 from tests.core import (
     test_healing,
@@ -153,6 +155,14 @@ def test_a_token_of_a_later_owner_ends_a_live_frame_in_every_phase() -> None:
         assert node.token is not None
         node.retry(answer("a"), token=node.token._replace(epoch=9))
         assert node.call.phase is Phase.LOOKING
+
+
+def test_an_outbox_knows_what_is_in_line() -> None:
+    first, finish = Write(Op.RESULT), Write(Op.FINISH)
+    assert not EMPTY.has(Op.FINISH)
+    assert EMPTY.send(finish)[0].has(Op.FINISH)
+    behind = EMPTY.send(first)[0].send(finish)[0]
+    assert behind.has(Op.FINISH) and behind.has(Op.RESULT) and not behind.has(Op.PARK)
 
 
 # ---- coverage

@@ -6,19 +6,7 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.call import Phase
-from framehold_core.effects import (
-    Cancel,
-    Effect,
-    Forget,
-    Go,
-    Lookup,
-    Op,
-    Outcome,
-    Questions,
-    Reason,
-    Refusal,
-    Write,
-)
+from framehold_core.effects import Cancel, Effect, Forget, Go, Lookup, Op, Outcome, Questions, Reason, Refusal, Write
 from framehold_core.events import Acked, Drain, Finished, Recheck, StoreBack, WriteRefused
 from framehold_core.journal import EntryKind, decode_all
 from framehold_core.recovery import UNKEPT

@@ -28,17 +28,7 @@ from framehold_core.effects import (
 from framehold_core.events import Finished, Rebuilt, StoreBack
 from framehold_core.requests import Evidence
 from framehold_core.writes import once_digest
-from tests.core.driver import (
-    Node,
-    Token,
-    answer,
-    elsewhere,
-    parked,
-    reach,
-    rebuild,
-    resumed,
-    running,
-)
+from tests.core.driver import Node, Token, answer, elsewhere, parked, reach, rebuild, resumed, running
 
 K, L = once_digest("k"), once_digest("l")
 

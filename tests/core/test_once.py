@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 from framehold_core.call import Phase
-from framehold_core.effects import (
-    Cancel,
-    Forget,
-    Go,
-    Kept,
-    Op,
-    Outcome,
-    RaiseInDoubt,
-    Reason,
-    Recorded,
-    Refusal,
-    Write,
-)
+from framehold_core.effects import Cancel, Forget, Go, Kept, Op, Outcome, RaiseInDoubt, Reason, Recorded, Refusal, Write
 from framehold_core.ending import CANCELLED
 from framehold_core.events import Drain, Evict, Overran, StoreBack, StoreDown
 from framehold_core.journal import EntryKind, decode_all

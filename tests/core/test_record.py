@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from framehold_core import record
 from framehold_core.ids import Incarnation
@@ -24,7 +28,7 @@ from framehold_core.requests import (
     Verdict,
     Verify,
 )
-from framehold_core.trail import KEPT, Moved, TrailStep
+from framehold_core.trail import KEPT, Moved, TrailStep, followed, ordered
 from framehold_core.value import replace
 from tests.store.calls import E0, E1, E2, PLAIN, RAISED, TTL, Story, answers, batch, fence
 from tests.store.cases import (
@@ -287,3 +291,15 @@ def test_a_trail_keeps_its_newest_steps() -> None:
         owner = fence(1, 1, epoch, inc=stored.record.incarnation)
         stored = granted(stored, replace(story.verify, fence=owner, incarnation=Incarnation(f"inc-{epoch + 1}")))
     assert [step.epoch for step in stored.record.trail] == [*range(7, 7 + KEPT)]
+
+
+STEPS = st.builds(
+    TrailStep, st.sampled_from(Moved), st.integers(0, 80), st.integers(1, 80), st.just("n1"), st.floats(0, 99)
+)
+NO_STEPS: tuple[TrailStep, ...] = ()
+
+
+@given(st.lists(STEPS, max_size=12))
+def test_a_trail_that_grows_step_by_step_is_the_one_that_is_put_in_order_at_once(steps: list[TrailStep]) -> None:
+    *_, whole = accumulate(steps, followed, initial=NO_STEPS)
+    assert whole == ordered(steps)

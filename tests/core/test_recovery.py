@@ -5,18 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.call import Phase
-from framehold_core.effects import (
-    Cancel,
-    Deliver,
-    Forget,
-    Lookup,
-    Op,
-    Outcome,
-    Questions,
-    Reason,
-    Refusal,
-    Write,
-)
+from framehold_core.effects import Cancel, Deliver, Forget, Lookup, Op, Outcome, Questions, Reason, Refusal, Write
 from framehold_core.ending import Ending, How
 from framehold_core.events import Drain, Evict, Expired, Finished, StoreBack, WriteRefused
 from framehold_core.requests import Evidence, Verdict

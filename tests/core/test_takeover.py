@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.call import Phase
-from framehold_core.effects import (
-    Cancel,
-    Forget,
-    Lookup,
-    Outcome,
-    Reason,
-    Refusal,
-    Relay,
-    Run,
-)
+from framehold_core.effects import Cancel, Forget, Lookup, Outcome, Reason, Refusal, Relay, Run
 from framehold_core.ending import LOST, Ending, How
 from framehold_core.events import Diverged, StoreDown, Unreadable, WriteRefused
 from framehold_core.ids import NodeId, Waiter

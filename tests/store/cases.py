@@ -185,12 +185,7 @@ CASES: list[Case] = [
     ),
     Case("the first write", nothing, lambda s: s.first_result, OK),
     Case("creates under epoch 1 only", nothing, lambda s: replace(s.first_result, fence=fence(0, 0, 2)), BEHIND),
-    Case(
-        "other answers to that round",
-        intended,
-        lambda s: replace(s.result, answered=answers(1, "no")),
-        CONFLICT,
-    ),
+    Case("other answers to that round", intended, lambda s: replace(s.result, answered=answers(1, "no")), CONFLICT),
     # results that other writes carry
     *(
         case
@@ -234,12 +229,7 @@ CASES: list[Case] = [
     Case("gone, but it was released", released, lambda s: replace(s.take, evidence=Evidence.GONE), CHANGED),
     Case("sent again", claimed, lambda s: s.claim, ALREADY),
     Case("sent again by another process", claimed, lambda s: replace(s.claim, boot=Boot("boot-8")), CHANGED),
-    Case(
-        "sent again under another incarnation",
-        claimed,
-        lambda s: replace(s.claim, incarnation=INC_8),
-        CHANGED,
-    ),
+    Case("sent again under another incarnation", claimed, lambda s: replace(s.claim, incarnation=INC_8), CHANGED),
     Case("another was first", claimed, lambda s: s.claims(OPEN, Evidence.GONE, "node-3"), CHANGED),
     Case("another epoch was read", parked, lambda s: s.claims(Seen(2, "node-1", "inc-1"), Evidence.GONE), CHANGED),
     Case("another owner was read", parked, lambda s: s.claims(Seen(1, "node-3", "inc-1"), Evidence.GONE), CHANGED),

@@ -68,7 +68,6 @@ def asks(count: int) -> list[Commit]:
 
 
 async def test_one_turn_is_one_write(store: RedisStore, wire: Wire) -> None:
-    """What is submitted together travels together."""
     await store.run(Story().ask)
     wire.requests.clear()
     assert set(verdicts(await all_of(store, asks(20)))) == {Verdict.OK}
@@ -97,7 +96,6 @@ async def test_a_connection_lost_in_the_middle_of_a_batch(store: RedisStore, wir
 async def test_a_connection_lost_while_scripts_are_missing(
     store: RedisStore, wire: Wire, server: RedisServer, passed: int
 ) -> None:
-    """What was refused for its missing script is sent again like what was not answered."""
     await store.run(Story().ask)
     with server.client() as admin:
         admin.script_flush()
@@ -118,13 +116,11 @@ async def test_a_connection_that_dies_twice(store: RedisStore, wire: Wire) -> No
 
 
 async def test_a_request_lost_on_its_way_is_sent_again(store: RedisStore, wire: Wire) -> None:
-    """It never arrived, so that the second sending is the first that counts."""
     wire.cuts = 1
     assert verdicts(await all_of(store, asks(3))) == [Verdict.OK] * 3
 
 
 async def test_an_idle_connection_that_was_closed(store: RedisStore, wire: Wire) -> None:
-    """Nobody notices."""
     story = Story()
     await store.run(story.ask)
     wire.cut()
@@ -132,7 +128,6 @@ async def test_an_idle_connection_that_was_closed(store: RedisStore, wire: Wire)
 
 
 async def test_a_store_that_stops_answering(server: RedisServer) -> None:
-    """Every request fails in time, those in the queue too; afterwards the same requests are safe to repeat."""
     store = hasty(server)
     requests = asks(3 * BATCH)
     await store.run(Story().ask)
@@ -167,7 +162,6 @@ async def test_a_loop_that_stood_is_no_store_that_is_silent(server: RedisServer,
 
 
 async def test_a_silent_store_gets_no_more_than_a_moment_after_the_loop_stood(server: RedisServer) -> None:
-    """What it did not answer fails."""
     store = hasty(server)
     try:
         await store.run(Story().ask)
@@ -222,7 +216,6 @@ async def test_a_store_that_is_down_at_the_start() -> None:
 
 
 async def test_a_password_that_is_wrong(server: RedisServer) -> None:
-    """It is reported like a store that is down, and appears in no log."""
     store = RedisStore(StoreConfig(f"redis://:sesame@127.0.0.1:{server.port}", op_timeout=0.2))
     with pytest.raises(StoreUnavailable, match="Authentication") as caught:
         await store.run(Story().ask)
@@ -231,7 +224,6 @@ async def test_a_password_that_is_wrong(server: RedisServer) -> None:
 
 
 async def test_the_queue_is_bounded(server: RedisServer) -> None:
-    """Beyond the limit a request fails at once, and the error names the limit."""
     store = hasty(server, max_queue=3)
     server.pause()
     result: list[Any] = []
@@ -246,7 +238,6 @@ async def test_the_queue_is_bounded(server: RedisServer) -> None:
 
 
 async def test_closing_answers_what_is_left(server: RedisServer) -> None:
-    """No caller waits for a store that is closed; later requests fail at once."""
     store = RedisStore(StoreConfig(server.url, op_timeout=60.0))
     await store.run(Story().ask)
     server.pause()
@@ -294,7 +285,6 @@ async def test_a_cancelled_wait_is_not_recalled(store: RedisStore) -> None:
 async def test_no_write_builds_on_a_torn_record(
     store: RedisStore, server: RedisServer, command: tuple[str | bytes, ...], name: str
 ) -> None:
-    """A journal of another length than its record says: each write is told that the store went back."""
     story = Story()
     await store.run(story.ask)
     with server.client() as admin:

@@ -19,7 +19,6 @@ from framehold_store import StoreConfig
 from framehold_store.cluster_slots import SlotMap
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
-from tests.leases import lease
 from tests.store.calls import HEAD, TTL, Story, batch, fence
 from tests.store.server import running
 from tests.store.topologies import ClusterTrio
@@ -162,7 +161,6 @@ async def test_a_slot_moved_under_load(store: RedisStore, lasting: ClusterTrio) 
 
 
 async def test_a_slot_that_stays_torn_fails_in_time(lasting: ClusterTrio) -> None:
-    """The error says that nothing was applied; requests behind it fail too; afterwards they succeed."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5))
     call = CallId(secrets.token_hex(16))
     key, to = record(call), (lasting.owner(record(call)) + 1) % 3
@@ -209,7 +207,6 @@ async def test_a_primary_that_dies_is_replaced_by_its_replica(trio: ClusterTrio)
 
 
 async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -> None:
-    """Requests to other servers succeed; those to it fail in time, and succeed when it is back."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5))
     await asyncio.gather(*(store.run(Story().ask) for _ in range(30)))
     stories: dict[bool, list[Story]] = {False: [], True: []}
@@ -225,14 +222,6 @@ async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -
     for story in stories[True]:
         assert (await until_answered(partial(store.run, story.ask))).verdict in (Verdict.OK, Verdict.ALREADY)
     await store.close()
-
-
-async def test_leases_of_several_slots_are_listed_together(store: RedisStore) -> None:
-    """Their names are in one key, the leases anywhere."""
-    names = [f"node-{number:02}" for number in range(20)]
-    assert len({key_slot(KEYS.node(name).encode()) * 3 // 16384 for name in names}) == 3
-    await asyncio.gather(*(store.register(lease(name), 60.0) for name in names))
-    assert [found.node for found in await store.nodes()] == names
 
 
 async def test_every_server_of_the_cluster_is_a_good_place_to_listen(trio: ClusterTrio) -> None:
@@ -262,7 +251,6 @@ async def all_hear(stores: list[RedisStore], reply: list["asyncio.Queue[bytes]"]
 
 
 async def test_closing_answers_what_is_left(lasting: ClusterTrio) -> None:
-    """Also what waits behind another request of its call, or for a slot to settle."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=60.0))
     call = CallId(secrets.token_hex(16))
     key, to = record(call), (lasting.owner(record(call)) + 1) % 3
@@ -287,7 +275,6 @@ async def test_closing_answers_what_is_left(lasting: ClusterTrio) -> None:
 
 
 async def test_what_waits_for_another_request_of_its_call_is_bounded(lasting: ClusterTrio) -> None:
-    """Beyond the limit a request fails at once, and the error names the limit."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5, max_queue=3))
     for server in lasting.servers:
         server.pause()

@@ -40,7 +40,6 @@ def held(store: Store) -> Held:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 async def test_a_script_grants_and_refuses(held: Held, case: Case) -> None:
-    """The verdict is the one in the table, and a refusal leaves the record as it was."""
     story = Story(case.head)
     for step in case.before(story):
         assert (await held.run(step)).verdict in (OK, LOST)
@@ -177,7 +176,6 @@ async def test_submit_tells_once(store: Store) -> None:
 
 
 async def test_a_caller_that_fails_on_its_reply(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged; its neighbours get theirs."""
     loop = asyncio.get_running_loop()
     result = [loop.create_future() for _ in range(2)]
     failed = asyncio.Event()

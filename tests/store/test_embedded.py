@@ -109,7 +109,6 @@ async def test_a_script_does_not_reach_python(script: str) -> None:
 
 
 def test_only_its_user_may_reach_it() -> None:
-    """The folder of the socket is closed to others."""
     store = _embedded(asked=True)
     try:
         assert store.folder is not None and store.folder.stat().st_mode & 0o777 == 0o700
@@ -119,13 +118,11 @@ def test_only_its_user_may_reach_it() -> None:
 
 
 def test_a_taken_path_is_an_error(local: LocalServer) -> None:
-    """The error reaches the process that serves it."""
     with pytest.raises(OSError, match="in use"):
         LocalServer(local.url.removeprefix("unix://"))
 
 
 def test_without_it_and_without_redis_there_is_no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in an image."""
     monkeypatch.setattr("framehold_cli.local.local_store.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="neither redis-server nor fakeredis is installed here"):
         _embedded(asked=False)

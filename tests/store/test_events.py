@@ -106,7 +106,6 @@ async def test_a_server_that_hangs_is_left_for_another(shared_server: RedisServe
 async def test_a_server_is_looked_for_as_long_as_it_takes(
     shared_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often the subscription has failed."""
     monkeypatch.setattr(channels, "_BACKOFF", (0.0,) * len(channels._BACKOFF))
     there, nowhere = (open_pool(StoreConfig(url)) for url in (shared_server.url, f"redis://127.0.0.1:{free_port()}"))
     pools = [*[nowhere] * 3 * len(channels._BACKOFF), there]

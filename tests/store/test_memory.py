@@ -21,7 +21,6 @@ class Clock:
 
 
 async def test_a_record_expires_to_the_instant() -> None:
-    """At its expiry it is missing, just before it is not."""
     clock = Clock()
     store, story = MemoryStore(clock), Story()
     await store.run(replace(story.ask, ttl=10.0))
@@ -103,7 +102,6 @@ async def test_the_heap_does_not_grow_with_dropped_tombstones() -> None:
 
 
 async def test_a_lease_lapses_on_the_clock() -> None:
-    """Gone at its expiry, and for good."""
     clock = Clock()
     store = MemoryStore(clock)
     await store.register(node(expires=clock.now + 5.0), 5.0)

@@ -91,14 +91,12 @@ async def test_what_stands_throughout_is_found_while_others_come_and_go(store: S
 
 
 async def test_an_expired_record_is_not_found(store: Store) -> None:
-    """It isn't unreadable either."""
     await store.run(replace(Story().ask, ttl=0.05))
     await asyncio.sleep(0.1)
     assert await found(store) == {}
 
 
 async def test_a_cursor_of_no_sweep_is_refused(store: Store) -> None:
-    """As an error, not as the end of the walk."""
     with pytest.raises(StoreUnavailable, match="nothing was looked at"):
         await store.scan(" nonsense" if not isinstance(store, RedisStore) else await a_server(store) + " x", 10)
 
@@ -136,7 +134,6 @@ async def test_what_cant_be_read_is_counted(
 
 
 async def test_namespaces_are_walked_apart(shared_server: RedisServer, namespace: str) -> None:
-    """Another fleet's calls are nobody's orphans here."""
     stores = [RedisStore(StoreConfig(shared_server.url, f"{namespace}{tail}", op_timeout=5.0)) for tail in (".a", "xa")]
     for store in stores:
         await store.run(Story().ask)

@@ -31,14 +31,12 @@ def test_a_value_comes_back() -> None:
     "other", [{"call": "d" * 32}, {"n": 4}, {"n": -3}, {"kind": "result"}, {"key": "unit"}, {"call": "c" * 31}]
 )
 def test_a_value_can_not_be_moved(other: dict[str, Any]) -> None:
-    """To another call, position, kind or key."""
     sealer = Sealer([NEW], "ns")
     with pytest.raises(SealError, match="altered or moved"):
         sealer.open("answer", sealer.seal("answer", b"v", **PLACE), **(PLACE | other))
 
 
 def test_a_value_stays_in_its_purpose_and_namespace() -> None:
-    """Each has its own subkey or its own place."""
     blob = Sealer([NEW], "ns").seal("answer", b"v", **PLACE)
     with pytest.raises(SealError):
         Sealer([NEW], "ns").open("outcome", blob, **PLACE)
@@ -48,8 +46,6 @@ def test_a_value_stays_in_its_purpose_and_namespace() -> None:
 
 @given(*[st.tuples(st.text(), st.text(max_size=40), st.integers(), st.text(), st.text())] * 2)
 def test_no_two_places_read_alike(one: Any, two: Any) -> None:
-    """Whatever characters their names have."""
-
     def where(place: Any) -> bytes:
         namespace, call, n, kind, key = place
         return Sealer([NEW], namespace)._where(call, n, kind, key)
@@ -83,14 +79,12 @@ def test_keys_rotate() -> None:
 
 @pytest.mark.parametrize("keys", [[], [b""], [b"k" * 31], [NEW, b"short"]])
 def test_keys_must_be_long(keys: list[bytes]) -> None:
-    """And the error names the setting, and shows no key."""
     with pytest.raises(ConfigError, match="FRAMEHOLD_KEYS") as caught:
         Sealer(keys, "ns")
     assert "short" not in str(caught.value)
 
 
 def test_an_error_shows_a_prefix_of_the_call_only() -> None:
-    """It ends up in logs."""
     call = "0123456789abcdef0123456789abcdef"
     with pytest.raises(SealError) as caught:
         Sealer([NEW], "ns").open("answer", b"", **(PLACE | {"call": call}))
@@ -131,7 +125,6 @@ def test_a_head_is_sealed_for_its_call_and_namespace() -> None:
 
 @pytest.mark.parametrize("name", OTHER)
 def test_each_field_of_a_head_is_sealed(name: str) -> None:
-    """But its boot."""
     sealer = Sealer([NEW], "ns")
     assert set(OTHER) == {*Head.__struct_fields__} - {"boot"}
     assert not sealer.is_sealed(CALL, replace(sealed(sealer), **{name: OTHER[name]}))
@@ -139,8 +132,6 @@ def test_each_field_of_a_head_is_sealed(name: str) -> None:
 
 @given(*[st.tuples(*[st.text(max_size=8)] * 7, st.booleans())] * 2)
 def test_no_two_heads_read_alike(one: Any, two: Any) -> None:
-    """Whatever characters their fields have."""
-
     def stated(told: Any) -> bytes:
         tool, code, method, target, args, principal, strategy, mark = told
         head = Head(Boot("b"), mark, tool, code, method, target, args, principal, strategy)

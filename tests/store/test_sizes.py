@@ -136,7 +136,6 @@ async def test_no_request_brings_a_call_that_is_too_large(
 
 
 async def test_what_is_far_too_large_does_not_hold_the_server_up(server: RedisServer) -> None:
-    """It is not even read there."""
     store = RedisStore(StoreConfig(server.url, op_timeout=10.0, max_journal=JOURNAL))
     planter, story = Planter(server.url, "default"), Story()
     await store.run(story.ask)
