@@ -7,7 +7,6 @@ import pytest
 from redis.asyncio import ConnectionPool
 
 from framehold_cli.local.ports import free as free_port
-from framehold_core.errors import StoreUnavailable
 from framehold_store import Store, StoreConfig, channels
 from framehold_store.channels import follow
 from framehold_store.connections import open_pool
@@ -117,23 +116,3 @@ async def test_a_server_is_looked_for_as_long_as_it_takes(
     await asyncio.wait((following,))
     for pool in (there, nowhere):
         await pool.aclose()
-
-
-async def test_listening_survives_the_store(server: RedisServer) -> None:
-    """When it is back, messages are heard again; telling meanwhile says that nobody heard."""
-    store = RedisStore(StoreConfig(server.url, op_timeout=0.2))
-    reply: asyncio.Queue[bytes] = asyncio.Queue()
-    store.subscribe(reply.put_nowait)
-    await tell_until(store, reply)
-    server.stop()
-    with pytest.raises(StoreUnavailable):
-        await store.publish(b"lost")
-    server.start()
-    async with asyncio.timeout(SOON):
-        while True:
-            try:
-                await tell_until(store, reply)
-                break
-            except StoreUnavailable:
-                continue
-    await store.close()
