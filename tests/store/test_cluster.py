@@ -103,16 +103,6 @@ async def while_writing(writers: list[Writer], work: Callable[[], Any]) -> Any:
     return await done
 
 
-async def test_a_call_has_one_slot_and_calls_have_many() -> None:
-    """No script could touch two slots: CROSSSLOT can't occur."""
-    slots = set()
-    for _ in range(100):
-        pair = KEYS.call(Story().call)
-        assert len({key_slot(key.encode()) for key in pair}) == 1
-        slots.add(key_slot(pair[0].encode()))
-    assert len(slots) > 50
-
-
 async def test_one_server_of_the_url_is_enough(lasting: ClusterTrio) -> None:
     """It says who the others are; a host that is down is passed over."""
     port = lasting.servers[1].port

@@ -14,10 +14,8 @@ from framehold_core.errors import ConfigError
 from framehold_core.requests import Verdict
 from framehold_store import StoreConfig
 from framehold_store.embedded import EmbeddedStore, LocalServer
-from framehold_store.redis import RedisStore
 from framehold_store.scripts import SCRIPTS
 from tests.store.calls import Story
-from tests.store.test_registry import node
 
 pytestmark = pytest.mark.anyio
 
@@ -39,22 +37,6 @@ async def test_stores_of_one_process_may_share_a_server() -> None:
     assert (await other.run(story.read)).verdict is Verdict.MISSING
     for store in (one, two, other):
         await store.close()
-
-
-async def test_a_local_fleet_shares_a_server(local: LocalServer) -> None:
-    """With the ordinary Redis store: calls, leases and the change feed."""
-    config = StoreConfig(local.url, op_timeout=10.0, poll=60.0)
-    one, two = RedisStore(config), RedisStore(config)
-    story = Story()
-    await one.run(story.ask)
-    assert (await two.run(story.ask)).verdict is Verdict.ALREADY
-    feed = two.changes()
-    await anext(feed)
-    await one.register(node(), 60.0)
-    while not await two.nodes():
-        await anext(feed)
-    await one.close()
-    await two.close()
 
 
 async def asked(local: LocalServer, *command: str | int) -> object:

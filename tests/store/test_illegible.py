@@ -133,10 +133,20 @@ async def test_what_no_reader_can_read_counts_as_missing(spoiled: Spoiled, field
     await asyncio.gather(*(check(spoiled, spoil) for spoil in spoils(field)))
 
 
-@pytest.mark.parametrize("field", ["created", "expires", "out_round", "cause", "error", "place", "s:2"])
+@pytest.mark.parametrize(
+    "field", ["created", "expires", "out_round", "cause", "error", "place", "s:2", "of a later release"]
+)
 async def test_what_is_there_to_look_at_makes_no_record_unreadable(spoiled: Spoiled, field: str) -> None:
     for spoil in spoils(field):
         assert await spoiled.record(await spoiled.parked(spoil)) is not None
+
+
+async def test_what_can_not_be_read_is_logged_by_a_prefix_of_its_call(
+    spoiled: Spoiled, caplog: pytest.LogCaptureFixture
+) -> None:
+    story = await spoiled.parked(lambda at, record, journal: at.hset(record, "epoch", "x"))
+    assert await spoiled.record(story) is None
+    assert "can't be read" in caplog.text and story.call not in caplog.text
 
 
 @pytest.mark.parametrize("what", TYPES)
