@@ -212,7 +212,8 @@ def test_a_heal_writes_the_whole_journal_above_every_epoch_that_was_seen() -> No
     before = stands(*claimed(story))
     assert before is not None
     heal = story.heals(before.record.seen, fence(4, 3, 6, "node-2", "inc-7"), E2, E1, E0)
-    moved = granted(before, heal)
+    moved, _ = record.apply(before, heal, NOW + 5)
+    assert moved is not None
     whole = moved.record
     assert moved.journal == (E2, E1, E0) and whole.history == batch((), E2, E1, E0).history
     assert (whole.seen, whole.round, whole.position) == (Seen(7, "node-2", "inc-7"), 4, 3)
@@ -290,6 +291,7 @@ def test_a_trail_keeps_its_newest_steps() -> None:
     for epoch in range(1, KEPT + 6):
         owner = fence(1, 1, epoch, inc=stored.record.incarnation)
         stored = granted(stored, replace(story.verify, fence=owner, incarnation=Incarnation(f"inc-{epoch + 1}")))
+        assert len(stored.record.trail) <= KEPT
     assert [step.epoch for step in stored.record.trail] == [*range(7, 7 + KEPT)]
 
 
