@@ -101,7 +101,7 @@ def test_what_does_not_meet_them_leaves_the_record_equal(case: Case) -> None:
 def test_every_verdict_of_every_script_is_in_the_table() -> None:
     """A new precondition without a case would be held equal by luck alone."""
     written = {OK, ALREADY, BEHIND, FENCED}
-    wanted = {
+    wanted: dict[type, set[Verdict]] = {
         Read: {OK, Verdict.MISSING},
         **{script: {*written, CONFLICT} for script in (Commit, Intent, Result, Finish)},
         Claim: {OK, ALREADY, CHANGED, LOST, Verdict.STUCK, Verdict.MISSING},
@@ -202,8 +202,8 @@ def test_a_verification_raises_the_epoch_under_the_new_incarnation() -> None:
     story = Story()
     before = granted(None, story.ask)
     moved = granted(before, story.verify)
-    seen = {"incarnation": "inc-2", "epoch": 2, "trail": moved.record.trail}
-    assert moved == replace(before, record=replace(before.record, **seen))
+    verified = replace(before.record, incarnation="inc-2", epoch=2, trail=moved.record.trail)
+    assert moved == replace(before, record=verified)
     assert record.apply(moved, story.ask_again, NOW)[1].verdict is FENCED
 
 
@@ -226,8 +226,9 @@ def test_a_released_call_has_no_owner_until_it_is_claimed() -> None:
     story = Story()
     before = granted(None, story.ask)
     moved = granted(before, story.release)
-    nobodys = {"state": RecordState.RELEASED, "owner": "", "incarnation": "", "trail": moved.record.trail}
-    assert moved == replace(before, record=replace(before.record, **nobodys))
+    trail = moved.record.trail
+    nobodys = replace(before.record, state=RecordState.RELEASED, owner="", incarnation="", trail=trail)
+    assert moved == replace(before, record=nobodys)
     taken = granted(moved, story.take).record
     assert taken.state is RecordState.OPEN and taken.epoch == 2
 

@@ -54,7 +54,7 @@ RANS = st.sampled_from([0.0, 0.25, 90.5])
 DIGESTS = st.sampled_from(["yes", "no"])
 KEYS = st.sampled_from(["once", "twice"])
 FIRST = Seen(1, "node-1", "inc-1")
-KINDS = [Commit, Commit, Intent, Result, Finish, Claim, Verify, Heal, Release]
+KINDS: list[type] = [Commit, Commit, Intent, Result, Finish, Claim, Verify, Heal, Release]
 OFF = st.sampled_from([0, 0, 0, 0, 0, 0, -1, 1])
 HEADS = st.builds(
     Head,
@@ -79,7 +79,7 @@ class Drawer:
         self.said.append(self.drawn(stored, draw(st.sampled_from(KINDS))))
         return self.said[-1]
 
-    def drawn(self, stored: Stored | None, kind: type[Request]) -> Request:
+    def drawn(self, stored: Stored | None, kind: type) -> Request:
         draw, fence, ttl = self.data.draw, self.fence(stored.record if stored else None), self.data.draw(TTLS)
         if kind is Claim:
             seen, evidence = self.seen(stored) or FIRST, draw(st.sampled_from(Evidence))
