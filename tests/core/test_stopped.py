@@ -29,6 +29,15 @@ def test_a_parked_call_that_is_stopped_ends_at_once_and_for_good(reentrant: bool
         assert other.call.phase is Phase.IDLE
 
 
+def test_a_retry_that_meets_the_end_of_a_stopped_call_hears_it_when_it_is_written() -> None:
+    node = parked()
+    node.feed(Stop("cancelled by hand"))
+    waiter = node.retry(answer("a"))
+    assert node.effects == () and waiter not in node.heard
+    node.commit()
+    assert node.heard[waiter] == Outcome("cancelled by hand")
+
+
 def test_a_stopped_call_that_never_wrote_anything_ends_without_the_store() -> None:
     node = running()
     outcome = Outcome("cancelled by hand")
