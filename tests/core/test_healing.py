@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.call import Phase
-from framehold_core.effects import Cancel, Effect, Forget, Go, Lookup, Op, Outcome, Questions, Reason, Refusal, Write
-from framehold_core.events import Acked, Drain, Finished, Recheck, StoreBack, WriteRefused
+from framehold_core.effects import Cancel, Effect, Forget, Lookup, Op, Questions, Reason, Refusal, Write
+from framehold_core.events import Acked, Drain, Recheck, StoreBack, WriteRefused
 from framehold_core.journal import EntryKind, decode_all
 from framehold_core.recovery import UNKEPT
 from framehold_core.requests import RecordState, Verdict
@@ -52,16 +52,6 @@ def test_a_live_frame_heals_a_record_that_lost_its_last_round() -> None:
     assert isinstance(node.heard[3], Questions) and node.heard[3].epoch == 2
 
 
-def test_an_intent_of_a_parked_call_heals_and_stays_parked() -> None:
-    node = parked()
-    node.shelf.lose()
-    node.intends()
-    node.commit()
-    node.commit()
-    assert node.call.phase is Phase.PARKED
-    assert node.commit() == (Go(K),)
-
-
 def test_a_record_that_moved_while_it_was_healed_is_written_to_again() -> None:
     node = reach(Phase.HEALING)
     blocked = node.call.outbox.queue[0]
@@ -86,16 +76,6 @@ def test_a_retry_that_comes_while_a_record_is_healed_is_decided_after_it() -> No
     node.retry(answer("a"))
     node.commit_all()
     assert isinstance(node.heard[2], Questions) and node.heard[3] == node.heard[2]
-
-
-def test_a_handler_that_ends_while_its_intent_is_healed_answers() -> None:
-    node = resumed()
-    node.shelf.lose()
-    node.intends()
-    node.commit()
-    node.feed(Finished("42"))
-    node.commit_all()
-    assert node.heard.get(2) == Outcome("42")
 
 
 def healed_with_two_requests() -> Node:
