@@ -39,7 +39,7 @@ def main(version: str) -> None:
     if not version.startswith("v") or not version[1:].isdigit() or folder.exists():
         raise SystemExit(f"{version!r} is there already, or is none; nothing was written; say v1, or v2")
     logging.disable(logging.WARNING)
-    made = {f"{name}.json": pairs(form) for name, form in FORMS.items()}
+    made: dict[str, object] = {f"{name}.json": pairs(form) for name, form in FORMS.items()}
     with running(RedisServer()) as redis:
         made |= asyncio.run(_recorded(redis))
     for name, value in made.items():
