@@ -133,12 +133,16 @@ async def test_what_no_reader_can_read_counts_as_missing(spoiled: Spoiled, field
     await asyncio.gather(*(check(spoiled, spoil) for spoil in spoils(field)))
 
 
-@pytest.mark.parametrize(
-    "field", ["created", "expires", "out_round", "cause", "error", "place", "s:2", "of a later release"]
-)
+@pytest.mark.parametrize("field", ["created", "expires", "out_round", "cause", "error", "place", "s:2"])
 async def test_what_is_there_to_look_at_makes_no_record_unreadable(spoiled: Spoiled, field: str) -> None:
     for spoil in spoils(field):
         assert await spoiled.record(await spoiled.parked(spoil)) is not None
+
+
+async def test_a_field_that_this_release_does_not_know_is_passed_over(spoiled: Spoiled) -> None:
+    """So that a release may add to a record without a new version: nobody may need what it adds."""
+    story = await spoiled.parked(lambda at, record, journal: at.hset(record, "colour", "blue"))
+    assert await spoiled.record(story) is not None
 
 
 async def test_what_can_not_be_read_is_logged_by_a_prefix_of_its_call(
