@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,7 +46,6 @@ class Dump:
     client hears at last, or part of it, and `ran` which effects run until then. `record` and `journal` are what the
     store held, if it held anything."""
 
-    about: str
     tool: str
     arguments: dict[str, Any]
     token: str
@@ -56,10 +55,6 @@ class Dump:
     ran: list[str]
     record: dict[str, str]
     journal: list[str]
-
-    def dumped(self) -> str:
-        """Its file."""
-        return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def load(cls, path: Path) -> Dump:
@@ -138,10 +133,6 @@ class Client(Caller):
     """The client of the fixtures, at a node whose innards are at hand."""
 
     runtime: Runtime
-
-    async def begin(self, tool: str, **arguments: Any) -> Reply:
-        """Start a call."""
-        return await self.call(tool, arguments=arguments)
 
     async def go_on(self, dump: Dump) -> Reply:
         """Answer the round that a dump's token names."""

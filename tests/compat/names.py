@@ -107,19 +107,25 @@ def _write_event(means: Meaning) -> str:
     return base64.b64encode(result[0]).decode()
 
 
-def _read_event(text: str) -> Meaning:
+def hear(*messages: bytes) -> list[ServerEvent]:
+    """What listeners of another process hear of them."""
     reply: list[ServerEvent] = []
 
-    async def hear() -> None:
+    async def told() -> None:
         store, local, tasks = MemoryStore(lambda: 0.0), InMemorySubscriptionBus(), Tasks(Counter())
         local.subscribe(reply.append)
         FleetBus(local, store, sealer, "another process", tasks).open()
-        await store.publish(base64.b64decode(text))
+        for message in messages:
+            await store.publish(message)
         # It is delivered by a task that this has spawned, with the next turn of the loop.
         await asyncio.sleep(0)
 
-    asyncio.run(hear())
-    (event,) = reply
+    asyncio.run(told())
+    return reply
+
+
+def _read_event(text: str) -> Meaning:
+    (event,) = hear(base64.b64decode(text))
     return {"boot": BOOT, "kind": type(event).__name__, "uri": getattr(event, "uri", "")}
 
 
@@ -130,14 +136,7 @@ _EVENTS: tuple[Meaning, ...] = (
     {"boot": BOOT, "kind": "ResourceUpdated", "uri": "test://thing/\u00fc"},
 )
 _STATS: tuple[Meaning, ...] = (
-    {
-        "pid": 12,
-        "parked": 3,
-        "in_flight": 1,
-        "version": "0.1.0",
-        "started": 1.5,
-        "admin_port": 9090,
-    },
+    {"pid": 12, "parked": 3, "in_flight": 1, "version": "0.1.0", "started": 1.5, "admin_port": 9090},
     {"pid": None, "parked": None, "in_flight": None, "version": None, "started": None, "admin_port": None},
 )
 SESSIONS = Form(_write_session, _read_session, ({"node": "node-1", "boot": BOOT, "session": "a.b-c_d"},))

@@ -1,4 +1,4 @@
-"""Tokens as clients have them, sealed, and what they claim."""
+"""Tokens as clients have them, sealed, and what they claim; and those of sagas."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from mcp.server.request_state import AESGCMRequestStateCodec
 from framehold.engine import token_claims
 from framehold.engine.replies import Parked
 from framehold.sdk.state_codec import PrefixCodec
+from framehold.wires import saga_token
+from framehold.wires.saga_token import Saga
 from framehold_core.clock import Clock
 from framehold_core.effects import Questions
 from framehold_core.ids import CallId
 from tests.compat.dumps import KEY
-from tests.compat.forms import BOOT, CALL, Form, Meaning
+from tests.compat.forms import BOOT, CALL, Form, Meaning, sealer
 
 _codec = PrefixCodec(AESGCMRequestStateCodec([KEY]), Clock(lambda: 1.0, lambda: 1.0, bytes))
 
@@ -89,3 +91,18 @@ _TOKENS: tuple[Meaning, ...] = (
     {"tag": "A", "claims": {"call": "", "state": "mine, \u00fc", "entries": []}, "envelope": _ENVELOPE},
 )
 TOKENS = Form(_write_token, _read_token, _TOKENS)
+
+
+def _read_saga(text: str) -> Meaning:
+    found = saga_token.opened(text, sealer)
+    assert found is not None, "a version that this release knows"
+    return found._asdict()
+
+
+_SAGA = {"name": "book", "arguments": {"restaurant": "Luna"}, "chosen": None, "given": {}, "state": None}
+_SAGAS: tuple[Meaning, ...] = (
+    {**_SAGA, "state": f"h1.{CALL}.sealed"},
+    {**_SAGA, "given": {"seat": 2}, "state": "s1.sealed"},
+    {**_SAGA, "chosen": {"version": "2.0"}},
+)
+SAGAS = Form(lambda means: saga_token.sealed(Saga(**means), sealer), _read_saga, _SAGAS)

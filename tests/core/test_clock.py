@@ -35,12 +35,6 @@ def test_without_a_store_the_wall_clock_counts() -> None:
     assert machine.clock.offset == 0.0
 
 
-def test_now_and_fresh_are_the_sources() -> None:
-    machine = Machine()
-    assert machine.clock.now() == 100.0
-    assert machine.clock.fresh(3) == bytes(3)
-
-
 @pytest.mark.parametrize("jump", [90.0, -90.0, 1e9])
 @pytest.mark.parametrize("measures", [0, 1])
 def test_a_wall_clock_that_jumps_moves_no_time(jump: float, measures: int) -> None:
@@ -54,31 +48,6 @@ def test_a_wall_clock_that_jumps_moves_no_time(jump: float, measures: int) -> No
     assert machine.clock.offset == -jump
     machine.wrong -= jump
     assert machine.clock.offset == 0.0
-
-
-@pytest.mark.parametrize("wrong", [90.0, -90.0, 1e6])
-def test_a_wrong_wall_clock_is_corrected_by_the_first_measure(wrong: float) -> None:
-    machine = Machine(wrong)
-    assert machine.error == wrong
-    machine.ask(0.25, 0.25)
-    assert machine.error == 0.0
-    assert machine.clock.offset == -wrong
-
-
-def test_a_worse_measure_is_not_taken() -> None:
-    """An answer that was long on its way says less than one that came at once."""
-    machine = Machine()
-    machine.ask(0.001, 0.001)
-    machine.ask(0.0, 2.0)
-    assert abs(machine.error) < 1e-9
-
-
-def test_a_better_measure_is_taken() -> None:
-    machine = Machine()
-    machine.ask(0.0, 2.0)
-    assert machine.error == -1.0
-    machine.ask(0.01, 0.0)
-    assert machine.error == pytest.approx(0.005)
 
 
 def test_an_old_measure_gives_way_to_a_worse_one() -> None:

@@ -45,35 +45,6 @@ def test_both_sides_are_told_in_an_authors_words() -> None:
     )
 
 
-def test_a_changed_question_is_told_as_it_was_and_as_it_is() -> None:
-    text = complaint(Cursor(ASKED, told), ("units", "fp-new", "Which scale?"))
-    assert (
-        "recorded is ask 'units' (Which units?) (entry 2), but the handler came to ask 'units' (Which scale?)," in text
-    )
-    assert ", with another text, schema or arguments;" in text
-
-
-def test_a_changed_effect_is_told_as_it_was_and_as_it_is() -> None:
-    cursor = Cursor(AUDITED, told)
-    with pytest.raises(DivergenceError) as caught:
-        cursor.once("audit", "fp-new", MAIN, "audit_log('Rome')")
-    text = (
-        "recorded is once 'audit' (audit_log('Paris')) (entry 0), but the handler came to once 'audit' (audit_log('Ro"
-    )
-    assert text in str(caught.value)
-
-
-def test_a_value_has_no_words_but_a_name() -> None:
-    with pytest.raises(
-        DivergenceError, match=r"recorded is ask 'units' \(entry 2\), but the handler came to value 'now'"
-    ):
-        Cursor(ASKED).value("now", "fp-now", MAIN)
-
-
-def test_nothing_stands_where_no_words_are_known() -> None:
-    assert "()" not in complaint(Cursor(AUDITED), ("units", "fp-units", ""))
-
-
 def test_the_words_of_an_entry_are_asked_for_only_when_something_is_to_be_said() -> None:
     """They are sealed: opening them costs, and may fail where nobody needs them."""
     opened: list[int] = []
@@ -99,11 +70,6 @@ def test_the_likely_cause_is_the_one_that_the_driver_knows(likely: str) -> None:
     assert str(caught.value).endswith(f"; likely {likely}")
 
 
-def test_both_causes_are_named_where_neither_is_known() -> None:
-    assert CHANGED in LIKELY and DEPENDS in LIKELY
-    assert complaint(Cursor(AUDITED), ("units", "fp-units", "")).endswith(f"; likely {LIKELY}")
-
-
 # ---- what a handler never comes to
 
 
@@ -111,12 +77,6 @@ def test_a_handler_that_takes_too_long_is_told_what_it_did_not_come_to() -> None
     text = str(Cursor(AUDITED, told).overdue(2.5))
     assert text.startswith("after 2.5 s the handler waits for something else; recorded is once 'audit' (audit_log(")
     assert "(entry 0), which it did not come to; nothing was answered; likely " in text
-
-
-def test_an_overdue_handler_is_told_the_first_thing_that_is_missing() -> None:
-    cursor = Cursor(AUDITED, told)
-    cursor.once("audit", "fp-audit", MAIN)
-    assert "recorded is ask 'units' (Which units?) (entry 2), which it did not come to" in str(cursor.overdue(10))
 
 
 def test_an_overdue_handler_that_asked_all_of_it_left_its_answers_unheard() -> None:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from framehold_core.call import Phase
 from framehold_core.effects import Effect, Forget
-from framehold_core.ending import CANCELLED, COMPLETED, LOST, Ending, How
-from framehold_core.events import Diverged, Evict, Expired, Overran
+from framehold_core.ending import CANCELLED, COMPLETED, LOST, Ending
+from framehold_core.events import Overran
 from framehold_core.requests import Evidence, RecordState
 from framehold_core.value import replace
-from tests.core.driver import TOKEN_TTL, Node, answer, elsewhere, parked, reach, resumed, running
+from tests.core.driver import Node, answer, elsewhere, parked, resumed, running
 
 
 def ending(effects: tuple[Effect, ...]) -> Ending | None:
@@ -38,22 +37,6 @@ def test_a_round_that_is_dropped_ends_the_call_where_nothing_can_follow(
     (waiting,) = node.call.waiting
     assert ending(node.leave(waiting.waiter)) == left
     assert ending(begun().feed(Overran())) == overran
-
-
-def test_a_frame_that_is_evicted_is_no_end() -> None:
-    assert ending(parked().feed(Evict())) is None
-
-
-def test_a_parked_call_that_nobody_came_back_for_has_expired() -> None:
-    node = parked()
-    node.now += TOKEN_TTL
-    assert ending(node.feed(Expired())) == Ending(How.EXPIRED)
-
-
-def test_a_replay_that_went_another_way_is_an_end_here() -> None:
-    node = reach(Phase.REBUILDING)
-    assert ending(node.feed(Diverged("another question"))) == Ending(How.DIVERGED)
-    assert node.shelf.stored is not None and node.shelf.stored.record.ending is None, "other code may go on"
 
 
 def test_a_claim_that_finds_the_call_lost_says_how_far_it_had_come() -> None:

@@ -6,23 +6,8 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.call import Phase
-from framehold_core.effects import (
-    Cancel,
-    Deliver,
-    Effect,
-    Forget,
-    Go,
-    Kept,
-    Lookup,
-    Op,
-    Outcome,
-    Questions,
-    Reason,
-    Recorded,
-    Refusal,
-    Write,
-)
-from framehold_core.events import Acked, Drain, Finished, Recheck, StoreBack, WriteRefused
+from framehold_core.effects import Cancel, Effect, Forget, Lookup, Op, Questions, Reason, Refusal, Write
+from framehold_core.events import Acked, Drain, Recheck, StoreBack, WriteRefused
 from framehold_core.journal import EntryKind, decode_all
 from framehold_core.recovery import UNKEPT
 from framehold_core.requests import RecordState, Verdict
@@ -67,51 +52,11 @@ def test_a_live_frame_heals_a_record_that_lost_its_last_round() -> None:
     assert isinstance(node.heard[3], Questions) and node.heard[3].epoch == 2
 
 
-def test_healing_stands_in_for_verification() -> None:
-    """A lapse and a store that went back at once: one raise of the epoch is enough."""
-    node = parked()
-    node.shelf.lose()
-    node.lapse()
-    node.retry(answer("a"))
-    assert ops(node.commit()) == [Op.HEAL]
-    node.retry(answer("a"))
-    assert node.commit() == (Deliver((answer("a"),)),)
-    assert node.shelf.stored is not None
-    assert node.call.incarnation == node.shelf.stored.record.incarnation == "n1-i2"
-
-
-def test_an_intent_of_a_parked_call_heals_and_stays_parked() -> None:
-    node = parked()
-    node.shelf.lose()
-    node.intends()
-    node.commit()
-    node.commit()
-    assert node.call.phase is Phase.PARKED
-    assert node.commit() == (Go(K),)
-
-
-def test_a_result_heals_too() -> None:
-    node = parked()
-    node.intends()
-    node.commit()
-    node.shelf.lose()
-    node.results()
-    node.flush()
-    node.commit()
-    node.commit()
-    assert node.commit() == (Recorded((K,)),)
-
-
 def test_a_record_that_moved_while_it_was_healed_is_written_to_again() -> None:
     node = reach(Phase.HEALING)
     blocked = node.call.outbox.queue[0]
     assert node.feed(WriteRefused(Verdict.CHANGED, None)) == (blocked,)
     assert node.call.phase is Phase.PARKING
-
-
-def test_a_heal_that_finds_the_store_further_back_is_made_again() -> None:
-    node = reach(Phase.HEALING)
-    assert ops(node.feed(WriteRefused(Verdict.BEHIND, None))) == [Op.HEAL]
 
 
 def test_a_heal_that_finds_another_owner_fences_the_frame() -> None:
@@ -133,53 +78,6 @@ def test_a_retry_that_comes_while_a_record_is_healed_is_decided_after_it() -> No
     assert isinstance(node.heard[2], Questions) and node.heard[3] == node.heard[2]
 
 
-def test_a_heal_without_a_store_is_stranded_and_goes_on_later() -> None:
-    node = reach(Phase.HEALING)
-    node.store_down()
-    assert node.call.phase is Phase.STRANDED and isinstance(node.heard[2], Refusal)
-    assert ops(node.feed(StoreBack())) == [Op.HEAL]
-    node.commit_all()
-    assert node.phase() is Phase.PARKED
-
-
-def test_the_frame_survives_whoever_waited_while_its_questions_heal() -> None:
-    node = reach(Phase.HEALING)
-    node.leave(2)
-    node.commit_all()
-    assert node.call.phase is Phase.PARKED
-
-
-def test_a_running_handler_runs_on_after_a_heal_that_everybody_left() -> None:
-    node = resumed()
-    node.shelf.lose()
-    node.intends()
-    node.commit()
-    node.leave(2)
-    node.commit_all()
-    assert node.call.phase in (Phase.RUNNING, Phase.IDLE)
-
-
-def test_a_handler_that_ends_while_its_intent_is_healed_answers() -> None:
-    node = resumed()
-    node.shelf.lose()
-    node.intends()
-    node.commit()
-    node.feed(Finished("42"))
-    node.commit_all()
-    assert node.heard.get(2) == Outcome("42")
-
-
-def test_a_healed_result_does_not_hide_the_end_of_the_round() -> None:
-    node = resumed()
-    node.intends()
-    node.commit()
-    node.shelf.lose()
-    node.results()
-    node.asks("b")
-    node.commit_all()
-    assert node.call.phase is Phase.PARKED
-
-
 def healed_with_two_requests() -> Node:
     """An intent was healed; request 2 had waited for the round, request 3 came meanwhile."""
     node = resumed()
@@ -194,30 +92,6 @@ def healed_with_two_requests() -> Node:
     node.commit()
     assert node.call.phase is Phase.RUNNING
     return node
-
-
-def test_a_held_request_is_not_forgotten_when_the_waiting_one_leaves() -> None:
-    node = healed_with_two_requests()
-    node.leave(2)
-    assert 3 in {item.waiter for item in (*node.call.waiting, *node.call.undecided)} or 3 in node.heard
-
-
-def test_a_held_request_hears_an_ungated_outcome_too() -> None:
-    node = healed_with_two_requests()
-    node.finishes("42")
-    node.store_down(is_open=True)
-    assert 3 in node.heard
-
-
-def test_answers_wait_for_a_heal_that_is_stranded() -> None:
-    node = parked()
-    node.shelf.lose()
-    node.intends()
-    node.commit()
-    node.store_down()
-    node.retry(answer("a"))
-    node.feed(StoreBack())
-    assert Kept("") not in node.commit()
 
 
 @pytest.mark.parametrize("phase", [Phase.FINISHING, Phase.RUNNING, Phase.PARKED, Phase.VERIFYING])
@@ -236,15 +110,6 @@ def test_a_duplicate_sends_a_stranded_heal_again() -> None:
     node.store_down()
     node.retry(answer("a"))
     assert ops(node.effects) == [Op.HEAL] and node.call.phase is Phase.HEALING
-
-
-def test_a_handler_that_ends_while_its_questions_heal_answers_the_retry_after_them() -> None:
-    node = reach(Phase.HEALING)
-    node.feed(Finished("42"))
-    node.commit_all()
-    node.retry(answer("b"))
-    node.commit()
-    assert isinstance(node.heard[2], Questions) and node.heard[3] == Outcome("42")
 
 
 def test_round_1_that_can_be_neither_healed_nor_kept_goes() -> None:
@@ -294,18 +159,6 @@ def test_a_release_that_finds_the_store_behind_heals_it_first() -> None:
     given = node.shelf.stored
     assert given is not None and (given.record.state, given.record.round) == (RecordState.RELEASED, 1)
     assert len(given.journal) == given.record.position == 1
-
-
-def test_a_retry_that_comes_while_a_release_heals_is_decided_from_the_record() -> None:
-    node = parked()
-    node.shelf.lose()
-    node.feed(Drain())
-    node.commit()
-    node.retry(answer("a"))
-    node.commit()
-    assert node.call.phase is Phase.RELEASING
-    node.retry(answer("a"))
-    assert node.commit() == (Cancel("released"), Lookup()) and len(node.call.undecided) == 2
 
 
 def test_a_release_whose_heal_finds_no_store_waits_for_it() -> None:
@@ -366,16 +219,6 @@ def test_a_check_is_made_once() -> None:
     node = resumed()
     node.intends()
     recheck(node)
-    before = node.call
-    assert recheck(node) == () and node.call is before
-
-
-def test_a_frame_that_heals_already_needs_no_check() -> None:
-    """The write behind the heal finds out whether the store went back again."""
-    node = parked()
-    node.shelf.lose()
-    node.intends()
-    node.commit()
     before = node.call
     assert recheck(node) == () and node.call is before
 

@@ -43,12 +43,6 @@ def test_an_entry_reads_as_it_was_written(draft: Draft, n: int, sealed: bytes) -
     assert decode(encode(item), n) == item
 
 
-@given(st.lists(drafts, max_size=8))
-def test_a_journal_reads_as_it_was_written(items: list[Draft]) -> None:
-    entries = tuple(journal.entry(n, draft, draft.value) for n, draft in enumerate(items))
-    assert journal.decode_all([encode(item) for item in entries]) == entries
-
-
 @given(st.binary())
 def test_no_bytes_do_anything_but_read_or_fail_by_name(raw: bytes) -> None:
     with pytest.raises(JournalError, match="entry 0 "):
@@ -59,12 +53,6 @@ def test_no_bytes_do_anything_but_read_or_fail_by_name(raw: bytes) -> None:
 def test_no_json_does_anything_but_read_or_fail_by_name(value: object) -> None:
     with pytest.raises(JournalError):
         decode(json.dumps([value] * 9).encode(), 0)
-
-
-@given(st.integers(0, len(RAW) - 1))
-def test_a_truncated_entry_is_refused(length: int) -> None:
-    with pytest.raises(JournalError, match="entry 3 is corrupted"):
-        decode(RAW[:length], 3)
 
 
 @given(st.integers(0, len(RAW) - 1), st.binary(min_size=1, max_size=1))
@@ -100,18 +88,11 @@ def test_a_field_of_the_wrong_kind_is_refused(place: int, value: object) -> None
         decode(changed(place, value), 3)
 
 
-@pytest.mark.parametrize(("place", "value"), [(0, True), (1, 3.0), (4, True)])
-def test_a_field_that_only_compares_equal_is_refused_or_harmless(place: int, value: object) -> None:
-    """JSON's true and 3.0 equal 1 and 3 in Python: whatever reads is equal to an entry that could have been written."""
-    try:
-        item = decode(changed(place, value), 3)
-    except JournalError:
-        return
-    assert decode(encode(item), 3) == item
+TENTH = json.dumps([*json.loads(RAW), "more"]).encode()
 
 
-@pytest.mark.parametrize("raw", [b"[" * 100_000, b'{"a":' * 100_000, b"[1,3," + b"[" * 100_000])
-def test_deep_nesting_is_refused(raw: bytes) -> None:
+@pytest.mark.parametrize("raw", [TENTH, b"[" * 100_000, b'{"a":' * 100_000, b"[1,3," + b"[" * 100_000])
+def test_deep_nesting_and_a_tenth_value_are_refused(raw: bytes) -> None:
     with pytest.raises(JournalError, match="corrupted"):
         decode(raw, 3)
 
@@ -126,7 +107,9 @@ def test_an_entry_of_another_position_is_refused() -> None:
 
 @pytest.mark.parametrize("raw", [changed(0, VERSION + 1), json.dumps([VERSION + 1, "of another shape"]).encode()])
 def test_an_entry_of_a_newer_release_is_refused_by_name(raw: bytes) -> None:
-    with pytest.raises(JournalVersionError, match=f"format {VERSION + 1}, this release reads up to {VERSION}"):
+    with pytest.raises(
+        JournalVersionError, match=f"format {VERSION + 1}, this release reads up to {VERSION}.*let a node of the newer"
+    ):
         decode(raw, 3)
 
 

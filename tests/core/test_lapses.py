@@ -14,7 +14,6 @@ from framehold_core.effects import (
     Cancel,
     Deliver,
     Effect,
-    Forget,
     Go,
     Lookup,
     Op,
@@ -26,23 +25,10 @@ from framehold_core.effects import (
     Run,
     Write,
 )
-from framehold_core.ending import Ending, How
-from framehold_core.events import Evict, Expired, Finished, Overran, Rebuilt, Renewed, StoreBack
+from framehold_core.events import Finished, Rebuilt, StoreBack
 from framehold_core.requests import Evidence
 from framehold_core.writes import once_digest
-from tests.core.driver import (
-    LEFT_OPEN,
-    TOKEN_TTL,
-    Node,
-    Token,
-    answer,
-    elsewhere,
-    parked,
-    reach,
-    rebuild,
-    resumed,
-    running,
-)
+from tests.core.driver import Node, Token, answer, elsewhere, parked, reach, rebuild, resumed, running
 
 K, L = once_digest("k"), once_digest("l")
 
@@ -94,18 +80,6 @@ def test_questions_are_asked_again_only_by_who_may_own_the_call() -> None:
     assert isinstance(asked := node.heard[late], Questions) and asked.epoch == 2
 
 
-def test_a_frame_whose_call_was_taken_over_asks_nothing_again() -> None:
-    """The verification finds it out, and the record decides what the client hears."""
-    node, token = asked_twice()
-    other = elsewhere(node)
-    other.retry(answer("b"))
-    other.look(Evidence.GONE)
-    other.commit()
-    lapsed(node)
-    late = node.retry(answer("a"), token=token)
-    assert Cancel("fenced") in node.commit() and node.call.phase is Phase.LOOKING and late not in node.heard
-
-
 def test_a_round_that_runs_asks_nothing_again_under_another_incarnation() -> None:
     """It may be over before the store has answered: its client comes again."""
     node, token = asked_twice()
@@ -151,35 +125,6 @@ def test_an_effect_waits_on_while_the_new_window_is_shut_too() -> None:
     assert node.renew() == (Go(K),)
 
 
-def test_a_window_that_opens_again_lets_effects_go_without_a_write() -> None:
-    """No lapse, no other incarnation: nobody can have claimed the call."""
-    node = resumed()
-    node.intends("k")
-    node.intends("l")
-    node.now = node.lease.until
-    node.commit_all()
-    assert node.call.withheld == (K, L)
-    assert node.renew() == (Go(K), Go(L)) and node.call.epoch == 1
-
-
-def test_a_renewal_whose_window_is_over_lets_nothing_go() -> None:
-    node = resumed()
-    node.intends()
-    node.now = node.lease.until
-    node.commit()
-    assert node.feed(Renewed(node.lease)) == () and node.call.withheld == (K,)
-
-
-def test_a_running_frame_that_was_taken_over_dies_when_it_is_verified() -> None:
-    """It need not wait for its own next write: a node that wakes finds out at once."""
-    node = resumed()
-    rival = elsewhere(node)
-    rival.retry(answer("a"))
-    rebuild(rival)
-    lapsed(node)
-    assert node.commit() == (Cancel("fenced"), Lookup())
-
-
 def test_what_a_withheld_effect_waited_for_is_never_given_to_a_fenced_frame() -> None:
     node = resumed()
     node.intends()
@@ -217,21 +162,6 @@ def test_a_frame_is_verified_once_for_each_incarnation() -> None:
     assert (node.call.epoch, node.call.incarnation) == (3, "n1-i3")
 
 
-def test_what_the_handler_does_meanwhile_lines_up_behind_the_verification() -> None:
-    node = lapsed(resumed())
-    assert node.asks("b") == () and node.call.phase is Phase.PARKING
-    node.commit_all()
-    assert node.phase() is Phase.PARKED and node.call.epoch == 2 and node.token is not None
-    assert node.token.epoch == 2
-
-
-@pytest.mark.parametrize("phase", [Phase.PARKING, Phase.FINISHING])
-def test_a_commit_in_flight_lands_before_the_verification(phase: Phase) -> None:
-    node = lapsed(reach(phase))
-    node.commit_all()
-    assert node.call.phase is (Phase.PARKED if phase is Phase.PARKING else Phase.IDLE)
-
-
 # ---- the verification goes unanswered
 
 
@@ -244,15 +174,6 @@ def test_an_unanswered_verification_keeps_the_round_running() -> None:
     assert node.call.epoch == 2 and node.feed(StoreBack()) == ()
 
 
-def test_the_next_write_gets_an_unanswered_verification_going() -> None:
-    node = lapsed(resumed())
-    node.submit()
-    node.store_down()
-    assert ops(node.asks("b")) == [Op.VERIFY]
-    node.commit_all()
-    assert node.call.phase is Phase.PARKED and node.call.epoch == 2
-
-
 def test_behind_an_unanswered_verification_a_commit_is_stranded_as_ever() -> None:
     node = lapsed(resumed())
     node.store_down()
@@ -262,14 +183,6 @@ def test_behind_an_unanswered_verification_a_commit_is_stranded_as_ever() -> Non
     node.retry(answer("a"))
     node.commit_all()
     assert node.heard[3] == Outcome("42")
-
-
-def test_a_stranded_frame_is_verified_when_the_store_answers() -> None:
-    node = lapsed(reach(Phase.STRANDED))
-    assert node.effects == ()
-    node.feed(StoreBack())
-    node.commit_all()
-    assert (node.call.phase, node.call.epoch, node.call.incarnation) == (Phase.PARKED, 2, "n1-i2")
 
 
 # ---- a frame that is parked
@@ -291,17 +204,6 @@ def test_a_parked_frame_with_an_effect_is_verified_for_it() -> None:
     lapsed(node)
     assert ops(node.hear(*reply)) == [Op.VERIFY] and node.call.phase is Phase.PARKED
     assert node.commit() == (Go(K),)
-
-
-def test_a_retry_waits_for_the_verification_of_a_parked_frame() -> None:
-    node = parked()
-    node.intends()
-    reply = node.submit()
-    lapsed(node)
-    node.hear(*reply)
-    node.retry(answer("a"))
-    assert node.call.phase is Phase.VERIFYING
-    assert node.commit() == (Go(K), Deliver((answer("a"),)))
 
 
 def test_a_lapse_during_a_verification_is_verified_again_before_the_retry() -> None:
@@ -363,17 +265,6 @@ def test_a_heal_serves_as_the_verification() -> None:
     assert stored_incarnation(node) == node.call.incarnation == "n1-i2"
 
 
-def test_a_withheld_effect_goes_after_the_heal() -> None:
-    node = resumed()
-    node.intends()
-    reply = node.submit()
-    lapsed(node)
-    node.hear(*reply)
-    node.shelf.lose()
-    node.commit()
-    assert node.commit() == (Go(K),)
-
-
 def test_a_handler_that_ends_during_the_heal_is_heard_after_it() -> None:
     node = resumed()
     node.shelf.lose()
@@ -383,12 +274,6 @@ def test_a_handler_that_ends_during_the_heal_is_heard_after_it() -> None:
     assert ops(node.commit()) == [Op.FINISH]
     node.commit()
     assert node.heard[2] == Outcome("42")
-
-
-def test_a_lapse_during_a_heal_is_verified_after_it() -> None:
-    node = lapsed(reach(Phase.HEALING))
-    node.commit_all()
-    assert node.call.phase is Phase.PARKED and stored_incarnation(node) == node.call.incarnation == "n1-i2"
 
 
 # ---- what waits for the window holds nothing back
@@ -401,28 +286,3 @@ def withheld(node: Node) -> Node:
     node.commit()
     assert node.call.withheld == (K,)
     return node
-
-
-def test_a_round_that_is_left_is_cancelled_though_an_effect_is_withheld() -> None:
-    """It never began: there is nothing to shield (rule 8)."""
-    assert withheld(resumed()).leave(2) == (Cancel("left"), LEFT_OPEN)
-
-
-def test_a_round_that_was_left_goes_when_its_effect_is_withheld() -> None:
-    node = resumed()
-    node.intends()
-    node.leave(2)
-    node.now = node.lease.until
-    assert node.commit() == (Cancel("left"), LEFT_OPEN)
-
-
-def test_a_round_that_runs_too_long_is_cancelled_though_an_effect_is_withheld() -> None:
-    assert Cancel("overran") in withheld(resumed()).feed(Overran())
-
-
-def test_a_parked_frame_with_a_withheld_effect_expires_and_is_not_evicted() -> None:
-    """Its intent stands: a rebuilt frame would be in doubt, where this one need only wait."""
-    node = withheld(parked())
-    assert node.feed(Evict()) == ()
-    node.now += TOKEN_TTL
-    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))

@@ -73,11 +73,6 @@ def test_renewing_extends_only_what_is_unbroken(stored: NodeRecord | None, ackno
         assert result is None or result is stored
 
 
-def test_a_lease_that_ended_is_gone_for_whoever_renews_it() -> None:
-    """Rule 4 of docs/protocol.md: absence of an incarnation is permanent; renewing brings nothing back."""
-    assert renew(node(expires=99.0), WANTED, 7, TTL, 100.0) == (None, Renewal.LAPSED)
-
-
 ENDS = {
     "now": (100.0, True),
     "before": (99.0, True),

@@ -34,13 +34,6 @@ def test_an_owner_whose_lease_somebody_has_overwritten_may_live_for_a_leases_lif
         assert doubts.may_live(A, Boot("2"), {}, True, 106.0), "it was otherwise in between"
 
 
-def test_any_look_that_sees_a_node_counts() -> None:
-    absences = MissingNodes(5.0)
-    assert not absences.is_certain(A, set(), 100.0)
-    assert absences.is_certain(B, {A, B}, 103.0)
-    assert not absences.is_certain(A, set(), 106.0)
-
-
 def test_a_look_of_long_ago_says_nothing() -> None:
     """The node may have come back and gone again since."""
     absences = MissingNodes(5.0)

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 from framehold_core.call import Phase
-from framehold_core.effects import (
-    Cancel,
-    Forget,
-    Go,
-    Kept,
-    Lookup,
-    Op,
-    Outcome,
-    RaiseInDoubt,
-    Reason,
-    Recorded,
-    Refusal,
-    Write,
-)
+from framehold_core.effects import Cancel, Forget, Go, Kept, Op, Outcome, RaiseInDoubt, Reason, Recorded, Refusal, Write
 from framehold_core.ending import CANCELLED
-from framehold_core.events import Drain, Evict, Noted, Overran, StoreBack, StoreDown
-from framehold_core.journal import Draft, EntryKind, EntryLane, decode_all
+from framehold_core.events import Drain, Evict, Overran, StoreBack, StoreDown
+from framehold_core.journal import EntryKind, decode_all
 from framehold_core.writes import once_digest
 from tests.core.driver import LEFT_OPEN, Node, answer, elsewhere, parked, rebuild, resumed, running
 
@@ -85,14 +72,6 @@ def test_the_outcome_takes_a_result_along() -> None:
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
 
 
-def test_values_and_results_are_written_in_the_order_in_which_they_came() -> None:
-    node = with_a_result()
-    node.feed(Noted((Draft(EntryKind.VALUE, "now-1", 1, EntryLane.MAIN, "now", "json", b"1"),)))
-    node.flush()
-    node.commit()
-    assert kinds(node)[-2:] == [EntryKind.RESULT, EntryKind.VALUE]
-
-
 def test_an_outcome_does_not_leave_ungated_before_the_result_that_it_rests_on() -> None:
     """Rule 1: the exception is for outcomes whose effects are recorded."""
     node = with_a_result()
@@ -127,13 +106,6 @@ def test_a_frame_that_owes_a_result_is_not_evicted() -> None:
     assert node.feed(Evict()) == (Cancel("evicted"), LEFT_OPEN)
 
 
-def test_a_round_that_is_left_while_it_owes_a_result_goes_when_that_is_written() -> None:
-    node = with_a_result()
-    (write,) = node.leave(2)
-    assert isinstance(write, Write) and write.op is Op.RESULT
-    assert node.commit() == (Cancel("left"), LEFT_OPEN)
-
-
 def test_a_result_whose_owner_is_another_by_now_does_not_count() -> None:
     node = with_a_result()
     other = elsewhere(node)
@@ -163,14 +135,6 @@ def test_an_effect_that_needs_no_intent_runs_at_once_in_the_first_round() -> Non
     node.commit()
     assert kinds(node) == [EntryKind.EFFECT, EntryKind.ASK]
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
-
-
-def test_a_first_round_that_only_ran_such_effects_ends_without_the_store() -> None:
-    node = running()
-    node.wants()
-    node.results(kind=EntryKind.EFFECT)
-    node.finishes("42")
-    assert node.heard[1] == Outcome("42") and node.shelf.stored is None
 
 
 def test_the_answers_of_a_round_are_written_before_such_an_effect_runs() -> None:
@@ -231,30 +195,6 @@ def test_an_effect_does_not_run_when_the_window_closed_on_the_way() -> None:
     assert node.commit() == () and node.call.withheld == (K,)
 
 
-def test_an_effect_does_not_run_when_the_lease_lapsed_on_the_way() -> None:
-    """Rule 4: an old frame must be verified before it runs, however open the new incarnation's window is."""
-    node = resumed()
-    node.intends()
-    reply = node.submit()
-    node.lapse()
-    assert node.hear(*reply) == () and node.call.withheld == (K,)
-
-
-def test_an_effect_that_may_never_run_holds_nothing_back() -> None:
-    node = resumed()
-    node.intends()
-    node.commit()
-    node.results()
-    node.flush()
-    node.commit()
-    node.intends()
-    assert node.commit() == (RaiseInDoubt(K),)
-    node.asks("b")
-    node.commit()
-    node.feed(Evict())
-    assert node.call.phase is Phase.IDLE
-
-
 def test_writes_of_one_call_leave_one_after_the_other() -> None:
     node = resumed()
     node.intends("k")
@@ -264,18 +204,6 @@ def test_writes_of_one_call_leave_one_after_the_other() -> None:
         EntryKind.ASK, EntryKind.ANSWER, EntryKind.INTENT, EntryKind.INTENT, EntryKind.ASK,
     ]  # fmt: skip
     assert node.call.phase is Phase.PARKED
-
-
-def test_a_result_may_land_while_the_call_is_parked() -> None:
-    node = resumed()
-    node.intends()
-    node.commit()
-    node.asks("b")
-    node.results()
-    node.flush()
-    node.commit()
-    assert node.call.phase is Phase.PARKED
-    assert node.commit() == (Recorded((K,)),)
 
 
 def test_a_second_intent_for_a_recorded_key_is_in_doubt() -> None:
@@ -312,13 +240,6 @@ def test_the_round_is_cancelled_when_the_last_request_leaves() -> None:
     assert node.call.phase is Phase.IDLE
 
 
-def test_leaving_while_the_questions_are_committed_cancels_nothing() -> None:
-    node = running()
-    node.asks("a")
-    node.leave(1)
-    assert node.commit() == () and node.call.phase is Phase.PARKED
-
-
 def test_cancellation_lands_after_a_running_effect_and_its_result() -> None:
     """Rule 8: an effect and its result's commit are shielded."""
     node = resumed()
@@ -329,26 +250,6 @@ def test_cancellation_lands_after_a_running_effect_and_its_result() -> None:
     node.flush()
     assert node.commit() == (Cancel("left"), LEFT_OPEN)
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
-
-
-def test_a_duplicate_that_comes_in_time_keeps_a_round_that_was_being_left() -> None:
-    node = resumed()
-    node.intends()
-    node.commit()
-    node.leave(2)
-    node.retry(answer("a"))
-    assert node.results() == (Kept(K),)
-
-
-def test_a_branch_that_asks_while_the_left_round_waits_for_a_result_breaks_nothing() -> None:
-    node = resumed()
-    node.intends()
-    node.commit()
-    node.results()
-    node.leave(2)
-    node.asks("b")
-    node.commit_all()
-    assert node.call.phase in (Phase.IDLE, Phase.PARKED)
 
 
 def test_a_round_that_runs_too_long_is_cancelled_and_says_which_limit() -> None:
@@ -368,20 +269,6 @@ def test_an_overrun_lands_after_a_running_effect_and_its_result() -> None:
     node.flush()
     node.commit()
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
-
-
-def test_a_left_round_that_parked_meanwhile_stays() -> None:
-    """Its questions are committed: a retry of the round before gets them, so the frame is not cancelled any more."""
-    node = resumed()
-    node.intends()
-    node.commit()
-    node.leave(2)
-    node.asks("b")
-    node.commit()
-    node.results()
-    node.flush()
-    assert not any(isinstance(effect, Cancel) for effect in node.commit())
-    assert node.call.phase is Phase.PARKED
 
 
 def test_a_first_round_whose_result_found_no_store_goes_once_it_is_written() -> None:
@@ -408,24 +295,3 @@ def test_a_first_round_that_parked_unheard_goes_with_its_last_result() -> None:
     node.commit()
     assert node.call.phase is Phase.PARKED
     assert node.commit() == (Cancel("left"), LEFT_OPEN)
-
-
-def test_a_left_round_is_dropped_by_a_token_of_a_later_owner() -> None:
-    node = resumed()
-    node.intends()
-    node.leave(2)
-    assert node.token is not None
-    node.retry(answer("a"), token=node.token._replace(epoch=9))
-    assert node.effects == (Cancel("stale"), Lookup())
-
-
-def test_a_result_is_written_before_the_outcome_that_follows_it() -> None:
-    node = resumed()
-    node.intends()
-    node.commit()
-    node.results()
-    node.flush()
-    node.finishes("42")
-    assert Recorded((K,)) in node.commit()
-    node.commit()
-    assert node.heard[2] == Outcome("42")

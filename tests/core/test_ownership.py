@@ -139,17 +139,6 @@ def test_a_token_of_a_later_epoch_than_the_record_names_a_node_too() -> None:
     assert judged(replace(LIVES, waiting=(token(epoch=3),), leases=dict([HERE]))) is Wait.HEALER
 
 
-def test_a_call_without_kept_code_is_offered_to_nobody() -> None:
-    assert judged(replace(OTHERS, stored=stored(code=""))) == MayClaim(Evidence.GONE, died=True)
-
-
-def test_each_node_that_a_token_names_is_missed_from_the_first_look_on() -> None:
-    owner = Ownership(TTL)
-    both = replace(AHEAD, waiting=(token(round_=4), token(round_=4, node="n2")), death_told=True)
-    assert owner.judge(both, NOW) is Wait.HEALER
-    assert owner.judge(both, NOW + TTL) == MayClaim(Evidence.GONE, died=True)
-
-
 def test_a_process_that_shares_no_store_waits_for_nobody() -> None:
     alone = replace(AHEAD, me=replace(ME, until=math.inf), stored=stored(owner="me", boot="me-b1"))
     assert judged(alone) == MayClaim(Evidence.OWNER, died=False)
@@ -171,12 +160,6 @@ def test_a_node_that_does_not_serve_the_code_is_offered_nothing(change: dict[str
 
 def test_a_call_that_was_handed_off_is_offered_to_a_node_that_serves_its_code() -> None:
     assert judged(replace(OTHERS, stored=stored(RecordState.RELEASED, code=THEIRS))) == Pass(NodeId("n2"), offered=True)
-
-
-def test_a_call_whose_frame_was_dropped_here_is_offered_to_nobody() -> None:
-    """Its process lives: this one."""
-    dropped = replace(OTHERS, stored=stored(owner="me", boot="me-b1", code=THEIRS))
-    assert judged(dropped) == MayClaim(Evidence.OWNER, died=False, code=THEIRS)
 
 
 def test_a_node_whose_own_lease_is_not_there_offers_too() -> None:
@@ -206,11 +189,6 @@ def test_kept_code_is_entered_only_where_the_record_and_a_token_allow_it(
     record: Stored, waiting: tuple[Retry, ...]
 ) -> None:
     assert judged(replace(TOLD, stored=record, waiting=waiting)) == MayClaim(Evidence.GONE, died=True)
-
-
-def test_a_released_call_holds_nothing_against_its_tool_and_is_no_suspect() -> None:
-    released = replace(GONE, stored=stored(RecordState.RELEASED, attempts=1), pause=PAUSE)
-    assert judged(released) == MayClaim(Evidence.RELEASED, died=False)
 
 
 def test_a_suspect_is_claimed_in_its_turn() -> None:

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from framehold_core.call import TAKEN, Phase
-from framehold_core.effects import (
-    Cancel,
-    Deliver,
-    Forget,
-    Lookup,
-    Op,
-    Outcome,
-    Questions,
-    Reason,
-    Refusal,
-    Relay,
-    Write,
-)
+from framehold_core.call import Phase
+from framehold_core.effects import Cancel, Deliver, Forget, Lookup, Op, Outcome, Questions, Reason, Refusal, Write
 from framehold_core.ending import Ending, How
 from framehold_core.events import Drain, Evict, Expired, Finished, StoreBack, WriteRefused
-from framehold_core.ids import NodeId, Waiter
 from framehold_core.requests import Evidence, Verdict
-from tests.core.driver import LEFT_OPEN, TOKEN_TTL, answer, elsewhere, parked, reach, rebuild, resumed, running
+from tests.core.driver import LEFT_OPEN, TOKEN_TTL, answer, elsewhere, parked, reach, rebuild, resumed
 
 # ---- verify
 
@@ -37,18 +24,6 @@ def test_after_a_lapse_a_frame_is_verified_before_it_runs() -> None:
     node.retry(answer("a"))
     assert node.commit() == (Deliver((answer("a"),)),)
     assert node.call.epoch == 2 and node.call.incarnation == "n1-i2" and len(node.call.waiting) == 2
-
-
-def test_a_frame_that_was_taken_over_meanwhile_dies_and_its_retry_finds_the_owner() -> None:
-    node = parked()
-    rival = elsewhere(node)
-    rival.retry(answer("a"))
-    rebuild(rival)
-    node.lapse()
-    node.retry(answer("a"))
-    assert node.commit() == (Cancel("fenced"), Lookup())
-    node.look()
-    assert node.heard[2] == Relay(Waiter(2), NodeId("n2"))
 
 
 def test_a_call_is_claimed_under_the_present_incarnation() -> None:
@@ -99,14 +74,6 @@ def test_a_fenced_frame_is_cancelled_and_nothing_of_it_is_heard(act: object) -> 
 # ---- evict, hand off, expire
 
 
-def test_an_evicted_frame_is_replayed_by_its_own_node() -> None:
-    node = parked()
-    assert node.feed(Evict()) == (Cancel("evicted"), LEFT_OPEN)
-    node.retry(answer("a"))
-    rebuild(node, Evidence.OWNER)
-    assert node.call.epoch == 2 and node.call.phase is Phase.RUNNING
-
-
 def test_a_frame_is_evicted_for_the_cause_that_is_given() -> None:
     """A rehearsal, or a strategy that keeps no frames, says so instead of blaming memory; the call goes on alike."""
     node = parked()
@@ -133,16 +100,6 @@ def test_a_frame_with_an_effect_running_is_neither_evicted_nor_handed_off(event:
     assert node.feed(event) == ()
     node.commit()
     assert node.feed(event) == () and node.call.phase is Phase.PARKED
-
-
-def test_a_released_call_is_taken_without_a_wait() -> None:
-    node = parked()
-    node.feed(Drain())
-    assert node.commit() == (Cancel("released"), Forget())
-    second = elsewhere(node)
-    second.retry(answer("a"))
-    rebuild(second, Evidence.RELEASED)
-    assert second.call.phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize("reply", ["acked", "refused"])
@@ -229,14 +186,6 @@ def test_a_fenced_frame_that_nobody_waits_for_goes_without_a_lookup(phase: Phase
     for item in (*node.call.waiting, *node.call.undecided):
         node.leave(item.waiter)
     assert node.feed(WriteRefused(Verdict.FENCED, None)) == (Cancel("fenced"), Forget())
-
-
-def test_round_1_of_a_fenced_frame_is_told_to_start_anew() -> None:
-    """It has no token that could be decided again, and its id is taken: the same request would meet the same fence."""
-    node = running()
-    node.intends()
-    node.feed(WriteRefused(Verdict.FENCED, None))
-    assert node.heard[1] == Refusal(Reason.UNAVAILABLE, detail=TAKEN) and node.call.phase is Phase.IDLE
 
 
 def test_a_parked_frame_is_fenced_by_the_write_of_a_branch() -> None:

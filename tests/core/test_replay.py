@@ -50,26 +50,6 @@ def ask(cursor: Cursor, *keys: str, lane: EntryLane = MAIN) -> None:
 # ---- round by round
 
 
-def test_an_empty_journal_is_live_at_once() -> None:
-    cursor = Tape().cursor()
-    assert cursor.live
-    ask(cursor, "a")
-    assert cursor.ready() == ()
-    cursor.finish()
-
-
-def test_answers_are_delivered_round_by_round() -> None:
-    cursor = Tape().asks(1, "a").answers(1, "a").asks(2, "b").answers(2, "b").asks(3, "c").cursor()
-    for key in ("a", "b"):
-        assert not cursor.live
-        ask(cursor, key)
-        assert heard(cursor.ready()) == [f"{key}@{'ab'.index(key) + 1}"]
-        assert cursor.ready() == ()
-    assert not cursor.live
-    ask(cursor, "c")
-    assert [cursor.live, cursor.ready()] == [True, ()]
-
-
 def test_a_round_is_delivered_when_all_of_its_asks_were_asked_again() -> None:
     """As it was, not as fast as it is asked for."""
     cursor = Tape().asks(1, "a", "b", lane=SIDE).answers(1, "a", "b").cursor()
@@ -78,42 +58,6 @@ def test_a_round_is_delivered_when_all_of_its_asks_were_asked_again() -> None:
     ask(cursor, "a", lane=SIDE)
     assert heard(cursor.ready()) == ["a@1", "b@1"]
     assert cursor.live
-
-
-def test_partial_answers_are_delivered_with_the_round_that_completes_them() -> None:
-    tape = Tape().asks(1, "a", "b", lane=SIDE).answers(1, "a").asks(2, "b", lane=SIDE).answers(2, "b")
-    cursor = tape.cursor()
-    ask(cursor, "a", "b", lane=SIDE)
-    assert heard(cursor.ready()) == ["a@1", "b@2"]
-    assert cursor.live
-    cursor.finish()
-
-
-def test_partial_answers_wait_for_the_rest() -> None:
-    cursor = Tape().asks(1, "a", "b", lane=SIDE).answers(1, "a").asks(2, "b", lane=SIDE).cursor()
-    ask(cursor, "a", "b", lane=SIDE)
-    assert cursor.ready() == ()
-    assert cursor.live
-
-
-def test_what_is_asked_beyond_the_record_waits_until_all_of_it_was_met() -> None:
-    cursor = Tape().asks(1, "a", lane=SIDE).answers(1, "a").cursor()
-    ask(cursor, "new", lane=SIDE)
-    assert not cursor.live
-    ask(cursor, "a", lane=SIDE)
-    assert not cursor.live, "the answer was not delivered yet"
-    cursor.ready()
-    assert cursor.live
-
-
-def test_a_prefilled_answer_is_known_when_it_is_asked_for() -> None:
-    """Round 0: it came with the first request, nobody was asked."""
-    cursor = Tape().asks(0, "name").answers(0, "name").asks(1, "a").answers(1, "a").cursor()
-    known = cursor.ask("name", "fp-name", MAIN)
-    assert known is not None and known.value == b"name@0"
-    assert cursor.ready() == ()
-    ask(cursor, "a")
-    assert heard(cursor.ready()) == ["a@1"]
 
 
 def test_a_call_that_only_had_prefilled_answers_is_live_after_them() -> None:
@@ -137,19 +81,6 @@ def test_a_key_that_is_asked_in_two_rounds_is_delivered_in_each() -> None:
 # ---- lanes
 
 
-def test_side_tasks_may_come_in_another_order() -> None:
-    cursor = Tape().asks(1, "a", "b", "c", lane=SIDE).answers(1, "a", "b", "c").cursor()
-    ask(cursor, "c", "a", "b", lane=SIDE)
-    assert len(cursor.ready()) == 3
-
-
-def test_side_tasks_may_come_between_what_the_main_task_does() -> None:
-    cursor = Tape().asks(1, "m").asks(1, "s", lane=SIDE).answers(1, "m", "s").cursor()
-    ask(cursor, "s", lane=SIDE)
-    ask(cursor, "m")
-    assert len(cursor.ready()) == 2
-
-
 def test_the_main_task_is_checked_in_order() -> None:
     tape = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0).asks(1, "a")
     with pytest.raises(
@@ -158,38 +89,11 @@ def test_the_main_task_is_checked_in_order() -> None:
         ask(tape.cursor(), "a")
 
 
-def test_the_main_task_may_not_do_something_new_before_the_record_ends() -> None:
-    with pytest.raises(DivergenceError, match=r"recorded is ask 'a' \(entry 0\), but the handler came to ask 'new';"):
-        ask(Tape().asks(1, "a").cursor(), "new")
-
-
 def test_a_side_task_may_do_something_new() -> None:
     assert Tape().asks(1, "a").cursor().once("k", "fp-k", SIDE) is Once.LIVE
 
 
 # ---- effects without an intent
-
-
-def test_an_effect_without_an_intent_has_its_result_and_its_place_in_the_order() -> None:
-    cursor = Tape().add(EntryKind.EFFECT, "first", 0).asks(1, "a").cursor()
-    found = cursor.once("first", "fp-first", MAIN)
-    assert isinstance(found, Entry) and found.value == b"first@0" and cursor.ready() == (found,)
-    ask(cursor, "a")
-    cursor.finish()
-    with pytest.raises(
-        DivergenceError, match=r"recorded is once 'first' \(entry 0\), but the handler came to ask 'a';"
-    ):
-        ask(Tape().add(EntryKind.EFFECT, "first", 0).asks(1, "a").cursor(), "a")
-
-
-def test_an_effect_whose_intent_an_earlier_release_wrote_has_its_result() -> None:
-    """It was in doubt, and ran again."""
-    cursor = Tape().add(EntryKind.INTENT, "k", 0).asks(1, "a").add(EntryKind.EFFECT, "k", 1).cursor()
-    found = cursor.once("k", "fp-k", MAIN)
-    assert isinstance(found, Entry) and found.value == b"k@1"
-    ask(cursor, "a")
-    assert cursor.ready() == (found,)
-    cursor.finish()
 
 
 # ---- the recorded order
@@ -221,65 +125,12 @@ def test_results_are_given_one_by_one_in_the_order_in_which_they_came(
     assert cursor.live
 
 
-def test_a_result_waits_until_the_handler_has_come_to_what_was_recorded_before_it() -> None:
-    """Also the result of an effect that it has come to."""
-    cursor = effects("b", "a").cursor()
-    once(cursor, "b")
-    assert cursor.ready() == ()
-    once(cursor, "a")
-    assert heard(cursor.ready()) == ["b@0"]
-
-
-def test_a_result_that_came_after_a_question_waits_for_that_question() -> None:
-    """What made the handler ask was a timer, maybe: it has to go off again."""
-    cursor = (
-        Tape()
-        .add(EntryKind.INTENT, "a", 0, SIDE)
-        .asks(1, "late", lane=SIDE)
-        .add(EntryKind.RESULT, "a", 1, SIDE)
-        .cursor()
-    )
-    once(cursor, "a")
-    assert cursor.ready() == ()
-    ask(cursor, "late", lane=SIDE)
-    assert heard(cursor.ready()) == ["a@1"]
-
-
-def test_answers_and_results_keep_their_order() -> None:
-    tape = Tape().add(EntryKind.INTENT, "a", 0, SIDE).asks(1, "k", "l", lane=SIDE)
-    cursor = tape.answers(1, "k", "l").add(EntryKind.RESULT, "a", 1, SIDE).cursor()
-    once(cursor, "a")
-    ask(cursor, "k", "l", lane=SIDE)
-    assert [heard(cursor.ready()) for _ in range(3)] == [["k@1", "l@1"], ["a@1"], []]
-
-
-def test_a_result_that_came_between_two_parts_of_an_answer_is_heard_first() -> None:
-    tape = (
-        Tape().add(EntryKind.INTENT, "a", 0, SIDE).asks(1, "k", "l", lane=SIDE).answers(1, "k").asks(2, "l", lane=SIDE)
-    )
-    cursor = tape.add(EntryKind.RESULT, "a", 2, SIDE).answers(2, "l").cursor()
-    once(cursor, "a")
-    ask(cursor, "k", "l", lane=SIDE)
-    assert [heard(cursor.ready()) for _ in range(3)] == [["a@2"], ["k@1", "l@2"], []]
-
-
 def test_an_effect_without_an_intent_is_given_after_the_handler_has_come_to_it() -> None:
     cursor = Tape().add(EntryKind.EFFECT, "a", 0, SIDE).add(EntryKind.EFFECT, "b", 0, SIDE).cursor()
     once(cursor, "b")
     assert cursor.ready() == ()
     once(cursor, "a")
     assert [heard(cursor.ready()) for _ in range(3)] == [["a@0"], ["b@0"], []]
-
-
-def test_a_value_is_given_at_once() -> None:
-    """It was drawn, and not heard."""
-    tape = (
-        Tape()
-        .add(EntryKind.INTENT, "a", 0, SIDE)
-        .add(EntryKind.RESULT, "a", 0, SIDE)
-        .add(EntryKind.VALUE, "now-1", 0, SIDE)
-    )
-    assert tape.cursor().value("now-1", "fp-now-1", SIDE) is not None
 
 
 def test_a_handler_that_does_not_wait_for_a_recorded_result_is_told_of_it() -> None:
@@ -291,19 +142,6 @@ def test_a_handler_that_does_not_wait_for_a_recorded_result_is_told_of_it() -> N
 
 
 # ---- divergence
-
-
-def test_another_question_under_the_same_key_diverges_by_name() -> None:
-    same = r"recorded is ask 'a' \(entry 0\), but the handler came to ask 'a', with another text, schema or arguments;"
-    with pytest.raises(DivergenceError, match=same):
-        Tape().asks(1, "a").cursor().ask("a", "fp-other", MAIN)
-
-
-def test_other_arguments_of_once_diverge_by_name() -> None:
-    tape = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0)
-    same = r"recorded is once 'audit' \(entry 0\), but the handler came to once 'audit', with another text, schema or"
-    with pytest.raises(DivergenceError, match=same):
-        tape.cursor().once("audit", "fp-other", MAIN)
 
 
 @pytest.mark.parametrize(
@@ -341,15 +179,6 @@ def test_a_recorded_result_is_given_back() -> None:
     assert cursor.once("audit", "fp-audit", MAIN) == result, "a second use of the key joins the first"
 
 
-def test_a_second_use_of_a_key_joins_the_first_before_the_record_ends_too() -> None:
-    """It was never recorded: live, it got the same result and wrote nothing."""
-    cursor = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0).asks(1, "a").cursor()
-    result = cursor.once("audit", "fp-audit", MAIN)
-    assert cursor.once("audit", "fp-audit", MAIN) == result and cursor.ready() == (result,)
-    ask(cursor, "a")
-    assert cursor.live
-
-
 def test_a_second_use_of_a_key_with_other_arguments_diverges() -> None:
     cursor = Tape().add(EntryKind.INTENT, "audit", 0).add(EntryKind.RESULT, "audit", 0).asks(1, "a").cursor()
     cursor.once("audit", "fp-audit", MAIN)
@@ -357,27 +186,11 @@ def test_a_second_use_of_a_key_with_other_arguments_diverges() -> None:
         cursor.once("audit", "fp-other", MAIN)
 
 
-def test_an_intent_without_a_result_is_in_doubt() -> None:
-    assert Tape().add(EntryKind.INTENT, "audit", 0).cursor().once("audit", "fp-audit", MAIN) is Once.NO_RESULT
-
-
-def test_a_once_that_was_never_intended_is_live() -> None:
-    assert Tape().cursor().once("audit", "fp-audit", MAIN) is Once.LIVE
-
-
 def test_a_recorded_value_is_given_back_and_a_new_one_must_be_made() -> None:
     cursor = Tape().add(EntryKind.VALUE, "now-1", 0).cursor()
     recorded = cursor.value("now-1", "fp-now-1", MAIN)
     assert recorded is not None and recorded.value == b"now-1@0"
     assert cursor.value("now-2", "fp-now-2", MAIN) is None
-
-
-def test_one_key_may_name_an_ask_and_a_once() -> None:
-    cursor = Tape().add(EntryKind.INTENT, "k", 0).add(EntryKind.RESULT, "k", 0).asks(1, "k").answers(1, "k").cursor()
-    assert isinstance(cursor.once("k", "fp-k", MAIN), Entry)
-    assert heard(cursor.ready()) == ["k@0"]
-    ask(cursor, "k")
-    assert heard(cursor.ready()) == ["k@1"]
 
 
 def test_who_comes_to_the_next_result_may_take_it_at_once() -> None:

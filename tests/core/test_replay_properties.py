@@ -92,19 +92,6 @@ def test_a_handler_is_rebuilt_from_any_record_of_it(script: Script, prefilled: s
     again.cursor.finish()
 
 
-@settings(max_examples=100, deadline=None)
-@given(SCRIPTS, PREFILLED, LUCK)
-def test_a_frame_is_not_live_before_the_last_recorded_thing(
-    script: Script, prefilled: set[str], luck: random.Random
-) -> None:
-    """Whatever the journal's length: a shorter record is live no later than a longer one, by what was come to."""
-    live = Live(script, luck.randrange, dict.fromkeys(prefilled, "yes")).play()
-    for cut in live.cuts:
-        again = Again(script, luck.randrange, live.entries[:cut]).play()
-        missing = learned(live.entries[:cut]) - Counter(again.came)
-        assert not missing and again.rounds == delivered(live, live.entries[:cut])
-
-
 @settings(max_examples=400, deadline=None)
 @given(SCRIPTS, PREFILLED, LUCK, st.sampled_from(["text", "gone", "new", "swapped"]))
 def test_a_changed_handler_diverges_or_comes_to_all_that_is_recorded(

@@ -23,8 +23,7 @@ from framehold_core.effects import (
     Write,
 )
 from framehold_core.ending import COMPLETED, Ending, How
-from framehold_core.events import Noted
-from framehold_core.journal import Draft, EntryKind, EntryLane, decode_all
+from framehold_core.journal import EntryKind, decode_all
 from framehold_core.requests import RecordState
 from tests.core.driver import TOKEN_TTL, Node, answer, parked, resumed, running
 
@@ -83,15 +82,6 @@ def test_asks_of_one_turn_leave_in_one_round_and_one_write() -> None:
     assert node.call.round == 1 and node.call.position == 3
 
 
-def test_what_was_noted_precedes_the_asks_of_the_next_write() -> None:
-    node = running()
-    node.feed(Noted((Draft(EntryKind.VALUE, "now-1", 0, EntryLane.MAIN, "fp", "json", b"1"),)))
-    node.asks("a")
-    node.commit()
-    kinds = [item.kind for item in decode_all(node.log)]
-    assert kinds == [EntryKind.VALUE, EntryKind.ASK] and node.call.notes == ()
-
-
 # ---- resume
 
 
@@ -101,15 +91,6 @@ def test_parked_becomes_running_in_the_step_that_accepts_the_answers() -> None:
     node.retry(answer("a", "metric"))
     assert node.effects == (Deliver((answer("a", "metric"),)),)
     assert node.call.phase is Phase.RUNNING
-
-
-def test_a_round_costs_one_write_and_a_call_of_two_rounds_two() -> None:
-    node = resumed()
-    node.finishes()
-    node.commit()
-    assert node.call.outbox.in_flight is None and node.call.phase is Phase.IDLE
-    record = node.shelf.stored
-    assert record is not None and record.record.answers.keys() == {1}
 
 
 def test_answers_go_ahead_of_what_the_resumed_round_writes() -> None:
@@ -123,17 +104,6 @@ def test_answers_go_ahead_of_what_the_resumed_round_writes() -> None:
         assert node.shelf.stored is not None and 1 in node.shelf.stored.record.answers
         if node.log[1:]:
             assert decode_all(node.log)[1].kind is EntryKind.ANSWER
-
-
-def test_only_the_first_write_of_a_round_carries_its_answers() -> None:
-    node = resumed()
-    node.intends()
-    node.commit()
-    node.results()
-    node.flush()
-    node.commit()
-    node.asks("b")
-    assert node.call.outbox.in_flight is not None and node.call.outbox.in_flight.answered is None
 
 
 def test_the_frame_does_not_resume_outside_the_window() -> None:
@@ -167,15 +137,6 @@ def test_some_answers_move_the_round_and_only_the_missing_are_asked() -> None:
     assert node.effects == (Deliver((answer("a", "1"), answer("b", "2"))),)
 
 
-def test_a_repeated_partial_retry_gets_the_questions_that_are_left() -> None:
-    node = parked("a", "b")
-    token = node.token
-    node.retry(answer("a"))
-    node.commit()
-    node.retry(answer("a"), token=token)
-    assert node.heard[3] == node.heard[2]
-
-
 # ---- duplicates
 
 
@@ -200,26 +161,6 @@ def test_other_answers_for_a_round_conflict() -> None:
     node = resumed()
     node.retry(answer("a", "no"))
     assert node.heard[3] == Refusal(Reason.CONFLICT, 1)
-
-
-def test_a_retry_of_the_round_before_gets_the_present_questions() -> None:
-    node = resumed()
-    old = node.token
-    node.asks("b")
-    node.commit()
-    node.retry(answer("a"), token=old)
-    assert node.heard[3] == node.heard[2]
-
-
-def test_a_retry_of_a_round_long_past_was_already_answered() -> None:
-    node = resumed()
-    old = node.token
-    for key in ("b", "c"):
-        node.asks(key)
-        node.commit()
-        node.retry(answer(key))
-    node.retry(answer("a"), token=old)
-    assert node.heard[5] == Refusal(Reason.ALREADY_ANSWERED, 3)
 
 
 def test_a_token_of_a_later_epoch_proves_the_frame_stale() -> None:

@@ -28,9 +28,3 @@ def test_a_diagram_that_drifted_is_noticed_and_drawn_anew(tmp_path: Path) -> Non
     assert checked.returncode == 1 and "run state_diagram.py --write" in checked.stderr
     assert draw("--write", page).returncode == 0
     assert page.read_text(encoding="utf-8") == text
-
-
-def test_the_page_says_at_its_top_where_a_retry_is_decided() -> None:
-    top = PAGE.read_text(encoding="utf-8").splitlines()[:10]
-    assert any("core/framehold_core/retry.py" in line for line in top)
-    assert any("continuation.py" in line for line in top)

@@ -7,7 +7,7 @@ import pytest
 from framehold_core.call import Phase
 from framehold_core.effects import Cancel, Forget, Op, Outcome, Respond, Write
 from framehold_core.ending import CANCELLED
-from framehold_core.events import Stop, StoreBack
+from framehold_core.events import Stop
 from framehold_core.ids import Waiter
 from framehold_core.requests import RecordState
 from tests.core.driver import answer, elsewhere, parked, rebuild, resumed, running
@@ -38,15 +38,6 @@ def test_a_retry_that_meets_the_end_of_a_stopped_call_hears_it_when_it_is_writte
     assert node.heard[waiter] == Outcome("cancelled by hand")
 
 
-def test_whoever_waits_for_the_round_of_a_stopped_call_hears_its_end() -> None:
-    node = resumed()
-    node.feed(Stop("cancelled by hand"))
-    assert node.call.phase is Phase.FINISHING and 2 not in node.heard
-    node.commit()
-    assert node.heard[2] == Outcome("cancelled by hand")
-    assert node.shelf.stored is not None and 1 in node.shelf.stored.record.answers
-
-
 def test_a_stopped_call_that_never_wrote_anything_ends_without_the_store() -> None:
     node = running()
     outcome = Outcome("cancelled by hand")
@@ -69,15 +60,6 @@ def test_a_call_with_an_effect_or_a_write_under_way_is_not_stopped(phase: Phase)
     node.commit()
     node.feed(Stop("cancelled by hand"))
     assert node.call.phase is Phase.FINISHING
-
-
-def test_the_end_of_a_stopped_call_is_written_when_the_store_is_back() -> None:
-    node = parked()
-    node.feed(Stop("cancelled by hand"))
-    assert node.store_down() == () and node.call.phase is Phase.STRANDED
-    node.feed(StoreBack())
-    assert node.commit() == (Forget(CANCELLED),)
-    assert node.shelf.stored is not None and node.shelf.stored.record.ending == CANCELLED
 
 
 def test_a_frame_that_was_fenced_stops_nothing() -> None:

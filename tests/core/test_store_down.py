@@ -8,7 +8,6 @@ from framehold_core.effects import (
     Deliver,
     Effect,
     Forget,
-    Go,
     Op,
     Outcome,
     Questions,
@@ -78,18 +77,6 @@ def test_a_round_that_was_committed_unheard_lasts_from_its_asking() -> None:
     assert isinstance(asked, Questions) and asked.lasts == TOKEN_TTL - 60
 
 
-def test_a_stranded_frame_goes_with_the_last_token_of_its_round() -> None:
-    """After that nobody can come back for it."""
-    node = resumed()
-    node.asks("b")
-    node.now += 60
-    node.store_down()
-    node.now += TOKEN_TTL - 61
-    assert node.feed(Expired()) == ()
-    node.now += 1
-    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
-
-
 def test_a_write_that_was_applied_unheard_is_not_applied_twice() -> None:
     node = resumed()
     node.asks("b")
@@ -137,15 +124,6 @@ def test_parked_frames_resume_while_the_store_is_away() -> None:
     assert Deliver((answer("a"),)) in node.effects and ops(node.effects) == [Op.INTEND]
 
 
-def test_a_verification_without_a_store_leaves_the_frame_parked() -> None:
-    node = reach(Phase.VERIFYING)
-    node.store_down()
-    assert node.heard[2] == Refusal(Reason.UNAVAILABLE, 1) and node.call.phase is Phase.PARKED
-    node.retry(answer("a"))
-    assert ops(node.effects) == [Op.VERIFY]
-    assert node.commit() == (Deliver((answer("a"),)),)
-
-
 def test_the_store_s_return_alone_sends_a_verification_again() -> None:
     node = reach(Phase.VERIFYING)
     node.store_down()
@@ -167,19 +145,6 @@ def test_an_effect_in_flight_is_kept_with_its_frame_in_round_1_too() -> None:
     assert node.commit() == (Cancel("left"), Forget(CANCELLED))
 
 
-def test_a_handler_that_ends_while_its_questions_are_stranded_answers_the_retry() -> None:
-    node = reach(Phase.STRANDED)
-    node.feed(Finished("42"))
-    node.feed(StoreBack())
-    node.commit()
-    assert node.call.phase is Phase.PARKED
-    node.retry(
-        answer("b"), token=node.token._replace(round=2, round_history=node.call.round_history) if node.token else None
-    )
-    node.commit()
-    assert node.heard[3] == Outcome("42")
-
-
 def stranded_result() -> Node:
     """The store is away while a result is written and the handler goes on."""
     node = resumed()
@@ -187,24 +152,6 @@ def stranded_result() -> Node:
     node.commit()
     node.results()
     return node
-
-
-def test_an_outcome_behind_a_stranded_result_arrives() -> None:
-    node = stranded_result()
-    node.finishes("42")
-    node.store_down()
-    node.retry(answer("a"))
-    node.commit_all()
-    assert node.heard[3] == Outcome("42") and node.call.phase is Phase.IDLE
-
-
-def test_questions_behind_a_stranded_result_arrive() -> None:
-    node = stranded_result()
-    node.asks("b")
-    node.store_down()
-    node.retry(answer("a"))
-    node.commit_all()
-    assert node.call.phase is Phase.PARKED
 
 
 def test_a_handler_that_ends_while_its_intent_is_stranded_answers_the_retry() -> None:
@@ -221,12 +168,3 @@ def test_what_a_stranded_call_can_answer_without_the_store_it_answers() -> None:
     node = reach(Phase.STRANDED)
     node.retry(answer("a", "no"))
     assert node.heard[3] == Refusal(Reason.CONFLICT, 1) and node.call.phase is Phase.STRANDED
-
-
-def test_a_stranded_intent_goes_on_with_the_same_retry() -> None:
-    node = resumed()
-    node.intends()
-    node.store_down()
-    node.retry(answer("a"))
-    assert node.call.phase is Phase.RUNNING
-    assert node.commit() == (Go(K),)

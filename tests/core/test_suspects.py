@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.pauses import is_blamed
 from framehold_core.record import apply
-from framehold_core.requests import Claim, Evidence, RecordState, Stored, Verdict
+from framehold_core.requests import Evidence, RecordState, Seen, Stored, Verdict
 from framehold_core.suspects import PATIENCE, Suspects, is_suspect
 from framehold_core.value import replace
-from tests.core.test_record import RECORD
+from tests.store.calls import Story
 
 
 @pytest.mark.parametrize("evidence", Evidence)
-@pytest.mark.parametrize("boot", [RECORD.head.boot, "another"])
+@pytest.mark.parametrize("boot", ["boot-1", "another"])
 @pytest.mark.parametrize("attempts", [0, 1, 2])
 def test_a_suspect_is_a_call_that_its_claim_leaves_with_more_than_one_attempt(
     attempts: int, boot: str, evidence: Evidence
 ) -> None:
     """A process that ends then is held against it."""
-    released = evidence is Evidence.RELEASED
-    state, owner = (RecordState.RELEASED, "") if released else (RecordState.OPEN, RECORD.owner)
-    record = replace(RECORD, attempts=attempts, state=state, owner=owner, expires=100.0)
-    mine = NodeId(owner) if evidence is Evidence.OWNER else NodeId("new")
-    claim = Claim(CallId("c"), record.seen, evidence, mine, Incarnation("i"), Boot(boot), True, 9, 60.0)
-    stored, reply = apply(Stored(record, ()), claim, 1.0)
-    assert reply.verdict is Verdict.OK and stored is not None
-    assert is_suspect(record, evidence, boot) is (stored.record.attempts > 1) is is_blamed(stored.record)
+    story, owner = Story(), "node-1" if evidence is Evidence.OWNER else "node-2"
+    stored, _ = apply(None, story.ask, 0.0)
+    assert stored is not None
+    record = replace(stored.record, attempts=attempts)
+    if evidence is Evidence.RELEASED:
+        record = replace(record, state=RecordState.RELEASED, owner="", incarnation="")
+    claim = story.claims(Seen(1, record.owner, record.incarnation), evidence, owner, boot=boot)
+    after, reply = apply(Stored(record, stored.journal), claim, 1.0)
+    assert reply.verdict is Verdict.OK and after is not None
+    assert is_suspect(record, evidence, boot) is (after.record.attempts > 1) is is_blamed(after.record)
 
 
 def test_suspects_are_entered_one_at_a_time_and_behind_others() -> None:

@@ -5,36 +5,17 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.call import Phase
-from framehold_core.effects import (
-    Cancel,
-    Deliver,
-    Forget,
-    Lookup,
-    Outcome,
-    Questions,
-    Reason,
-    Refusal,
-    Relay,
-    Run,
-)
+from framehold_core.effects import Cancel, Forget, Lookup, Outcome, Reason, Refusal, Relay, Run
 from framehold_core.ending import LOST, Ending, How
-from framehold_core.errors import ProtocolError
-from framehold_core.events import Diverged, Rebuilt, StoreDown, Unreadable, WriteRefused
+from framehold_core.events import Diverged, StoreDown, Unreadable, WriteRefused
 from framehold_core.ids import NodeId, Waiter
-from framehold_core.journal import EntryLane, decode_all
-from framehold_core.replay import Cursor
+from framehold_core.journal import decode_all
 from framehold_core.requests import Evidence, RecordState, Verdict
 from framehold_core.takeover import MAX_TRIES
 from framehold_core.value import replace
 from tests.core.driver import Node, Token, answer, elsewhere, parked, reach, rebuild, resumed
 
 # ---- look up
-
-
-def test_a_retry_without_a_frame_reads_the_record() -> None:
-    node = elsewhere(parked())
-    node.retry(answer("a"))
-    assert node.effects == (Lookup(),)
 
 
 def test_a_token_without_a_record_enters_no_handler() -> None:
@@ -45,13 +26,6 @@ def test_a_token_without_a_record_enters_no_handler() -> None:
     node.retry(answer("a"))
     assert Forget(LOST) in node.look()
     assert isinstance(node.heard[1], Refusal) and node.heard[1].reason is Reason.FORGOTTEN
-
-
-def test_an_owner_that_lives_elsewhere_gets_the_request() -> None:
-    node = elsewhere(parked())
-    node.retry(answer("a"))
-    node.look()
-    assert node.heard[1] == Relay(Waiter(1), NodeId("n1"))
 
 
 def test_a_finished_call_gives_its_outcome_again() -> None:
@@ -202,30 +176,6 @@ def test_a_record_that_was_cut_before_its_claim_is_not_entered() -> None:
     claims_in_vain(node)
 
 
-def test_a_rebuilt_frame_takes_the_answers_that_were_held() -> None:
-    node = reach(Phase.REBUILDING)
-    node.retry(answer("a"))
-    assert node.feed(Rebuilt()) == (Deliver((answer("a"),)),)
-    assert len(node.call.waiting) == 2
-    node.finishes("42")
-    node.commit()
-    assert node.heard[1] == node.heard[2] == Outcome("42")
-
-
-def test_a_round_that_was_recorded_as_answered_runs_its_tail_again() -> None:
-    first = resumed()
-    first.intends()
-    first.commit()
-    node = elsewhere(first)
-    node.retry(answer("a"))
-    rebuild(node)
-    assert node.call.phase is Phase.RUNNING and node.effects == ()
-    node.asks("b")
-    assert node.call.outbox.in_flight is not None and node.call.outbox.in_flight.answered is None
-    node.commit()
-    assert isinstance(node.heard[1], Questions) and node.heard[1].epoch == 2
-
-
 def test_a_claim_that_loses_its_race_looks_again() -> None:
     first = parked()
     second, third = elsewhere(first), elsewhere(first, "n3")
@@ -321,52 +271,3 @@ def test_what_can_not_be_read_is_said_and_left_as_it_is(phase: Phase) -> None:
     assert Cancel("unreadable") in effects and endings == [Ending(How.DIVERGED)]
     assert node.call.phase is Phase.IDLE and node.call.outbox.in_flight is None and node.call.undecided == ()
     assert node.shelf.stored is before
-
-
-@pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING])
-def test_a_call_that_can_not_be_read_here_is_finished_by_a_node_that_can(phase: Phase) -> None:
-    """Also after the claim: its answers were not taken, so the same retry brings them again."""
-    node = reach(phase)
-    node.feed(Unreadable(UNREADABLE))
-    other = elsewhere(node, "n3")
-    other.retry(answer("a"))
-    rebuild(other)
-    assert other.effects == (Deliver((answer("a"),)),)
-    other.finishes("42")
-    other.commit()
-    assert other.heard[1] == Outcome("42")
-
-
-def test_a_call_that_diverged_is_finished_by_the_code_that_recorded_it() -> None:
-    node = reach(Phase.REBUILDING)
-    node.feed(Diverged("recorded is ask 'a' (entry 0), but ..."))
-    other = elsewhere(node, "n3")
-    other.retry(answer("a"))
-    rebuild(other)
-    assert other.effects == (Deliver((answer("a"),)),)
-
-
-def test_a_live_frame_has_no_row_for_what_can_not_be_read() -> None:
-    """Nothing of the store is read for a frame that lives: such an event is a bug of the shell."""
-    for phase in Phase:
-        if phase not in (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING):
-            with pytest.raises(ProtocolError):
-                reach(phase).feed(Unreadable(UNREADABLE))
-
-
-def test_partial_answers_survive_a_takeover() -> None:
-    first = parked("a", "b")
-    first.retry(answer("a"))
-    first.commit()
-    node = elsewhere(first)
-    node.retry(answer("b"))
-    node.look(Evidence.GONE)
-    node.commit()
-    cursor = Cursor(decode_all(node.log))
-    for key in ("a", "b"):
-        cursor.ask(key, f"fp-{key}", EntryLane.MAIN)
-    assert cursor.ready() == () and cursor.live
-    node.feed(Rebuilt())
-    delivered = {entry.key for entry in cursor.rest()}
-    delivered |= {item.key for effect in node.effects if isinstance(effect, Deliver) for item in effect.answers}
-    assert delivered == {"a", "b"}

@@ -53,11 +53,6 @@ def changes() -> dict[str, dict[str, Any]]:
     }
 
 
-def test_a_record_that_fits_its_journal_is_read() -> None:
-    whole = stored()
-    assert [item.n for item in writes.read(whole)] == list(range(len(whole.journal)))
-
-
 @pytest.mark.parametrize("name", changes())
 def test_a_record_that_says_otherwise_than_its_journal_is_not_believed(name: str) -> None:
     """Whichever field it is; the error says which."""

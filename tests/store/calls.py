@@ -2,6 +2,8 @@
 
 import secrets
 
+import pytest
+
 from framehold_core import journal
 from framehold_core.ending import Ending, How
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
@@ -19,10 +21,13 @@ from framehold_core.requests import (
     Intent,
     Read,
     Release,
+    Reply,
     Result,
     Seen,
+    Stored,
     Verify,
 )
+from framehold_core.value import replace
 
 TTL = 600.0
 HEAD = Head(Boot("boot-1"), True, "weather", "code-1", "tools/call", 'weather é"\\\n', "args", "", "hold")
@@ -87,3 +92,20 @@ class Story:
         return Heal(
             self.call, claim, seen, batch((), *entries), learned, (("once", True), ("two", False)), self.head, TTL
         )
+
+
+def assert_alike(reply: Reply, expected: Reply) -> None:
+    """Two stores have answered alike: all but the instants, and those within two seconds."""
+    assert _timeless(reply) == _timeless(expected)
+    if reply.stored and expected.stored:
+        mine, other = reply.stored.record, expected.stored.record
+        instants = [[record.created, record.expires, *(step.at for step in record.trail)] for record in (mine, other)]
+        assert instants[0] == pytest.approx(instants[1], abs=2.0)
+
+
+def _timeless(reply: Reply) -> Reply:
+    if reply.stored is None:
+        return reply
+    record = reply.stored.record
+    trail = tuple(replace(step, at=0.0) for step in record.trail)
+    return replace(reply, stored=Stored(replace(record, created=0.0, expires=0.0, trail=trail), reply.stored.journal))

@@ -69,7 +69,7 @@ URLS = {"redis": "shared_server", "restricted": "restricted", "sentinel": "senti
 """Kinds of Redis, and the fixture that has its URL."""
 
 
-@pytest.fixture(params=["memory", "embedded", *URLS])
+@pytest.fixture(params=["memory", "embedded", "restricted", "sentinel", "cluster"])
 async def store(request: pytest.FixtureRequest, namespace: str) -> AsyncIterator[Store]:
     """Each kind of store in turn: one contract holds them equal."""
     built: Store

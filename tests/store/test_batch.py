@@ -1,7 +1,6 @@
 """The lane under failure: every request is answered once and in time, whatever happens to the connection."""
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from framehold_store import StoreConfig
 from framehold_store.batch import BATCH, BatchLane, Item
 from framehold_store.redis import RedisStore
 from tests.store.calls import E0, HEAD, Story, batch, fence
-from tests.store.server import RedisServer, Wire, running
+from tests.store.server import RedisServer, Wire
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +68,6 @@ def asks(count: int) -> list[Commit]:
 
 
 async def test_one_turn_is_one_write(store: RedisStore, wire: Wire) -> None:
-    """What is submitted together travels together."""
     await store.run(Story().ask)
     wire.requests.clear()
     assert set(verdicts(await all_of(store, asks(20)))) == {Verdict.OK}
@@ -98,7 +96,6 @@ async def test_a_connection_lost_in_the_middle_of_a_batch(store: RedisStore, wir
 async def test_a_connection_lost_while_scripts_are_missing(
     store: RedisStore, wire: Wire, server: RedisServer, passed: int
 ) -> None:
-    """What was refused for its missing script is sent again like what was not answered."""
     await store.run(Story().ask)
     with server.client() as admin:
         admin.script_flush()
@@ -119,34 +116,18 @@ async def test_a_connection_that_dies_twice(store: RedisStore, wire: Wire) -> No
 
 
 async def test_a_request_lost_on_its_way_is_sent_again(store: RedisStore, wire: Wire) -> None:
-    """It never arrived, so that the second sending is the first that counts."""
     wire.cuts = 1
     assert verdicts(await all_of(store, asks(3))) == [Verdict.OK] * 3
 
 
 async def test_an_idle_connection_that_was_closed(store: RedisStore, wire: Wire) -> None:
-    """Nobody notices."""
     story = Story()
     await store.run(story.ask)
     wire.cut()
     assert (await store.run(story.ask_again)).verdict is Verdict.OK
 
 
-async def test_a_client_killed_by_its_server(store: RedisStore, server: RedisServer) -> None:
-    """While its batch waits behind a pause of the server."""
-    await store.run(Story().ask)
-    with server.client() as admin:
-        admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
-        task = asyncio.create_task(all_of(store, asks(5)))
-        while not admin.info("clients")["blocked_clients"]:
-            await asyncio.sleep(0.001)
-        admin.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        admin.execute_command("CLIENT", "UNPAUSE")
-    assert verdicts(await task) == [Verdict.OK] * 5
-
-
 async def test_a_store_that_stops_answering(server: RedisServer) -> None:
-    """Every request fails in time, those in the queue too; afterwards the same requests are safe to repeat."""
     store = hasty(server)
     requests = asks(3 * BATCH)
     await store.run(Story().ask)
@@ -181,7 +162,6 @@ async def test_a_loop_that_stood_is_no_store_that_is_silent(server: RedisServer,
 
 
 async def test_a_silent_store_gets_no_more_than_a_moment_after_the_loop_stood(server: RedisServer) -> None:
-    """What it did not answer fails."""
     store = hasty(server)
     try:
         await store.run(Story().ask)
@@ -213,29 +193,6 @@ async def test_a_store_that_restarts_empty(server: RedisServer) -> None:
     await store.close()
 
 
-async def test_a_store_that_restarts_with_what_it_kept() -> None:
-    """SIGKILL, and a start of the append-only server at the same place: the call goes on as if nothing had been."""
-    with running(RedisServer(appendonly=True)) as server:
-        store = RedisStore(StoreConfig(server.url, op_timeout=5.0))
-        story = Story()
-        await store.run(story.ask)
-        server.kill()
-        waiting = asyncio.create_task(store.run(story.ask_again))
-        await asyncio.to_thread(server.start)
-        assert (await waiting).verdict is Verdict.OK
-        await store.close()
-
-
-async def test_scripts_that_were_flushed(store: RedisStore, server: RedisServer) -> None:
-    """They are loaded again, and what was not applied is sent again, in order."""
-    story = Story()
-    await store.run(story.ask)
-    with server.client() as admin:
-        admin.script_flush()
-    assert verdicts(await all_of(store, [story.intent, story.result])) == [Verdict.OK, Verdict.OK]
-    assert (await store.run(story.read)).stored is not None
-
-
 async def test_a_store_that_is_down_at_the_start() -> None:
     """Opening is no error; requests fail in time and say why; the store may come later."""
     port = free_port()
@@ -259,7 +216,6 @@ async def test_a_store_that_is_down_at_the_start() -> None:
 
 
 async def test_a_password_that_is_wrong(server: RedisServer) -> None:
-    """It is reported like a store that is down, and appears in no log."""
     store = RedisStore(StoreConfig(f"redis://:sesame@127.0.0.1:{server.port}", op_timeout=0.2))
     with pytest.raises(StoreUnavailable, match="Authentication") as caught:
         await store.run(Story().ask)
@@ -268,7 +224,6 @@ async def test_a_password_that_is_wrong(server: RedisServer) -> None:
 
 
 async def test_the_queue_is_bounded(server: RedisServer) -> None:
-    """Beyond the limit a request fails at once, and the error names the limit."""
     store = hasty(server, max_queue=3)
     server.pause()
     result: list[Any] = []
@@ -283,7 +238,6 @@ async def test_the_queue_is_bounded(server: RedisServer) -> None:
 
 
 async def test_closing_answers_what_is_left(server: RedisServer) -> None:
-    """No caller waits for a store that is closed; later requests fail at once."""
     store = RedisStore(StoreConfig(server.url, op_timeout=60.0))
     await store.run(Story().ask)
     server.pause()
@@ -326,55 +280,11 @@ async def test_a_cancelled_wait_is_not_recalled(store: RedisStore) -> None:
     assert (await store.run(story.ask)).verdict is Verdict.ALREADY
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("v", "x"), ("state", "odd"), ("epoch", "x"), ("a:1", "{"), ("a:1", "[1,[]]"), ("k:x", "?"), ("tool", b"\xff")],
-)
-async def test_a_record_that_cant_be_read(
-    store: RedisStore, server: RedisServer, caplog: pytest.LogCaptureFixture, field: str, value: bytes | str
-) -> None:
-    """Nothing is guessed: it counts as missing, and the log shows no more than a prefix of the call."""
-    story = Story()
-    await store.run(story.ask)
-    with server.client() as admin:
-        admin.hset(f"fh:default:{{{story.call}}}:r", field, value)
-    assert (await store.run(story.read)).verdict is Verdict.MISSING
-    assert "can't be read" in caplog.text and story.call not in caplog.text
-    assert (await store.run(Story().ask)).verdict is Verdict.OK
-
-
-async def test_a_key_of_another_type(store: RedisStore, server: RedisServer) -> None:
-    """It counts as missing, too, and who may create the record writes over it."""
-    story = Story()
-    with server.client() as admin:
-        admin.set(f"fh:default:{{{story.call}}}:r", "garbage")
-    assert (await store.run(story.read)).verdict is Verdict.MISSING
-    assert (await store.run(story.ask)).verdict is Verdict.OK
-    assert (await store.run(story.read)).verdict is Verdict.OK
-
-
-@pytest.mark.parametrize("key", ["r", "j"])
-async def test_a_torn_record_is_missing(store: RedisStore, server: RedisServer, key: str) -> None:
-    """Where only one of a call's keys was evicted, nothing is built on the other: the store went back."""
-    story = Story()
-    await store.run(story.ask)
-    with server.client() as admin:
-        admin.delete(f"fh:default:{{{story.call}}}:{key}")
-    assert (await store.run(story.read)).verdict is Verdict.MISSING
-    assert (await store.run(story.claim)).verdict is Verdict.MISSING
-    assert (await store.run(story.ask_again)).verdict is Verdict.BEHIND
-    assert (await store.run(story.ask)).verdict is Verdict.OK
-    stored = (await store.run(story.read)).stored
-    assert stored is not None
-    assert stored.journal == (E0,)
-
-
 @pytest.mark.parametrize("name", ["ask_again", "intent", "finish", "release", "verify"])
 @pytest.mark.parametrize("command", [("RPUSH", b"more"), ("LPOP",), ("DEL",)])
 async def test_no_write_builds_on_a_torn_record(
     store: RedisStore, server: RedisServer, command: tuple[str | bytes, ...], name: str
 ) -> None:
-    """A journal of another length than its record says: each write is told that the store went back."""
     story = Story()
     await store.run(story.ask)
     with server.client() as admin:
@@ -399,22 +309,10 @@ async def test_a_released_record_without_its_journal_is_missing(store: RedisStor
     assert (await store.run(story.take)).verdict is Verdict.MISSING
 
 
-WRITES = [
-    "ask",
-    "ask_again",
-    "intent",
-    "first_intent",
-    "result",
-    "finish",
-    "release",
-    "verify",
-    "claim",
-    "lost",
-    "heal",
-]
-
-
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize(
+    "name",
+    ["ask", "ask_again", "intent", "first_intent", "result", "finish", "release", "verify", "claim", "lost", "heal"],
+)
 async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: RedisServer, name: str) -> None:
     """At the instant that the record names, which every write moves."""
     story = Story()
@@ -433,15 +331,10 @@ async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: Red
         assert 890_000 < int(admin.pttl(f"fh:default:{{{story.call}}}:r")) <= 900_000
 
 
-async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
-    """A lone surrogate in a name is the caller's bug; the reply reports it, and `submit` does not raise."""
-    story = Story(replace(HEAD, tool="\ud800"))
-    with pytest.raises(StoreUnavailable, match="can't be encoded"):
-        await store.run(story.ask)
-
-
 async def test_what_is_no_call_id_never_becomes_a_key(store: RedisStore) -> None:
-    """Whatever asks for it."""
+    """Nor does a name that has no bytes: the reply reports it, and `submit` does not raise."""
+    with pytest.raises(StoreUnavailable, match="can't be encoded"):
+        await store.run(Story(replace(HEAD, tool="\ud800")).ask)
     with pytest.raises(StoreUnavailable, match="not a call id"):
         await store.run(replace(Story().ask, call=CallId("a}b*")))
 
@@ -518,20 +411,6 @@ async def test_a_bug_in_the_lane_leaves_the_event_loop_to_others(caplog: pytest.
     await lane.close()
     assert 1 < tries < 20
     assert "a bug in the lane" in caplog.text
-
-
-async def test_a_record_of_a_newer_release_is_named(
-    store: RedisStore, server: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    """So that an operator knows to finish the roll-out."""
-    caplog.set_level(logging.ERROR)
-    story = Story()
-    await store.run(story.ask)
-    with server.client() as admin:
-        admin.hset(f"fh:default:{{{story.call}}}:r", "v", "2")
-    with pytest.raises(StoreUnavailable, match="its format is 2, this release reads 1"):
-        await store.run(story.read)
-    assert "its format is 2" in caplog.text
 
 
 async def test_large_values_pass(store: RedisStore) -> None:

@@ -19,9 +19,8 @@ from framehold_store import StoreConfig
 from framehold_store.cluster_slots import SlotMap
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
-from tests.leases import lease
 from tests.store.calls import HEAD, TTL, Story, batch, fence
-from tests.store.server import running, wait_for
+from tests.store.server import running
 from tests.store.topologies import ClusterTrio
 
 pytestmark = pytest.mark.anyio
@@ -104,16 +103,6 @@ async def while_writing(writers: list[Writer], work: Callable[[], Any]) -> Any:
     return await done
 
 
-async def test_a_call_has_one_slot_and_calls_have_many() -> None:
-    """No script could touch two slots: CROSSSLOT can't occur."""
-    slots = set()
-    for _ in range(100):
-        pair = KEYS.call(Story().call)
-        assert len({key_slot(key.encode()) for key in pair}) == 1
-        slots.add(key_slot(pair[0].encode()))
-    assert len(slots) > 50
-
-
 async def test_one_server_of_the_url_is_enough(lasting: ClusterTrio) -> None:
     """It says who the others are; a host that is down is passed over."""
     port = lasting.servers[1].port
@@ -161,18 +150,7 @@ async def test_a_slot_moved_under_load(store: RedisStore, lasting: ClusterTrio) 
         await writer.check()
 
 
-async def test_a_slot_that_moves_to_and_fro(store: RedisStore, lasting: ClusterTrio) -> None:
-    """Each redirection finds the place, however old the map is."""
-    first = CallId(secrets.token_hex(16))
-    writers = [Writer(store, call) for call in [first, *calls_beside(first, 3)]]
-    for _ in range(4):
-        await while_writing(writers, lambda: lasting.move_slot(record(first)))
-    for writer in writers:
-        await writer.check()
-
-
 async def test_a_slot_that_stays_torn_fails_in_time(lasting: ClusterTrio) -> None:
-    """The error says that nothing was applied; requests behind it fail too; afterwards they succeed."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5))
     call = CallId(secrets.token_hex(16))
     key, to = record(call), (lasting.owner(record(call)) + 1) % 3
@@ -201,28 +179,8 @@ async def until_answered(ask: Callable[[], Awaitable[Reply]]) -> Reply:
 
 
 async def test_a_primary_that_dies_is_replaced_by_its_replica(trio: ClusterTrio) -> None:
-    """Its calls continue at the replica as soon as that serves them; no notice comes, so the map is read again."""
-    store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
-    story = Story()
-    await store.run(story.ask)
-    of = trio.owner(record(story.call))
-    replica = await asyncio.to_thread(trio.add_replica, of)
-    await store.run(story.ask_again)
-    with trio.servers[of].client() as client, replica.client() as copy:
-        written = client.info("replication")["master_repl_offset"]
-        wait_for(lambda: copy.info("replication")["slave_repl_offset"] >= written, "the replica has it all")
-    trio.servers[of].kill()
-    with pytest.raises(StoreUnavailable):
-        await store.run(story.read)
-    await asyncio.to_thread(trio.take_over, replica)
-    reply = await until_answered(lambda: store.run(story.read))
-    assert reply.stored is not None
-    assert reply.stored.record.round == 2
-    await store.close()
-
-
-async def test_what_waits_for_a_dead_primary_goes_to_its_replica(trio: ClusterTrio) -> None:
-    """Within its time: it was never sent, or may safely be sent again."""
+    """Its calls go on at the replica as soon as that serves them, what waits meanwhile too: it was never sent, or may
+    safely be sent again. No notice comes, so the map is read again."""
     store = RedisStore(StoreConfig(trio.url, op_timeout=10.0))
     story = Story()
     await store.run(story.ask)
@@ -232,13 +190,13 @@ async def test_what_waits_for_a_dead_primary_goes_to_its_replica(trio: ClusterTr
     waiting = [asyncio.ensure_future(store.run(request)) for request in (story.ask_again, story.read)]
     await asyncio.to_thread(trio.take_over, replica)
     async with asyncio.timeout(9.0):
-        replies = await asyncio.gather(*waiting)
-    assert [reply.verdict for reply in replies] == [Verdict.OK, Verdict.OK]
+        written, read = await asyncio.gather(*waiting)
+    assert written.verdict is Verdict.OK
+    assert read.stored is not None and read.stored.record.round == 2
     await store.close()
 
 
 async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -> None:
-    """Requests to other servers succeed; those to it fail in time, and succeed when it is back."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5))
     await asyncio.gather(*(store.run(Story().ask) for _ in range(30)))
     stories: dict[bool, list[Story]] = {False: [], True: []}
@@ -254,14 +212,6 @@ async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -
     for story in stories[True]:
         assert (await until_answered(partial(store.run, story.ask))).verdict in (Verdict.OK, Verdict.ALREADY)
     await store.close()
-
-
-async def test_leases_of_several_slots_are_listed_together(store: RedisStore) -> None:
-    """Their names are in one key, the leases anywhere."""
-    names = [f"node-{number:02}" for number in range(20)]
-    assert len({key_slot(KEYS.node(name).encode()) * 3 // 16384 for name in names}) == 3
-    await asyncio.gather(*(store.register(lease(name), 60.0) for name in names))
-    assert [found.node for found in await store.nodes()] == names
 
 
 async def test_every_server_of_the_cluster_is_a_good_place_to_listen(trio: ClusterTrio) -> None:
@@ -291,7 +241,6 @@ async def all_hear(stores: list[RedisStore], reply: list["asyncio.Queue[bytes]"]
 
 
 async def test_closing_answers_what_is_left(lasting: ClusterTrio) -> None:
-    """Also what waits behind another request of its call, or for a slot to settle."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=60.0))
     call = CallId(secrets.token_hex(16))
     key, to = record(call), (lasting.owner(record(call)) + 1) % 3
@@ -316,7 +265,6 @@ async def test_closing_answers_what_is_left(lasting: ClusterTrio) -> None:
 
 
 async def test_what_waits_for_another_request_of_its_call_is_bounded(lasting: ClusterTrio) -> None:
-    """Beyond the limit a request fails at once, and the error names the limit."""
     store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5, max_queue=3))
     for server in lasting.servers:
         server.pause()

@@ -1,9 +1,7 @@
 """Settings, keys and the choice of a store."""
 
-import itertools
 import time
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 import pytest
 from redis.asyncio.connection import SSLConnection, parse_url
@@ -97,7 +95,6 @@ def test_a_url_of_several_servers_is_taken_apart() -> None:
     ["", "localhost:6379", "http://secret@x", "memory", "secret", "sentinel://a/main", "redis+sentinels://a/main"],
 )
 def test_a_url_of_no_kind_is_refused(url: str) -> None:
-    """Without repeating what may hold a password."""
     with pytest.raises(ConfigError, match=r"FRAMEHOLD_STORE_URL.*names no kind of store") as caught:
         StoreConfig(url)
     assert "secret" not in str(caught.value)
@@ -111,13 +108,11 @@ def test_a_url_of_no_kind_is_refused(url: str) -> None:
     ],
 )
 def test_a_url_that_redis_cant_use_is_refused(url: str) -> None:
-    """As a setting, not as a traceback."""
     with pytest.raises(ConfigError, match="FRAMEHOLD_STORE_URL"):
         open_store(StoreConfig(url), time.time)
 
 
 def test_logs_show_no_password() -> None:
-    """Only where the store is."""
     assert StoreConfig("rediss://user:secret@redis.example:6380/3?x=secret").target == "rediss://redis.example:6380"
     assert StoreConfig("redis://:secret@h").target == "redis://h:6379"
     assert StoreConfig("redis://:secret@h:port").target == "redis://?"
@@ -133,7 +128,6 @@ def test_logs_show_no_password() -> None:
 
 @pytest.mark.parametrize("setting", ["op_timeout", "max_queue", "poll"])
 def test_limits_are_above_zero(setting: str) -> None:
-    """The error names the one that is not."""
     for value in (0, -1, float("nan")):
         with pytest.raises(ConfigError, match=setting):
             StoreConfig(**{setting: value})  # type: ignore[arg-type]  # of whichever type, it is refused
@@ -164,18 +158,7 @@ SCRIPT_FILES = files("framehold_store.scripts").iterdir()
 LUA = sorted((path for path in SCRIPT_FILES if path.name.endswith(".lua")), key=lambda path: path.name)
 
 
-@pytest.mark.parametrize("path", LUA, ids=lambda path: path.name)
-def test_every_script_documents_itself(path: Traversable) -> None:
-    """KEYS, ARGV and what it returns come before its code."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    head = "\n".join(itertools.takewhile(lambda line: line.startswith("--"), lines))
-    words = {"KEYS", "ARGV"} if path.name == "lease.lua" else {"KEYS", "ARGV", "Returns"}
-    assert words <= set(head.split())
-    assert max(map(len, lines)) <= 120
-
-
 def test_every_script_is_loaded() -> None:
-    """And each file is a script or the head of some."""
     assert {path.name for path in LUA} == {
         f"{name}.lua" for name in (*SCRIPTS, "fence", "lease", "record", "size", "trail", "version")
     }

@@ -14,10 +14,8 @@ from framehold_core.errors import ConfigError
 from framehold_core.requests import Verdict
 from framehold_store import StoreConfig
 from framehold_store.embedded import EmbeddedStore, LocalServer
-from framehold_store.redis import RedisStore
 from framehold_store.scripts import SCRIPTS
 from tests.store.calls import Story
-from tests.store.test_registry import node
 
 pytestmark = pytest.mark.anyio
 
@@ -39,22 +37,6 @@ async def test_stores_of_one_process_may_share_a_server() -> None:
     assert (await other.run(story.read)).verdict is Verdict.MISSING
     for store in (one, two, other):
         await store.close()
-
-
-async def test_a_local_fleet_shares_a_server(local: LocalServer) -> None:
-    """With the ordinary Redis store: calls, leases and the change feed."""
-    config = StoreConfig(local.url, op_timeout=10.0, poll=60.0)
-    one, two = RedisStore(config), RedisStore(config)
-    story = Story()
-    await one.run(story.ask)
-    assert (await two.run(story.ask)).verdict is Verdict.ALREADY
-    feed = two.changes()
-    await anext(feed)
-    await one.register(node(), 60.0)
-    while not await two.nodes():
-        await anext(feed)
-    await one.close()
-    await two.close()
 
 
 async def asked(local: LocalServer, *command: str | int) -> object:
@@ -109,7 +91,6 @@ async def test_a_script_does_not_reach_python(script: str) -> None:
 
 
 def test_only_its_user_may_reach_it() -> None:
-    """The folder of the socket is closed to others."""
     store = _embedded(asked=True)
     try:
         assert store.folder is not None and store.folder.stat().st_mode & 0o777 == 0o700
@@ -119,13 +100,11 @@ def test_only_its_user_may_reach_it() -> None:
 
 
 def test_a_taken_path_is_an_error(local: LocalServer) -> None:
-    """The error reaches the process that serves it."""
     with pytest.raises(OSError, match="in use"):
         LocalServer(local.url.removeprefix("unix://"))
 
 
 def test_without_it_and_without_redis_there_is_no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in an image."""
     monkeypatch.setattr("framehold_cli.local.local_store.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="neither redis-server nor fakeredis is installed here"):
         _embedded(asked=False)

@@ -43,7 +43,6 @@ async def test_each_stream_has_its_own_entries_and_its_own_bound(store: Store) -
 
 
 async def test_no_more_than_the_last_entries_are_kept(store: Store) -> None:
-    """However many are added at once."""
     for start in range(0, MAX_EVENTS + 500, 500):
         await store.append_events([b"%d" % number for number in range(start, start + 500)])
     places, found = "", list[bytes]()
@@ -107,7 +106,6 @@ async def test_what_others_wrote_there_is_skipped_or_said(roomy: RedisServer) ->
 
 
 async def test_a_store_without_room_says_that_it_is_full(roomy: RedisServer) -> None:
-    """And how full it is, before."""
     store = RedisStore(StoreConfig(roomy.url))
     assert await store.memory() is None, "it has no limit"
     with roomy.client() as client:

@@ -139,6 +139,20 @@ async def test_what_is_there_to_look_at_makes_no_record_unreadable(spoiled: Spoi
         assert await spoiled.record(await spoiled.parked(spoil)) is not None
 
 
+async def test_a_field_that_this_release_does_not_know_is_passed_over(spoiled: Spoiled) -> None:
+    """So that a release may add to a record without a new version: nobody may need what it adds."""
+    story = await spoiled.parked(lambda at, record, journal: at.hset(record, "colour", "blue"))
+    assert await spoiled.record(story) is not None
+
+
+async def test_what_can_not_be_read_is_logged_by_a_prefix_of_its_call(
+    spoiled: Spoiled, caplog: pytest.LogCaptureFixture
+) -> None:
+    story = await spoiled.parked(lambda at, record, journal: at.hset(record, "epoch", "x"))
+    assert await spoiled.record(story) is None
+    assert "can't be read" in caplog.text and story.call not in caplog.text
+
+
 @pytest.mark.parametrize("what", TYPES)
 async def test_what_stands_in_the_place_of_a_record_counts_as_missing(spoiled: Spoiled, what: str) -> None:
     await check(spoiled, TYPES[what])

@@ -2,13 +2,11 @@
 
 import pytest
 
-from framehold_core.lease import Renewal
 from framehold_core.requests import Verdict
 from framehold_core.value import replace
 from framehold_store import memory
 from framehold_store.memory import MemoryStore
 from tests.store.calls import PLAIN, Story
-from tests.store.test_registry import node
 
 pytestmark = pytest.mark.anyio
 
@@ -18,17 +16,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-async def test_a_record_expires_to_the_instant() -> None:
-    """At its expiry it is missing, just before it is not."""
-    clock = Clock()
-    store, story = MemoryStore(clock), Story()
-    await store.run(replace(story.ask, ttl=10.0))
-    clock.now = 1009.999
-    assert (await store.run(story.read)).verdict is Verdict.OK
-    clock.now = 1010.0
-    assert (await store.run(story.read)).verdict is Verdict.MISSING
 
 
 async def test_expired_records_are_forgotten_unasked() -> None:
@@ -100,16 +87,3 @@ async def test_the_heap_does_not_grow_with_dropped_tombstones() -> None:
         await store.run(story.finish)
     assert len(store._calls) == 10
     assert len(store._due) < 1100
-
-
-async def test_a_lease_lapses_on_the_clock() -> None:
-    """Gone at its expiry, and for good."""
-    clock = Clock()
-    store = MemoryStore(clock)
-    await store.register(node(expires=clock.now + 5.0), 5.0)
-    clock.now += 4.9
-    assert (await store.renew(node(beat=1, expires=clock.now + 5.0), 0, 5.0)).result is Renewal.RENEWED
-    clock.now += 5.0
-    assert await store.nodes() == ()
-    reply = await store.renew(node(beat=2, expires=clock.now + 5.0), 1, 5.0)
-    assert (reply.result, reply.at, reply.stored) == (Renewal.LAPSED, clock.now, None)

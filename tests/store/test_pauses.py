@@ -52,7 +52,6 @@ async def test_what_was_held_against_a_tool_is_forgotten_when_it_is_resumed_or_p
 
 
 async def test_a_tool_is_cleared_when_a_call_of_it_lives(store: Store) -> None:
-    """Its pause stays."""
     await store.died("book", "boot-2", 3, "why")
     await store.pause(ODD)
     await store.died(ODD.tool, "boot-2", 3, "why")

@@ -84,7 +84,6 @@ async def test_no_reply_comes_after_close(connection: Connection) -> None:
 
 
 async def test_the_end_is_reported_once(connection: Connection, wire: Wire) -> None:
-    """Afterwards nothing can be written, and no other pipe can be made of the connection."""
     reply = Reply()
     pipe = TransportPipe(connection, reply.replies.put_nowait, reply.lost)
     wire.cut()

@@ -133,15 +133,6 @@ async def test_a_store_without_room_for_connections_keeps_saying_so(own: RedisSe
         await store.close()
 
 
-async def test_a_store_that_wants_a_password_refuses(own: RedisServer, store: RedisStore) -> None:
-    with own.client() as client:
-        client.acl_setuser("default", passwords=["+swordfish"], reset_passwords=True)
-        client.client_kill_filter(_type="normal", skipme=True)
-    with pytest.raises(StoreRefused) as refused:
-        await store.register(lease("second"), 10.0)
-    assert refused.value.says.startswith("NOAUTH")
-
-
 @pytest.mark.parametrize(
     ("error", "says"),
     [

@@ -45,25 +45,47 @@ async def redis_store(shared_server: RedisServer, namespace: str) -> AsyncIterat
     await store.close()
 
 
-async def test_a_node_registers(store: Store) -> None:
-    """It is on the list with all that it said, until its lease ends."""
-    wanted = node()
-    before = time.time()
-    reply = await store.register(wanted, TTL)
-    assert reply == LeaseReply(Renewal.RENEWED, reply.at) and before - 1 < reply.at < time.time() + 1
-    assert await store.nodes() == (wanted,)
+RENEWED, TAKEN, LAPSED, ASTRAY = Renewal.RENEWED, Renewal.TAKEN, Renewal.LAPSED, Renewal.ASTRAY
+TOO_LATE = TTL * (1 + MARGIN) + 5
+LEASES: dict[str, tuple[dict[str, Any] | None, int | None, dict[str, Any], Renewal]] = {
+    "a name that nobody has": (None, None, {}, RENEWED),
+    "of another incarnation of the process": ({"inc": "inc-2", "beat": 3}, None, {}, RENEWED),
+    "of another process": ({"boot": "boot-2"}, None, {"beat": 1}, TAKEN),
+    "a beat that was seen": ({"beat": 3}, None, {"beat": 3}, LAPSED),
+    "a beat below it": ({"beat": 3}, None, {"beat": 2}, LAPSED),
+    "one that is over": (None, None, {"ttl": -0.001}, ASTRAY),
+    "one that ends too late": (None, None, {"ttl": TOO_LATE}, ASTRAY),
+    "as acknowledged": ({}, 0, {"beat": 7, "state": "draining", "stats": "{}", "seal": "s"}, RENEWED),
+    "a renewal whose reply was lost": ({"beat": 1}, 0, {"beat": 2}, RENEWED),
+    "a renewal that was seen": ({"beat": 3}, 2, {"beat": 3}, LAPSED),
+    "a renewal below it": ({"beat": 3}, 2, {"beat": 2}, LAPSED),
+    "a renewal of nothing": (None, 0, {"beat": 1}, LAPSED),
+    "a renewal by an earlier incarnation": ({"inc": "inc-2", "beat": 3}, 0, {"beat": 4}, LAPSED),
+    "a renewal of another process's": ({"boot": "boot-2", "beat": 3}, 0, {"beat": 4}, TAKEN),
+    "a renewal that the store forgot": ({"beat": 4}, 5, {"beat": 6}, LAPSED),
+    "a renewal that is over": ({}, 0, {"beat": 1, "ttl": -0.001}, ASTRAY),
+    "a renewal that ends too late": ({}, 0, {"beat": 1, "ttl": TOO_LATE}, ASTRAY),
+}
+"""What stands there; the beat that was acknowledged, None of a registration; what is wanted; what becomes of it."""
 
 
-async def test_a_name_is_taken(store: Store) -> None:
-    """Another process is refused. The holder may register again, under another incarnation too."""
-    await store.register(node(), TTL)
-    second = node(inc="inc-2")
-    assert await said(store.register(second, TTL)) is Renewal.RENEWED
-    reply = await store.register(node(boot="boot-2"), TTL)
-    assert (reply.result, reply.stored, reply.raw) == (Renewal.TAKEN, second, lease_codec.dump(second))
-    assert await said(store.register(node(), TTL)) is Renewal.RENEWED
-    (found,) = await store.nodes()
-    assert (found.inc, found.boot) == ("inc-1", "boot-1")
+@pytest.mark.parametrize(("there", "acknowledged", "wanted", "result"), LEASES.values(), ids=LEASES)
+async def test_a_lease_is_granted_and_refused(
+    store: Store, there: dict[str, Any] | None, acknowledged: int | None, wanted: dict[str, Any], result: Renewal
+) -> None:
+    """As core's `lease` says; who is refused is told what stands there, and the store's time."""
+    stands, made = None if there is None else node(**there), node(**wanted)
+    if stands is not None:
+        assert await said(store.register(stands, TTL)) is RENEWED
+    if acknowledged is None:
+        reply = await store.register(made, TTL)
+    else:
+        reply = await store.renew(made, acknowledged, TTL)
+    shown = None if result is RENEWED else stands
+    assert reply == LeaseReply(result, reply.at, shown, b"" if shown is None else lease_codec.dump(shown))
+    assert reply.at == pytest.approx(time.time(), abs=2)
+    after = made if result is RENEWED else stands
+    assert await store.nodes() == (() if after is None else (after,))
 
 
 async def test_a_value_that_was_read_may_be_replaced(store: Store) -> None:
@@ -78,55 +100,7 @@ async def test_a_value_that_was_read_may_be_replaced(store: Store) -> None:
     assert found.boot == "boot-2"
 
 
-async def test_a_renewal_counts(store: Store) -> None:
-    """Each has a higher beat and brings what the node says now."""
-    await store.register(node(), TTL)
-    assert await said(store.renew(node(beat=1), 0, TTL)) is Renewal.RENEWED
-    last = node(beat=7, state="draining", stats="{}", seal="s", ttl=2 * TTL)
-    assert await said(store.renew(last, 1, 2 * TTL)) is Renewal.RENEWED
-    assert await store.nodes() == (last,)
-
-
-async def test_a_renewal_whose_reply_was_lost(store: Store) -> None:
-    """The store is ahead of the node: that is no lapse."""
-    await store.register(node(), TTL)
-    await store.renew(node(beat=1), 0, TTL)
-    assert await said(store.renew(node(beat=2), 0, TTL)) is Renewal.RENEWED
-
-
-async def test_a_beat_that_was_seen_is_refused(store: Store) -> None:
-    """An old lease that somebody sends again, of the same incarnation, moves nothing."""
-    last = node(beat=3)
-    await store.register(last, TTL)
-    for beat in (2, 3):
-        for reply in (await store.renew(node(beat=beat), 2, TTL), await store.register(node(beat=beat), TTL)):
-            assert (reply.result, reply.stored) == (Renewal.LAPSED, last)
-    assert await store.nodes() == (last,)
-
-
-@pytest.mark.parametrize("off", [-0.001, TTL * (1 + MARGIN) + 5])
-async def test_a_lease_that_would_end_astray_is_refused(store: Store, off: float) -> None:
-    """It is over, or too far off. The reply has the store's time, so that the node can measure it."""
-    wrong = node(beat=1, ttl=off)
-    reply = await store.register(wrong, TTL)
-    assert (reply.result, reply.stored, reply.raw) == (Renewal.ASTRAY, None, b"")
-    assert reply.at == pytest.approx(time.time(), abs=2)
-    assert await store.nodes() == ()
-    stored = node()
-    await store.register(stored, TTL)
-    assert await said(store.renew(wrong, 0, TTL)) is Renewal.ASTRAY
-    assert await store.nodes() == (stored,)
-
-
-async def test_a_renewal_without_a_lease_is_a_lapse(store: Store) -> None:
-    """Absence is permanent: nothing is written."""
-    reply = await store.renew(node(beat=1), 0, TTL)
-    assert reply == LeaseReply(Renewal.LAPSED, reply.at)
-    assert await store.nodes() == ()
-
-
 async def test_a_lapsed_lease_is_gone_for_good(store: Store) -> None:
-    """The old incarnation can't come back, a new one may register."""
     await store.register(node(ttl=0.05), TTL)
     while await store.nodes():
         pass
@@ -135,46 +109,18 @@ async def test_a_lapsed_lease_is_gone_for_good(store: Store) -> None:
     assert await said(store.renew(node(beat=1), 0, TTL)) is Renewal.LAPSED
 
 
-async def test_a_renewal_of_another_incarnation_is_a_lapse(store: Store) -> None:
-    """An earlier incarnation of the same process gets LAPSED: it must verify its frames."""
-    stored = node(inc="inc-2", beat=3)
-    await store.register(stored, TTL)
-    reply = await store.renew(node(beat=4), 0, TTL)
-    assert (reply.result, reply.stored) == (Renewal.LAPSED, stored)
-
-
-async def test_a_renewal_of_another_process_is_refused(store: Store) -> None:
-    """Somebody else runs under that name."""
-    stored = node(boot="boot-2", beat=3)
-    await store.register(stored, TTL)
-    reply = await store.renew(node(beat=4), 0, TTL)
-    assert (reply.result, reply.stored) == (Renewal.TAKEN, stored)
-
-
-async def test_a_beat_that_went_back_is_a_lapse(store: Store) -> None:
-    """The store forgot a renewal that it had acknowledged."""
-    await store.register(node(beat=4), TTL)
-    reply = await store.renew(node(beat=6), 5, TTL)
-    assert reply.result is Renewal.LAPSED and reply.stored is not None and reply.stored.beat == 4
-    assert await said(store.renew(node(beat=6), 4, TTL)) is Renewal.RENEWED
-
-
-async def test_a_node_leaves(store: Store) -> None:
-    """Only itself, and as often as it likes."""
-    await store.register(node(), TTL)
-    await store.unregister(node(inc="inc-0"))
-    await store.unregister(node(boot="boot-0"))
-    assert await names(store) == ["node-1"]
-    await store.unregister(node())
-    await store.unregister(node())
-    assert await names(store) == []
-
-
-async def test_nodes_are_listed_by_name(store: Store) -> None:
-    """So that every reader builds the same ring."""
+async def test_the_living_are_listed_by_name_and_counted(store: Store) -> None:
+    """So that every reader builds the same ring. Each leaves by itself, and as often as it likes."""
+    assert await store.count_nodes() == 0
     for name in ("node-10", "node-1", "a", "node-2"):
         await store.register(node(name), TTL)
+    await store.unregister(node("a", inc="inc-0"))
+    await store.unregister(node("a", boot="boot-0"))
     assert await names(store) == ["a", "node-1", "node-10", "node-2"]
+    assert await store.count_nodes() == 4
+    for _ in range(2):
+        await store.unregister(node("a"))
+        assert await store.count_nodes() == len(await store.nodes()) == 3
 
 
 async def test_who_asks_for_leases_in_one_turn_shares_one_read(redis_store: RedisStore) -> None:
@@ -198,18 +144,6 @@ async def test_a_read_of_leases_that_fails_fails_for_all_who_asked(redis_store: 
     assert all(isinstance(item, StoreUnavailable) for item in found)
 
 
-async def test_the_living_are_counted(store: Store) -> None:
-    """As many as are listed: who gave its lease back is counted no longer, or it would stand for one that runs out."""
-    assert await store.count_nodes() == 0
-    for name in ("a", "b", "c"):
-        await store.register(node(name), TTL)
-    assert await store.count_nodes() == len(await store.nodes()) == 3
-    await store.unregister(node("a"))
-    assert await store.count_nodes() == len(await store.nodes()) == 2
-    await store.unregister(node("b", boot="boot-0"))
-    assert await store.count_nodes() == len(await store.nodes()) == 2
-
-
 async def test_a_lease_that_ends_is_counted_no_longer(store: Store) -> None:
     """Though nothing is said of it, and its name stays on the list for a while."""
     await store.register(node(), TTL)
@@ -218,22 +152,6 @@ async def test_a_lease_that_ends_is_counted_no_longer(store: Store) -> None:
         while await names(store) != ["node-1"]:
             pass
     assert await store.count_nodes() == 1
-
-
-async def test_the_feed_speaks_at_the_start_and_at_each_change(store: Store) -> None:
-    """Registering, leaving and a new state are changes; a mere heartbeat is none. Changes are merged, none is lost."""
-    feed = store.changes()
-    async with asyncio.timeout(SOON):
-        await anext(feed)
-        await store.register(node(), TTL)
-        while await names(store) != ["node-1"]:
-            await anext(feed)
-        await store.renew(node(state="draining", beat=1), 0, TTL)
-        while (await store.nodes())[0].state != "draining":
-            await anext(feed)
-        await store.unregister(node())
-        while await names(store):
-            await anext(feed)
 
 
 News = frozenset[NodeId | None]
@@ -248,40 +166,43 @@ async def settled(feed: AsyncIterator[News]) -> "asyncio.Task[News]":
             return task
 
 
-@pytest.mark.parametrize("change", ["register", "leave", "state", "address", "code"])
-async def test_each_change_wakes_the_feed(store: Store, change: str) -> None:
-    """By itself, long before the poll."""
-    await store.register(node(), TTL)
-    waiting = await settled(store.changes())
-    if change == "register":
-        await store.register(node("node-2"), TTL)
-    elif change == "leave":
-        await store.unregister(node())
-    else:
-        await store.renew(changed(node(beat=1), change, "other"), 0, TTL)
-    async with asyncio.timeout(SOON):
-        await waiting
+async def named(waiting: "asyncio.Task[News]", feed: AsyncIterator[News]) -> News:
+    """The next news that names its nodes. That a feed listens is news of any node, and may come late."""
+    news = await waiting
+    while None in news:
+        news = await anext(feed)
+    return news
 
 
-async def test_a_change_names_its_node(store: Store) -> None:
-    """A notice names the node, so that a reader needs to read one lease only; several changes come as one set."""
-    feed = store.changes()
-    waiting = await settled(feed)
-    await store.register(node("a"), TTL)
+async def test_each_change_wakes_every_reader_and_names_its_node(store: Store) -> None:
+    """At once, long before the poll. Several changes may come as one set, none is lost."""
+    feeds = [store.changes() for _ in range(2)]
     async with asyncio.timeout(SOON):
-        assert await waiting == {"a"}
-        result: set[NodeId | None] = set()
-        await store.register(node("b"), TTL)
-        await store.renew(node("a", state="draining", beat=1), 0, TTL)
-        while result != {"a", "b"}:
-            result |= await anext(feed)
-    assert [found.node for found in await store.nodes(("b", "gone"))] == ["b"]  # type: ignore[arg-type]  # plain texts serve
+        for feed in feeds:
+            await anext(feed)
+    waiting = [await settled(feed) for feed in feeds]
+    for number, change in enumerate(("register", "state", "address", "code", "leave", "register")):
+        if change == "register":
+            await store.register(node("a", beat=10 * number), TTL)
+        elif change == "leave":
+            await store.unregister(node("a"))
+        else:
+            await store.renew(changed(node("a", beat=number), change, "other"), number - 1, TTL)
+        async with asyncio.timeout(SOON):
+            assert await asyncio.gather(*map(named, waiting, feeds)) == [{"a"}, {"a"}], change
+        waiting = [asyncio.ensure_future(anext(feed)) for feed in feeds]
+    await store.register(node("b"), TTL)
+    await store.unregister(node("a"))
+    async with asyncio.timeout(SOON):
+        news = set(await waiting[0])
+        while news != {"a", "b"}:
+            news |= await anext(feeds[0])
+    assert [found.node for found in await store.nodes([NodeId("b"), NodeId("gone")])] == ["b"]
 
 
 async def test_a_message_of_another_release_is_of_any_node(
     redis_store: RedisStore, shared_server: RedisServer, namespace: str
 ) -> None:
-    """It says that something has changed, and not which lease."""
     for text in (b"register", b"\xff", f"fh:{namespace}:node:*".encode(), b""):
         waiting = await settled(redis_store.changes())
         with shared_server.client() as admin:
@@ -301,16 +222,7 @@ async def test_a_heartbeat_wakes_nobody(store: Store) -> None:
     waiting.cancel()
 
 
-async def test_every_reader_is_woken(store: Store) -> None:
-    """A store may have several feeds."""
-    waiting = [await settled(store.changes()) for _ in range(2)]
-    await store.register(node(), TTL)
-    async with asyncio.timeout(SOON):
-        await asyncio.gather(*waiting)
-
-
 async def test_a_feed_ends_with_its_store(store: Store) -> None:
-    """No reader hangs on a store that was closed."""
     waiting = await settled(store.changes())
     await store.close()
     async with asyncio.timeout(SOON):
@@ -334,16 +246,6 @@ async def test_a_store_that_was_closed_is_opened_again(store: Store) -> None:
             await waiting
             while reply.empty():
                 await store.publish(b"hello")
-
-
-async def test_the_feed_polls(shared_server: RedisServer, namespace: str) -> None:
-    """Without notices the feed yields after the poll interval: a lease that runs out causes no notice."""
-    store = RedisStore(StoreConfig(shared_server.url, namespace, poll=0.01))
-    feed = store.changes()
-    async with asyncio.timeout(SOON):
-        for _ in range(5):
-            await anext(feed)
-    await store.close()
 
 
 async def test_a_poll_says_whether_news_was_heard(server: RedisServer) -> None:
@@ -393,7 +295,6 @@ async def test_what_a_hundred_leases_ask_of_the_store(server: RedisServer) -> No
 
 
 async def test_more_leases_than_one_command_asks_for(redis_store: RedisStore) -> None:
-    """They come in portions, each with its own name."""
     many = [f"node-{number:03}" for number in range(300)]
     await asyncio.gather(*(redis_store.register(node(name), TTL) for name in many))
     assert await names(redis_store) == many
@@ -420,17 +321,6 @@ async def test_a_long_silence_is_no_loss(request: pytest.FixtureRequest, namespa
     done, _ = await asyncio.wait((waiting,), timeout=1.5)
     assert not done
     waiting.cancel()
-    await store.close()
-
-
-async def test_the_feed_survives_its_store(server: RedisServer) -> None:
-    """It never raises; when the store is back it speaks, since anything may have changed."""
-    store = RedisStore(StoreConfig(server.url, op_timeout=0.2, poll=60.0))
-    waiting = await settled(store.changes())
-    server.stop()
-    server.start()
-    async with asyncio.timeout(SOON):
-        await waiting
     await store.close()
 
 
@@ -496,7 +386,6 @@ async def test_garbage_stands_in_nobodys_way(
 async def test_what_begins_like_a_lease_is_given_back(
     redis_store: RedisStore, shared_server: RedisServer, namespace: str, value: str
 ) -> None:
-    """A script can't tell whether it is one. Whoever finds that it is none replaces it."""
     value = value.replace('"0"', "0").replace('"x"', '"elsewhere"').replace('""', '"b"', 1)
     with shared_server.client() as admin:
         admin.set(f"fh:{namespace}:node:node-1", value)
@@ -561,7 +450,6 @@ async def test_an_incarnation_that_could_break_the_lease(redis_store: RedisStore
 
 
 async def test_a_registry_that_is_down(server: RedisServer) -> None:
-    """Every method says so in time."""
     store = RedisStore(StoreConfig(server.url, op_timeout=0.1))
     server.pause()
     for attempt in (

@@ -1,6 +1,5 @@
 """What Framehold's user must be allowed: the rule in docs/operating.md is enough, and nothing in it is too much."""
 
-import asyncio
 import logging
 import re
 from collections.abc import Iterator
@@ -77,28 +76,10 @@ def test_a_lease_that_may_not_be_read_is_not_written(refusing: RedisServer, scri
 
 @pytest.mark.parametrize("scope", ["~fh:*", "&fh:*"])
 async def test_keys_and_channels_that_are_out_of_reach_are_named(refusing: RedisServer, scope: str) -> None:
-    """As what can't be run on them."""
     restrict(refusing, *(right.replace("fh:", "other:") if right == scope else right for right in RIGHTS))
     store = store_at(refusing.url, op_timeout=0.3)
     with pytest.raises(StoreUnavailable, match="HSET" if scope[0] == "~" else "PUBLISH, SUBSCRIBE"):
         await store.run(Story().ask)
-    await store.close()
-
-
-async def test_the_store_recovers_when_the_right_is_given(refusing: RedisServer) -> None:
-    """Nothing is restarted."""
-    restrict(refusing, *(right for right in RIGHTS if right != "+hset"))
-    store = store_at(refusing.url, op_timeout=0.3)
-    with pytest.raises(StoreUnavailable):
-        await store.run(Story().ask)
-    restrict(refusing, *RIGHTS)
-    async with asyncio.timeout(10.0):
-        while True:
-            try:
-                await store.run(Story().ask)
-                break
-            except StoreUnavailable:
-                continue
     await store.close()
 
 

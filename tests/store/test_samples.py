@@ -24,7 +24,6 @@ async def test_the_first_sample_of_a_slot_stays(store: Store) -> None:
 
 
 async def test_many_samples_are_read_in_their_order(store: Store) -> None:
-    """By several commands."""
     slots = range(2 * READ + 5)
     for slot in slots[::2]:
         await store.keep_sample(10, slot, b"%d" % slot, 60.0)

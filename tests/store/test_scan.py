@@ -75,11 +75,6 @@ async def test_a_walk_finds_every_record_in_bounded_steps(store: Store) -> None:
     assert len(steps) >= 30
 
 
-async def test_a_walk_over_nothing_ends(store: Store) -> None:
-    """With nothing found and nothing unreadable."""
-    assert [(step.found, step.unreadable) for step in await walk(store)][-1] == ((), 0)
-
-
 async def test_what_stands_throughout_is_found_while_others_come_and_go(store: Store) -> None:
     """Records that expire between two steps, and new ones, hide none."""
     passing = [replace(Story().ask, ttl=0.2) for _ in range(60)]
@@ -96,23 +91,12 @@ async def test_what_stands_throughout_is_found_while_others_come_and_go(store: S
 
 
 async def test_an_expired_record_is_not_found(store: Store) -> None:
-    """It isn't unreadable either."""
     await store.run(replace(Story().ask, ttl=0.05))
     await asyncio.sleep(0.1)
     assert await found(store) == {}
 
 
-async def test_a_sweep_writes_nothing(store: Store) -> None:
-    """Not even an expiry."""
-    story = Story()
-    await store.run(story.ask)
-    before = await store.run(story.read)
-    await walk(store)
-    assert await store.run(story.read) == before
-
-
 async def test_a_cursor_of_no_sweep_is_refused(store: Store) -> None:
-    """As an error, not as the end of the walk."""
     with pytest.raises(StoreUnavailable, match="nothing was looked at"):
         await store.scan(" nonsense" if not isinstance(store, RedisStore) else await a_server(store) + " x", 10)
 
@@ -150,7 +134,6 @@ async def test_what_cant_be_read_is_counted(
 
 
 async def test_namespaces_are_walked_apart(shared_server: RedisServer, namespace: str) -> None:
-    """Another fleet's calls are nobody's orphans here."""
     stores = [RedisStore(StoreConfig(shared_server.url, f"{namespace}{tail}", op_timeout=5.0)) for tail in (".a", "xa")]
     for store in stores:
         await store.run(Story().ask)

@@ -31,14 +31,12 @@ def test_a_value_comes_back() -> None:
     "other", [{"call": "d" * 32}, {"n": 4}, {"n": -3}, {"kind": "result"}, {"key": "unit"}, {"call": "c" * 31}]
 )
 def test_a_value_can_not_be_moved(other: dict[str, Any]) -> None:
-    """To another call, position, kind or key."""
     sealer = Sealer([NEW], "ns")
     with pytest.raises(SealError, match="altered or moved"):
         sealer.open("answer", sealer.seal("answer", b"v", **PLACE), **(PLACE | other))
 
 
 def test_a_value_stays_in_its_purpose_and_namespace() -> None:
-    """Each has its own subkey or its own place."""
     blob = Sealer([NEW], "ns").seal("answer", b"v", **PLACE)
     with pytest.raises(SealError):
         Sealer([NEW], "ns").open("outcome", blob, **PLACE)
@@ -48,8 +46,6 @@ def test_a_value_stays_in_its_purpose_and_namespace() -> None:
 
 @given(*[st.tuples(st.text(), st.text(max_size=40), st.integers(), st.text(), st.text())] * 2)
 def test_no_two_places_read_alike(one: Any, two: Any) -> None:
-    """Whatever characters their names have."""
-
     def where(place: Any) -> bytes:
         namespace, call, n, kind, key = place
         return Sealer([NEW], namespace)._where(call, n, kind, key)
@@ -57,34 +53,21 @@ def test_no_two_places_read_alike(one: Any, two: Any) -> None:
     assert (where(one) == where(two)) == (one == two)
 
 
-def test_names_that_share_a_border_differ() -> None:
-    """The classic mistake, by name."""
-    sealer = Sealer([NEW], "ns")
-    assert sealer._where("a", 1, "2", "k") != sealer._where("a", 12, "", "k")
-    assert sealer._where("a", 1, "b", "c:d") != sealer._where("a", 1, "b1:c", "d")
-
-
-@pytest.mark.parametrize("at", [0, 1, 4, 5, 16, 17, -1])
-def test_an_altered_byte_is_seen(at: int) -> None:
+@pytest.mark.parametrize("at", [0, 1, 4, 5, 16, 17, 32, -1])
+def test_an_altered_or_missing_byte_is_seen(at: int) -> None:
     """Version, key id, nonce, text and tag alike."""
     sealer = Sealer([NEW], "ns")
-    blob = bytearray(sealer.seal("answer", b"value", **PLACE))
-    blob[at] ^= 1
-    with pytest.raises(SealError):
-        sealer.open("answer", bytes(blob), **PLACE)
-
-
-@pytest.mark.parametrize("length", [0, 1, 16, 17, 32, 33])
-def test_a_cut_value_is_no_seal(length: int) -> None:
-    """At any length."""
-    sealer = Sealer([NEW], "ns")
-    with pytest.raises(SealError):
-        sealer.open("answer", sealer.seal("answer", b"value", **PLACE)[:length], **PLACE)
+    blob = sealer.seal("answer", b"value", **PLACE)
+    changed = bytearray(blob)
+    changed[at] ^= 1
+    for wrong in (bytes(changed), blob[:at]):
+        with pytest.raises(SealError):
+            sealer.open("answer", wrong, **PLACE)
 
 
 def test_keys_rotate() -> None:
     """The first key seals, all keys open; after a key was dropped, the error says that it is missing."""
-    before, during, after = Sealer([OLD], "ns"), Sealer([NEW, OLD], "ns"), Sealer([NEW], "ns")
+    before, during, after = Sealer([OLD], "ns"), Sealer([NEW, OLD], "ns"), Sealer([NEW, NEW], "ns")
     old, new = before.seal("answer", b"v", **PLACE), during.seal("answer", b"w", **PLACE)
     assert during.open("answer", old, **PLACE) == b"v"
     assert after.open("answer", new, **PLACE) == b"w"
@@ -94,22 +77,14 @@ def test_keys_rotate() -> None:
         before.open("answer", new, **PLACE)
 
 
-def test_one_key_twice_is_one_key() -> None:
-    """A list with a repetition opens all the same."""
-    blob = Sealer([NEW], "ns").seal("answer", b"v", **PLACE)
-    assert Sealer([NEW, NEW], "ns").open("answer", blob, **PLACE) == b"v"
-
-
 @pytest.mark.parametrize("keys", [[], [b""], [b"k" * 31], [NEW, b"short"]])
 def test_keys_must_be_long(keys: list[bytes]) -> None:
-    """And the error names the setting, and shows no key."""
     with pytest.raises(ConfigError, match="FRAMEHOLD_KEYS") as caught:
         Sealer(keys, "ns")
     assert "short" not in str(caught.value)
 
 
 def test_an_error_shows_a_prefix_of_the_call_only() -> None:
-    """It ends up in logs."""
     call = "0123456789abcdef0123456789abcdef"
     with pytest.raises(SealError) as caught:
         Sealer([NEW], "ns").open("answer", b"", **(PLACE | {"call": call}))
@@ -150,7 +125,6 @@ def test_a_head_is_sealed_for_its_call_and_namespace() -> None:
 
 @pytest.mark.parametrize("name", OTHER)
 def test_each_field_of_a_head_is_sealed(name: str) -> None:
-    """But its boot."""
     sealer = Sealer([NEW], "ns")
     assert set(OTHER) == {*Head.__struct_fields__} - {"boot"}
     assert not sealer.is_sealed(CALL, replace(sealed(sealer), **{name: OTHER[name]}))
@@ -158,8 +132,6 @@ def test_each_field_of_a_head_is_sealed(name: str) -> None:
 
 @given(*[st.tuples(*[st.text(max_size=8)] * 7, st.booleans())] * 2)
 def test_no_two_heads_read_alike(one: Any, two: Any) -> None:
-    """Whatever characters their fields have."""
-
     def stated(told: Any) -> bytes:
         tool, code, method, target, args, principal, strategy, mark = told
         head = Head(Boot("b"), mark, tool, code, method, target, args, principal, strategy)

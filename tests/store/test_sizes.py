@@ -24,7 +24,6 @@ from framehold_store.connections import open_pool
 from framehold_store.keys import MAX_EVENT, MAX_LEASE, MAX_MESSAGE, MAX_RECORD, MAX_SAMPLE, MAX_TOOLS
 from framehold_store.pipe import TransportPipe
 from framehold_store.redis import RedisStore
-from framehold_store.scripts import SCRIPTS
 from tests.leases import lease
 from tests.store.calls import E0, E1, Story, fence
 from tests.store.conftest import URLS
@@ -42,23 +41,17 @@ DIGEST = "0" * 32
 
 
 class Meter:
-    """Counts the bytes that the store's connections have read, and notes which scripts were sent."""
+    """Counts the bytes that the store's connections have read."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read = 0
-        self.ran: set[str] = set()
-        received, written = TransportPipe.data_received, TransportPipe.write
+        received = TransportPipe.data_received
 
         def data_received(pipe: TransportPipe, data: bytes) -> None:
             self.read += len(data)
             received(pipe, data)
 
-        def write(pipe: TransportPipe, data: bytes) -> None:
-            self.ran |= {script.name for script in SCRIPTS.values() if script.sha.encode() in data}
-            written(pipe, data)
-
         monkeypatch.setattr(TransportPipe, "data_received", data_received)
-        monkeypatch.setattr(TransportPipe, "write", write)
 
 
 @pytest.fixture
@@ -143,7 +136,6 @@ async def test_no_request_brings_a_call_that_is_too_large(
 
 
 async def test_what_is_far_too_large_does_not_hold_the_server_up(server: RedisServer) -> None:
-    """It is not even read there."""
     store = RedisStore(StoreConfig(server.url, op_timeout=10.0, max_journal=JOURNAL))
     planter, story = Planter(server.url, "default"), Story()
     await store.run(story.ask)
@@ -304,21 +296,6 @@ async def test_no_read_brings_what_is_too_large(
     assert meter.read < 4 * SMALL
     texts = [record.getMessage() for record in caplog.records]
     assert len(texts) == len(set(texts)), "each is named once"
-
-
-async def test_each_script_was_run_over_what_is_too_large(bounded: tuple[RedisStore, Planter], meter: Meter) -> None:
-    """So no script is left out of these tests."""
-    store, planter = bounded
-    for read in READS.values():
-        await read(store, planter)
-    await store.count_nodes()
-    story = Story()
-    for request in (story.ask, story.heals(Seen(1, "node-1", "inc-1"), fence(2, 2), E0, E1)):
-        await store.run(request)
-    for value in vars(story).values():
-        if isinstance(value, get_args(Request)):
-            await store.run(value)
-    assert meter.ran | {"allowed"} == SCRIPTS.keys()
 
 
 GUARDED = {

@@ -63,13 +63,11 @@ async def test_a_server_that_the_authority_signed_is_trusted(secure: RedisServer
 
 
 async def test_another_authority_is_not_trusted(secure: RedisServer, tmp_path: Path) -> None:
-    """The error says that it is the certificate."""
     other = Authority(tmp_path / "other", "somebody else").path
     await refused(f"{secure.url}?ssl_ca_certs={other}", "CERTIFICATE_VERIFY_FAILED")
 
 
 async def test_a_name_that_is_not_the_certificates_is_refused(secure: RedisServer, authority: Authority) -> None:
-    """Unless the check is switched off."""
     url = f"rediss://localhost:{secure.port}?ssl_ca_certs={authority.path}"
     await refused(url, "Hostname mismatch")
     assert await verdict(f"{url}&ssl_check_hostname=false") is Verdict.OK
@@ -78,7 +76,6 @@ async def test_a_name_that_is_not_the_certificates_is_refused(secure: RedisServe
 async def test_the_wrong_one_of_redis_and_rediss_fails_in_time(
     secure: RedisServer, shared_server: RedisServer, authority: Authority
 ) -> None:
-    """In both directions."""
     await refused(secure.url.replace("rediss", "redis"), "Connection")
     with pytest.raises(StoreUnavailable, match="did not answer within 1 s"):
         await verdict(f"{shared_server.url.replace('redis', 'rediss')}?ssl_ca_certs={authority.path}", op_timeout=1.0)
