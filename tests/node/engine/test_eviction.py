@@ -18,10 +18,8 @@ import framehold
 from framehold.engine import eviction, memory, runtime
 from framehold.engine.replies import Ended, Parked
 from framehold.frame.frame import Frame
-from framehold_core import events as ev
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.errors import NodeFull
-from framehold_core.ids import Waiter
 from tests.node.acting import Effects
 from tests.node.desk import Card, Desk, Talk, desk, question, shielded, turns
 from tests.node.nodes import node
@@ -120,7 +118,6 @@ async def test_a_new_call_takes_the_place_of_the_one_that_was_parked_the_longest
 
 
 async def test_whoever_was_resumed_last_goes_last() -> None:
-    """So does one whose questions were asked again: somebody is about to answer them."""
     async with room(max_parked=3) as at:
         a, b, _ = await at.park(*"abc")
         await at.answer("a", a)
@@ -155,19 +152,7 @@ async def test_the_frame_of_an_unmarked_handler_never_goes() -> None:
         assert at.frames == ["b", "c", "three"]
 
 
-async def test_a_retry_that_needs_no_frame_costs_none_its_place() -> None:
-    """A call that has ended, or that is decided from its record, is not entered again."""
-    async with room(max_parked=2) as at:
-        (one,) = await at.park_unmarked("one")
-        for _ in range(2):
-            assert await at.retry(one, dict.fromkeys(one.questions, "aye")) == Ended("aye")
-            if not at.frames:
-                await at.park("a", "b")
-        assert at.frames == ["a", "b"] and at.counts["evicted"] == 0
-
-
 async def test_an_effect_that_runs_protects_its_frame() -> None:
-    """The next in line goes instead, or the new call is refused; when the effect has ended the frame can go."""
     effects = Effects()
 
     async def busy(frame: Frame) -> object:
@@ -189,16 +174,7 @@ async def test_an_effect_that_runs_protects_its_frame() -> None:
         assert await at.answer("it", held, busy) == Ended("aye ['it']")
 
 
-async def test_rounds_of_strategy_replay_make_room_too() -> None:
-    """They leave no frame; while one runs it is counted like any other."""
-    async with room(max_parked=1) as at:
-        await at.park("a")
-        reply = await at.runtime.start(Talk(one_question, reentrant=True, strategy="replay"), Card())
-        assert isinstance(reply, Parked) and at.frames == [] and at.counts["evicted"] == 1
-
-
 async def test_a_user_at_the_limit_costs_no_other_a_frame() -> None:
-    """The limit for one user is looked at first."""
     async with room(max_parked=2, max_parked_per_principal=1) as at:
         talks = [Talk(one_question, reentrant=True) for _ in range(3)]
         for talk, name in zip(talks, ("ann", "ben", "ben"), strict=True):
@@ -212,7 +188,6 @@ async def test_a_user_at_the_limit_costs_no_other_a_frame() -> None:
 
 
 async def test_a_burst_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Not each frame: how many, why, and what becomes of their calls; and how many new calls were refused."""
     caplog.set_level(logging.INFO, "framehold")
     monkeypatch.setattr(runtime, "SWEEP", 3600)
     async with room(max_parked=10) as at:
@@ -231,19 +206,9 @@ async def test_a_burst_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, capl
     ]
 
 
-async def test_a_call_that_met_a_bug_is_not_in_line() -> None:
-    async with room(max_parked=1) as at:
-        (parked,), table = await at.park("a"), at.runtime.table
-        slot = table.get(parked.call)
-        assert slot is not None and table.has_evictable
-        at.runtime.feed(slot, ev.Start(Waiter(0)))
-        assert (at.counts["broken"], table.has_evictable, table.frames) == (1, False, 0)
-
-
 async def test_a_handler_that_raises_while_it_is_cancelled_is_counted_and_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Its call is not harmed."""
 
     @framehold.reentrant
     async def careless(ctx: Context) -> str:
@@ -324,7 +289,6 @@ async def test_memory_is_read_again_as_soon_as_some_frames_have_come(
 
 
 async def test_where_no_frame_can_go_for_memory_new_calls_are_refused_first(gauge: Gauge) -> None:
-    """What is here goes on, and a call whose frame went comes back."""
     async with room() as at:
         (a,) = await at.park("a")
         (one,) = await at.park_unmarked("one")
@@ -369,7 +333,6 @@ async def test_a_call_does_not_wait_for_the_next_look(
 
 
 async def test_a_burst_lets_others_have_the_loop(gauge: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each small portion; and nothing goes twice for what is on its way."""
     monkeypatch.setattr(eviction, "BATCH", 5)
     async with room() as at:
         await at.park(*map(str, range(100)))

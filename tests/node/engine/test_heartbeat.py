@@ -10,17 +10,20 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from framehold.engine.heartbeat import Alone, Heartbeat, Hooks
+from framehold.engine.heartbeat import Alone, Heartbeat
+from framehold.engine.peers import Peers
 from framehold.engine.round_trips import RoundTrips
 from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import MARGIN, LeaseReply, NodeRecord, is_open, longest_round_trip, window_until
+from framehold_core.lease import LeaseReply, NodeRecord, is_open, longest_round_trip, window_until
 from framehold_core.value import replace
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_store.memory import MemoryStore
 from framehold_store.system_clock import system_clock
+from tests.leases import lease
+from tests.node.acting import SOON
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio
@@ -93,7 +96,6 @@ def shelf() -> Shelf:
 
 @pytest.fixture
 async def heart(hands: Hands, shelf: Shelf) -> AsyncIterator[Heartbeat]:
-    """A node that is registered."""
     beating = Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL, SEALS)
     await beating.open()
     yield beating
@@ -103,20 +105,6 @@ async def heart(hands: Hands, shelf: Shelf) -> AsyncIterator[Heartbeat]:
 def window(heart: Heartbeat, hands: Hands) -> bool:
     """Whether the node may run without asking."""
     return is_open(heart.lease, hands.time)
-
-
-async def test_time_that_a_renewal_takes_is_taken_off_its_window(hands: Hands) -> None:
-    """The store counts from when it applied it, which may be as early as the start."""
-
-    class Slow(Shelf):
-        async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
-            hands.time += 0.5
-            return await super().register(node, ttl, over)
-
-    heart = Heartbeat(Slow(), hands.clock, "n1", "", TTL, SEALS)
-    await heart.open()
-    assert heart.lease.until == pytest.approx(1000.0 + TTL * (1 - MARGIN))
-    await heart.close()
 
 
 async def test_a_store_that_is_away_closes_nothing_the_window_runs_out(
@@ -132,26 +120,6 @@ async def test_a_store_that_is_away_closes_nothing_the_window_runs_out(
     shelf.away = False
     await until(lambda: window(heart, hands), "the window to open again")
     assert heart.lease.incarnation == before.incarnation
-
-
-async def test_a_store_with_one_slow_answer_is_not_slow(hands: Hands) -> None:
-    """The lease says what most of the last heartbeats took. Neither a single slow one nor a fast one between counts."""
-    took = [0.01, 0.4, 0.01, 0.4, 0.3]
-
-    class Slow(Shelf):
-        async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
-            hands.time += took.pop(0)
-            self.at = hands.time
-            return await super().register(node, ttl, over)
-
-    heart = Heartbeat(Slow(), hands.clock, "n1", "", 3.0, SEALS)
-    assert (heart.round_trips.usual, heart.round_trips.longest) == (None, 0.5)
-    found = []
-    while took:
-        heart.is_registered = False
-        await heart._beat()
-        found.append(heart.round_trips.usual)
-    assert found == [0.01, pytest.approx(0.205), 0.01, pytest.approx(0.205), 0.3]
 
 
 def test_a_store_that_stalls_now_and_then_stays_slow_for_a_minute() -> None:
@@ -223,7 +191,6 @@ async def test_a_registration_after_a_lapse_that_fails_is_tried_again(
 async def test_another_process_under_the_same_name_ends_this_one(
     heart: Heartbeat, hands: Hands, shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`lost` is set, the window is closed, the other's lease is left alone."""
     shelf.at += TTL / 2
     shelf.put(heart, boot="another")
     await asyncio.wait_for(heart.lost.wait(), 5)
@@ -250,7 +217,6 @@ PLANTED: dict[str, Planted] = {
 async def test_who_has_no_key_ends_no_process(
     heart: Heartbeat, hands: Hands, shelf: Shelf, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever somebody writes in the place of a lease, or changes in it, the next heartbeat replaces."""
     shelf.at += TTL / 2
     hands.time += TTL / 2
     await until(lambda: heart.lease.beat >= 2, "a renewal")
@@ -267,34 +233,10 @@ async def test_who_has_no_key_ends_no_process(
 async def test_a_lease_that_no_key_has_written_delays_no_start(
     hands: Hands, shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The name is free: it is registered with the first heartbeat."""
     shelf.write(NodeRecord(NodeId("n1"), Incarnation("i"), Boot("b"), 1, "", "live", "", "", shelf.at + TTL, "0" * 32))
     heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     await heart.open()
     assert window(heart, hands) and "somebody else has written" in caplog.text
-    await heart.close()
-
-
-async def test_somebody_who_writes_all_the_time_keeps_a_node_busy_and_no_more(hands: Hands) -> None:
-    """Each heartbeat replaces what is there once; that it was replaced again is found by the next one."""
-
-    class Contested(Shelf):
-        foe = True
-
-        async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
-            if self.foe:
-                self.write(replace(node, boot=Boot(f"foe {self.asked}")))
-            return await super().register(node, ttl, over)
-
-    shelf = Contested()
-    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
-    await heart.open()
-    assert shelf.asked <= 4 and not window(heart, hands)
-    asked = shelf.asked
-    await until(lambda: shelf.asked > asked + 2, "more attempts")
-    shelf.foe = False
-    await until(lambda: window(heart, hands), "the window")
-    assert not heart.lost.is_set()
     await heart.close()
 
 
@@ -327,7 +269,6 @@ async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf) ->
 
 
 async def test_a_name_that_another_process_goes_on_to_have_is_refused(hands: Hands, shelf: Shelf) -> None:
-    """A live process renews its lease for longer than one lasts: the error says so, and what to do."""
     other, heart = (Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS) for _ in range(2))
     await other.open()
     opening = asyncio.create_task(heart.open())
@@ -344,17 +285,6 @@ async def test_a_name_that_another_process_goes_on_to_have_is_refused(hands: Han
     await other.close()
 
 
-async def test_a_store_that_is_down_at_the_start_is_waited_for(hands: Hands, shelf: Shelf) -> None:
-    """The node starts with its window closed; it opens when the store answers."""
-    shelf.away = True
-    heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
-    await heart.open()
-    assert not window(heart, hands)
-    shelf.away = False
-    await until(lambda: window(heart, hands), "the window")
-    await heart.close()
-
-
 async def test_leaving_right_after_an_announcement_ends(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
     """A node that has nothing to hand off says that it drains and leaves, all in one turn of the loop. Nobody has to
     wait for its lease to run out, and it runs nothing any more."""
@@ -369,35 +299,42 @@ async def test_leaving_right_after_an_announcement_ends(heart: Heartbeat, hands:
 async def test_leaving_a_store_that_is_away_only_says_so(
     heart: Heartbeat, shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The lease will run out by itself."""
     shelf.away = True
     with caplog.at_level(logging.INFO):
         await heart.close()
     assert "its lease will run out by itself" in caplog.text
 
 
-async def test_what_follows_a_renewal_cannot_stop_the_heart(
-    shelf: Shelf, hands: Hands, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A bug there is logged; the lease is renewed as ever."""
-    healthy = True
-
-    def bug() -> None:
-        if not healthy:
-            raise RuntimeError("a bug")
-
-    heart = Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL, SEALS, Hooks(on_renewed=bug))
-    await heart.open()
-    healthy = False
-    await until(lambda: "a bug in the heartbeat" in caplog.text, "the bug")
-    beat = heart.lease.beat
-    await until(lambda: heart.lease.beat > beat, "a renewal")
-    await heart.close()
-
-
 async def test_alone_the_window_is_always_open() -> None:
-    """A process without a store has no lease to lose."""
     alone = Alone("n1", system_clock())
     await alone.open()
     assert is_open(alone.lease, 1e12) and alone.lease.node == NodeId("n1")
     await alone.close()
+
+
+THERE = "http://127.0.0.1:1"
+
+
+def peers_of(store: MemoryStore) -> Peers:
+    trust = Trust(())
+    return Peers("here", trust, LeaseSeal(trust, "ns"), store, system_clock())
+
+
+async def test_a_node_whose_lease_is_gone_already_is_not_waited_for() -> None:
+    peers = peers_of(MemoryStore(lambda: 0.0, poll=0.01))
+    await asyncio.wait_for(peers.vanished(THERE), SOON)
+    await peers.close()
+
+
+async def test_a_node_that_joined_a_moment_ago_is_waited_for_until_its_lease_is_gone() -> None:
+    store = MemoryStore(lambda: 0.0, poll=0.01)
+    peers = peers_of(store)
+    await peers.follow()
+    there = lease("there", address=THERE, expires=60.0)
+    await store.register(there, 60.0)
+    vanishing = asyncio.create_task(peers.vanished(THERE))
+    await until(lambda: peers._membership and "there" in peers._membership.fleet.members, "the view with that node")
+    assert not vanishing.done()
+    await store.unregister(there)
+    await asyncio.wait_for(vanishing, SOON)
+    await peers.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import httpx2
 import pytest
@@ -13,7 +12,6 @@ import framehold
 from framehold.engine import runtime
 from framehold.http import entry
 from framehold.http.client_identities import ClientIdentities
-from framehold_core.value import replace
 from tests.node.served import edge, send, wire
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
@@ -60,7 +58,6 @@ def full(reply: Reply, setting: str) -> None:
 
 
 async def test_max_parked() -> None:
-    """A node that holds as many calls as it may starts no more; lists and parked calls go on; an end makes room."""
     async with stage(ask, max_parked=2) as client:
         parked = [await client.call("ask") for _ in range(2)]
         for _ in range(2):
@@ -75,7 +72,6 @@ async def test_max_parked() -> None:
 
 
 async def test_expiry_makes_room_and_runs_finally() -> None:
-    """A call whose last token expired is let go: its handler is cancelled, its `finally` runs, its place is free."""
     async with stage(ask, max_parked=1, token_ttl=0.3) as client:
         asked = await client.call("ask")
         full(await client.call("ask"), "FRAMEHOLD_MAX_PARKED")
@@ -87,25 +83,8 @@ async def test_expiry_makes_room_and_runs_finally() -> None:
         assert client.runtime.counts["entered"] == 2
 
 
-async def test_a_repeated_question_does_not_prolong_its_call() -> None:
-    """A retry without answers gets a fresh token, which is good for what is left of the round: its record lives no
-    longer, since nothing was written."""
-    async with stage(ask, token_ttl=60.0) as client:
-        asked = await client.call("ask")
-        (slot,) = client.runtime.table
-        slot.call = replace(slot.call, expires=slot.call.expires - 58.5)
-        before, began = slot.call.expires, time.monotonic()
-        again = await client.retry("ask", asked.token, {})
-        assert again.asked == asked.asked and again.token != asked.token and slot.call.expires == before
-        await until(lambda: ENDED, "the expiry")
-        assert time.monotonic() - began < 59
-        late = await client.retry("ask", again.token, {})
-        assert (late.status, late.code, late.text) == EXPIRED
-
-
 @pytest.mark.parametrize("round_", [1, 2])
 async def test_max_round(round_: int) -> None:
-    """A round that runs too long is cancelled and answered as a tool's error that names the setting; `finally` runs."""
     ended: list[str] = []
 
     async def slow(ctx: Context) -> str:
@@ -128,7 +107,6 @@ async def test_max_round(round_: int) -> None:
 
 
 async def test_max_round_counts_no_time_between_rounds() -> None:
-    """What waits for a person is not running."""
     async with stage(ask, max_round=5, token_ttl=60) as client:
         asked = await client.call("ask")
         (slot,) = client.runtime.table
@@ -174,7 +152,6 @@ async def test_answers_that_are_too_much_for_a_journal() -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_max_body(chunked: bool) -> None:
-    """413 that names the setting, whether or not the client says how long its body is; what fits is served."""
     async with edge(max_body=4000) as client:
         _, retry = await client.parked()
         large = retry.params(padding="x" * 4000)

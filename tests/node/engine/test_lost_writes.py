@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -63,23 +62,7 @@ async def one(redis: RedisServer, folder: Path) -> AsyncIterator[tuple[NodeProce
         yield child, caller
 
 
-async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServer, tmp_path: Path) -> None:
-    """The first call of a marked tool, whose code is to be kept, over a connection that is open already."""
-    async with one(redis, tmp_path) as (child, caller):
-        assert (await caller.call("plain")).text == "here"
-        usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
-        # Not one is left: the lowest limit that lets what is open stay open.
-        taken = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
-        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (taken, usual[1]))
-        async with asyncio.timeout(SOON):
-            asked = await caller.call("ask")
-            done = await caller.retry("ask", asked.token, asked.accept(word="word"))
-        assert done.text == "word", child.log()
-        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
-
-
 async def test_a_node_that_can_open_nothing_names_its_limit(redis: RedisServer, tmp_path: Path) -> None:
-    """Its connections to the store are lost, and no other one can be made."""
     async with one(redis, tmp_path) as (child, caller):
         asked = await caller.call("ask")
         usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
@@ -173,7 +156,6 @@ async def test_a_bug_in_the_sweep_ends_no_sweep(
 
 
 async def test_a_background_task_that_ends_by_a_bug_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """At once, and not when the collector finds it."""
 
     async def broken() -> None:
         raise RuntimeError("a bug")

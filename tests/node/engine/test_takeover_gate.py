@@ -145,7 +145,6 @@ async def test_a_replay_that_hangs_keeps_nobody_out_for_good() -> None:
 
 
 async def test_whoever_is_cancelled_on_its_way_in_takes_no_place_along() -> None:
-    """Its turn has come, and it does not take it."""
     gate, first = TakeoverGate(clock.system_clock(), at_once=1, weight=100), call()
     await gate.enter(first)
     await gate.weigh(first, 100)

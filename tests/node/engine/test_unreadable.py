@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 import pytest
-from mcp.server.mcpserver import Context
-from mcp.types import InputRequiredResult
 
 import framehold
 from framehold.config import Settings
@@ -31,7 +29,6 @@ from tests.node.nodes import KEY, served
 from tests.node.spoil import (
     ANSWERS,
     CODECS,
-    EFFECTS,
     EVERYTHING,
     MADE_UP,
     MARK,
@@ -44,11 +41,9 @@ from tests.node.spoil import (
     Log,
     Place,
     Spoil,
-    hand_worker,
-    learn,
     worker,
 )
-from tests.node.stage import Word, said, server_of
+from tests.node.stage import server_of
 from tests.processes import ROOT
 from tests.store.server import RedisServer
 from tests.structure.rooms import FRAMEHOLD
@@ -236,7 +231,6 @@ async def spoiled(node: Shared, tmp_path: Path, spoil: Spoil, *, cover: bool) ->
 
 
 def named(told: Reply) -> bool:
-    """Whether the client hears in words what was and was not done."""
     words = "answers were not taken, and no recorded effect was run again"
     return bool(told.result["isError"]) and words in told.text
 
@@ -298,8 +292,6 @@ async def test_a_journal_that_its_record_does_not_name(
 
 
 async def test_a_record_that_only_says_that_its_call_is_done(node: Shared, caplog: pytest.LogCaptureFixture) -> None:
-    """By somebody who has no outcome to put there: the client is told that the call is lost, and hears nothing that
-    could be taken for a result."""
     _, reply = await node.site.parked()
     call = reply.token.split(".")[1]
     with node.redis.client() as client:
@@ -312,7 +304,6 @@ async def test_a_record_that_only_says_that_its_call_is_done(node: Shared, caplo
 async def test_a_pickle_where_none_may_be(
     redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A node on which FRAMEHOLD_PICKLE is off leaves a call that holds one to the others, and says so."""
     log = Log()
     async with site(redis, namespace, worker(log)) as one:
         _, reply = await one.parked()
@@ -340,40 +331,6 @@ async def test_a_rotated_key_that_was_dropped_too_early(
     async with site(redis, namespace, worker(log), keys=(new,)) as one:
         result = await one.answer(second)
     assert named(result) and "its key is not among FRAMEHOLD_KEYS" in caplog.text and log.after == log.ran == []
-
-
-async def test_a_state_that_its_journal_keeps(
-    redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A handler that parks by hand first and is held after that brings along what it learned. Where that can't be read
-    any more when its frame is rebuilt, the handler does not go on."""
-    log = Log()
-    by_hand = hand_worker(log)
-
-    @framehold.reentrant
-    async def work(ctx: Context) -> str | InputRequiredResult:
-        if ctx.request_state is None:
-            asked: InputRequiredResult = await by_hand(ctx)
-            return asked
-        log.entered += 1
-        try:
-            await learn(log)
-        except Exception as error:
-            log.after.append(f"went on with {error!r}")
-        return said(await ctx.elicit("held?", Word))
-
-    async with site(redis, namespace, work) as one:
-        first = await one.caller.call("work")
-        reply = await one.answer(first)
-        assert reply.messages == ["held?"] and log.ran == EFFECTS, reply.message
-    log.after = []
-    async with site(redis, namespace, work, pickle=False) as one:
-        result = await one.answer(reply)
-        assert named(result) and log.after == [], (result.message, log.after)
-    assert "FRAMEHOLD_PICKLE is off" in caplog.text
-    async with site(redis, namespace, work) as one:
-        assert (await one.answer(reply)).text == "x"
-    assert log.ran == EFFECTS and log.after == []
 
 
 _LOADERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "jsonpickle", "yaml"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import anyio
@@ -36,70 +36,6 @@ async def gather(doing: Doing) -> str:
     return " ".join(await asyncio.gather(*map(doing.do, "abc")))
 
 
-async def gather_with_errors(doing: Doing) -> str:
-    async def fails(key: str) -> str:
-        raise ValueError(await doing.do(key))
-
-    found = await asyncio.gather(doing.do("a"), fails("b"), doing.do("c"), return_exceptions=True)
-    return " ".join(map(str, found))
-
-
-async def gather_that_fails(doing: Doing) -> str:
-    heard: list[str] = []
-
-    async def fails(key: str) -> str:
-        raise ValueError(await doing.do(key))
-
-    async def hears(key: str) -> None:
-        heard.append(await doing.do(key))
-
-    try:
-        await asyncio.gather(hears("a"), fails("c"), hears("b"))
-    except ValueError as error:
-        return f"{error} after {heard}"
-    return "nothing failed"
-
-
-async def nested_gathers(doing: Doing) -> str:
-    heard: list[str] = []
-
-    async def one(key: str) -> None:
-        heard.append(await doing.do(key))
-
-    await asyncio.gather(asyncio.gather(one("a"), one("b")), one("c"))
-    return " ".join(heard)
-
-
-async def deep_gathers(doing: Doing) -> str:
-    """What the first result lets go on takes many turns of the loop."""
-    heard: list[str] = []
-
-    async def deep() -> None:
-        ((found,),) = await asyncio.gather(asyncio.gather(doing.do("b")))
-        heard.append(found)
-
-    await asyncio.gather(deep(), _hears(doing, "c", heard))
-    return " ".join(heard)
-
-
-async def effects_left_running(doing: Doing) -> str:
-    """What nobody waits for ends later, or never."""
-    left = _task(doing, "a")
-    heard = await doing.do("b")
-    left.add_done_callback(lambda done: None)
-    return heard
-
-
-async def a_question_asked_again(doing: Doing) -> str:
-    """It is given up for a moment."""
-    first = asyncio.ensure_future(doing.ask("color?"))
-    heard = await doing.do("b")
-    first.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await first
-    return f"{heard} {await doing.ask('color?')}"
-
-
 async def task_group(doing: Doing) -> str:
     heard: list[str] = []
 
@@ -122,17 +58,6 @@ async def first_completed(doing: Doing) -> str:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         heard.append("+".join(sorted(task.result() for task in done)))
     return " ".join(heard)
-
-
-async def first_exception(doing: Doing) -> str:
-    async def fails(key: str) -> str:
-        raise ValueError(await doing.do(key))
-
-    tasks = [_task(doing, "a"), asyncio.create_task(fails("c")), _task(doing, "b")]
-    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    text = f"{len(done)} done, {len(waiting)} waiting"
-    await asyncio.wait(waiting)
-    return text
 
 
 async def callbacks(doing: Doing) -> str:
@@ -173,17 +98,6 @@ async def queues(doing: Doing) -> str:
     return " ".join(heard)
 
 
-async def semaphores(doing: Doing) -> str:
-    gate, heard = asyncio.Semaphore(2), []
-
-    async def one(key: str) -> None:
-        async with gate:
-            heard.append(await doing.do(key))
-
-    await asyncio.gather(*map(one, "cba"))
-    return " ".join(heard)
-
-
 async def locks(doing: Doing) -> str:
     lock, heard = asyncio.Lock(), []
 
@@ -211,42 +125,6 @@ async def events(doing: Doing) -> str:
     return " ".join(heard)
 
 
-async def conditions(doing: Doing) -> str:
-    condition, heard = asyncio.Condition(), list[str]()
-
-    async def one(key: str) -> None:
-        found = await doing.do(key)
-        async with condition:
-            heard.append(found)
-            condition.notify_all()
-
-    tasks = [asyncio.create_task(one(key)) for key in "abc"]
-    async with condition:
-        await condition.wait_for(lambda: len(heard) >= 2)
-        first = " ".join(heard[:2])
-    await asyncio.gather(*tasks)
-    return first
-
-
-async def async_generators(doing: Doing) -> str:
-    async def found() -> AsyncIterator[str]:
-        for task in asyncio.as_completed([_task(doing, key) for key in "abc"]):
-            yield await task
-
-    return " ".join([item async for item in found()])
-
-
-async def shields(doing: Doing) -> str:
-    heard = []
-    task = _task(doing, "slow")
-    try:
-        await asyncio.wait_for(asyncio.shield(task), BRIEF)
-    except TimeoutError:
-        heard.append(await doing.do("b"))
-    doing.late()
-    return " ".join([*heard, await task])
-
-
 async def threads(doing: Doing) -> str:
     """Two threads have effects run, and ask."""
     loop, heard = asyncio.get_running_loop(), list[str]()
@@ -270,17 +148,6 @@ async def streams_of_anyio(doing: Doing) -> str:
         heard = [await receive.receive() for _ in range(3)]
     send.close()
     receive.close()
-    return " ".join(heard)
-
-
-async def scopes_of_anyio(doing: Doing) -> str:
-    heard = []
-    with anyio.move_on_after(BRIEF):
-        await anyio.sleep_forever()
-    heard.append(await doing.do("b"))
-    async with anyio.create_task_group() as group:
-        group.start_soon(_hears, doing, "a", heard)
-        group.start_soon(_hears, doing, "c", heard)
     return " ".join(heard)
 
 

@@ -109,7 +109,6 @@ class Client:
 
 @pytest.mark.parametrize("name", PATTERNS)
 async def test_it_goes_on_to_the_same_end_after_a_kill_at_each_step(name: str) -> None:
-    """The client sends its last request again."""
     store, world = Heard(), World()
 
     def talk(of: World) -> Callable[[], Talk]:
