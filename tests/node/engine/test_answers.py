@@ -59,14 +59,6 @@ async def test_answers_to_what_was_never_asked_are_ignored(client: Stage) -> Non
     assert (await client.retry("three", asked.token, good(asked))).text == DONE
 
 
-@pytest.mark.parametrize("late", [accepted(word="nay"), 12345], ids=["other", "malformed"])
-async def test_an_answer_that_was_kept_stands(client: Stage, late: Any) -> None:
-    """Once taken it is no longer asked for, so whatever comes for it later is ignored, as any extra is."""
-    asked = await client.call("three")
-    reply = await client.retry("three", asked.token, {"word": good(asked)["word"]})
-    assert (await client.retry("three", reply.token, {**good(reply), "word": late})).text == DONE
-
-
 MALFORMED: dict[str, Any] = {
     "a number": 12345,
     "null": None,

@@ -384,22 +384,17 @@ async def test_a_limit_that_can_not_be_kept_is_told_at_the_start(
     assert [record.getMessage() for record in caplog.records if says in record.getMessage()]
 
 
-class Memory:
-    """What a process holds, as the system says it."""
-
-    def __init__(self, pid: int) -> None:
-        self._status = Path(f"/proc/{pid}/status")
-
-    def mib(self, what: str) -> float:
-        (line,) = [line for line in self._status.read_text().splitlines() if line.startswith(f"{what}:")]
-        return int(line.split()[1]) / 1024
+def held_mib(pid: int, what: str) -> float:
+    """What a process holds, or held at most, as the system says it."""
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(f"{what}:")]
+    return int(line.split()[1]) / 1024
 
 
 async def test_a_process_stays_below_its_limit_and_every_call_completes(tmp_path: Path) -> None:
     """Calls that keep a mebibyte each come four times as many as there is room for, and nobody is refused."""
     target, calls = "tests/node/heavy_server.py:mcp", 240
     async with node(target, tmp_path, log_level="info") as child:
-        limit = Memory(child.pid).mib("VmRSS") + 60
+        limit = held_mib(child.pid, "VmRSS") + 60
     async with (
         node(target, tmp_path, log_level="info", memory_limit=f"{limit:.0f}Mi") as child,
         Stage(child.url) as client,
@@ -415,12 +410,11 @@ async def test_a_process_stays_below_its_limit_and_every_call_completes(tmp_path
         asked: list[Reply] = []
         for first in range(0, calls, 8):
             asked += await asyncio.gather(*map(call, range(first, first + 8)))
-        parked = Memory(child.pid)
         for first in range(0, calls, 8):
             done = await asyncio.gather(*(answer(number, asked[number]) for number in range(first, first + 8)))
             assert [reply.text for reply in done] == [f"{number} aye {MIB} 1" for number in range(first, first + 8)]
-        assert parked.mib("VmHWM") < limit, (parked.mib("VmHWM"), limit)
+        peak = held_mib(child.pid, "VmHWM")
+        assert peak < limit, (peak, limit)
         # Told with the next look, up to a second later.
         line = "frames were evicted (memory is near FRAMEHOLD_MEMORY_LIMIT)"
         await until(lambda: line in child.log(), "the line about the evictions")
-        print(f"limit {limit:.0f} MiB, peak {parked.mib('VmHWM'):.0f} MiB")

@@ -316,32 +316,6 @@ async def client_ends(client: Stage, reply: Reply) -> str:
     return (await answer(client, reply)).text
 
 
-async def test_one_replayed_tool_beside_held_ones() -> None:
-
-    @framehold.options(strategy="replay")
-    @framehold.reentrant
-    async def replayed(ctx: Context) -> str:
-        return said(await ctx.elicit("replayed?", Word))
-
-    @framehold.options(strategy="hold")
-    async def held(ctx: Context) -> str:
-        return said(await ctx.elicit("held?", Word))
-
-    @framehold.reentrant
-    async def usual(ctx: Context) -> str:
-        return said(await ctx.elicit("usual?", Word))
-
-    for setting in ("hold", "replay"):
-        async with at(replayed, held, usual, strategy=setting) as client:
-            for tool, strategy in {"replayed": "replay", "held": "hold", "usual": setting}.items():
-                prefix = "s1." if strategy == "replay" else "h1."
-                reply = await client.call(tool)
-                assert reply.token.startswith(prefix), (setting, tool)
-                assert len(client.runtime.table) == (prefix == "h1.")
-                assert (await answer(client, reply, tool=tool)).text == "x"
-                assert not len(client.runtime.table)
-
-
 async def test_a_handlers_own_ttl() -> None:
     """`options(ttl=...)` shortens the life of its tokens, and of the frame that waits; other handlers' live on."""
 

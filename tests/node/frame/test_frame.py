@@ -225,42 +225,30 @@ def _number(raw: Any) -> int:
 NUMBER = Question("roots", {"asks": "How many accounts?"}, "f" * 16, _number)
 
 
-class Wavering:
-    """A handler that gives its question up when it is told to, and asks another under the same key; beside it, a
-    second question waits."""
-
-    def __init__(self, then: Question) -> None:
-        self._then = then
-        self.give_up, self.asks_again = asyncio.Event(), asyncio.Event()
-
-    async def __call__(self, frame: Frame) -> str:
-        return " ".join(await asyncio.gather(self._waver(frame), frame.ask(question("B"), "b")))
-
-    async def _waver(self, frame: Frame) -> str:
-        first = asyncio.ensure_future(frame.ask(question("Delete the draft?"), "confirm"))
-        await self.give_up.wait()
-        first.cancel()
-        await asyncio.wait([first])
-        self.asks_again.set()
-        return f"new:{await frame.ask(self._then, 'confirm')}"
-
-    async def change_its_mind(self) -> None:
-        self.give_up.set()
-        await self.asks_again.wait()
-        await turns(10)
-
-
 @pytest.mark.parametrize(("then", "answer"), [(question("Delete the account?"), "no"), (NUMBER, 3)])
 async def test_an_answer_taken_earlier_never_reaches_another_question(at: Desk, then: Question, answer: Any) -> None:
     """The handler gave the question up after it was answered, and asks another under its key, of the same kind or of
     another: that one is put to the client like any new question."""
-    script = Wavering(then)
+    give_up, asks_again = asyncio.Event(), asyncio.Event()
+
+    async def wavers(frame: Frame) -> str:
+        first = asyncio.ensure_future(frame.ask(question("Delete the draft?"), "confirm"))
+        await give_up.wait()
+        first.cancel()
+        await asyncio.wait([first])
+        asks_again.set()
+        return f"new:{await frame.ask(then, 'confirm')}"
+
+    async def script(frame: Frame) -> str:
+        return " ".join(await asyncio.gather(wavers(frame), frame.ask(question("B"), "b")))
+
     first = await at.parked(script)
     second = await at.retry(first, {"confirm": "yes"})
     assert texts(second) == ["B"]
-    await script.change_its_mind()
+    give_up.set()
+    await asks_again.wait()
+    await turns(10)
     third = await at.retry(second, {"b": "b"})
-    assert isinstance(third, Parked), third
     assert texts(third) == [then.wire["asks"]]
     assert await at.retry(third, {"confirm": answer}) == Ended(f"new:{answer} b")
 

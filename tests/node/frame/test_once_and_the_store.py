@@ -79,31 +79,6 @@ def using(script: Any) -> Any:
     return entered
 
 
-class Slow:
-    """Stands before a desk's store and lets its writes through when it is told to."""
-
-    def __init__(self, at: Desk) -> None:
-        self._submit = at.store.submit
-        self._kept: list[tuple[Request, Done]] = []
-        self.slow = False
-        at.store.submit = self._hold
-
-    def _hold(self, request: Request, done: Done) -> None:
-        if self.slow:
-            self._kept.append((request, done))
-        else:
-            self._submit(request, done)
-
-    @property
-    def kept(self) -> int:
-        return len(self._kept)
-
-    def release(self) -> None:
-        self.slow = False
-        while self._kept:
-            self._submit(*self._kept.pop(0))
-
-
 async def test_a_side_task_that_acts_while_the_outcome_is_written() -> None:
     """The handler has ended and its outcome is on the way to the store: an effect begun now does not run, and the
     outcome stands."""
@@ -122,13 +97,15 @@ async def test_a_side_task_that_acts_while_the_outcome_is_written() -> None:
     tasks: list[asyncio.Task[None]] = []
     async with desk() as at:
         parked = await at.parked(using(script))
-        slow = Slow(at)
-        slow.slow = True
+        held: list[tuple[Request, Done]] = []
+        submit, at.store.submit = at.store.submit, lambda *write: held.append(write)
         retry = asyncio.ensure_future(at.retry(parked, {"q": "x"}))
-        await until(lambda: slow.kept, "the outcome's write")
+        await until(lambda: held, "the outcome's write")
         effects.go.set()
         await turns(20)
-        slow.release()
+        at.store.submit = submit
+        for write in held:
+            submit(*write)
         assert await asyncio.wait_for(retry, SOON) == Ended("done")
         await asyncio.wait_for(tasks[0], SOON)
         assert at.counts["broken"] == 0
