@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,11 @@ CALL = "c0ffee" * 5 + "00"
 HELD = f'F[1,"{CALL}",2,3,7,"{"0" * 32}","node-1","00112233445566ff","5ea1","hold",60.0]'
 CARRIED = f'R[1,"{CALL}",1,1,"c0de","AXNlZWQ=",1.5,60.0]'
 BESIDE = f'M[1,"{CALL}","mine"]'
-READERS = {"F": token_claims.read, "R": token_claims.carried, "M": token_claims.marked}
+READERS: dict[str, Callable[[str], object]] = {
+    "F": token_claims.read,
+    "R": token_claims.carried,
+    "M": token_claims.marked,
+}
 
 STATES = {
     "half of a surrogate pair": HELD.replace("0" * 32, "\ud83d"),

@@ -127,8 +127,8 @@ async def test_a_token_that_was_spoiled(caplog: pytest.LogCaptureFixture) -> Non
         reply, other = await parked(client), await parked(client)
         log.ran, log.after = [], []
         token, entries, claims = reply.token, wax.entries(reply.token), wax.claims(reply.token)
-        bad = ([b"?? no entry", *entries[1:]], entries[::-1], entries[:-1], [], wax.entries(other.token))
-        made = [wax.carrying(token, each) for each in bad]
+        bad: list[list[bytes]] = [[], entries[:-1], entries[::-1], [b"?? no entry", *entries[1:]]]
+        made = [wax.carrying(token, each) for each in (*bad, wax.entries(other.token))]
         made += [wax.claiming(token, odd) for odd in ("", [1, "f" * 32, *claims[2:]])]
         made += [wax.claiming(token, [*claims[:2], round_, *claims[3:]]) for round_ in (1, 3, 10**300)]
         strange = base64.b64encode(b"s" * 16).decode()

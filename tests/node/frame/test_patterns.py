@@ -51,18 +51,6 @@ async def gather(doing: Doing) -> str:
     return " ".join(await asyncio.gather(*map(doing.do, "abc")))
 
 
-async def task_group(doing: Doing) -> str:
-    heard: list[str] = []
-
-    async def one(key: str) -> None:
-        heard.append(await doing.do(key))
-
-    async with asyncio.TaskGroup() as group:
-        for key in "abc":
-            group.create_task(one(key))
-    return " ".join(heard)
-
-
 async def as_completed(doing: Doing) -> str:
     return " ".join([await found for found in asyncio.as_completed([_task(doing, key) for key in "abc"])])
 
@@ -72,16 +60,6 @@ async def first_completed(doing: Doing) -> str:
     while waiting:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         heard.append("+".join(sorted(task.result() for task in done)))
-    return " ".join(heard)
-
-
-async def callbacks(doing: Doing) -> str:
-    heard: list[str] = []
-    tasks = [_task(doing, key) for key in "abc"]
-    for task in tasks:
-        task.add_done_callback(lambda done: heard.append(done.result()))
-    await asyncio.wait(tasks)
-    await asyncio.sleep(0)
     return " ".join(heard)
 
 
@@ -211,10 +189,8 @@ async def _hears(doing: Doing, key: str, heard: list[str]) -> None:
 
 PATTERNS: tuple[Pattern, ...] = (
     gather,
-    task_group,
     as_completed,
     first_completed,
-    callbacks,
     timeout_beside_an_effect,
     timeout_beside_a_question,
     queues,
