@@ -175,7 +175,7 @@ async def test_only_so_many_are_compared_at_the_same_time(redis: RedisServer, mo
 async def test_a_node_that_finds_no_lease_of_its_own_takes_no_call(
     redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All leases are gone at once, so none of the others proves anything (rule 25)."""
+    """All leases are gone at once, so none of the others proves anything (docs/protocol.md, rule 25)."""
     redis.start()
     monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
     async with AsyncExitStack() as stack:
