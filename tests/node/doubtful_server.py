@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from pathlib import Path
@@ -65,21 +64,3 @@ async def careful(ctx: Context) -> str:
 async def bold(ctx: Context) -> str:
     """Its effect may."""
     return await _asks("bold", ctx, idempotent=True)
-
-
-def step(name: str) -> str:
-    note(name, "-")
-    return name
-
-
-@mcp.tool()
-@framehold.reentrant
-async def steps(ctx: Context) -> str:
-    """Two effects, and something below no `once` between them that hangs."""
-    await ctx.elicit("begin?", Word)
-    one = await framehold.once("one", step, "one")
-    # What it reports leaves the node after the result of the first effect is recorded.
-    await ctx.report_progress(0.5)
-    note("between", "-")
-    await asyncio.to_thread(hang)
-    return f"{one} {await framehold.once('two', step, 'two')}"

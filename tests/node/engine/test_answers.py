@@ -33,14 +33,9 @@ async def three(ctx: Context) -> str:
     return f"{said(word)} {roots.roots[0].uri} {motto.content.text}"
 
 
-async def two(ctx: Context) -> str:
-    """Ask for two words, one after the other."""
-    return f"{said(await framehold.ask('one', 'One?', Word))} {said(await framehold.ask('two', 'Two?', Word))}"
-
-
 @pytest.fixture
 async def client() -> AsyncIterator[Stage]:
-    async with stage(three, two) as caller:
+    async with stage(three) as caller:
         yield caller
 
 
@@ -54,7 +49,6 @@ DONE = "aye file:///poems Onward"
 
 
 async def test_answers_to_what_was_never_asked_are_ignored(client: Stage) -> None:
-    """Beside good ones, and alone: then the same questions are asked again."""
     asked = await client.call("three")
     extras = {"never": accepted(word="no"), "": ROOTS, "malformed": 12345, "\u2028 word": None, "__class__": []}
     again = await client.retry("three", asked.token, extras)
@@ -63,30 +57,6 @@ async def test_answers_to_what_was_never_asked_are_ignored(client: Stage) -> Non
     done = await client.retry("three", again.token, {**extras, **good(asked)})
     assert done.text == DONE
     assert (await client.retry("three", asked.token, good(asked))).text == DONE
-
-
-async def test_answers_that_are_missing_are_asked_again(client: Stage) -> None:
-    """And only they: what was given is kept, however slowly the rest comes."""
-    asked = await client.call("three")
-    answers = good(asked)
-    left = set(answers)
-    reply = asked
-    for key in sorted(answers)[:2]:
-        reply = await client.retry("three", reply.token, {key: answers[key]})
-        left.remove(key)
-        assert set(reply.asked) == left
-    assert (await client.retry("three", reply.token, {})).asked == reply.asked
-    assert client.runtime.counts["resumed"] == 0
-    (last,) = left
-    assert (await client.retry("three", reply.token, {last: answers[last]})).text == DONE
-
-
-@pytest.mark.parametrize("late", [accepted(word="nay"), 12345], ids=["other", "malformed"])
-async def test_an_answer_that_was_kept_stands(client: Stage, late: Any) -> None:
-    """Once taken it is no longer asked for, so whatever comes for it later is ignored, as any extra is."""
-    asked = await client.call("three")
-    reply = await client.retry("three", asked.token, {"word": good(asked)["word"]})
-    assert (await client.retry("three", reply.token, {**good(reply), "word": late})).text == DONE
 
 
 MALFORMED: dict[str, Any] = {
@@ -122,32 +92,7 @@ async def test_a_malformed_answer_consumes_nothing(client: Stage) -> None:
     assert (await client.retry("three", asked.token, good(asked))).text == DONE
 
 
-async def test_content_that_the_handlers_model_refuses_is_the_handlers_to_answer() -> None:
-    """As on every other revision: a form with a field too few is well-formed, and the handler raises or asks again."""
-
-    async def strict(ctx: Context) -> str:
-        try:
-            return said(await ctx.elicit("Which word?", Word))
-        except ValueError:
-            return said(await ctx.elicit("Which word, please?", Word))
-
-    async with stage(strict) as client:
-        asked = await client.call("strict")
-        again = await client.retry("strict", asked.token, asked.accept(words="typo"))
-        assert again.messages == ["Which word, please?"]
-        assert (await client.retry("strict", again.token, again.accept(word="fine"))).text == "fine"
-
-
-async def test_declining_and_cancelling_are_answers(client: Stage) -> None:
-    """The handler goes on with either."""
-    for action in ("decline", "cancel"):
-        asked = await client.call("two")
-        reply = await client.retry("two", asked.token, {"one": {"action": action}})
-        assert (await client.retry("two", reply.token, {"two": {"action": action}})).text == f"{action} {action}"
-
-
 async def test_duplicates_at_once_are_one_execution() -> None:
-    """Twenty retries of a round with the same answers: the handler goes on once, and all hear the same."""
     go_on, resumed = asyncio.Event(), asyncio.Event()
 
     async def slow(ctx: Context) -> str:
@@ -177,7 +122,6 @@ async def test_duplicates_at_once_are_one_execution() -> None:
 
 
 async def test_other_answers_at_once() -> None:
-    """Of two retries with different answers one runs, and the other is told of the conflict, whichever came first."""
 
     async def slow(ctx: Context) -> str:
         return said(await ctx.elicit("which?", Word))
@@ -194,20 +138,3 @@ async def test_other_answers_at_once() -> None:
             assert len(won) == 1 and won[0] in words
             assert {one.message["error"]["data"]["reason"] for one in lost} == {"answers_conflict"}
         assert client.runtime.counts["resumed"] == 5
-
-
-async def test_answers_of_the_first_request() -> None:
-    """They are taken by their keys; one of the wrong kind counts as missing, and what was never asked is ignored."""
-
-    async def pair(ctx: Context) -> str:
-        return f"{said(await framehold.ask('one', 'One?', Word))} {said(await framehold.ask('two', 'Two?', Word))}"
-
-    async with stage(pair) as client:
-        params: dict[str, Any] = {"name": "pair", "arguments": {}}
-        ready = {"one": accepted(word="a"), "two": accepted(word="b"), "never": accepted(word="c")}
-        assert (await client.send("tools/call", {**params, "inputResponses": ready})).text == "a b"
-        asked = await client.send("tools/call", {**params, "inputResponses": {"one": ROOTS, "two": ready["two"]}})
-        assert list(asked.asked) == ["one"]
-        reply = await client.retry("pair", asked.token, {"one": ready["one"]})
-        assert list(reply.asked) == ["two"]
-        assert (await client.retry("pair", reply.token, {"two": ready["two"]})).text == "a b"

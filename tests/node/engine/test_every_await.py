@@ -16,7 +16,6 @@ import itertools
 import logging
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -178,10 +177,7 @@ async def test_no_exception_at_any_await_loses_a_call(thorough: bool, theatre: T
                     break
     for site, found in endings.items():
         print(f"{site!s:95} {'; '.join(found) or 'not reached'}")
-    kinds = Counter(text.partition(" (")[0].partition(": ")[0] for ended in endings.values() for text in ended)
     missed = [str(site) for site, ended in endings.items() if not ended]
-    print(f"{len(injector.sites)} awaits, {len(missed)} not reached; plays by their ending: {dict(kinds)}")
-    print(*sorted(theatre.words), sep="\n")
     assert not [f"{site} {text}" for site, ended in endings.items() for text in ended if text.startswith("FAILED")]
     assert len(missed) <= NOT_REACHED, missed
     gc.collect()

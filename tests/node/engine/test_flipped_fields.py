@@ -190,7 +190,6 @@ async def side_by_side(work: Iterable[Any]) -> list[Any]:
 
 
 def named(reply: Reply) -> str | None:
-    """Why a client hears that its call does not go on; None if it does not say so."""
     if reply.status == 503 or "result" not in reply.message:
         return None
     reason = (reply.result.get("_meta") or {}).get(REASON)
@@ -260,6 +259,7 @@ async def run(redis: RedisServer, namespace: str, tool: str, dies: bool, step: i
 
 
 FENCES, CLAIMED = ("owner: ", "inc: ", "epoch: "), ("owner: ", "inc: ", "boot: ")
+SEALED = ("tool: ", "method: ", "target: ", "code: ", "reentrant: ", "args: ", "principal: ", "strategy: ", "seal: ")
 LOOKED_AT = ("created: ", "expires: ", "cause: ", "s:", "error: ", "place: ", "out_round: ")
 
 
@@ -287,6 +287,9 @@ async def test_each_change_ends_as_it_should(
         # Who may claim is known by the leases, and the claim writes these anew.
         readable = (": a word", ": seven", ": flipped", ": another's")
         assert {name for name in lost if name.startswith(CLAIMED) and name.endswith(readable)} == set()
+    if dies:
+        altered = {name for name in found if name.startswith(SEALED) and not name.endswith("another's")}
+        assert altered <= lost, "a head that somebody altered"
     as_ever = "lost" if dies and tool == "unmarked" else "same"
     beside = {how for name, how in found.items() if name.startswith(("beside", *LOOKED_AT))}
     assert beside - {"delay"} == {as_ever}

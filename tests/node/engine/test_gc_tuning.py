@@ -46,18 +46,15 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> Objects:
     return made
 
 
-def test_a_node_whose_calls_die_young_makes_no_full_pass(objects: Objects) -> None:
+def test_what_has_grown_old_is_looked_through_and_frozen(objects: Objects) -> None:
+    """A node whose calls die young makes no full pass."""
     settling = gc_tuning.Collector()
     for _ in range(100):
         objects.collections += 10
         objects.old += 100
         settling.settle()
     assert objects.passes == 0
-
-
-def test_what_has_grown_old_is_looked_through_and_frozen(objects: Objects) -> None:
-    settling = gc_tuning.Collector()
-    objects.collections, objects.old = 4, gc_tuning.MIN_GROWTH
+    objects.collections, objects.old = objects.collections + 4, gc_tuning.MIN_GROWTH
     settling.settle()
     assert (objects.passes, objects.old, objects.frozen) == (1, 0, gc_tuning.MIN_GROWTH)
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from framehold.engine import token_claims
-from framehold.engine.replies import Elsewhere, Ended, Parked
-from framehold.engine.takeover_gate import MAX_TAKEOVERS
+from framehold.engine.replies import Elsewhere, Parked
 from framehold.frame.frame import Frame
 from framehold_core import effects as fx
 from framehold_core import events as ev
@@ -24,7 +23,6 @@ pytestmark = pytest.mark.anyio
 
 
 async def asks(frame: Frame) -> object:
-    """Asks one question."""
     return f"heard {await frame.ask(question('a?'))}"
 
 
@@ -77,41 +75,6 @@ async def test_a_call_that_was_let_go_at_the_end_is_not_claimed_afterwards() -> 
         assert entered == []
         found = (await slow.read(Read(call.call))).stored
         assert found is not None and found.record.epoch == call.at.epoch
-
-
-async def test_a_lookup_that_is_cut_off_gives_its_place_back() -> None:
-    """A runtime may be opened again: what it closes with is what it began with."""
-    async with desk(shared=True) as at:
-        call = await parked(at)
-        slot = at.runtime.table.get(call.call)
-        assert slot is not None
-        at.runtime.feed(slot, ev.Evict("evicted"))
-
-        async def never(request: Request) -> Reply:
-            await asyncio.Event().wait()
-            raise AssertionError("nobody sets it")
-
-        at.store.run = never
-        at.runtime.draining.begun = True
-        coming = asyncio.create_task(retry(at, call))
-        await asyncio.sleep(0)
-        # The lookup is under way and has no place yet when its call goes.
-        await at.runtime.end()
-        await coming
-    assert at.runtime._gate._free == MAX_TAKEOVERS
-
-
-async def test_what_dies_with_its_process_is_not_handed_off() -> None:
-    """Without a shared store nobody else can carry a call on, marked or not: it has until the deadline."""
-    async with desk() as at:
-        call = await parked(at)
-        leaving = asyncio.create_task(at.runtime.drain(10.0))
-        await turns(20)
-        assert not leaving.done() and at.runtime.draining.released == 0
-        reply = await retry(at, call)
-        assert reply == Ended("heard yes")
-        async with asyncio.timeout(1):
-            await leaving
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -174,15 +137,6 @@ async def test_a_call_that_is_in_its_token_outlives_any_node() -> None:
         await at.runtime.end()
         for result in (await waits, await at.runtime.replay(carried, answers, talk, Card())):
             assert isinstance(result, fx.Refusal) and "send the same request again" in result.detail
-
-
-async def test_calls_are_handed_off_when_the_store_has_heard_of_it() -> None:
-    """They are counted when it has."""
-    async with desk(shared=True) as at:
-        for _ in range(3):
-            await parked(at)
-        await at.runtime.drain(10.0)
-        assert at.runtime.draining.released == 3 and not len(at.runtime.table)
 
 
 class Silence:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx2
 import pytest
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold.config import Settings
 from framehold.engine import runtime
 from framehold.http import entry
 from framehold.http.client_identities import ClientIdentities
-from framehold_core.value import replace
-from tests.node.nodes import served
 from tests.node.served import edge, send, wire
-from tests.node.stage import Stage, Word, said
+from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
 from tests.wire import Reply
 
@@ -34,43 +26,28 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "SWEEP", 0.02)
 
 
-class Room(Stage):
-    """A server with one tool that asks. `ended` notes how its handlers ended."""
-
-    ended: list[str]
-
-
-@asynccontextmanager
-async def room(**settings: Any) -> AsyncIterator[Room]:
-    server: MCPServer[Any] = MCPServer("room")
-    ended: list[str] = []
-
-    @server.tool()
-    async def ask(hangs: bool, ctx: Context) -> str:
-        """Ask, and hang after where wanted."""
-        try:
-            word = said(await ctx.elicit("Which word?", Word))
-            if hangs:
-                await asyncio.get_running_loop().create_future()
-        except asyncio.CancelledError:
-            ended.append("cancelled")
-            raise
-        finally:
-            ended.append("finally")
-        return word
-
-    app = framehold.asgi(server, Settings(node_id="room", **settings))
-    async with served(app) as url, Room(url) as caller:
-        caller.runtime, caller.server, caller.ended = app.attached.runtime, server, ended
-        yield caller
+EXPIRED = (400, -32602, "Invalid or expired requestState")
+ENDED: list[str] = []
+"""How the handlers of a test ended."""
 
 
-async def ask(client: Room, *, hangs: bool = False) -> Reply:
-    return await client.call("ask", arguments={"hangs": hangs})
+async def ask(ctx: Context) -> str:
+    try:
+        return said(await ctx.elicit("Which word?", Word))
+    except asyncio.CancelledError:
+        ENDED.append("cancelled")
+        raise
+    finally:
+        ENDED.append("finally")
 
 
-async def answer(client: Room, asked: Reply, *, hangs: bool = False) -> Reply:
-    return await client.retry("ask", asked.token, asked.accept(word="aye"), arguments={"hangs": hangs})
+@pytest.fixture(autouse=True)
+def nothing_ended() -> None:
+    ENDED.clear()
+
+
+async def answer(client: Stage, asked: Reply) -> Reply:
+    return await client.retry("ask", asked.token, asked.accept(word="aye"))
 
 
 def full(reply: Reply, setting: str) -> None:
@@ -81,61 +58,36 @@ def full(reply: Reply, setting: str) -> None:
 
 
 async def test_max_parked() -> None:
-    """A node that holds as many calls as it may starts no more; lists and parked calls go on; an end makes room."""
-    async with room(max_parked=3) as client:
-        parked = [await ask(client) for _ in range(3)]
+    async with stage(ask, max_parked=2) as client:
+        parked = [await client.call("ask") for _ in range(2)]
         for _ in range(2):
-            full(await ask(client), "FRAMEHOLD_MAX_PARKED")
+            full(await client.call("ask"), "FRAMEHOLD_MAX_PARKED")
         listed = await client.send("tools/list", {})
         assert [tool["name"] for tool in listed.result["tools"]] == ["ask"]
-        assert client.runtime.counts["entered"] == 3
+        assert client.runtime.counts["entered"] == 2
         assert client.runtime.table.met["FRAMEHOLD_MAX_PARKED", False][0] == 2
         assert (await answer(client, parked[0])).text == "aye"
-        fourth = await ask(client)
-        full(await ask(client), "FRAMEHOLD_MAX_PARKED")
-        for asked in (*parked[1:], fourth):
+        for asked in (parked[1], await client.call("ask")):
             assert (await answer(client, asked)).text == "aye"
 
 
 async def test_expiry_makes_room_and_runs_finally() -> None:
-    """A call whose last token expired is let go: its handler is cancelled, its `finally` runs, its place is free."""
-    async with room(max_parked=1, token_ttl=0.3) as client:
-        asked = await ask(client)
-        full(await ask(client), "FRAMEHOLD_MAX_PARKED")
-        await until(lambda: client.ended, "the expiry")
-        assert client.ended == ["cancelled", "finally"]
+    async with stage(ask, max_parked=1, token_ttl=0.3) as client:
+        asked = await client.call("ask")
+        full(await client.call("ask"), "FRAMEHOLD_MAX_PARKED")
+        await until(lambda: ENDED, "the expiry")
+        assert ENDED == ["cancelled", "finally"]
         late = await answer(client, asked)
-        assert (late.status, late.code, late.text) == (400, -32602, "Invalid or expired requestState")
-        again = await ask(client)
-        assert (await answer(client, again)).text == "aye"
+        assert (late.status, late.code, late.text) == EXPIRED
+        assert (await answer(client, await client.call("ask"))).text == "aye"
         assert client.runtime.counts["entered"] == 2
-
-
-async def test_a_repeated_question_does_not_prolong_its_call() -> None:
-    """A retry without answers gets a fresh token, which is good for what is left of the round: its record lives no
-    longer, since nothing was written."""
-    async with room(token_ttl=60.0) as client:
-        asked = await ask(client)
-        (slot,) = client.runtime.table
-        slot.call = replace(slot.call, expires=slot.call.expires - 58.5)
-        before, began = slot.call.expires, time.monotonic()
-        again = await client.retry("ask", asked.token, {}, arguments={"hangs": False})
-        assert again.asked == asked.asked and again.token != asked.token and slot.call.expires == before
-        await until(lambda: client.ended, "the expiry")
-        assert time.monotonic() - began < 59
-        late = await client.retry("ask", again.token, {}, arguments={"hangs": False})
-        assert (late.status, late.code, late.text) == (400, -32602, "Invalid or expired requestState")
 
 
 @pytest.mark.parametrize("round_", [1, 2])
 async def test_max_round(round_: int) -> None:
-    """A round that runs too long is cancelled and answered as a tool's error that names the setting; `finally` runs."""
-    server: MCPServer[Any] = MCPServer("slow")
     ended: list[str] = []
 
-    @server.tool()
     async def slow(ctx: Context) -> str:
-        """Hang, in one round or the other."""
         try:
             if round_ == 2:
                 await ctx.elicit("Which word?", Word)
@@ -144,22 +96,19 @@ async def test_max_round(round_: int) -> None:
             ended.append("finally")
         return "never"
 
-    app = framehold.asgi(server, Settings(node_id="slow", max_round=0.2))
-    async with served(app) as url, Stage(url) as client:
+    async with stage(slow, max_round=0.2) as client:
         reply = await client.call("slow")
         if round_ == 2:
-            answers = reply.accept(word="x")
-            reply = await client.retry("slow", reply.token, answers)
+            reply = await client.retry("slow", reply.token, reply.accept(word="x"))
         assert reply.result["isError"] is True
         assert "0.2 s (FRAMEHOLD_MAX_ROUND)" in reply.text and "cancelled" in reply.text
         await until(lambda: ended, "the handler's end")
-        assert ended == ["finally"] and len(app.attached.runtime.table) == 0
+        assert len(client.runtime.table) == 0 and client.runtime.counts["overran"] == 1
 
 
 async def test_max_round_counts_no_time_between_rounds() -> None:
-    """What waits for a person is not running."""
-    async with room(max_round=5, token_ttl=60) as client:
-        asked = await ask(client)
+    async with stage(ask, max_round=5, token_ttl=60) as client:
+        asked = await client.call("ask")
         (slot,) = client.runtime.table
         slot.due -= 3600
         assert not list(client.runtime.table.due(slot.due + 1800))
@@ -170,16 +119,12 @@ async def test_max_round_counts_no_time_between_rounds() -> None:
 async def test_max_value_of_an_answer(strategy: str) -> None:
     """A longer one is refused by name and nothing is taken: the same round is answered by a shorter one. So it is where
     it comes with the first request."""
-    server: MCPServer[Any] = MCPServer("long")
 
-    @server.tool()
     @framehold.reentrant
     async def tell(ctx: Context) -> str:
-        """Ask once."""
         return str(len(said(await framehold.ask("word", "Which word?", Word))))
 
-    app = framehold.asgi(server, Settings(node_id="long", strategy=strategy, max_value=1000))
-    async with served(app) as url, Stage(url) as client:
+    async with stage(tell, strategy=strategy, max_value=1000) as client:
         asked = await client.call("tell")
         for size in (960, 1000, 100_000):
             answers = asked.accept(word="x" * size)
@@ -192,16 +137,12 @@ async def test_max_value_of_an_answer(strategy: str) -> None:
 
 async def test_answers_that_are_too_much_for_a_journal() -> None:
     """Each may be as long as a value, and together they are more than another node would read: nothing is taken."""
-    server: MCPServer[Any] = MCPServer("many")
 
-    @server.tool()
     async def tell(ctx: Context) -> str:
-        """Ask six questions at once."""
         asks = (framehold.ask(f"k{number}", f"Word {number}?", Word) for number in range(6))
         return str(sum(len(said(word)) for word in await asyncio.gather(*asks)))
 
-    app = framehold.asgi(server, Settings(node_id="many", max_value=1000, max_journal=1000))
-    async with served(app) as url, Stage(url) as client:
+    async with stage(tell, max_value=1000, max_journal=1000) as client:
         asked = await client.call("tell")
         reply = await client.retry("tell", asked.token, asked.accept(word="x" * 900))
         assert (reply.status, reply.code) == (400, -32602)
@@ -211,7 +152,6 @@ async def test_answers_that_are_too_much_for_a_journal() -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_max_body(chunked: bool) -> None:
-    """413 that names the setting, whether or not the client says how long its body is; what fits is served."""
     async with edge(max_body=4000) as client:
         _, retry = await client.parked()
         large = retry.params(padding="x" * 4000)
@@ -224,20 +164,15 @@ async def test_max_body(chunked: bool) -> None:
         await client.completes(retry.saying(retry.body + b" " * (4000 - len(retry.body))))
 
 
-async def test_max_body_of_a_body_that_never_comes() -> None:
-    """The length that is declared decides, before a byte of the body is read, whatever the method."""
-    async with edge(compared=False, max_body=4000) as client:
-        _, retry = await client.parked()
-        for method in ("tools/call", "tools/list"):
-            request = retry.having(mcp_method=method, content_length="999999999").saying(b"")
-            result = await send(client.url, request)
-            assert result.status == 413 and "FRAMEHOLD_MAX_BODY" in result.body.decode()
-        await client.completes(retry)
-
-
 async def test_max_body_is_told_to_a_client_that_sends_all_before_it_reads() -> None:
     """What it still sends is thrown away; the connection is not closed over it, which would take the reply along."""
     async with edge(compared=False, max_body=4000) as client:
+        _, retry = await client.parked()
+        # The length that is declared decides, before a byte of the body is read, whatever the method.
+        for method in ("tools/call", "tools/list"):
+            never = await send(client.url, retry.having(mcp_method=method, content_length="999999999").saying(b""))
+            assert never.status == 413 and "FRAMEHOLD_MAX_BODY" in never.body.decode()
+        await client.completes(retry)
         large = client.envelope("tools/call", {"name": "echo", "arguments": {}, "padding": "x" * 8_000_000})
         async with httpx2.AsyncClient() as http:
             result = await http.post(client.url, json=large.body, headers=large.headers)
@@ -259,33 +194,3 @@ async def test_a_clients_long_identity_is_served_and_not_kept(monkeypatch: pytes
             assert result.verdict == (200, "result")
         assert len(identities._valid) == len(identities._connections) == before
         await client.completes(retry)
-
-
-async def test_identical_unkeyed_questions_together(caplog: pytest.LogCaptureFixture) -> None:
-    """Their answers could be swapped: an error that names the cure, to the author and in the log (clients are shown no
-    internals by the SDK); with keys of their own they are asked."""
-    server: MCPServer[Any] = MCPServer("seats")
-
-    @server.tool()
-    async def seats(keyed: bool, ctx: Context) -> str:
-        """Ask the same thing twice at once."""
-        if keyed:
-            asks = [framehold.ask(key, "Which seat?", Word) for key in ("left", "right")]
-        else:
-            asks = [ctx.elicit("Which seat?", Word), ctx.elicit("Which seat?", Word)]
-        return " ".join(said(answer) for answer in await asyncio.gather(*asks))
-
-    app = framehold.asgi(server, Settings(node_id="seats"))
-    async with served(app) as url, Stage(url) as client:
-        refused = await client.call("seats", arguments={"keyed": False})
-        assert refused.result["isError"] is True
-        (error,) = [record.exc_info[1] for record in caplog.records if record.exc_info]
-        cause = error and error.__cause__
-        assert isinstance(cause, framehold.DuplicateAsk)
-        assert "framehold.ask(key, message, Model)" in str(cause) and "nothing was asked" in str(cause)
-        asked = await client.call("seats", arguments={"keyed": True})
-        assert list(asked.asked) == ["left", "right"]
-        answers = {"left": {"action": "accept", "content": {"word": "A"}}, "right": {"action": "decline"}}
-        done = await client.retry("seats", asked.token, answers, arguments={"keyed": True})
-        assert done.text == "A decline"
-        assert len(app.attached.runtime.table) == 0

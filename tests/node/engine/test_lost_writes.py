@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.engine import runtime
-from tests.node.nodes import KEY, NodeProcess, node
+from tests.node.nodes import KEY, node
 from tests.node.stage import Word, said, stage
 from tests.node.trouble import insist
 from tests.processes import until
@@ -24,26 +21,6 @@ from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 SOON = 20.0
-SERVER = """
-import framehold
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-from pydantic import BaseModel
-
-class Word(BaseModel):
-    word: str
-
-mcp = MCPServer("marked")
-
-@mcp.tool()
-@framehold.reentrant
-async def ask(ctx: Context) -> str:
-    return (await ctx.elicit("Which word?", Word)).data.word
-
-@mcp.tool()
-async def plain() -> str:
-    return "here"
-"""
 
 
 @framehold.reentrant
@@ -51,49 +28,31 @@ async def ask(ctx: Context) -> str:
     return said(await ctx.elicit("Which word?", Word))
 
 
-@asynccontextmanager
-async def one(redis: RedisServer, folder: Path) -> AsyncIterator[tuple[NodeProcess, Caller]]:
-    """A node process that serves SERVER, and a client of it."""
-    target = folder / "server.py"
-    target.write_text(SERVER)
-    async with (
-        node(str(target), folder, store_url=redis.url, namespace=folder.name, node_id="one") as child,
-        Caller(child.url) as caller,
-    ):
-        yield child, caller
-
-
-async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServer, tmp_path: Path) -> None:
-    """The first call of a marked tool, whose code is to be kept, over a connection that is open already."""
-    async with one(redis, tmp_path) as (child, caller):
-        assert (await caller.call("plain")).text == "here"
-        usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
-        # Not one is left: the lowest limit that lets what is open stay open.
-        taken = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
-        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (taken, usual[1]))
-        async with asyncio.timeout(SOON):
-            asked = await caller.call("ask")
-            done = await caller.retry("ask", asked.token, asked.accept(word="word"))
-        assert done.text == "word", child.log()
-        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
-
-
-async def test_a_node_that_can_open_nothing_names_its_limit(redis: RedisServer, tmp_path: Path) -> None:
+async def test_a_node_that_can_open_nothing_names_its_limit(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its connections to the store are lost, and no other one can be made."""
-    async with one(redis, tmp_path) as (child, caller):
-        asked = await caller.call("ask")
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    arguments = {"name": "Ada"}
+    async with (
+        node("tests/node/draining_server.py", tmp_path, store_url=redis.url, namespace=tmp_path.name) as child,
+        Caller(child.url) as caller,
+        asyncio.timeout(SOON),
+    ):
+        asked = await caller.call("marked", arguments=arguments)
         usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
         # All descriptors from 3 on are in use, or may not be given out again.
         resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (3, usual[1]))
         with redis.client() as client:
             client.client_kill_filter(_type="normal", skipme=True)
-        async with asyncio.timeout(SOON):
-            for refusal in (await caller.call("ask"), await caller.call("ask")):
-                assert refusal.status == 503, child.log()
-                assert "this process may have 3 descriptors open" in refusal.text and "ulimit -n" in refusal.text
-            resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
-            done = await insist(lambda: caller.retry("ask", asked.token, asked.accept(word="word")))
-        assert done.text == "word", child.log()
+        for _ in range(2):
+            refusal = await caller.call("marked", arguments=arguments)
+            assert refusal.status == 503, child.log()
+            assert "this process may have 3 descriptors open" in refusal.text and "ulimit -n" in refusal.text
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
+        answers = asked.accept(word="word")
+        done = await insist(lambda: caller.retry("marked", asked.token, answers, arguments=arguments))
+        assert done.messages == ["Ada two?"], child.log()
 
 
 @framehold.reentrant
@@ -173,7 +132,6 @@ async def test_a_bug_in_the_sweep_ends_no_sweep(
 
 
 async def test_a_background_task_that_ends_by_a_bug_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """At once, and not when the collector finds it."""
 
     async def broken() -> None:
         raise RuntimeError("a bug")

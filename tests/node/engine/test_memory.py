@@ -43,12 +43,57 @@ def machine(tmp_path: Path) -> Machine:
 
 # What a process may hold
 
+GROUP, MOUNTS = "proc/self/cgroup", "proc/self/mountinfo"
+V2_ROOT, V1_ROOT = "sys/fs/cgroup", "sys/fs/cgroup/memory"
+MACHINES: dict[str, tuple[dict[str, tuple[str, ...]], int | None]] = {
+    "version 2": (
+        {GROUP: ("0::/a.slice/b",), MOUNTS: (V2,), f"{V2_ROOT}/a.slice/b/memory.max": ("536870912",)},
+        512 * MIB,
+    ),
+    "version 2, a sibling does not count": (
+        {
+            GROUP: ("0::/a/b",),
+            MOUNTS: (V2,),
+            f"{V2_ROOT}/a/memory.max": ("200",),
+            f"{V2_ROOT}/a/bb/memory.max": ("100",),
+        },
+        200,
+    ),
+    "version 1, with all above": (
+        {
+            GROUP: ("4:cpu,cpuacct:/other", "3:memory:/docker/abc", "0::/"),
+            MOUNTS: (CPU, V1),
+            "sys/fs/cgroup/cpu/other/memory.limit_in_bytes": ("1",),
+            f"{V1_ROOT}/memory.limit_in_bytes": (ENDLESS,),
+            f"{V1_ROOT}/docker/memory.limit_in_bytes": ("700",),
+            f"{V1_ROOT}/docker/abc/memory.limit_in_bytes": ("900",),
+        },
+        700,
+    ),
+    "version 1, the path is the host's and what is mounted is that very group": (
+        {
+            GROUP: ("3:memory:/docker/abc/worker",),
+            MOUNTS: (V1.replace("0:32 /", "0:32 /docker/abc"),),
+            f"{V1_ROOT}/memory.limit_in_bytes": ("800",),
+            f"{V1_ROOT}/worker/memory.limit_in_bytes": ("600",),
+        },
+        600,
+    ),
+    "a mount with a space in its name": (
+        {GROUP: ("0::/",), MOUNTS: (V2.replace("/sys/fs/cgroup", "/a\\040b"),), "a b/memory.max": ("123",)},
+        123,
+    ),
+    "no groups": ({}, None),
+    "no mounts": ({GROUP: ("0::/", "broken")}, None),
+    "broken mounts": ({GROUP: ("0::/", "broken"), MOUNTS: ("", "too short - cgroup2", V2)}, None),
+}
 
-def test_a_group_of_version_2_has_a_limit_of_its_own(machine: Machine) -> None:
-    machine.says("proc/self/cgroup", "0::/system.slice/node.service")
-    machine.says("proc/self/mountinfo", V2)
-    machine.says("sys/fs/cgroup/system.slice/node.service/memory.max", "536870912")
-    assert machine.limit == 512 * MIB
+
+@pytest.mark.parametrize(("files", "limit"), MACHINES.values(), ids=MACHINES)
+def test_the_limit_of_the_groups(machine: Machine, files: dict[str, tuple[str, ...]], limit: int | None) -> None:
+    for name, lines in files.items():
+        machine.says(name, *lines)
+    assert machine.limit == limit
 
 
 @pytest.mark.parametrize(
@@ -58,11 +103,10 @@ def test_a_group_of_version_2_has_a_limit_of_its_own(machine: Machine) -> None:
 def test_the_smallest_limit_of_all_groups_above_counts(
     machine: Machine, whole: str, slice_: str, own: str, least: int | None
 ) -> None:
-    machine.says("proc/self/cgroup", "0::/outer/inner")
-    machine.says("proc/self/mountinfo", V2)
-    machine.says("sys/fs/cgroup/memory.max", whole)
-    machine.says("sys/fs/cgroup/outer/memory.max", slice_)
-    machine.says("sys/fs/cgroup/outer/inner/memory.max", own)
+    machine.says(GROUP, "0::/outer/inner")
+    machine.says(MOUNTS, V2)
+    for group, limit in (("", whole), ("/outer", slice_), ("/outer/inner", own)):
+        machine.says(f"{V2_ROOT}{group}/memory.max", limit)
     assert machine.limit == least
 
 
@@ -72,70 +116,28 @@ def test_where_no_group_has_a_limit_half_of_the_machine_is_it(machine: Machine) 
     assert memory.allowed(None, proc) is None and memory.allowed(5, proc) == 5
     machine.says("proc/meminfo", "MemTotal:        2097152 kB", "MemFree: 1 kB")
     assert memory.allowed(None, proc) == 1024 * MIB
-    machine.says("proc/self/cgroup", "0::/a")
-    machine.says("proc/self/mountinfo", V2)
-    machine.says("sys/fs/cgroup/a/memory.max", "300")
-    assert memory.allowed(None, proc) == 300
-
-
-def test_a_sibling_does_not_count(machine: Machine) -> None:
-    machine.says("proc/self/cgroup", "0::/a/b")
-    machine.says("proc/self/mountinfo", V2)
-    machine.says("sys/fs/cgroup/a/memory.max", "200")
-    machine.says("sys/fs/cgroup/a/bb/memory.max", "100")
-    assert machine.limit == 200
-
-
-def test_a_group_of_version_1_counts_with_all_above(machine: Machine) -> None:
-    machine.says("proc/self/cgroup", "4:cpu,cpuacct:/other", "3:memory:/docker/abc", "0::/")
-    machine.says("proc/self/mountinfo", CPU, V1)
-    machine.says("sys/fs/cgroup/cpu/other/memory.limit_in_bytes", "1")
-    machine.says("sys/fs/cgroup/memory/memory.limit_in_bytes", ENDLESS)
-    machine.says("sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "700")
-    machine.says("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "900")
-    assert machine.limit == 700
+    machine.says(GROUP, "0::/a")
+    machine.says(MOUNTS, V2)
+    machine.says(f"{V2_ROOT}/a/memory.max", "300")
+    assert memory.allowed(None, proc) == 300 and memory.allowed(5, proc) == 5
 
 
 @pytest.mark.parametrize("none", [ENDLESS, str(2**63 - 1), str(2**64), "max", "-1", "0", "nonsense", ""])
 def test_what_limits_nothing_is_no_limit(machine: Machine, none: str) -> None:
-    machine.says("proc/self/cgroup", "3:memory:/", "0::/")
-    machine.says("proc/self/mountinfo", V1, V2)
-    machine.says("sys/fs/cgroup/memory/memory.limit_in_bytes", none)
-    machine.says("sys/fs/cgroup/memory.max", none)
+    machine.says(GROUP, "3:memory:/", "0::/")
+    machine.says(MOUNTS, V1, V2)
+    machine.says(f"{V1_ROOT}/memory.limit_in_bytes", none)
+    machine.says(f"{V2_ROOT}/memory.max", none)
     assert machine.limit is None
-
-
-def test_a_container_of_version_1_sees_its_own_group_where_all_are_mounted(machine: Machine) -> None:
-    """The path is the host's, and what is mounted is that very group."""
-    machine.says("proc/self/cgroup", "3:memory:/docker/abc/worker")
-    machine.says("proc/self/mountinfo", V1.replace("0:32 /", "0:32 /docker/abc"))
-    machine.says("sys/fs/cgroup/memory/memory.limit_in_bytes", "800")
-    machine.says("sys/fs/cgroup/memory/worker/memory.limit_in_bytes", "600")
-    assert machine.limit == 600
 
 
 @pytest.mark.parametrize("path", ["/", "/../../elsewhere", "/on/the/host"])
 def test_a_container_with_a_namespace_of_its_own_sees_the_limit_at_the_top(machine: Machine, path: str) -> None:
-    machine.says("proc/self/cgroup", f"0::{path}")
-    machine.says("proc/self/mountinfo", V2)
-    machine.says("sys/fs/cgroup/memory.max", "512")
+    machine.says(GROUP, f"0::{path}")
+    machine.says(MOUNTS, V2)
+    machine.says(f"{V2_ROOT}/memory.max", "512")
     machine.says("elsewhere/memory.max", "1")
     assert machine.limit == 512
-
-
-def test_a_mount_with_a_space_in_its_name_is_found(machine: Machine) -> None:
-    machine.says("proc/self/cgroup", "0::/")
-    machine.says("proc/self/mountinfo", V2.replace("/sys/fs/cgroup", "/a\\040b"))
-    machine.says("a b/memory.max", "123")
-    assert machine.limit == 123
-
-
-def test_a_machine_without_cgroups_has_no_limit(machine: Machine) -> None:
-    assert machine.limit is None
-    machine.says("proc/self/cgroup", "0::/", "broken")
-    assert machine.limit is None
-    machine.says("proc/self/mountinfo", "", "too short - cgroup2", V2)
-    assert machine.limit is None
 
 
 # What it holds
@@ -178,12 +180,22 @@ def seen(footprint: Footprint, resident: float, frames: int) -> tuple[int, int]:
     return round(footprint.used / MIB), footprint.excess()
 
 
-def test_frames_go_above_the_high_mark_down_to_the_low_one() -> None:
-    """100 frames weigh 50 MiB: of those, what is between 91 and 80."""
-    footprint = Footprint(100 * MIB, 41 * MIB)
-    assert seen(footprint, 90, 98) == (90, 0)
-    assert seen(footprint, 91, 100) == (91, 22)
-    assert seen(footprint, 80, 78) == (80, 0)
+LOOKS: dict[str, tuple[int, list[tuple[float, int, int, int]]]] = {
+    # MiB at the start; then MiB and frames at each look, MiB that are used, frames that should go.
+    "from above the high mark to the low one": (41, [(90, 98, 90, 0), (91, 100, 91, 22), (80, 78, 80, 0)]),
+    "pages that dropped frames left are not used": (0, [(95, 95, 95, 15), (95, 80, 80, 0), (95, 90, 90, 0)]),
+    "a little more is no sign of use": (0, [(91, 1000, 91, 121), (91, 100, 9, 0), (92, 101, 9, 0)]),
+    "rising beyond what was seen is use": (0, [(91, 1000, 91, 121), (91, 100, 9, 0), (92.5, 100, 92, 14)]),
+    "pages that were given back are use again": (0, [(99, 10_000, 99, 1920), (20, 10_000, 20, 0), (91, 100, 91, 13)]),
+    "a passing height is no frame's weight": (10, [(88, 1, 88, 0), (40, 1000, 40, 0), (91, 2000, 91, 272)]),
+    "a frame weighs at least a page": (95, [(96, 10_000, 96, 16 * 256)]),
+}
+
+
+@pytest.mark.parametrize(("start", "looks"), LOOKS.values(), ids=LOOKS)
+def test_frames_go_for_what_is_used(start: int, looks: list[tuple[float, int, int, int]]) -> None:
+    footprint = Footprint(100 * MIB, start * MIB)
+    assert [(mib, frames, *seen(footprint, mib, frames)) for mib, frames, _, _ in looks] == looks
 
 
 def test_once_the_high_mark_was_met_frames_go_until_the_low_one_is() -> None:
@@ -197,29 +209,6 @@ def test_once_the_high_mark_was_met_frames_go_until_the_low_one_is() -> None:
     assert result == [8, 4, 1, 0, 0, 0, 11]
 
 
-def test_pages_that_dropped_frames_left_are_not_used() -> None:
-    """RSS stays where it was: no further frame goes for it, nor while new ones fill the pages."""
-    footprint = Footprint(100 * MIB, 0)
-    assert seen(footprint, 95, 95) == (95, 15)
-    assert [seen(footprint, 95, frames) for frames in (80, 70, 85, 90)] == [(80, 0), (70, 0), (85, 0), (90, 0)]
-
-
-def test_rising_beyond_what_was_seen_is_use() -> None:
-    """Frames that came later are heavier than those that went. A little is no sign of it."""
-    footprint = Footprint(100 * MIB, 0)
-    seen(footprint, 91, 1000)
-    assert seen(footprint, 91, 100) == (9, 0)
-    assert seen(footprint, 92, 101) == (9, 0)
-    assert seen(footprint, 92.5, 100) == (92, 14)
-
-
-def test_pages_that_were_given_back_are_use_when_they_are_taken_again() -> None:
-    footprint = Footprint(100 * MIB, 0)
-    seen(footprint, 99, 10_000)
-    assert seen(footprint, 20, 10_000) == (20, 0)
-    assert seen(footprint, 91, 100) == (91, 13)
-
-
 def test_frames_that_came_since_the_last_look_count_before_they_are_seen() -> None:
     """Requests come in crowds, and each takes its memory only after it was let in."""
     footprint = Footprint(100 * MIB, 0)
@@ -228,20 +217,6 @@ def test_frames_that_came_since_the_last_look_count_before_they_are_seen() -> No
     assert round(footprint.used / MIB) == 93 and footprint.excess() == 13
     footprint.count(80)
     assert round(footprint.used / MIB) == 80 and not footprint.short
-
-
-def test_a_passing_height_does_not_make_frames_heavy() -> None:
-    """What one large request took is no frame's weight, whoever was there then."""
-    footprint = Footprint(100 * MIB, 10 * MIB)
-    seen(footprint, 88, 1)
-    assert seen(footprint, 40, 1000)[1] == 0
-    assert seen(footprint, 91, 2000) == (91, 272)
-
-
-def test_a_frame_weighs_at_least_a_page() -> None:
-    """However little is above the start: not all of them go for nothing."""
-    footprint = Footprint(100 * MIB, 95 * MIB)
-    assert seen(footprint, 96, 10_000) == (96, 16 * 256)
 
 
 def test_without_frames_none_goes_and_what_is_left_is_not_used() -> None:
@@ -257,13 +232,7 @@ def test_without_frames_none_goes_and_what_is_left_is_not_used() -> None:
 
 @pytest.mark.parametrize(
     ("text", "means"),
-    [
-        ("123456789", 123456789),
-        ("512Mi", 512 * MIB),
-        ("2GiB", 2048 * MIB),
-        ("1.5Gi", 1536 * MIB),
-        ("512M", 512 * 10**6),
-    ],
+    [("123456789", 123456789), ("512Mi", 512 * MIB), ("2GiB", 2048 * MIB), ("1.5Gi", 1536 * MIB), ("5M", 5 * 10**6)],
 )
 def test_the_limit_is_understood_as_kubernetes_writes_it(
     monkeypatch: pytest.MonkeyPatch, text: str, means: int

@@ -76,16 +76,6 @@ async def handed_off(at: Desk, call: Parked) -> None:
     await at.runtime.drain(0.0)
 
 
-async def came_back(at: Desk, call: Parked) -> None:
-    """The frame stands again after it was evicted."""
-    await evicted(at, call)
-    coming = asyncio.create_task(answered(at, call))
-    await turns(40)
-    assert not coming.done()
-    coming.cancel()
-    await turns(1)
-
-
 WAYS = [
     (evicted, True, "asleep"),
     (diverged, True, "asleep"),
@@ -98,7 +88,6 @@ WAYS = [
     (handed_off, True, "handed off"),
     (expired, True, "none"),
     (expired, False, "none"),
-    (came_back, True, "asleep"),
 ]
 
 
@@ -113,10 +102,11 @@ async def test_a_call_that_lost_its_frame_is_in_one_class(
         await way(at, call)
         await turns(20)
         table = at.runtime.table
+        stats = at.runtime.stats()
         found = {
             "held": table.frames,
-            "asleep": at.runtime.stats().asleep,
-            "handed off": at.runtime.stats().released,
+            "asleep": stats.asleep,
+            "handed off": stats.released,
             "lost": table.lost_last_hour(),
         }
         assert {name: count for name, count in found.items() if count} == ({} if where == "none" else {where: 1})

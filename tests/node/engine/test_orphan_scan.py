@@ -44,7 +44,6 @@ async def told(store: MemoryStore, *requests: Any) -> None:
 
 
 async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
-    """Its node is gone. What was released, is done, or runs, is no orphan; what is not re-entrant is lost."""
     store = MemoryStore(lambda: 0.0)
     orphan, unmarked, parked, released, done = Story(), Story(PLAIN), Story(), Story(), Story()
     await told(store, orphan.ask, unmarked.ask, parked.ask, parked.claims(Seen(1, "node-1", "inc-1"), Evidence.GONE))
@@ -59,14 +58,6 @@ async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
     assert (await look(store, "node-1").walk()).orphaned == 0
 
 
-@pytest.mark.parametrize(("boot", "orphaned"), [("boot-1", 0), ("boot-2", 1)])
-async def test_a_process_that_began_again_under_its_name_is_another_one(boot: str, orphaned: int) -> None:
-    store = MemoryStore(lambda: 0.0)
-    await told(store, Story().ask)
-    await joined(store, "node-1", boot)
-    assert (await look(store, "node-1").walk()).orphaned == orphaned
-
-
 async def test_what_no_client_can_come_back_for_is_not_marked() -> None:
     """Its token has expired, though its record is kept for longer; or it has asked nothing yet."""
     store = MemoryStore(lambda: 0.0)
@@ -76,17 +67,6 @@ async def test_what_no_client_can_come_back_for_is_not_marked() -> None:
         looking = OrphanScan(store, Alone("a", stopped(now)), SEALS, outlives=60.0, pace=(0.0, PAUSE))
         marked = await looking.walk()
         assert (marked.looked, marked.orphaned) == (2, orphaned)
-
-
-async def test_a_stuck_call_is_marked_as_such() -> None:
-    store, story = MemoryStore(lambda: 0.0), Story()
-    await told(store, story.ask)
-    for attempt in range(5):
-        seen = Seen(1 + attempt, *(("node-1", "inc-1") if attempt == 0 else ("node-2", "inc-9")))
-        await told(store, story.claims(seen, Evidence.GONE))
-    await joined(store, "node-3", "boot-3")
-    marked = await look(store, "node-3").walk()
-    assert (marked.orphaned, marked.stuck) == (0, 1) and marked.calls[0].attempts == 5
 
 
 async def test_one_node_looks_and_when_it_goes_the_next_one_does() -> None:
@@ -123,7 +103,6 @@ async def test_who_stands_far_behind_looks_seldom(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_walk_goes_over_everything_a_portion_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than are kept by name are counted."""
     monkeypatch.setattr("framehold.engine.orphan_scan.PORTION", 7)
     monkeypatch.setattr("framehold.engine.orphan_scan.MAX_NAMED_CALLS", 3)
     store = MemoryStore(lambda: 0.0)
@@ -134,7 +113,6 @@ async def test_a_walk_goes_over_everything_a_portion_at_a_time(monkeypatch: pyte
 
 
 async def test_a_walk_that_meets_a_bug_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
-    """It is told, and the next one marks what there is."""
     store = MemoryStore(lambda: 0.0)
     await told(store, Story().ask)
     await joined(store, "a", "boot-a")

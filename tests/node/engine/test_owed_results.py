@@ -27,7 +27,6 @@ class _Slot:
 
 
 async def test_a_result_that_is_not_due_with_the_first_one_is_written_too() -> None:
-    """Also if nothing else happens on the node."""
     first, second = cast(Slot, _Slot()), cast(Slot, _Slot())
     written: list[Slot] = []
 
@@ -57,7 +56,6 @@ async def test_a_result_waits_while_its_handler_has_something_to_do() -> None:
 
 
 async def test_what_a_call_owes_is_written_once() -> None:
-    """Its first result counts. After a write that took along all, the next one is the first."""
     slot, other = _Slot(), _Slot()
     written: list[Any] = []
     results = OwedResults(0.01, lambda slot, event: written.append(slot))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 from mcp.server.mcpserver import Context
 from pydantic import SecretStr
 
@@ -16,11 +15,16 @@ import framehold
 from framehold_core import events as ev
 from framehold_core.ids import CallId
 from framehold_core.pauses import FRAMEHOLD
+from framehold_fleet.members.store_health import StoreLook
+from framehold_fleet.models.events import EventKind
+from framehold_fleet.models.nodes import NodeView
+from framehold_router.verdict import rules
+from framehold_router.verdict.seen import FleetFacts
 from framehold_store.keys import Keys
 from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.node.stage import Word, said
 from tests.processes import DEADLINE, until
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, running
 from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
@@ -91,28 +95,6 @@ async def test_a_paused_tool_takes_no_new_call_and_its_calls_wait(nodes: tuple[N
     assert all(
         f"by an operator (admin token {name})" in event["text"] for event in happened if event["kind"] != "drain"
     )
-
-
-async def test_a_pause_outlives_the_processes(redis: RedisServer, tmp_path: Path) -> None:
-    async with pair(redis, tmp_path.name, noted, lease_ttl=3.0) as (a, _):
-        await pause(a, "noted")
-    async with pair(redis, tmp_path.name, noted, lease_ttl=3.0) as (a, b):
-        for node in (a, b):
-            assert (await node.caller.call("noted")).result["isError"] is True
-        assert ENTERED == []
-
-
-async def test_clients_of_2025_are_told_too(nodes: tuple[Node, Node]) -> None:
-    a, _ = nodes
-    await pause(a, "noted")
-
-    async def never(context: Any, params: Any) -> Any:
-        raise AssertionError("a paused tool asks nothing")
-
-    async with Client(a.caller.url, mode="legacy", elicitation_callback=never) as old:
-        result = await old.call_tool("noted", {})
-        assert result.is_error and "Nothing was started" in result.content[0].text  # type: ignore[union-attr]  # a text
-    assert ENTERED == []
 
 
 async def test_what_an_operator_may_pause(nodes: tuple[Node, Node], redis: RedisServer) -> None:
@@ -192,13 +174,75 @@ async def test_a_call_that_moves_on_clears_its_tool(
     assert a.runtime.door.pauses.known == {}
 
 
-async def test_so_many_processes_may_end_in_one_round(redis: RedisServer, tmp_path: Path) -> None:
-    """A setting. With no pause by itself the call is stuck."""
-    async with pair(redis, tmp_path.name, noted, lease_ttl=3.0, max_attempts=2, pause_after=0) as (a, _):
-        held = await a.caller.call("noted")
-        ended(redis, tmp_path.name, a, held, "boot-1", 1)
-        assert (await a.caller.retry("noted", held.token, {})).messages == [" one?"]
-        ended(redis, tmp_path.name, a, held, "boot-2", 2)
-        stuck = await a.caller.retry("noted", held.token, held.accept(word="x"))
-        assert stuck.result["isError"] is True and "Several nodes failed" in stuck.text
-        assert (await a.runtime.store.tools()).suspected == frozenset()
+DOORS: dict[str, asyncio.Event] = {}
+
+
+@framehold.reentrant
+async def slow(ctx: Context, name: str) -> str:
+    """Asks, waits at its door, and asks again."""
+    await ctx.elicit(f"{name} one?", Word)
+    ENTERED.append(name)
+    await DOORS[name].wait()
+    return f"{name} {said(await ctx.elicit(f'{name} two?', Word))}"
+
+
+async def test_a_suspect_waits_for_the_one_before_it(redis: RedisServer, tmp_path: Path) -> None:
+    """Calls that may have ended several processes are entered one at a time on a node. Others do not wait: not for one
+    of them, and not with it."""
+    attempts = {"first": 1, "second": 2, "other": 0}
+    DOORS.update((name, asyncio.Event()) for name in attempts)
+    async with pair(redis, tmp_path.name, slow, lease_ttl=3.0, pause_after=0) as (node, _):
+        held: dict[str, Reply] = {}
+        for name, count in attempts.items():
+            held[name] = await node.caller.call("slow", arguments={"name": name})
+            ended(redis, tmp_path.name, node, held[name], f"boot-{name}", count)
+
+        def answer(name: str) -> asyncio.Task[Reply]:
+            answers = held[name].accept(word="x")
+            return asyncio.create_task(
+                node.caller.retry("slow", held[name].token, answers, arguments={"name": name}), name=name
+            )
+
+        replies = [answer("first")]
+        await until(lambda: ENTERED == ["first"], "the first to be entered")
+        replies.append(answer("second"))
+        await until(lambda: node.runtime._gate.suspects.waiting == 1, "the second to wait")
+        replies.append(answer("other"))
+        await until(lambda: ENTERED == ["first", "other"], "the other to be entered")
+        DOORS["first"].set()
+        assert (await replies[0]).messages == ["first two?"]
+        await until(lambda: ENTERED == ["first", "other", "second"], "the second to be entered")
+        for door in DOORS.values():
+            door.set()
+        assert [(await reply).messages for reply in replies[1:]] == [["second two?"], ["other two?"]]
+
+
+@framehold.reentrant
+async def other(ctx: Context) -> str:
+    return said(await ctx.elicit("Which?", Word))
+
+
+async def test_a_pause_stands_again_and_the_loss_is_told(tmp_path: Path) -> None:
+    """And a tool that was resumed before is not paused by it. One of the nodes tells the event."""
+    with running(RedisServer()) as redis, redis.client() as client:
+        async with pair(redis, tmp_path.name, marked, other, lease_ttl=3.0) as (a, b):
+            for tool in ("marked", "other"):
+                await a.operator.ask("POST", "pause", json={"tool": tool, "why": "it bills twice"})
+            await until(lambda: len(b.runtime.door.pauses.known) == 2, "both pauses at the other node")
+            await b.operator.ask("POST", "resume", json={"tool": "other"})
+            client.flushall()
+            both = (a.runtime.door.pauses, b.runtime.door.pauses)
+            await until(lambda: all(pauses.loss for pauses in both), "both nodes to notice")
+            await until(lambda: all([*pauses.known] == ["marked"] for pauses in both), "the pause alone")
+            assert [pause.tool for pause in (await a.runtime.store.tools()).paused] == ["marked"]
+            assert (await b.caller.call("marked")).result["isError"] is True
+            assert (await a.caller.call("other")).status == 200
+
+            told = [event for node in (a, b) for event in (await node.happened())["events"]]
+            [event] = [event for event in told if event["kind"] == EventKind.STORE_EMPTIED]
+            assert "the store was emptied, or replaced by another" in event["text"]
+            nodes = [
+                NodeView(**(await node.operator.ask("GET", "node")).json, address=node.caller.url) for node in (a, b)
+            ]
+            [problem] = rules.of(FleetFacts(a.runtime.clock.time(), nodes, [], [], 0, StoreLook(), ()))
+            assert problem.kind == "store_emptied" and "written again; what it alone had" in problem.text

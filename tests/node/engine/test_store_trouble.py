@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from framehold.engine import rechecks
+from framehold.engine.doors.door import Door
+from framehold.engine.doors.store_room import StoreRoom
 from framehold_core.call import Phase
 from framehold_core.value import replace
 from framehold_fleet.members.membership import LIVE
-from framehold_store import system_clock as clock
+from framehold_fleet.models.nodes import OF_STORE
+from framehold_store.base import MemoryUse
 from tests.node.nodes import entries, node
 from tests.node.scraping import scraped
-from tests.node.trouble import call_of, insist, node_at, refused
+from tests.node.trouble import Node, insist, node_at, refused
 from tests.processes import until
+from tests.store.rights import RIGHTS, as_user, restrict
 from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def redis() -> Iterator[RedisServer]:
-    """A Redis that the test starts, stops and pauses."""
-    server = RedisServer()
+    """A Redis that the test starts and stops."""
+    server = RedisServer(options=("--maxmemory-policy", "noeviction"))
     yield server
     server.remove()
 
 
 async def test_a_store_that_is_down_at_the_start(redis: RedisServer) -> None:
-    """The node starts. What never asks is served; what asks is told to come again, until the store is there."""
     async with node_at(redis, 4) as one:
         assert (await one.caller.call("silent")).text == "silence"
         arguments = {"name": "a", "rounds": 2}
@@ -109,156 +115,150 @@ async def test_what_is_not_known_of_a_tool_is_decided_for_safety(redis: RedisSer
         redis.start()
 
 
-async def test_a_store_that_is_restarted_with_its_data(redis: RedisServer) -> None:
-    """20 parked calls go on where they were, each entered once."""
-    redis.start()
-    async with node_at(redis, 4) as one:
-        names = [f"n{number}" for number in range(20)]
-        parked = await asyncio.gather(*map(one.ask, names))
-        with redis.client() as client:
-            client.save()
-        redis.stop()
-        redis.start()
-        assert one.record(parked[0])["epoch"] == "1"
-        done = await asyncio.gather(*map(one.complete, parked, names))
-        assert done == [f"{name} is done" for name in names]
-        assert sorted(one.entered) == sorted(names)
-        assert one.runtime.counts["ungated"] == 0
+TARGET = "tests/node/draining_server.py"
+TTL = 2.0
 
 
-async def test_a_store_that_comes_back_empty_is_healed(redis: RedisServer) -> None:
-    """Live frames write their whole journals again, one epoch on, and the calls complete."""
+def rests(here: Node) -> bool:
+    """Whether nothing is compared any more."""
+    return all(slot.call.phase is Phase.PARKED and slot.call.outbox.in_flight is None for slot in here.runtime.table)
+
+
+async def test_a_store_that_comes_back_empty_is_healed_while_all_calls_rest(redis: RedisServer) -> None:
+    """No client comes, and no round runs: each record is there again, one epoch on."""
     redis.start()
-    async with node_at(redis, 4) as one:
-        names = [f"n{number}" for number in range(20)]
+    async with node_at(redis, TTL) as one:
+        names = [f"n{number}" for number in range(30)]
         parked = await asyncio.gather(*map(one.ask, names))
-        whole = one.record(parked[0])
         redis.stop()
         redis.start()
-        assert one.record(parked[0]) == {}
-        second = await insist(lambda: one.answer(parked[0], names[0]))
-        healed = one.record(second)
-        assert int(healed["epoch"]) == int(whole["epoch"]) + 1
-        assert (healed["state"], healed["round"], healed["n"]) == ("open", "2", "3") and "a:1" in healed
-        assert {name: healed[name] for name in ("target", "args", "boot", "reentrant", "principal")} == {
-            name: whole[name] for name in ("target", "args", "boot", "reentrant", "principal")
-        }
-        with redis.client() as client:
-            assert client.llen(f"fh:trouble:{{{call_of(second)}}}:j") == 3
-        parked[0] = second
-        done = await asyncio.gather(*map(one.complete, parked, names))
-        assert done == [f"{name} is done" for name in names]
+        await until(lambda: all(one.record(reply) for reply in parked), "the records")
+        await until(lambda: rests(one), "the end of the pass")
+        healed = [one.record(reply) for reply in parked]
+        assert {(item["state"], item["round"], item["n"]) for item in healed} == {("open", "1", "1")}
+        assert one.runtime.counts["healed"] == 30
+        assert await asyncio.gather(*map(one.complete, parked, names)) == [f"{name} is done" for name in names]
         assert sorted(one.entered) == sorted(names)
 
 
-async def test_a_pause_shorter_than_the_lease_goes_unnoticed(redis: RedisServer) -> None:
-    """Answers are delivered without the store; only the next question waits for it."""
+async def test_a_write_that_is_behind_has_all_frames_compared(redis: RedisServer) -> None:
     redis.start()
-    async with node_at(redis, 4) as one:
-        reply = await one.ask("a")
-        with redis.paused():
-            answering = asyncio.create_task(one.answer(reply, "a"))
-            await until(lambda: one.resumed, "the delivery")
-            assert not answering.done()
-        second = await answering
-        assert second.messages == ["a 2?"]
-        assert one.record(second)["epoch"] == "1"
-        assert await one.complete(second, "a") == "a is done"
+    async with node_at(redis, 30.0) as one:
+        parked = [await one.ask(name) for name in ("a", "b", "c")]
+        with redis.client() as client:
+            client.delete(*client.keys("fh:trouble:{*"))
+        assert (await insist(lambda: one.answer(parked[0], "a"))).messages == ["a 2?"]
+        await until(lambda: all(one.record(reply) for reply in parked), "the records")
+        await until(lambda: rests(one), "the end of the pass")
+        assert one.runtime.counts["healed"] == 3
 
 
-async def test_a_client_that_leaves_while_its_round_is_committed_finds_it_again(redis: RedisServer) -> None:
-    """The set of questions stands: the same answers, sent again, get it."""
+async def test_only_so_many_are_compared_at_the_same_time(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crowd of frames must not fill the queue of the store."""
+    monkeypatch.setattr(rechecks, "AT_ONCE", 4)
+    most = 0
     redis.start()
-    async with node_at(redis, 4) as one:
-        reply = await one.ask("a")
-        with redis.paused():
-            answering = asyncio.create_task(one.answer(reply, "a"))
-            await until(lambda: one.resumed, "the delivery")
-            (slot,) = one.runtime.table
-            await until(lambda: slot.call.phase is Phase.PARKING, "the commit")
-            answering.cancel()
-            await until(lambda: not slot.call.waiting, "the client to be gone")
-        second = await insist(lambda: one.answer(reply, "a"))
-        assert second.messages == ["a 2?"] and one.resumed == one.entered == ["a"]
-        assert await one.complete(second, "a") == "a is done"
+    async with node_at(redis, TTL) as one:
+        parked = [await one.ask(f"n{number}") for number in range(20)]
+
+        def look(*_: object) -> None:
+            nonlocal most
+            most = max(most, sum(slot.call.outbox.in_flight is not None for slot in one.runtime.table))
+
+        one.runtime.observers.stepped.connect(look)
+        with redis.client() as client:
+            client.flushall()
+        await until(lambda: all(one.record(reply) for reply in parked), "the records")
+        assert 1 <= most <= 4
 
 
-async def test_a_pause_longer_than_the_lease_stops_delivery_until_the_frame_is_verified(redis: RedisServer) -> None:
-    """The window closes by itself: nothing is consumed; afterwards the epoch is raised and the call completes."""
+async def test_a_node_that_finds_no_lease_of_its_own_takes_no_call(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All leases are gone at once, so none of the others proves anything (docs/protocol.md, rule 25)."""
     redis.start()
-    async with node_at(redis, 2) as one:
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    async with AsyncExitStack() as stack:
+        callers = []
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            settings = {"store_url": redis.url, "lease_ttl": str(TTL), "node_id": name}
+            process = await stack.enter_async_context(node(TARGET, tmp_path / name, **settings))
+            callers.append(await stack.enter_async_context(Caller(process.url)))
+        reply = await callers[0].call("unmarked", arguments={"name": "Ada"})
+        answers = reply.accept(word="yes")
+        with redis.client() as client:
+            client.delete(*client.keys("fh:*:node:*"))
+        result = await insist(lambda: callers[1].retry("unmarked", reply.token, answers, arguments={"name": "Ada"}))
+    assert result.text == "Ada yes" and entries(tmp_path / "entries") == ["entered-Ada"]
+
+
+def room_of(node: Node) -> StoreRoom:
+    door = node.runtime.door
+    assert isinstance(door, Door)
+    return door.store_room
+
+
+async def test_the_last_tenth_is_for_calls_that_exist(redis: RedisServer) -> None:
+    """Within a heartbeat new calls that need the store are refused, before anything is written or entered. The others
+    go on to their ends, and when there is room again all are taken."""
+    redis.start()
+    arguments = {"name": "b", "rounds": 2}
+    async with node_at(redis, 3) as one:
         reply = await one.ask("a")
-        with redis.paused():
-            await until(lambda: not one.window_open, "the window to close")
-            assert refused(await one.answer(reply, "a")) and not one.resumed
-            over = one.runtime.heartbeat.lease.until + 0.2
-            await until(lambda: clock.now() > over, "the lease to end in the store too")
-        second = await insist(lambda: one.answer(reply, "a"))
-        assert second.messages == ["a 2?"] and int(one.record(second)["epoch"]) >= 2
-        assert await one.complete(second, "a") == "a is done"
-        assert one.entered == ["a"] and one.resumed == ["a", "a"]
+        for name in ("silent", "polite"):
+            assert (await one.caller.call(name)).status == 200
+        with redis.client() as client:
+            client.config_set("maxmemory", int(client.info("memory")["used_memory"] / 0.93))
+            room = room_of(one)
+            await until(lambda: room.trouble, "the node to know")
+            one.entered.clear()
+            keys = client.dbsize()
+            for _ in range(3):
+                refusal = await one.caller.call("ask", arguments=arguments)
+                assert refused(refusal) and int(refusal.headers["retry-after"]) >= 1
+                assert "nothing was started" in refusal.text
+                assert "MiB in use (maxmemory), and the rest is kept for calls that exist" in refusal.text
+            assert not one.entered and client.dbsize() == keys
+            assert one.runtime.table.met[OF_STORE, False][0] == 3
+            assert (await one.caller.call("silent")).text == "silence"
+            assert (await one.caller.call("polite")).text == "thanks"
+            assert await one.complete(reply, "a") == "a is done"
+            client.config_set("maxmemory", "1gb")
+        asked = await insist(lambda: one.caller.call("ask", arguments=arguments))
+        assert await one.complete(asked, "b") == "b is done"
 
 
-async def test_a_park_that_fails_keeps_its_frame_and_the_same_retry_joins_it(redis: RedisServer) -> None:
-    """The answers were taken before the store went: sent again, they are not taken twice."""
+@pytest.mark.parametrize("lacks", ["a right", "a limit"])
+async def test_a_store_that_does_not_say_is_taken_to_have_room(
+    redis: RedisServer, lacks: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "framehold.engine.doors")
+    redis.start()
+    if lacks == "a right":
+        restrict(redis, *RIGHTS)
+        with redis.client() as client:
+            client.config_set("maxmemory", 1 << 20)
+    url = as_user(redis.url) if lacks == "a right" else redis.url
+    async with node_at(redis, 3, url) as one:
+        renewed = one.runtime.heartbeat.lease.beat + 2
+        await until(lambda: one.runtime.heartbeat.lease.beat >= renewed or lacks == "a right", "two heartbeats")
+        await one.runtime.door.open()
+        assert room_of(one).trouble is None
+    texts = [record.getMessage() for record in caplog.records if "how full" in record.getMessage()]
+    assert len(texts) == 1 and "INFO" in texts[0] and "maxmemory" in texts[0]
+
+
+async def test_of_several_servers_the_fullest_counts(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call may come to lie at any of them. What the store said last stands while it does not answer."""
     redis.start()
     async with node_at(redis, 30) as one:
-        reply = await one.ask("a")
-        with redis.client() as client:
-            client.save()
-        redis.stop()
-        assert refused(await one.answer(reply, "a"))
-        assert one.resumed == ["a"]
-        assert refused(await one.answer(reply, "a"))
-        redis.start()
-        second = await insist(lambda: one.answer(reply, "a"))
-        assert second.messages == ["a 2?"]
-        assert one.resumed == one.entered == ["a"] and one.runtime.counts["resumed"] == 1
-        assert await one.complete(second, "a") == "a is done"
+        room = room_of(one)
+        for use, short in ((MemoryUse(90, 100), True), (MemoryUse(89, 100), False), (None, False)):
 
+            async def memory(use: MemoryUse | None = use) -> MemoryUse | None:
+                return use
 
-async def test_an_outcome_leaves_ungated_inside_the_window_and_is_counted(redis: RedisServer) -> None:
-    """It is written when the store is back; a duplicate hears the same."""
-    redis.start()
-    async with node_at(redis, 6) as one:
-        reply = await one.ask("a", rounds=1)
-        with redis.client() as client:
-            client.save()
-        redis.stop()
-        done = await one.answer(reply, "a", rounds=1)
-        assert done.status == 200 and done.text == "a is done"
-        assert one.runtime.counts["ungated"] == 1
-        redis.start()
-        await until(lambda: one.record(reply).get("state") == "done", "the outcome to be written")
-        again = await insist(lambda: one.answer(reply, "a", rounds=1))
-        assert again.text == "a is done" and one.entered == ["a"]
-
-
-async def test_a_node_that_slept_through_its_lease_verifies_its_frames(redis: RedisServer, tmp_path: Path) -> None:
-    """It wakes as a new incarnation: each frame's epoch is raised before it runs again, and none is entered twice."""
-    redis.start()
-    noted = tmp_path / "entries"
-    names = [f"n{number}" for number in range(5)]
-    settings = {"store_url": redis.url, "namespace": "trouble", "node_id": "one", "lease_ttl": "2"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ENTRIES", str(noted))
-        async with node("tests/node/three_rounds.py", tmp_path, **settings) as child, Caller(child.url) as caller:
-            parked = [await caller.call("one", arguments={"name": name}) for name in names]
-            with redis.client() as client:
-                child.pause()
-                await until(lambda: not client.exists("fh:trouble:node:one"), "the lease to run out")
-                child.resume()
-                await until(lambda: client.exists("fh:trouble:node:one"), "a new incarnation")
-
-                async def answer(reply: Reply, name: str) -> str:
-                    retry = lambda: caller.retry(  # noqa: E731 - sent again and again
-                        "one", reply.token, reply.accept(word="x"), arguments={"name": name}
-                    )
-                    return (await insist(retry)).text
-
-                assert await asyncio.gather(*map(answer, parked, names)) == [f"{name}: x" for name in names]
-                for reply in parked:
-                    record = client.hgetall(f"fh:trouble:{{{call_of(reply)}}}:r")
-                    assert (record[b"epoch"], record[b"state"]) == (b"2", b"done")
-            assert entries(noted) == names
-            assert "the node lease lapsed" in child.log() and "Traceback" not in child.log()
+            monkeypatch.setattr(one.runtime.store, "memory", memory)
+            await room.read()
+            assert (room.trouble is not None) is short

@@ -14,7 +14,7 @@ from framehold.frame.frame import Frame
 from framehold_core.call import Phase
 from framehold_core.events import Evict
 from framehold_store import system_clock as clock
-from tests.node.desk import Card, Talk, desk, question
+from tests.node.desk import Card, Talk, desk, question, turns
 
 pytestmark = pytest.mark.anyio
 
@@ -29,13 +29,12 @@ def call(phase: Phase = Phase.LOOKING) -> Any:
     return Seen(call=SimpleNamespace(phase=phase))
 
 
-async def turns() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
+def gate_of(at_once: int, weight: int = 100) -> TakeoverGate:
+    return TakeoverGate(clock.system_clock(), at_once=at_once, weight=weight)
 
 
 async def test_so_many_at_once_and_the_others_in_order() -> None:
-    gate, inside = TakeoverGate(clock.system_clock(), at_once=2), []
+    gate, inside = gate_of(2), []
 
     async def enter(name: int, slot: Any) -> None:
         await gate.enter(slot)
@@ -43,19 +42,19 @@ async def test_so_many_at_once_and_the_others_in_order() -> None:
 
     slots = [call() for _ in range(5)]
     tasks = [asyncio.create_task(enter(name, slot)) for name, slot in enumerate(slots)]
-    await turns()
+    await turns(5)
     assert inside == [0, 1]
     slots[1].call.phase = Phase.PARKED
     gate.release(slots[1])
-    await turns()
+    await turns(5)
     assert inside == [0, 1, 2]
     gate.release(slots[0], gone=True)
     gate.release(slots[0], gone=True)
-    await turns()
+    await turns(5)
     assert inside == [0, 1, 2, 3], "a place is given back once"
     for slot in slots:
         gate.release(slot, gone=True)
-    await turns()
+    await turns(5)
     gate.release(slots[4], gone=True)
     await asyncio.gather(*tasks)
     assert inside == [0, 1, 2, 3, 4]
@@ -63,14 +62,14 @@ async def test_so_many_at_once_and_the_others_in_order() -> None:
 
 async def test_a_call_that_is_busy_keeps_its_place() -> None:
     """From the lookup through the claim to the frame that stands."""
-    gate, slot, other = TakeoverGate(clock.system_clock(), at_once=1), call(), call()
+    gate, slot, other = gate_of(1), call(), call()
     await gate.enter(slot)
     await gate.enter(slot)
     waiting = asyncio.create_task(gate.enter(other))
     for phase in (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING):
         slot.call.phase = phase
         gate.release(slot)
-        await turns()
+        await turns(5)
         assert not waiting.done()
     slot.call.phase = Phase.RUNNING
     gate.release(slot)
@@ -79,32 +78,32 @@ async def test_a_call_that_is_busy_keeps_its_place() -> None:
 
 async def test_journals_fit_together_or_wait() -> None:
     """One that is larger than the limit goes alone; a small one does not overtake it for ever."""
-    gate = TakeoverGate(clock.system_clock(), at_once=10, weight=100)
+    gate = gate_of(10)
     first, huge, small = call(), call(), call()
     for slot in (first, huge, small):
         await gate.enter(slot)
     await gate.weigh(first, 60)
     heavy = asyncio.create_task(gate.weigh(huge, 500))
-    await turns()
+    await turns(5)
     light = asyncio.create_task(gate.weigh(small, 10))
-    await turns()
+    await turns(5)
     assert not heavy.done() and not light.done()
     gate.release(first, gone=True)
     await heavy
-    await turns()
+    await turns(5)
     assert not light.done()
     gate.release(huge, gone=True)
     await light
 
 
 async def test_one_that_goes_while_it_waits_leaves_no_weight_behind() -> None:
-    gate = TakeoverGate(clock.system_clock(), at_once=10, weight=100)
+    gate = gate_of(10)
     first, second, third = call(), call(), call()
     for slot in (first, second, third):
         await gate.enter(slot)
     await gate.weigh(first, 90)
     waiting = asyncio.create_task(gate.weigh(second, 90))
-    await turns()
+    await turns(5)
     gate.release(second, gone=True)
     gate.release(first, gone=True)
     await waiting
@@ -113,7 +112,7 @@ async def test_one_that_goes_while_it_waits_leaves_no_weight_behind() -> None:
 
 async def test_a_journal_that_is_read_again_is_weighed_once() -> None:
     """Its claim was refused, and it is looked up again: it must not wait for itself, and everybody behind it."""
-    gate, slot = TakeoverGate(clock.system_clock(), at_once=10, weight=100), call()
+    gate, slot = gate_of(10), call()
     for _ in range(3):
         await gate.enter(slot)
         await asyncio.wait_for(gate.weigh(slot, 60), 1)
@@ -125,35 +124,34 @@ async def test_a_journal_that_is_read_again_is_weighed_once() -> None:
 
 async def test_a_replay_that_hangs_keeps_nobody_out_for_good() -> None:
     """Its handler may wait for the very call that waits behind it. A lookup keeps its place: it ends by itself."""
-    gate, hangs, waits = TakeoverGate(clock.system_clock(), at_once=1), call(Phase.REBUILDING), call()
+    gate, hangs, waits = gate_of(1), call(Phase.REBUILDING), call()
     await gate.enter(hangs)
     waiting = asyncio.create_task(gate.enter(waits))
-    await turns()
+    await turns(5)
     gate.release_slow(clock.now() + MAX_WAIT - 0.1)
-    await turns()
+    await turns(5)
     assert not waiting.done()
     gate.release_slow(clock.now() + MAX_WAIT)
     await asyncio.wait_for(waiting, 1)
     last = asyncio.create_task(gate.enter(call()))
-    await turns()
+    await turns(5)
     gate.release(hangs, gone=True)
     gate.release_slow(clock.now() + 2 * MAX_WAIT)
-    await turns()
+    await turns(5)
     assert not last.done(), "a place is given back once"
     gate.release(waits, gone=True)
     await last
 
 
 async def test_whoever_is_cancelled_on_its_way_in_takes_no_place_along() -> None:
-    """Its turn has come, and it does not take it."""
-    gate, first = TakeoverGate(clock.system_clock(), at_once=1, weight=100), call()
+    gate, first = gate_of(1), call()
     await gate.enter(first)
     await gate.weigh(first, 100)
     turn = asyncio.create_task(gate.enter(call()))
-    await turns()
+    await turns(5)
     gate.release(first, gone=True)
     turn.cancel()
-    await turns()
+    await turns(5)
     second, third = call(), call()
     await asyncio.wait_for(gate.enter(second), 1)
     await gate.weigh(second, 100)

@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from pydantic import BaseModel
 
-import framehold
-from framehold.config import Settings
 from framehold_core.ids import CallId
 from framehold_core.requests import Read
-from framehold_core.trail import Moved, TrailStep
+from framehold_core.trail import Moved
 from framehold_core.value import astuple
-from tests.node.nodes import KEY, served
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply, accepted
+from tests.node.stage import Word, stage
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
 WORK, THOUGHT, ROUNDED = 0.05, 0.3, 0.001
 
 
-class Word(BaseModel):
-    word: str
-
-
-def server() -> MCPServer:
-    """A handler that asks twice at once, and then works for a while."""
-    mcp = MCPServer("trail")
-
-    @mcp.tool()
-    async def work(ctx: Context) -> str:
-        await asyncio.gather(ctx.elicit("one?", Word), ctx.elicit("two?", Word))
-        await asyncio.sleep(WORK)
-        return "done"
-
-    return mcp
+async def work(ctx: Context) -> str:
+    await asyncio.gather(ctx.elicit("one?", Word), ctx.elicit("two?", Word))
+    await asyncio.sleep(WORK)
+    return "done"
 
 
 async def timed(asking: Any) -> tuple[Reply, float]:
@@ -49,13 +32,11 @@ async def timed(asking: Any) -> tuple[Reply, float]:
     return await asking, time.monotonic() - began
 
 
-async def test_a_step_says_how_long_its_round_ran(redis: RedisServer, tmp_path: Path) -> None:
+async def test_a_step_says_how_long_its_round_ran() -> None:
     """From the request's coming on, also where answers came in parts and the handler did not run in between."""
-    settings = Settings(node_id="one", store_url=redis.url, namespace=tmp_path.name, keys=(KEY,))
-    app = framehold.asgi(server(), settings)
-    async with served(app) as url, Caller(url) as caller:
+    async with stage(work) as caller:
         response, first = await timed(caller.call("work"))
-        given: dict[str, Any] = {key: accepted(word="yes") for key in response.asked}
+        given = response.accept(word="yes")
         one, two = given
         await asyncio.sleep(THOUGHT)
         response, second = await timed(caller.retry("work", response.token, {one: given[one]}))
@@ -64,13 +45,13 @@ async def test_a_step_says_how_long_its_round_ran(redis: RedisServer, tmp_path: 
         call = CallId(response.token.split(".")[1])
         response, third = await timed(caller.retry("work", response.token, {two: given[two]}))
         assert response.text == "done"
-        reply = await app.attached.runtime.store.run(Read(call))
+        reply = await caller.runtime.store.run(Read(call))
     assert reply.stored is not None
-    trail: tuple[TrailStep, ...] = reply.stored.record.trail
+    trail = reply.stored.record.trail
     assert [astuple(step)[:4] for step in trail] == [
-        (Moved.PARKED, 1, 1, "one"),
-        (Moved.PARKED, 2, 1, "one"),
-        (Moved.FINISHED, 2, 1, "one"),
+        (Moved.PARKED, 1, 1, "stage"),
+        (Moved.PARKED, 2, 1, "stage"),
+        (Moved.FINISHED, 2, 1, "stage"),
     ]
     assert all(0 <= step.ran <= took + ROUNDED for step, took in zip(trail, (first, second, third), strict=True))
     assert trail[-1].ran >= WORK - ROUNDED

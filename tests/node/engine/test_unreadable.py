@@ -11,14 +11,11 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cloudpickle
 import pytest
-from mcp.server.mcpserver import Context
-from mcp.types import InputRequiredResult
 
 import framehold
 from framehold.config import Settings
@@ -32,7 +29,6 @@ from tests.node.nodes import KEY, served
 from tests.node.spoil import (
     ANSWERS,
     CODECS,
-    EFFECTS,
     EVERYTHING,
     MADE_UP,
     MARK,
@@ -45,11 +41,9 @@ from tests.node.spoil import (
     Log,
     Place,
     Spoil,
-    hand_worker,
-    learn,
     worker,
 )
-from tests.node.stage import Word, said, server_of
+from tests.node.stage import server_of
 from tests.processes import ROOT
 from tests.store.server import RedisServer
 from tests.structure.rooms import FRAMEHOLD
@@ -138,29 +132,80 @@ def bomb(tmp_path: Path) -> bytes:
     return pickle.dumps(Bomb(tmp_path / "exploded"))
 
 
+class Unpickled:
+    """Everything that any unpickler of this process was given."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.seen: list[bytes] = []
+        loads, plain = pickle.loads, pickle.Unpickler
+
+        def heard(data: Any, /, *args: Any, **kwargs: Any) -> Any:
+            self.seen.append(bytes(data))
+            return loads(data, *args, **kwargs)
+
+        class Hearing(plain):  # type: ignore[misc, valid-type]  # its base is a variable
+            def __init__(inner, file: Any, *args: Any, **kwargs: Any) -> None:
+                data = file.read()
+                self.seen.append(bytes(data))
+                super().__init__(io.BytesIO(data), *args, **kwargs)
+
+        for module in (pickle, cloudpickle):
+            patch.setattr(module, "loads", heard)
+            patch.setattr(module, "load", lambda file, **kwargs: Hearing(file, **kwargs).load())
+        patch.setattr(pickle, "Unpickler", Hearing)
+        read = pickles.loads
+
+        def read_and_heard(data: bytes, known: Known) -> Any:
+            self.seen.append(bytes(data))
+            return read(data, known)
+
+        patch.setattr(pickles, "loads", read_and_heard)
+
+
+@pytest.fixture
+def unpickled(monkeypatch: pytest.MonkeyPatch) -> Unpickled:
+    return Unpickled(monkeypatch)
+
+
+def test_the_recorder_hears_what_is_unpickled(unpickled: Unpickled, tmp_path: Path) -> None:
+    """A control: what is loaded is heard, by whatever name, and the bomb does go off."""
+    data = bomb(tmp_path)
+    assert MARK in data
+    pickle.loads(data)
+    assert (tmp_path / "exploded").read_bytes() == MARK
+    cloudpickle.load(io.BytesIO(data))
+    assert unpickled.seen == [data, data]
+
+
 class Shared(NamedTuple):
-    """The node of all tests of one spoiled journal, and what its handler did in the present one."""
+    """The node of all tests of one spoiled journal, what its handler did in the present one, and what was unpickled."""
 
     site: Site
     redis: RedisServer
     namespace: str
     log: Log
+    unpickled: Unpickled
 
 
 @pytest.fixture(scope="module")
 async def node(redis: RedisServer) -> AsyncIterator[Shared]:
     """A node that drops each frame once it has parked."""
     log, namespace = Log(), f"spoiled-{os.getpid()}"
-    async with site(redis, namespace, worker(log), rehearse=True, max_round=2) as one:
-        yield Shared(one, redis, namespace, log)
+    with pytest.MonkeyPatch.context() as patch:
+        unpickled = Unpickled(patch)
+        async with site(redis, namespace, worker(log), rehearse=True, max_round=2) as one:
+            yield Shared(one, redis, namespace, log, unpickled)
 
 
 async def spoiled(node: Shared, tmp_path: Path, spoil: Spoil, *, cover: bool) -> tuple[Reply, Reply]:
     """Park a call whose frame is dropped then, spoil its journal, answer; then put the journal right and answer again.
     Both replies."""
-    one, log = node.site, node.log
+    one, log, unpickled = node.site, node.log, node.unpickled.seen
+    unpickled.clear()
     _, reply = await one.parked()
     _, other = await one.parked()
+    sealed = set(unpickled)
+    assert len(sealed) == 3 and not any(MARK in data for data in sealed), "a tuple, and an exception in two ways"
     log.ran, log.entered, log.after = [], 0, []
     journal, others = (Journal(node.redis, node.namespace, each) for each in (reply, other))
     good = journal.read()
@@ -169,7 +214,11 @@ async def spoiled(node: Shared, tmp_path: Path, spoil: Spoil, *, cover: bool) ->
     bad = spoil(place)
     assert bad != good, "nothing was spoiled"
     journal.write(bad, cover=cover)
+    unpickled.clear()
     result = await one.answer(reply)
+    # Those of VALUES are sealed by this fleet for their places: they may be tried, and fail.
+    assert set(unpickled) <= sealed or spoil in VALUES.values(), unpickled
+    assert not any(MARK in data for data in unpickled)
     assert log.after == [] and log.ran == [], (result.message, log)
     assert not log.entered or spoil in VALUES.values(), "entered with a journal that somebody else has written"
     assert not (tmp_path / "exploded").exists()
@@ -182,7 +231,6 @@ async def spoiled(node: Shared, tmp_path: Path, spoil: Spoil, *, cover: bool) ->
 
 
 def named(told: Reply) -> bool:
-    """Whether the client hears in words what was and was not done."""
     words = "answers were not taken, and no recorded effect was run again"
     return bool(told.result["isError"]) and words in told.text
 
@@ -218,7 +266,8 @@ async def test_a_journal_that_was_spoiled(
     node: Shared, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By somebody who made its record fit: the handler does not go on, no effect runs, the client is told so and the
-    log says why; put right, the call completes and each effect has run once."""
+    log says why; put right, the call completes and each effect has run once. What reaches an unpickler are the pickles
+    that this fleet sealed for their places, byte for byte."""
     result, again = await spoiled(node, tmp_path, spoil, cover=True)
     assert named(result), result.message
     assert "can't be continued here: " in caplog.text and "Traceback" not in caplog.text, caplog.text
@@ -243,8 +292,6 @@ async def test_a_journal_that_its_record_does_not_name(
 
 
 async def test_a_record_that_only_says_that_its_call_is_done(node: Shared, caplog: pytest.LogCaptureFixture) -> None:
-    """By somebody who has no outcome to put there: the client is told that the call is lost, and hears nothing that
-    could be taken for a result."""
     _, reply = await node.site.parked()
     call = reply.token.split(".")[1]
     with node.redis.client() as client:
@@ -257,7 +304,6 @@ async def test_a_record_that_only_says_that_its_call_is_done(node: Shared, caplo
 async def test_a_pickle_where_none_may_be(
     redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A node on which FRAMEHOLD_PICKLE is off leaves a call that holds one to the others, and says so."""
     log = Log()
     async with site(redis, namespace, worker(log)) as one:
         _, reply = await one.parked()
@@ -269,20 +315,6 @@ async def test_a_pickle_where_none_may_be(
         assert named(result) and "FRAMEHOLD_PICKLE is off on this node" in caplog.text
         assert log.entered == 1 and log.after == log.ran == [] and journal.read() == good
     async with site(redis, namespace, worker(log)) as one:
-        assert (await one.answer(reply)).text == "x x"
-
-
-async def test_a_node_with_other_keys(
-    redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It opens no token of the fleet, and does not touch the call."""
-    log = Log()
-    async with site(redis, namespace, worker(log)) as one:
-        _, reply = await one.parked()
-    log.after, log.ran = [], []
-    async with site(redis, namespace, worker(log), keys=("another key of at least 32 bytes, indeed",)) as one:
-        assert (await one.answer(reply)).code == -32602
-    async with site(redis, namespace, worker(log), keys=("a new key of at least 32 bytes, indeed", KEY)) as one:
         assert (await one.answer(reply)).text == "x x"
 
 
@@ -301,143 +333,18 @@ async def test_a_rotated_key_that_was_dropped_too_early(
     assert named(result) and "its key is not among FRAMEHOLD_KEYS" in caplog.text and log.after == log.ran == []
 
 
-async def test_a_state_that_its_journal_keeps(
-    redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A handler that parks by hand first and is held after that brings along what it learned. Where that can't be read
-    any more when its frame is rebuilt, the handler does not go on."""
-    log = Log()
-    by_hand = hand_worker(log)
-
-    @framehold.reentrant
-    async def work(ctx: Context) -> str | InputRequiredResult:
-        if ctx.request_state is None:
-            asked: InputRequiredResult = await by_hand(ctx)
-            return asked
-        log.entered += 1
-        try:
-            await learn(log)
-        except Exception as error:
-            log.after.append(f"went on with {error!r}")
-        return said(await ctx.elicit("held?", Word))
-
-    async with site(redis, namespace, work) as one:
-        first = await one.caller.call("work")
-        reply = await one.answer(first)
-        assert reply.messages == ["held?"] and log.ran == EFFECTS, reply.message
-    log.after = []
-    async with site(redis, namespace, work, pickle=False) as one:
-        result = await one.answer(reply)
-        assert named(result) and log.after == [], (result.message, log.after)
-    assert "FRAMEHOLD_PICKLE is off" in caplog.text
-    async with site(redis, namespace, work) as one:
-        assert (await one.answer(reply)).text == "x"
-    assert log.ran == EFFECTS and log.after == []
-
-
-class Unpickled:
-    """Everything that any unpickler of this process was given."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.seen: list[bytes] = []
-        loads, plain = pickle.loads, pickle.Unpickler
-
-        def heard(data: Any, /, *args: Any, **kwargs: Any) -> Any:
-            self.seen.append(bytes(data))
-            return loads(data, *args, **kwargs)
-
-        class Hearing(plain):  # type: ignore[misc, valid-type]  # its base is a variable
-            def __init__(inner, file: Any, *args: Any, **kwargs: Any) -> None:
-                data = file.read()
-                self.seen.append(bytes(data))
-                super().__init__(io.BytesIO(data), *args, **kwargs)
-
-        for module in (pickle, cloudpickle):
-            patch.setattr(module, "loads", heard)
-            patch.setattr(module, "load", lambda file, **kwargs: Hearing(file, **kwargs).load())
-        patch.setattr(pickle, "Unpickler", Hearing)
-        read = pickles.loads
-
-        def read_and_heard(data: bytes, known: Known) -> Any:
-            self.seen.append(bytes(data))
-            return read(data, known)
-
-        patch.setattr(pickles, "loads", read_and_heard)
-
-
-@pytest.fixture
-def unpickled(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unpickled]:
-    yield Unpickled(monkeypatch)
-
-
-def test_the_recorder_hears_what_is_unpickled(unpickled: Unpickled, tmp_path: Path) -> None:
-    """A control: what is loaded is heard, by whatever name, and the bomb does go off."""
-    data = bomb(tmp_path)
-    assert MARK in data
-    pickle.loads(data)
-    assert (tmp_path / "exploded").read_bytes() == MARK
-    cloudpickle.load(io.BytesIO(data))
-    assert unpickled.seen == [data, data]
-
-
-async def test_no_byte_is_unpickled_before_its_seal_was_verified(
-    redis: RedisServer, namespace: str, tmp_path: Path, unpickled: Unpickled, caplog: pytest.LogCaptureFixture
-) -> None:
-    """All ways to spoil a journal, one after the other on one call: what reaches an unpickler are the pickles that
-    this fleet sealed for their places, byte for byte, and never a bomb."""
-    log = Log()
-    async with site(redis, namespace, worker(log)) as one:
-        _, reply = await one.parked()
-        _, other = await one.parked()
-        good = set(unpickled.seen)
-    assert len(good) == 3 and not any(MARK in data for data in good), "a tuple, and an exception in two ways"
-    log.after, log.ran = [], []
-    journal, others = Journal(redis, namespace, reply), Journal(redis, namespace, other)
-    entries = journal.read()
-    async with site(redis, namespace, worker(log), rehearse=True, max_round=1) as one:
-        place = Place(journal.call, entries, others.read(), one.runtime.payloads, namespace, bomb(tmp_path))
-        for name, spoil in JOURNALS.items():
-            journal.write(spoil(place), cover=True)
-            unpickled.seen.clear()
-            result = await one.answer(reply)
-            assert result.result.get("isError"), (name, result.message)
-            strange = {data for data in unpickled.seen if data not in good}
-            if name in ALLOWED:
-                strange -= {data for data in strange if MARK not in data}
-            assert not strange, (name, strange)
-            assert not (tmp_path / "exploded").exists() and log.ran == [] and log.after == [], name
-        journal.write(entries, cover=True)
-        assert (await one.answer(reply)).text == "x x"
-
-
-ALLOWED = {
-    "a pickle of a class that is gone",
-    "a pickle of a name that is gone",
-    "a pickle whose class refuses",
-    "a pickle that is cut short",
-    "a pickle of nothing",
-    "an exception that is none",
-}
-"""These are sealed by this fleet for their places: they may be tried, and fail."""
-
-
-@cache
-def _sources() -> dict[str, ast.Module]:
-    paths = [path for package, room in FRAMEHOLD.items() for path in sorted((room / package).rglob("*.py"))]
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
-
-
 _LOADERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "jsonpickle", "yaml"}
 _RUNNERS = {"eval", "exec", "compile", "__import__"}
 PICKLES_PY = "store/framehold_store/pickles.py"
-VALUES_PY = "store/framehold_store/values.py"
 
 
 def test_only_two_functions_unpickle() -> None:
     """Nothing else in the distribution imports a library that makes objects of bytes, or runs a text: one
     unpickles values, one kept code."""
     found: list[str] = []
-    for path, tree in _sources().items():
+    paths = [path for package, room in FRAMEHOLD.items() for path in sorted((room / package).rglob("*.py"))]
+    for file in paths:
+        path, tree = str(file.relative_to(ROOT)), ast.parse(file.read_text())
         for node in ast.walk(tree):
             names: list[str] = []
             if isinstance(node, ast.Import):
@@ -456,78 +363,3 @@ def test_only_two_functions_unpickle() -> None:
             *(f"{code}/loading.py: pickle", f"{code}/loading.py: Unpickler", f"{code}/writing.py: cloudpickle"),
         ]
     )
-
-
-def test_that_function_is_the_one_that_loads() -> None:
-    """In that file bytes are loaded at one place, `_load`; from outside only `Values.unpack` leads there, and what
-    calls that opens a seal first (`Payloads.packed`), or has just packed the value itself."""
-    trees = _sources()
-    loads = [
-        (function.name, node.func.value.id, node.func.attr)
-        for function in ast.walk(trees[VALUES_PY])
-        if isinstance(function, ast.FunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Name)
-        and node.func.attr in ("load", "loads", "Unpickler")
-    ]
-    assert loads == [("_pickled", "pickles", "loads"), ("_read", "pickles", "loads")]
-    uses = {
-        (path, function.name)
-        for path, tree in trees.items()
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Attribute) and node.attr == "unpack" and path != VALUES_PY
-    }
-    # A rehearsal reads what it has packed itself, in the same process.
-    assert {use for use in uses if not use[0].startswith("node/framehold/testing/")} == {
-        ("node/framehold/frame/payloads.py", "packed"),
-        ("node/framehold/frame/once.py", "once"),
-        ("node/framehold/frame/unrecorded.py", "once"),
-    }
-    loaders = {
-        path
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
-        if (isinstance(node, ast.alias) and node.name in ("pickles", "loads", "_Reader") and path != VALUES_PY)
-        or (isinstance(node, ast.Attribute) and ast.unparse(node) == "pickles.loads")
-    }
-    assert loaders == {VALUES_PY}
-
-
-def test_kept_code_is_loaded_where_its_seal_was_verified() -> None:
-    """Only `codes.read` loads it, only the keeper calls that, and in that function the line before opens the seal."""
-    trees = _sources()
-    readers = {
-        (path, function.name, [name.id for name in ast.walk(function) if isinstance(name, ast.Name)].count("read"))
-        for path, tree in trees.items()
-        if any(isinstance(node, ast.alias) and node.name == "read" for node in ast.walk(tree))
-        and "codes" in {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        if any(isinstance(name, ast.Name) and name.id == "read" for name in ast.walk(function))
-    }
-    assert readers == {("node/framehold/code/keeper.py", "_fetch", 1)}
-    loads = {
-        (path, ast.unparse(node.func))
-        for path, tree in trees.items()
-        if path.startswith("node/framehold/code/")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("load")
-    }
-    assert loads == {
-        ("node/framehold/code/codes.py", "loading.load"),
-        ("node/framehold/code/loading.py", "loader.load"),
-        ("node/framehold/code/trial.py", "loading.load"),
-    }
-    opens, reads = (
-        next(
-            node.lineno
-            for node in ast.walk(trees["node/framehold/code/keeper.py"])
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == called
-        )
-        for called in ("self._sealer.open", "read")
-    )
-    assert opens < reads

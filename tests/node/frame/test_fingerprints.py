@@ -80,7 +80,6 @@ def test_names() -> None:
 
 
 def test_what_is_called_is_part_of_it() -> None:
-    """And a partial is its function with all arguments."""
     assert of(charge, (1,), {}) != of(refund, (1,), {})
     assert of(functools.partial(charge, 1, a=2), (3,), {"b": 4}) == fp(1, 3, a=2, b=4)
     assert of(functools.partial(charge, 1), (), {}) != of(functools.partial(charge, 2), (), {})
@@ -166,7 +165,6 @@ def test_different_arguments_differ() -> None:
 
 
 def test_equal_arguments_agree() -> None:
-    """In whatever order, and whatever is no part of them."""
     assert fp(a=1, b=2) == fp(b=2, a=1) != fp(a=2, b=1)
     assert fp({"a": 1, "b": 2}) == fp({"b": 2, "a": 1})
     assert fp({1: "x", "1": "y", None: "z"}) == fp({None: "z", "1": "y", 1: "x"})
@@ -176,12 +174,6 @@ def test_equal_arguments_agree() -> None:
     other._secret = 5
     assert fp(one) == fp(other)
     assert fp(memoryview(b"abcd")[::2]) == fp(memoryview(b"ac"))
-
-
-def test_objects_of_an_unknown_type_are_not_told_apart() -> None:
-    """They go by their type's name: no address, no text of theirs gets in."""
-    assert fp(Shop()) == fp(Shop()) != fp(Heir())
-    assert fp([object(), threading.Lock()]) == fp([object(), threading.Lock()])
 
 
 class Hostile:
@@ -203,7 +195,6 @@ HEIRS: list[Any] = [
 
 @pytest.mark.parametrize("kind", HEIRS, ids=lambda kind: kind.__mro__[2].__name__)
 def test_no_code_of_the_author_runs(kind: Any) -> None:
-    """Also where a built-in type is inherited."""
     base = kind.__mro__[2]
     value = base.__new__(kind, 2026, 1, 1) if base is date else base.__new__(kind)
     assert len(fp(value)) == len(fp(Hostile())) == len(of(value, (), {})) == 32
@@ -215,7 +206,6 @@ class Half(BaseModel):
 
 
 def test_nothing_raises() -> None:
-    """Cycles, depth, size, half-made objects."""
     cycle: list[Any] = [1]
     cycle.append(cycle)
     ring: dict[str, Any] = {}
@@ -233,20 +223,8 @@ def test_nothing_raises() -> None:
         lots = frozenset({lots, 1})
     view = memoryview(b"")
     view.release()
-    values = (
-        cycle,
-        ring,
-        item,
-        deep,
-        bomb,
-        lots,
-        view,
-        Half.__new__(Half),
-        Slim.__new__(Slim),
-        "\ud800",
-        "\ud83d" * 5000,
-    )
-    for value in values:
+    half_made = (Half.__new__(Half), Slim.__new__(Slim))
+    for value in (cycle, ring, item, deep, bomb, lots, view, *half_made, "\ud800", "\ud83d" * 5000):
         assert fp(value) == fp(value)
     assert fp(deep) != fp(bomb)
 
@@ -286,7 +264,6 @@ plain: st.SearchStrategy[Any] = st.recursive(
 
 @given(plain, st.randoms(use_true_random=False))
 def test_the_order_of_a_dict_is_no_part_of_it(value: Any, random: Any) -> None:
-    """At any depth."""
 
     def shuffled(part: Any) -> Any:
         if type(part) is dict:
@@ -320,7 +297,6 @@ print(of(charge, tuple(values), {word: 1 for word in set(words)}), *[of(charge, 
 
 
 def test_every_process_agrees() -> None:
-    """Whatever its hash seed, and under whichever name the module runs."""
     outputs = set()
     for seed in ("0", "1", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}

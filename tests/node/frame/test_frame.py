@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
 
-from framehold.engine.answer_parsing import MalformedAnswer
-from framehold.engine.replies import Ended
+from framehold.engine.replies import Ended, Parked
+from framehold.frame.asks import Question
 from framehold.frame.frame import SETTLE, Frame
-from framehold_core.effects import Reason
 from framehold_core.errors import DuplicateAsk
-from framehold_core.value import replace
-from tests.node.desk import Card, Desk, desk, question, reason, texts, turns
+from tests.node.desk import Card, Desk, desk, question, texts, turns
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio
@@ -110,24 +109,6 @@ async def test_an_ask_is_waited_for_a_few_turns_and_no_longer(at: Desk, late: in
     assert reply == Ended("prompt+late")
 
 
-async def test_a_question_that_is_given_up_while_parked_leaves_room_for_the_next(at: Desk) -> None:
-    """The answer to the first comes too late to matter, but its retry carries the second question out."""
-    moved_on = asyncio.Event()
-
-    async def handler(frame: Frame) -> str:
-        first = asyncio.ensure_future(frame.ask(question("first")))
-        await moved_on.wait()
-        first.cancel()
-        return str(await frame.ask(question("second")))
-
-    asked = await at.parked(handler)
-    moved_on.set()
-    await until(lambda: [ask.question.wire["asks"] for ask in at.frame(asked).pending.values()] == ["second"], "an ask")
-    reply = await asyncio.wait_for(at.retry(asked, dict.fromkeys(asked.questions, "too late")), 5)
-    assert texts(reply) == ["second"]
-    assert await at.retry(reply, dict.fromkeys(reply.questions, "in time")) == Ended("in time")
-
-
 async def test_a_question_takes_the_place_of_one_that_is_given_up_in_the_same_turn(at: Desk) -> None:
     """Under the same key. What the one that was given up leaves behind is its own, so the new question is asked."""
     moved_on = asyncio.Event()
@@ -148,35 +129,10 @@ async def test_a_question_takes_the_place_of_one_that_is_given_up_in_the_same_tu
     assert await at.retry(reply, dict.fromkeys(reply.questions, "in time")) == Ended("in time")
 
 
-async def test_a_round_that_is_sent_again_asks_what_it_asked(at: Desk) -> None:
-    """The store was away, and meanwhile the handler stopped waiting for one of the two questions."""
-    give_up = asyncio.Event()
-
-    async def handler(frame: Frame) -> str:
-        await frame.ask(question("zeroth"))
-        first = asyncio.ensure_future(frame.ask(question("first")))
-        second = asyncio.ensure_future(frame.ask(question("second")))
-        await give_up.wait()
-        first.cancel()
-        return str(await second)
-
-    asked = await at.parked(handler)
-    at.store.down = True
-    answers = dict.fromkeys(asked.questions, "zero")
-    assert reason(await at.retry(asked, answers)) is Reason.UNAVAILABLE
-    give_up.set()
-    await until(lambda: len(at.frame(asked).pending) == 1, "the first to be given up")
-    at.store.down = False
-    reply = await at.retry(asked, answers)
-    assert texts(reply) == ["first", "second"] and at.counts["broken"] == 0
-    assert await at.retry(reply, {key: wire["asks"] for key, wire in reply.questions.items()}) == Ended("second")
-
-
 # Keys
 
 
 async def test_a_key_names_kind_question_and_occurrence(at: Desk) -> None:
-    """The same question asked again is another one; so is one of another kind."""
 
     async def handler(frame: Frame) -> str:
         await frame.ask(question("again"))
@@ -223,56 +179,6 @@ async def test_an_answer_that_came_with_round_one_is_taken_and_journaled(at: Des
     assert await at.retry(asked, {"later": "then"}) == Ended("before now then")
 
 
-async def test_an_answer_that_came_with_round_one_counts_once(at: Desk) -> None:
-    """A handler that asks again under the same key, since the answer will not do, asks the client."""
-
-    async def handler(frame: Frame) -> str:
-        answers = [await frame.ask(question("age"), "age")]
-        while answers[-1] == "minus one" and len(answers) < 5:
-            answers.append(await frame.ask(question("age"), "age"))
-        return " ".join(answers)
-
-    asked = await at.start(handler, {"age": "minus one"})
-    assert [*asked.questions] == ["age"], asked
-    assert await at.retry(asked, dict.fromkeys(asked.questions, "forty")) == Ended("minus one forty")
-
-
-async def test_a_malformed_answer_consumes_nothing(at: Desk) -> None:
-    """Not even the good one beside it; the same token serves again."""
-
-    async def handler(frame: Frame) -> str:
-        return " ".join(await asyncio.gather(frame.ask(question("a"), "a"), frame.ask(question("b"), "b")))
-
-    asked = await at.parked(handler)
-    with pytest.raises(MalformedAnswer, match="'b' is malformed: a text is wanted; no answer was taken"):
-        await at.retry(asked, {"a": "good", "b": 7})
-    again = await at.retry(asked, {"c": "an extra"})
-    assert (replace(again.at, lasts=asked.at.lasts), [*again.questions]) == (asked.at, ["a", "b"])
-    assert again.at.lasts < asked.at.lasts
-    part = await at.retry(again, {"a": "one"})
-    assert [*part.questions] == ["b"] and at.counts["resumed"] == 0
-    assert await at.retry(part, {"b": "two"}) == Ended("one two")
-
-
-async def test_duplicates_join_and_other_answers_conflict(at: Desk) -> None:
-    """Two retries of one round: one runs, the other waits with it; the handler resumes once."""
-    go_on = asyncio.Event()
-
-    async def handler(frame: Frame) -> str:
-        answer = await frame.ask(question("q"), "q")
-        await go_on.wait()
-        return str(answer)
-
-    asked = await at.parked(handler)
-    both = [asyncio.ensure_future(at.retry(asked, {"q": "yes"})) for _ in range(2)]
-    await until(lambda: at.counts["resumed"], "a resume")
-    assert reason(await at.retry(asked, {"q": "no"})) is Reason.CONFLICT
-    go_on.set()
-    assert await asyncio.gather(*both) == [Ended("yes"), Ended("yes")]
-    assert await at.retry(asked, {"q": "yes"}) == Ended("yes"), "from the tombstone"
-    assert dict(at.counts) == {"entered": 1, "parked": 1, "resumed": 1}
-
-
 @pytest.mark.parametrize("later", [False, True])
 async def test_a_client_that_cannot_be_asked_ends_the_call(at: Desk, later: bool) -> None:
     """In round 1, and in a later round for a question that was asked while nobody listened; `except` can't stop it."""
@@ -304,3 +210,110 @@ async def test_a_client_that_cannot_be_asked_ends_the_call(at: Desk, later: bool
     assert reply == Ended("can't be asked secret")
     await until(lambda: seen, "the handler to be cancelled")
     assert seen == ["cancelled"]
+
+
+PATIENCE = 30.0
+"""Seconds in which anything here is answered."""
+
+
+def _number(raw: Any) -> int:
+    if not isinstance(raw, int):
+        raise ValueError("a number is wanted")
+    return raw
+
+
+NUMBER = Question("roots", {"asks": "How many accounts?"}, "f" * 16, _number)
+
+
+@pytest.mark.parametrize(("then", "answer"), [(question("Delete the account?"), "no"), (NUMBER, 3)])
+async def test_an_answer_taken_earlier_never_reaches_another_question(at: Desk, then: Question, answer: Any) -> None:
+    """The handler gave the question up after it was answered, and asks another under its key, of the same kind or of
+    another: that one is put to the client like any new question."""
+    give_up, asks_again = asyncio.Event(), asyncio.Event()
+
+    async def wavers(frame: Frame) -> str:
+        first = asyncio.ensure_future(frame.ask(question("Delete the draft?"), "confirm"))
+        await give_up.wait()
+        first.cancel()
+        await asyncio.wait([first])
+        asks_again.set()
+        return f"new:{await frame.ask(then, 'confirm')}"
+
+    async def script(frame: Frame) -> str:
+        return " ".join(await asyncio.gather(wavers(frame), frame.ask(question("B"), "b")))
+
+    first = await at.parked(script)
+    second = await at.retry(first, {"confirm": "yes"})
+    assert texts(second) == ["B"]
+    give_up.set()
+    await asks_again.wait()
+    await turns(10)
+    third = await at.retry(second, {"b": "b"})
+    assert texts(third) == [then.wire["asks"]]
+    assert await at.retry(third, {"confirm": answer}) == Ended(f"new:{answer} b")
+
+
+@pytest.mark.parametrize("key", [None, "again"])
+async def test_an_answered_question_can_be_asked_again_at_once(at: Desk, key: str | None) -> None:
+    """Also where whoever asked it first has not resumed yet: it is answered, hence no duplicate."""
+
+    async def swift(frame: Frame) -> str:
+        await frame.ask(question("B"))
+        return str(await frame.ask(question("A"), key))
+
+    async def script(frame: Frame) -> str:
+        return " ".join(await asyncio.gather(swift(frame), frame.ask(question("A"), key)))
+
+    first = await at.parked(script)
+    assert texts(first) == ["B", "A"]
+    second = await at.retry(first, dict(zip(first.questions, ("b", "first"), strict=True)))
+    assert isinstance(second, Parked) and texts(second) == ["A"], second
+    assert await at.retry(second, dict.fromkeys(second.questions, "second")) == Ended("second first")
+
+
+@pytest.mark.parametrize("lead", range(1, 9))
+async def test_a_round_that_asks_nothing_is_not_parked(at: Desk, lead: int) -> None:
+    """A branch asks while its call is parked and gives up at once, whatever its timing to the retry: no reply says that
+    input is required without saying which."""
+    go_on = asyncio.Event()
+
+    async def brief(frame: Frame) -> None:
+        await go_on.wait()
+        asked = asyncio.ensure_future(frame.ask(question("brief")))
+        await turns(2)
+        asked.cancel()
+
+    async def script(frame: Frame) -> str:
+        branch = asyncio.ensure_future(brief(frame))
+        first = await frame.ask(question("first"))
+        await turns(20)
+        await branch
+        return f"{first} {await frame.ask(question('second'))}"
+
+    reply: Any = await at.parked(script)
+    go_on.set()
+    await turns(lead)
+    rounds = 0
+    while isinstance(reply, Parked):
+        rounds += 1
+        assert reply.questions and rounds < 5, f"round {reply.at.round} asks {texts(reply)}"
+        answers = {key: wire["asks"] for key, wire in reply.questions.items()}
+        reply = await asyncio.wait_for(at.retry(reply, answers), PATIENCE)
+    assert reply == Ended("first second")
+
+
+async def test_an_answer_nested_too_deep_leaves_no_slot_behind(at: Desk) -> None:
+    """Whatever is said of it: nothing is kept for a call that this node doesn't hold."""
+
+    async def script(frame: Frame) -> object:
+        return await frame.ask(question("A"))
+
+    parked = await at.parked(script)
+    assert await at.retry(parked, dict.fromkeys(parked.questions, "a")) == Ended("a")
+    await until(lambda: len(at.runtime.table) == 0, "the end of the call")
+    deep: Any = 1
+    for _ in range(5000):
+        deep = {"a": deep}
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(at.retry(parked, dict.fromkeys(parked.questions, deep)), PATIENCE)
+    await until(lambda: len(at.runtime.table) == 0, "the end of the retry", PATIENCE)

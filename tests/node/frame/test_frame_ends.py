@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import datetime
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import Context
+from mcp.types import INTERNAL_ERROR, ListToolsResult, Tool
 
+import framehold
+from framehold.config import Settings
 from framehold.engine import runtime, tasks
-from framehold.engine.replies import Ended
+from framehold.engine.replies import Ended, Parked
 from framehold.frame.frame import Frame
 from framehold_core.effects import Reason
 from framehold_core.ids import prefix
 from framehold_store import system_clock as clock
-from tests.cycles import cycles
 from tests.node.desk import Card, Desk, desk, question, reason, shielded, turns
+from tests.node.nodes import served
+from tests.node.stage import Word, stage
 from tests.processes import until
+from tests.wire import EVERYTHING, Caller, Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
@@ -129,23 +138,6 @@ async def test_an_expired_call_is_torn_down_and_can_ask_nothing_more(hands: Cloc
         assert reason(await at.retry(asked, dict.fromkeys(asked.questions, "x"))) is Reason.LOST
 
 
-async def test_a_round_that_runs_too_long_is_cancelled(hands: Clock) -> None:
-    """Whoever waits hears which limit was met."""
-    started = asyncio.Event()
-
-    async def handler(frame: Frame) -> str:
-        started.set()
-        await asyncio.get_running_loop().create_future()
-        return "unreachable"
-
-    async with desk(max_round=30) as at:
-        running = asyncio.ensure_future(at.start(handler))
-        await started.wait()
-        hands.time += 30
-        assert reason(await asyncio.wait_for(running, 5)) is Reason.OVERRAN
-        assert at.counts["overran"] == 1
-
-
 async def test_closing_tears_down_every_frame_and_names_the_handlers_that_will_not_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,49 +174,102 @@ async def test_closing_tears_down_every_frame_and_names_the_handlers_that_will_n
     await until(lambda: "stubborn" in ended, "the stubborn one")
 
 
-async def test_a_bug_costs_the_call_that_met_it_and_leaves_nobody_waiting(at: Desk) -> None:
-    """Here an outcome that can't be stored: the client hears that the call is lost, the next call is served."""
-
-    async def unstorable(frame: Frame) -> object:
-        return (await frame.ask(question("q"), "q"), object())
-
-    asked = await at.parked(unstorable)
-    reply = await asyncio.wait_for(at.retry(asked, {"q": "x"}), 5)
-    assert reason(reply) is Reason.LOST and at.counts["broken"] == 1
-
-    async def fine(frame: Frame) -> str:
-        return str(await frame.ask(question("q")))
-
-    assert await at.ended(fine) == "q"
+PATIENCE = 30.0
+"""Seconds in which anything here is answered."""
 
 
-async def test_calls_leave_no_cycles_behind(at: Desk) -> None:
-    """Finished ones, raising ones and abandoned ones: the collector of a full node has nothing to find."""
+async def _once(frame: Frame) -> object:
+    return await frame.ask(question("A"))
 
-    async def asking(frame: Frame) -> str:
-        both = await asyncio.gather(frame.ask(question("a")), frame.ask(question("b")))
-        return "".join(both) + str(await frame.ask(question("c")))
 
-    async def raising(frame: Frame) -> str:
-        raise ValueError("no")
+async def _settled(coroutine: Any) -> Any:
+    """What a request came to, an exception too; that it never comes to anything fails the test."""
+    task = asyncio.ensure_future(coroutine)
+    done, _ = await asyncio.wait([task], timeout=PATIENCE)
+    if not done:
+        task.cancel()
+        await asyncio.wait([task])
+        pytest.fail("nobody answered the request")
+    return task.exception() or task.result()
 
-    async def endless(frame: Frame) -> str:
-        await asyncio.get_running_loop().create_future()
-        return "unreachable"
 
-    async def each_once() -> None:
-        assert await at.ended(asking) == "abc"
-        assert isinstance(await at.ended(raising), ValueError)
-        running = asyncio.ensure_future(at.start(endless))
-        await turns(3)
-        running.cancel()
-        await asyncio.wait([running])
+# What handlers raise
 
-    await each_once()
-    await turns(10)
-    with cycles() as found:
-        for _ in range(100):
-            await each_once()
-        await turns(10)
-        assert found() == []
-    assert not len(at.runtime.table)
+
+class Halt(BaseException):
+    """What no handler should raise."""
+
+
+async def _refused(client: Any, pending: Any) -> None:
+    reply = await _settled(pending)
+    assert isinstance(reply, Reply), reply
+    assert "error" in reply.message or reply.result.get("isError"), reply.message
+    await until(lambda: len(client.runtime.table) == 0, "the end of the call")
+
+
+@pytest.mark.parametrize("error", [Halt("x"), GeneratorExit(), BaseExceptionGroup("all", [asyncio.CancelledError()])])
+async def test_a_handler_that_raises_a_base_exception_gets_its_client_an_error_at_once(error: BaseException) -> None:
+
+    async def at_once(ctx: Context) -> str:
+        raise error
+
+    async def later(ctx: Context) -> str:
+        await ctx.elicit("word?", Word)
+        raise error
+
+    async with stage(at_once, later) as client:
+        await _refused(client, client.call("at_once"))
+        reply = await client.call("later")
+        await _refused(client, client.retry("later", reply.token, reply.accept(word="x")))
+
+
+async def test_a_handler_that_swallows_cancellation_and_asks_for_ever_does_not_freeze_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each ask of a frame that is gone lets the loop turn: other calls are served meanwhile."""
+    time, asks, enough = [1000.0], 0, False
+    monkeypatch.setattr(clock, "now", lambda: time[0])
+    monkeypatch.setattr(runtime, "SWEEP", 0.005)
+
+    async def script(frame: Frame) -> object:
+        nonlocal asks
+        # The bound ends a loop that is frozen.
+        while not enough and asks < 50_000:
+            asks += 1
+            try:
+                return await frame.ask(question("A"))
+            except BaseException:
+                pass
+        return "over"
+
+    async with desk(token_ttl=10) as at:
+        await at.parked(script)
+        time[0] += 1000
+        await until(lambda: asks > 1, "the end of the frame")
+        await turns(20)
+        other = await _settled(at.start(_once))
+        enough = True
+        assert asks < 50_000, "the loop stood still"
+        assert isinstance(other, Parked), other
+
+
+async def test_an_outcome_that_cannot_be_dumped_is_an_internal_error() -> None:
+    """The call is not lost: it finished, with a result that the SDK can't put on the wire either."""
+
+    async def call_tool(ctx: Any, params: Any) -> Any:
+        await ctx.session.elicit_form("word?", {"type": "object", "properties": {"word": {"type": "string"}}})
+        return {"content": [], "structuredContent": {"at": datetime.date(2026, 1, 1)}}
+
+    async def list_tools(ctx: Any, params: Any) -> Any:
+        return ListToolsResult(tools=[Tool(name="date", description="d", input_schema={"type": "object"})])
+
+    server: Server[Any] = Server("low", on_call_tool=call_tool, on_list_tools=list_tools)
+    app = framehold.asgi(server, Settings(node_id="low"))
+    async with served(app) as url, Caller(url, EVERYTHING) as client:
+        reply = await client.call("date")
+        reply = await _settled(client.retry("date", reply.token, reply.accept(word="x")))
+        assert reply.message.get("error", {}).get("code") == INTERNAL_ERROR, reply.message
+        assert app.attached.runtime.counts["broken"] == 0
+
+
+# Nodes that end

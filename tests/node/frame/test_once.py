@@ -29,7 +29,6 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("name", ["once", "ask", "now", "uuid4", "random", "idempotency_key"])
 async def test_outside_a_call(name: str) -> None:
-    """Each function says by name that there is no call, and runs nothing."""
     effects = Effects()
     uses = {
         "once": lambda: framehold.once("k", effects.note),
@@ -144,6 +143,65 @@ async def test_values_drawn_elsewhere_are_those_of_the_first_time(settings: dict
     assert len(seen) == (3 if "rehearse" in settings else 2 if settings else 1) and len(set(seen)) == 1
 
 
+# How often it runs
+
+
+@each_way
+async def test_effects_run_once(settings: dict[str, Any]) -> None:
+    ran: list[str] = []
+
+    def plain(what: str) -> dict[str, Any]:
+        ran.append(what)
+        return {"what": what, "times": ran.count(what)}
+
+    async def slow(what: str) -> tuple[str, int]:
+        await asyncio.sleep(0)
+        ran.append(what)
+        return what, ran.count(what)
+
+    @framehold.reentrant
+    async def order(ctx: Context) -> str:
+        before = await framehold.once("before", plain, "before")
+        first = said(await ctx.elicit("one", Word))
+        between = await framehold.once("between", slow, f"between {first}")
+        second = said(await ctx.elicit("two", Word))
+        after = await framehold.once("after", slow, "after")
+        again = await framehold.once("before", plain, "before")
+        assert again == before and again is not before
+        return f"{before} {between} {second} {after}"
+
+    async with stage(order, **settings) as caller:
+        reply = await told(caller, "order")
+    assert reply.text == "{'what': 'before', 'times': 1} ('between <one>', 1) <two> ('after', 1)"
+    assert ran == ["before", "between <one>", "after"]
+
+
+@each_way
+async def test_values_are_drawn_once(settings: dict[str, Any]) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    @framehold.reentrant
+    async def drawn(ctx: Context) -> str:
+        early = (
+            framehold.now(),
+            framehold.uuid4(),
+            framehold.random(),
+            framehold.random(),
+            framehold.idempotency_key("k"),
+        )
+        seen.append(early)
+        await ctx.elicit(f"{early}", Word)
+        late = framehold.now("late"), framehold.uuid4("late"), framehold.uuid4("late")
+        await ctx.elicit(f"{late}", Word)
+        assert late[1] == late[2] != early[1] and early[2] != early[3]
+        return "fine"
+
+    async with stage(drawn, **settings) as caller:
+        assert (await told(caller, "drawn")).text == "fine"
+    entries = 1 if not settings else 4 if settings.get("rehearse") else 3
+    assert len(set(seen)) == 1 and len(seen) == entries
+
+
 # One key
 
 
@@ -174,27 +232,6 @@ async def test_one_key_for_two_effects(settings: dict[str, Any]) -> None:
 
 
 @each_way
-async def test_a_key_that_another_function_takes_after_a_rebuild(settings: dict[str, Any]) -> None:
-    """A handler that gives the key to another function the next time it is entered diverges, and nothing runs."""
-    effects, entered = Effects(), []
-
-    def other() -> None:
-        effects.ran.append("other")
-
-    @framehold.reentrant
-    async def fickle(ctx: Context) -> str:
-        entered.append(1)
-        await framehold.once("k", effects.note if len(entered) == 1 else other)
-        said(await ctx.elicit("one", Word))
-        return "done"
-
-    async with stage(fickle, **settings) as client:
-        reply = await told(client, "fickle")
-    assert effects.ran == ["it"]
-    assert reply.text == "done" if not settings else reply.result["isError"]
-
-
-@each_way
 async def test_branches_that_use_one_key_join(settings: dict[str, Any]) -> None:
     """It runs once, while both wait; each is given a copy of its own, and an exception of its own too."""
     effects = Effects()
@@ -218,32 +255,11 @@ async def test_branches_that_use_one_key_join(settings: dict[str, Any]) -> None:
     assert effects.ran == ["it", "fails"]
 
 
-@each_way
-async def test_odd_keys(settings: dict[str, Any]) -> None:
-    """Any text is a key: lone surrogates, NUL, braces, a megabyte; each effect runs once."""
-    effects = Effects()
-    keys = ["\ud83d", "\0", "{k}:*", "ü" * 1000, "k" * 20_000, "[1,2]", "once:'x'"]
-
-    @framehold.reentrant
-    async def named(ctx: Context) -> str:
-        for _ in range(2):
-            for index, key in enumerate(keys):
-                await framehold.once(key, effects.note, str(index))
-                assert len(framehold.idempotency_key(key)) == 32
-                framehold.uuid4(key)
-        return said(await ctx.elicit("sure?", Word))
-
-    async with stage(named, **settings) as client:
-        assert (await told(client, "named")).text == "<sure?>"
-    assert effects.ran == [str(index) for index in range(len(keys))]
-
-
 # What an effect may be, and do
 
 
 @each_way
 async def test_whatever_can_be_called_is_an_effect(settings: dict[str, Any]) -> None:
-    """Functions, methods, lambdas, partials, callable objects and a sync function that returns an awaitable."""
     effects = Effects()
     effects.go.set()
 
@@ -279,35 +295,7 @@ async def test_whatever_can_be_called_is_an_effect(settings: dict[str, Any]) -> 
     assert effects.ran == [name for name in kinds if name != "builtin"]
 
 
-async def test_a_sync_effect_that_blocks_holds_up_no_other_call() -> None:
-    """It runs in a thread: meanwhile other calls begin, run effects of their own and end."""
-    go, started = threading.Event(), threading.Event()
-
-    def blocks() -> str:
-        started.set()
-        assert go.wait(2 * SOON)
-        return "unblocked"
-
-    @framehold.reentrant
-    async def slow(ctx: Context) -> str:
-        return await framehold.once("k", blocks)
-
-    @framehold.reentrant
-    async def quick(ctx: Context) -> str:
-        return await framehold.once("k", lambda: "quick")
-
-    async with stage(slow, quick) as client:
-        waiting = asyncio.create_task(client.call("slow"))
-        try:
-            await until(started.is_set, "the effect")
-            assert (await asyncio.wait_for(client.call("quick"), SOON)).text == "quick"
-        finally:
-            go.set()
-        assert (await waiting).text == "unblocked"
-
-
 async def test_many_sync_effects_that_block_hold_up_no_other_call() -> None:
-    """However many hang, an effect of another call runs."""
     go, begun = threading.Event(), []
 
     def blocks() -> None:

@@ -11,7 +11,7 @@ import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold.engine import runtime, token_claims
+from framehold.engine import token_claims
 from framehold.engine.replies import Ended, Parked
 from framehold.frame.frame import Frame
 from framehold.sdk import present_call
@@ -22,12 +22,11 @@ from framehold_core.errors import InDoubt
 from framehold_core.ids import Incarnation
 from framehold_core.requests import Request
 from framehold_core.value import replace
-from framehold_store import system_clock as clock
 from framehold_store.base import Done
 from tests.cycles import cycles
 from tests.node.acting import SOON, WAYS, Effects, failure
 from tests.node.desk import Card, Desk, Talk, desk, question, reason, turns
-from tests.node.stage import Word, said, stage
+from tests.node.stage import Word, stage
 from tests.processes import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.serial]
@@ -37,7 +36,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
 
 async def test_a_side_task_that_outlives_its_handler() -> None:
-    """Effects, questions and values of a call that has ended are refused, and nothing runs."""
     effects, reply = Effects(), []
 
     @framehold.reentrant
@@ -68,34 +66,6 @@ async def test_a_side_task_that_outlives_its_handler() -> None:
     assert effects.ran == []
 
 
-async def test_a_side_task_of_a_frame_that_was_dropped() -> None:
-    """The frame was dropped when its call was parked; its side task learns nothing more, and nothing runs twice."""
-    effects = Effects()
-    tasks: list[asyncio.Task[None]] = []
-    reply: list[BaseException] = []
-
-    @framehold.reentrant
-    async def leaves_one(ctx: Context) -> str:
-        async def later() -> None:
-            try:
-                await effects.go.wait()
-            except asyncio.CancelledError:
-                pass
-            reply.append(await failure(framehold.once("late", effects.note)))
-            reply.append(await failure(ctx.elicit("late?", Word)))
-
-        if not tasks:
-            tasks.append(asyncio.create_task(later()))
-        return said(await ctx.elicit("one", Word))
-
-    async with stage(leaves_one, rehearse=True) as client:
-        parked = await client.call("leaves_one")
-        effects.go.set()
-        await asyncio.wait_for(tasks[0], SOON)
-        assert (await client.retry("leaves_one", parked.token, parked.accept(word="x"))).text == "x"
-    assert [type(error) for error in reply] == [asyncio.CancelledError] * 2 and effects.ran == []
-
-
 # At the desk: a runtime without HTTP
 
 
@@ -107,31 +77,6 @@ def using(script: Any) -> Any:
         return await script(frame)
 
     return entered
-
-
-class Slow:
-    """Stands before a desk's store and lets its writes through when it is told to."""
-
-    def __init__(self, at: Desk) -> None:
-        self._submit = at.store.submit
-        self._kept: list[tuple[Request, Done]] = []
-        self.slow = False
-        at.store.submit = self._hold
-
-    def _hold(self, request: Request, done: Done) -> None:
-        if self.slow:
-            self._kept.append((request, done))
-        else:
-            self._submit(request, done)
-
-    @property
-    def kept(self) -> int:
-        return len(self._kept)
-
-    def release(self) -> None:
-        self.slow = False
-        while self._kept:
-            self._submit(*self._kept.pop(0))
 
 
 async def test_a_side_task_that_acts_while_the_outcome_is_written() -> None:
@@ -152,61 +97,19 @@ async def test_a_side_task_that_acts_while_the_outcome_is_written() -> None:
     tasks: list[asyncio.Task[None]] = []
     async with desk() as at:
         parked = await at.parked(using(script))
-        slow = Slow(at)
-        slow.slow = True
+        held: list[tuple[Request, Done]] = []
+        submit, at.store.submit = at.store.submit, lambda *write: held.append(write)
         retry = asyncio.ensure_future(at.retry(parked, {"q": "x"}))
-        await until(lambda: slow.kept, "the outcome's write")
+        await until(lambda: held, "the outcome's write")
         effects.go.set()
         await turns(20)
-        slow.release()
+        at.store.submit = submit
+        for write in held:
+            submit(*write)
         assert await asyncio.wait_for(retry, SOON) == Ended("done")
         await asyncio.wait_for(tasks[0], SOON)
         assert at.counts["broken"] == 0
     assert [type(error) for error in reply] == [asyncio.CancelledError] and effects.ran == []
-
-
-async def test_a_store_that_falls_silent_between_intent_and_result() -> None:
-    """The result waits, the client is told to come again, the effect does not run again; with the store back the same
-    retry is given the outcome."""
-    effects = Effects()
-
-    async with desk() as at:
-
-        async def act() -> str:
-            effects.ran.append("it")
-            at.store.down = True
-            return "acted"
-
-        async def script(frame: Frame) -> str:
-            word = await frame.ask(question("q"), "q")
-            return f"{word} {await framehold.once('k', act)}"
-
-        parked = await at.parked(using(script))
-        assert reason(await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON)) is Reason.UNAVAILABLE
-        assert at.store.request_counts["intent"] == 1 and at.store.request_counts["result"] == 0
-        assert reason(await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON)) is Reason.UNAVAILABLE
-        at.store.down = False
-        assert await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON) == Ended("x acted")
-        assert at.store.request_counts["finish"] == 1
-    assert effects.ran == ["it"]
-
-
-async def test_a_store_that_is_silent_before_the_intent() -> None:
-    """Nothing runs until the intent is kept; then it runs once."""
-    effects = Effects()
-
-    async def script(frame: Frame) -> str:
-        word = await frame.ask(question("q"), "q")
-        return f"{word} {await framehold.once('k', effects.note)}"
-
-    async with desk() as at:
-        parked = await at.parked(using(script))
-        at.store.down = True
-        assert reason(await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON)) is Reason.UNAVAILABLE
-        assert effects.ran == []
-        at.store.down = False
-        assert await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON) == Ended("x ['it']")
-    assert effects.ran == ["it"]
 
 
 async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
@@ -233,33 +136,6 @@ async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
     assert effects.ran == ["it"]
 
 
-async def test_an_effect_beside_a_question_waits_for_the_lease_and_for_no_answer() -> None:
-    """The lease lapses between the intent and the effect, while the call is parked. When the node has it again the
-    effect runs, though nobody has answered."""
-    effects, go = Effects(), asyncio.Event()
-
-    async with desk() as at:
-        heartbeat = at.runtime.heartbeat
-
-        async def beside() -> list[str]:
-            await go.wait()
-            heartbeat.lease = replace(heartbeat.lease, until=-math.inf)
-            return await framehold.once("k", effects.note)
-
-        async def script(frame: Frame) -> str:
-            acting = asyncio.create_task(beside())
-            return f"{await frame.ask(question('q'), 'q')} {await acting}"
-
-        parked = await at.parked(using(script))
-        go.set()
-        await until(lambda: at.store.request_counts["intent"] == 1, "the intent")
-        await turns(50)
-        assert effects.ran == []
-        heartbeat.lease = replace(heartbeat.lease, until=math.inf)
-        await until(lambda: effects.ran == ["it"], "the effect")
-        assert await at.retry(parked, {"q": "x"}) == Ended("x ['it']")
-
-
 async def test_an_effect_that_outlives_its_frame_keeps_nothing() -> None:
     """Another node may run the call by then: the result is not written here, and nothing waits for that."""
     effects = Effects()
@@ -279,71 +155,6 @@ async def test_an_effect_that_outlives_its_frame_keeps_nothing() -> None:
         await asyncio.wait_for(at.runtime.tasks.wait_for_effects(math.inf), SOON)
         assert at.store.request_counts == writes and at.counts["broken"] == 0
     assert effects.ran == ["it"]
-
-
-async def test_a_parked_call_does_not_expire_while_its_effect_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 8 of docs/protocol.md: no frame goes with an effect in flight; it expires once the result is written."""
-    hands = [1000.0]
-    monkeypatch.setattr(clock, "now", lambda: hands[0])
-    monkeypatch.setattr(runtime, "SWEEP", 0.005)
-    effects = Effects()
-
-    async def script(frame: Frame) -> str:
-        done, word = await asyncio.gather(framehold.once("k", effects.held), frame.ask(question("q"), "q"))
-        return f"{done} {word}"
-
-    async with desk(token_ttl=60) as at:
-        await at.parked(using(script))
-        await effects.started.wait()
-        hands[0] += 61
-        await turns(50)
-        assert len(at.runtime.table) == 1
-        effects.go.set()
-        await until(lambda: not len(at.runtime.table), "the expiry")
-        assert at.store.request_counts["result"] == 1 and at.counts["expired"] == 1
-
-
-async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
-    """It would run again, being idempotent, once its frame is rebuilt; the frame diverges instead: nothing runs and
-    nothing waits for ever."""
-    effects, entered = Effects(), []
-    effects.go.set()
-
-    async def script(frame: Frame) -> object:
-        entered.append(1)
-        if len(entered) > 1:
-            doubtful = asyncio.create_task(framehold.once("k", effects.held, idempotent=True))
-            await turns(2)
-            try:
-                return await frame.ask(question("another"), "q")
-            finally:
-                await asyncio.wait([doubtful])
-        word = await frame.ask(question("q"), "q")
-        return f"{word} {await asyncio.create_task(framehold.once('k', effects.held, idempotent=True))}"
-
-    async with desk() as at:
-        talk = Talk(using(script), reentrant=True)
-        parked = await at.runtime.start(talk, Card())
-        assert isinstance(parked, Parked)
-        slow = Slow(at)
-
-        def no_results(request: Request, done: Done) -> None:
-            if not getattr(request, "results", ()):
-                slow._submit(request, done)
-
-        at.store.submit = no_results
-        retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()))
-        await until(lambda: effects.ran, "the effect")
-        await turns(10)
-        (slot,) = at.runtime.table
-        at.runtime._performer.forget(slot, fx.Forget())  # as if the process had died here
-        retry.cancel()
-        await turns(10)
-        at.store.submit = slow._submit
-        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
-        assert reason(told_) is Reason.DIVERGED
-        await turns(10)
-        assert not at.runtime.tasks._effects and effects.ran == ["it"]
 
 
 async def test_a_handler_that_ends_at_once_when_it_is_entered_again() -> None:
@@ -422,32 +233,3 @@ async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any]) -
             await turns(20)
             assert found() == []
         assert not len(at.runtime.table)
-
-
-async def test_calls_abandoned_in_an_effect_leave_no_cycles() -> None:
-    """Their clients left while the effect ran; it ended, and nothing of it is left."""
-    effects = Effects()
-
-    async def script(frame: Frame) -> str:
-        await frame.ask(question("q"), "q")
-        return str(await framehold.once("k", effects.held))
-
-    async def each_once(at: Desk) -> None:
-        effects.started.clear()
-        effects.go.clear()
-        parked = await at.parked(using(script))
-        retry = asyncio.ensure_future(at.retry(parked, {"q": "x"}))
-        await effects.started.wait()
-        retry.cancel()
-        await turns(3)
-        effects.go.set()
-        await asyncio.wait([retry])
-        await turns(20)
-        assert not len(at.runtime.table)
-
-    async with desk() as at:
-        await each_once(at)
-        with cycles() as found:
-            for _ in range(20):
-                await each_once(at)
-            assert found() == []

@@ -57,40 +57,26 @@ async def test_an_effect_that_breaks_off_is_in_doubt(settings: dict[str, Any], h
 
 
 @each_way
-async def test_a_coroutine_that_raises_stop_iteration(settings: dict[str, Any]) -> None:
-    """Python makes a RuntimeError of it, and that is the recorded outcome."""
-
-    async def stops() -> None:
-        raise StopIteration(3)
-
-    @framehold.reentrant
-    async def stopping(ctx: Context) -> str:
-        for word in ("one", "two"):
-            assert isinstance(await failure(framehold.once("k", stops)), RuntimeError)
-            said(await ctx.elicit(word, Word))
-        return "fine"
-
-    async with stage(stopping, **settings) as client:
-        assert (await told(client, "stopping")).text == "fine"
-
-
-async def test_a_function_that_raises_stop_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sync", [False, True], ids=["coroutine", "thread"])
+async def test_an_effect_that_raises_stop_iteration(settings: dict[str, Any], sync: bool) -> None:
     """As from a bare `next(...)`: it is an outcome too, and nobody waits for ever."""
-    monkeypatch.setattr("framehold.engine.tasks.CANCEL_TIMEOUT", 0.05)
 
     def stops() -> None:
         next(iter(()))
 
+    async def stops_within() -> None:
+        stops()
+
     @framehold.reentrant
     async def stopping(ctx: Context) -> str:
-        return type(await failure(framehold.once("k", stops))).__name__
+        for word in ("one", "two"):
+            error = await failure(framehold.once("k", stops if sync else stops_within))
+            assert type(error).__name__ in ("StopIteration", "RuntimeError", "EffectFailed"), error
+            said(await ctx.elicit(word, Word))
+        return "fine"
 
-    async with stage(stopping) as client:
-        assert (await asyncio.wait_for(client.call("stopping"), SOON)).text in (
-            "StopIteration",
-            "RuntimeError",
-            "EffectFailed",
-        )
+    async with stage(stopping, **settings) as client:
+        assert (await asyncio.wait_for(told(client, "stopping"), SOON)).text == "fine"
 
 
 @each_way

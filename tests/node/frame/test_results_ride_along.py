@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
+from framehold.engine.slot import Slot
 from framehold_core.requests import Request
 from framehold_store.base import Done
 from tests.node.acting import SOON, Effects
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -34,24 +37,6 @@ def holding_back_results(client: Stage) -> list[partial[None]]:
 
     store.submit = hold
     return held
-
-
-async def test_a_handler_goes_on_before_its_result_is_written() -> None:
-    """It is written with the question that the handler asks next."""
-    effects = Effects()
-
-    @framehold.reentrant
-    async def work(ctx: Context) -> str:
-        done = await framehold.once("k", effects.note)
-        return f"{done} {said(await ctx.elicit('go on?', Word))}"
-
-    async with stage(work, result_delay=NEVER) as client:
-        reply = await client.call("work")
-        counts = client.runtime.store.request_counts
-        assert (counts["intent"], counts["result"], counts["commit"]) == (1, 0, 1)
-        (slot,) = client.runtime.table
-        assert not slot.call.owed and not slot.call.intents
-        assert (await client.retry("work", reply.token, reply.accept(word="x"))).text == "['it'] x"
 
 
 @pytest.mark.parametrize("delay", [0, 0.002])
@@ -109,22 +94,7 @@ async def test_a_node_that_ends_writes_what_its_calls_owe() -> None:
         await asyncio.wait([call])
 
 
-async def test_effects_that_may_run_again_need_no_write_in_the_first_round() -> None:
-    effects = Effects()
-
-    @framehold.reentrant
-    async def work(ctx: Context) -> str:
-        done = await framehold.once("k", effects.note, idempotent=True)
-        more = await framehold.once("l", effects.note, idempotent=True)
-        return f"{done} {more}"
-
-    async with stage(work, result_delay=NEVER) as client:
-        assert (await client.call("work")).text == "['it'] ['it']"
-        assert not client.runtime.store.request_counts["result"] and not client.runtime.store.request_counts["finish"]
-
-
 async def test_the_writes_of_three_rounds_with_two_effects_that_may_run_again() -> None:
-    """Two commits, one write of the last answers, and the outcome."""
     effects = Effects()
 
     @framehold.reentrant
@@ -148,22 +118,61 @@ async def test_the_writes_of_three_rounds_with_two_effects_that_may_run_again() 
         }
 
 
-async def test_results_that_are_owed_count_for_the_limit_of_the_journal() -> None:
-    ran = list[int]()
-
-    async def large() -> str:
-        ran.append(1)
-        return "x" * 1000
+def asks_then_acts(effects: Effects) -> Callable[[Context], Awaitable[str]]:
 
     @framehold.reentrant
     async def work(ctx: Context) -> str:
-        try:
-            for number in range(9):
-                await framehold.once(f"k{number}", large, idempotent=True)
-        except framehold.LimitExceeded as error:
-            return error.limit
-        return "never"
+        word = said(await ctx.elicit("first?", Word))
+        return f"{word} {await framehold.once('k', effects.held)}"
 
-    async with stage(work, result_delay=NEVER, max_journal=3000, max_value=2000) as client:
+    return work
+
+
+async def left_during_the_effect(client: Stage, effects: Effects) -> tuple[Reply, Slot]:
+    """Answer `work`, and close the connection while its effect runs. Returns the question and the slot of the call."""
+    reply = await client.call("work")
+    request = asyncio.create_task(client.retry("work", reply.token, reply.accept(word="x")))
+    await effects.started.wait()
+    (slot,) = client.runtime.table
+    request.cancel()
+    await asyncio.wait([request])
+    await until(lambda: slot.call.abandoned, "the disconnect")
+    return reply, slot
+
+
+async def test_a_client_that_leaves_while_an_effect_runs() -> None:
+    effects = Effects()
+    async with stage(asks_then_acts(effects)) as client:
+        reply, _ = await left_during_the_effect(client, effects)
+        assert len(client.runtime.table) == 1 and client.runtime.store.request_counts["result"] == 0
+        effects.go.set()
+        await until(lambda: not len(client.runtime.table), "the frame to go")
+        assert client.runtime.store.request_counts["result"] == 1 and client.runtime.counts["left"] == 1
+        done = await client.retry("work", reply.token, reply.accept(word="x"))
+        assert done.text == "x ['it']"
+    assert effects.ran == ["it"]
+
+
+async def test_one_write_for_an_effect_and_none_for_a_recorded_one() -> None:
+    """An intent each, and the next write has the result with it; an effect that is replayed, or joined, costs no write
+    at all."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def work(ctx: Context) -> str:
+        for number in range(3):
+            await framehold.once(f"k{number}", effects.note)
+            await framehold.once(f"k{number}", effects.note)
+        for word in ("one", "two", "three"):
+            said(await ctx.elicit(word, Word))
+        await framehold.once("k0", effects.note)
+        return "fine"
+
+    async with stage(work, rehearse=True, result_delay=1) as client:
         reply = await client.call("work")
-    assert reply.text == "MAX_JOURNAL" and len(ran) == 3
+        writes = client.runtime.store.request_counts
+        assert (writes["intent"], writes["result"], writes["commit"]) == (3, 0, 1)
+        while reply.message["result"]["resultType"] == "input_required":
+            reply = await client.retry("work", reply.token, reply.accept(word="x"))
+        assert (writes["intent"], writes["result"], writes["commit"], writes["finish"]) == (3, 0, 3, 1)
+    assert len(effects.ran) == 3
