@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx2
 import pytest
+from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.types import SamplingMessage, TextContent
 
 import framehold
+from framehold.config import Settings
+from tests.node.nodes import served
 from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
-from tests.wire import Reply, accepted
+from tests.processes import DEADLINE, until
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -138,3 +142,53 @@ async def test_other_answers_at_once() -> None:
             assert len(won) == 1 and won[0] in words
             assert {one.message["error"]["data"]["reason"] for one in lost} == {"answers_conflict"}
         assert client.runtime.counts["resumed"] == 5
+
+
+class InProcess(Caller):
+    """A client in the caller's own task and context: what a handler has that calls another server of its process."""
+
+    def __init__(self, url: str, app: Any) -> None:
+        super().__init__(url)
+        self._within = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app))
+        self._http, self._unused = self._within, self._http
+
+    async def __aexit__(self, *exit_: object) -> None:
+        await self._unused.aclose()
+        await super().__aexit__(*exit_)
+
+
+async def test_a_call_within_a_call_asks_its_own_client_in_each_round() -> None:
+    """A handler calls another attached server of its process: what the inner handler asks goes to the inner client,
+    after a resume too, where the context of the carrying request is the outer handler's."""
+    inner: MCPServer[Any] = MCPServer("inner")
+
+    @inner.tool()
+    async def twice() -> str:
+        """Ask two questions, one after the other."""
+        one = said(await framehold.ask("one", "inner one?", Word))
+        return f"{one} {said(await framehold.ask('two', 'inner two?', Word))}"
+
+    inside = framehold.asgi(inner, Settings(node_id="inner"))
+    outer: MCPServer[Any] = MCPServer("outer")
+    replies: list[Any] = []
+
+    @outer.tool()
+    async def step(ctx: Context) -> str:
+        """Carry the inner call one round on."""
+        async with InProcess(inner_url, inside) as client:
+            if replies:
+                last = replies[-1]
+                answers = last.accept(word=f"w{len(replies)}")
+                replies.append(await asyncio.wait_for(client.retry("twice", last.token, answers), DEADLINE))
+            else:
+                replies.append(await client.call("twice"))
+        return "stepped"
+
+    app = framehold.asgi(outer, Settings(node_id="outer"))
+    async with served(inside) as inner_url, served(app) as url, Caller(url) as client:
+        for _ in range(3):
+            response = await client.call("step")
+            assert response.result["resultType"] == "complete", f"the outer client is asked {response.messages}"
+            assert response.text == "stepped"
+    assert [reply.messages for reply in replies[:2]] == [["inner one?"], ["inner two?"]]
+    assert replies[2].text == "w1 w2"

@@ -10,6 +10,7 @@ import pytest
 
 from framehold.engine import token_claims
 from framehold.engine.replies import Elsewhere, Parked
+from framehold.engine.takeover_gate import MAX_TAKEOVERS
 from framehold.frame.frame import Frame
 from framehold_core import effects as fx
 from framehold_core import events as ev
@@ -203,3 +204,25 @@ async def test_a_retry_while_a_release_waits_for_the_store_is_refused_and_goes_o
         async with asyncio.timeout(20):
             await leaving
         assert at.runtime.draining.released == 1
+
+
+async def test_a_lookup_that_is_cut_off_gives_its_place_back() -> None:
+    """A runtime may be opened again: what it closes with is what it began with."""
+    async with desk(shared=True) as at:
+        call = await parked(at)
+        slot = at.runtime.table.get(call.call)
+        assert slot is not None
+        at.runtime.feed(slot, ev.Evict("evicted"))
+
+        async def never(request: Request) -> Reply:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets it")
+
+        at.store.run = never
+        at.runtime.draining.begun = True
+        coming = asyncio.create_task(retry(at, call))
+        await asyncio.sleep(0)
+        # The lookup is under way and has no place yet when its call goes.
+        await at.runtime.end()
+        await coming
+    assert at.runtime._gate._free == MAX_TAKEOVERS

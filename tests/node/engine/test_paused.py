@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 from mcp.server.mcpserver import Context
 from pydantic import SecretStr
 
 import framehold
 from framehold_core import events as ev
+from framehold_core import suspects
 from framehold_core.ids import CallId
 from framehold_core.pauses import FRAMEHOLD
 from framehold_fleet.members.store_health import StoreLook
@@ -217,6 +219,31 @@ async def test_a_suspect_waits_for_the_one_before_it(redis: RedisServer, tmp_pat
         assert [(await reply).messages for reply in replies[1:]] == [["second two?"], ["other two?"]]
 
 
+async def test_a_suspect_that_waited_for_too_long_is_told_to_come_again(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DOORS.update((name, asyncio.Event()) for name in ("first", "second"))
+    async with pair(redis, tmp_path.name, slow, lease_ttl=3.0, pause_after=0) as (node, _):
+        held = {name: await node.caller.call("slow", arguments={"name": name}) for name in ("first", "second")}
+
+        async def answer(name: str) -> Reply:
+            answers = held[name].accept(word="x")
+            return await node.caller.retry("slow", held[name].token, answers, arguments={"name": name})
+
+        for name, reply in held.items():
+            ended(redis, tmp_path.name, node, reply, f"boot-{name}", 1)
+        first = asyncio.create_task(answer("first"))
+        await until(lambda: ENTERED == ["first"], "the first to be entered")
+        monkeypatch.setattr(suspects, "PATIENCE", 0.05)
+        refused = await answer("second")
+        assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
+        assert "it is entered alone" in refused.text and ENTERED == ["first"]
+        for door in DOORS.values():
+            door.set()
+        assert (await first).messages == ["first two?"]
+        assert (await answer("second")).messages == ["second two?"]
+
+
 @framehold.reentrant
 async def other(ctx: Context) -> str:
     return said(await ctx.elicit("Which?", Word))
@@ -246,3 +273,16 @@ async def test_a_pause_stands_again_and_the_loss_is_told(tmp_path: Path) -> None
             ]
             [problem] = rules.of(FleetFacts(a.runtime.clock.time(), nodes, [], [], 0, StoreLook(), ()))
             assert problem.kind == "store_emptied" and "written again; what it alone had" in problem.text
+
+
+async def test_clients_of_2025_are_told_too(nodes: tuple[Node, Node]) -> None:
+    a, _ = nodes
+    await pause(a, "noted")
+
+    async def never(context: Any, params: Any) -> Any:
+        raise AssertionError("a paused tool asks nothing")
+
+    async with Client(a.caller.url, mode="legacy", elicitation_callback=never) as old:
+        result = await old.call_tool("noted", {})
+        assert result.is_error and "Nothing was started" in result.content[0].text  # type: ignore[union-attr]  # a text
+    assert ENTERED == []

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 import pytest
+from mcp.server.mcpserver import Context
+from mcp.types import InputRequiredResult
 
 import framehold
 from framehold.config import Settings
@@ -29,6 +31,7 @@ from tests.node.nodes import KEY, served
 from tests.node.spoil import (
     ANSWERS,
     CODECS,
+    EFFECTS,
     EVERYTHING,
     MADE_UP,
     MARK,
@@ -41,9 +44,11 @@ from tests.node.spoil import (
     Log,
     Place,
     Spoil,
+    hand_worker,
+    learn,
     worker,
 )
-from tests.node.stage import server_of
+from tests.node.stage import Word, said, server_of
 from tests.processes import ROOT
 from tests.store.server import RedisServer
 from tests.structure.rooms import FRAMEHOLD
@@ -363,3 +368,37 @@ def test_only_two_functions_unpickle() -> None:
             *(f"{code}/loading.py: pickle", f"{code}/loading.py: Unpickler", f"{code}/writing.py: cloudpickle"),
         ]
     )
+
+
+async def test_a_state_that_its_journal_keeps(
+    redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A handler that parks by hand first and is held after that brings along what it learned. Where that can't be read
+    any more when its frame is rebuilt, the handler does not go on."""
+    log = Log()
+    by_hand = hand_worker(log)
+
+    @framehold.reentrant
+    async def work(ctx: Context) -> str | InputRequiredResult:
+        if ctx.request_state is None:
+            asked: InputRequiredResult = await by_hand(ctx)
+            return asked
+        log.entered += 1
+        try:
+            await learn(log)
+        except Exception as error:
+            log.after.append(f"went on with {error!r}")
+        return said(await ctx.elicit("held?", Word))
+
+    async with site(redis, namespace, work) as one:
+        first = await one.caller.call("work")
+        reply = await one.answer(first)
+        assert reply.messages == ["held?"] and log.ran == EFFECTS, reply.message
+    log.after = []
+    async with site(redis, namespace, work, pickle=False) as one:
+        result = await one.answer(reply)
+        assert named(result) and log.after == [], (result.message, log.after)
+    assert "FRAMEHOLD_PICKLE is off" in caplog.text
+    async with site(redis, namespace, work) as one:
+        assert (await one.answer(reply)).text == "x"
+    assert log.ran == EFFECTS and log.after == []

@@ -318,3 +318,23 @@ async def test_many_sync_effects_that_block_hold_up_no_other_call() -> None:
         finally:
             go.set()
             await asyncio.gather(*waiting)
+
+
+@each_way
+async def test_odd_keys(settings: dict[str, Any]) -> None:
+    """Any text is a key: lone surrogates, NUL, braces, a megabyte; each effect runs once."""
+    effects = Effects()
+    keys = ["\ud83d", "\0", "{k}:*", "ü" * 1000, "k" * 20_000, "[1,2]", "once:'x'"]
+
+    @framehold.reentrant
+    async def named(ctx: Context) -> str:
+        for _ in range(2):
+            for index, key in enumerate(keys):
+                await framehold.once(key, effects.note, str(index))
+                assert len(framehold.idempotency_key(key)) == 32
+                framehold.uuid4(key)
+        return said(await ctx.elicit("sure?", Word))
+
+    async with stage(named, **settings) as client:
+        assert (await told(client, "named")).text == "<sure?>"
+    assert effects.ran == [str(index) for index in range(len(keys))]

@@ -233,3 +233,46 @@ async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any]) -
             await turns(20)
             assert found() == []
         assert not len(at.runtime.table)
+
+
+async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
+    """It would run again, being idempotent, once its frame is rebuilt; the frame diverges instead: nothing runs and
+    nothing waits for ever."""
+    effects, entered = Effects(), []
+    effects.go.set()
+
+    async def script(frame: Frame) -> object:
+        entered.append(1)
+        if len(entered) > 1:
+            doubtful = asyncio.create_task(framehold.once("k", effects.held, idempotent=True))
+            await turns(2)
+            try:
+                return await frame.ask(question("another"), "q")
+            finally:
+                await asyncio.wait([doubtful])
+        word = await frame.ask(question("q"), "q")
+        return f"{word} {await asyncio.create_task(framehold.once('k', effects.held, idempotent=True))}"
+
+    async with desk() as at:
+        talk = Talk(using(script), reentrant=True)
+        parked = await at.runtime.start(talk, Card())
+        assert isinstance(parked, Parked)
+        submit = at.store.submit
+
+        def no_results(request: Request, done: Done) -> None:
+            if not getattr(request, "results", ()):
+                submit(request, done)
+
+        at.store.submit = no_results
+        retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()))
+        await until(lambda: effects.ran, "the effect")
+        await turns(10)
+        (slot,) = at.runtime.table
+        at.runtime._performer.forget(slot, fx.Forget())  # as if the process had died here
+        retry.cancel()
+        await turns(10)
+        at.store.submit = submit
+        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
+        assert reason(told_) is Reason.DIVERGED
+        await turns(10)
+        assert not at.runtime.tasks._effects and effects.ran == ["it"]
