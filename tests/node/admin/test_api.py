@@ -293,13 +293,3 @@ async def test_what_a_node_handed_off_before_its_drain_was_taken_back_goes_on(
             assert second.messages == [" two?"]
             assert node.runtime.table.get(CallId(call_of(reply.token))) is not None
         assert a.runtime.heartbeat.state == "live"
-
-
-async def test_a_drain_that_met_its_deadline_is_counted_once() -> None:
-    async with stage(unmarked, admin_token=TOKEN, drain_timeout=0.1) as at, Operator(at.url) as operator:
-        await at.call("unmarked")
-        await operator.ask("POST", "drain")
-        await at.runtime.drain(10.0)
-        assert at.runtime.draining.over and at.runtime.counts["deadline"] == 1
-        await at.runtime.end()
-        assert at.runtime.counts["deadline"] == 1

@@ -60,11 +60,6 @@ async def test_a_malformed_answer_counts_as_refused(played: tuple[Stage, Operato
     assert (await told(operator))["unmarked"]["refused"] == 1
 
 
-async def test_it_is_told_to_nobody_else(played: tuple[Stage, Operator]) -> None:
-    _, operator = played
-    assert (await operator.ask("GET", "tools", headers={})).status == 403
-
-
 async def test_a_name_that_is_no_label_goes_with_the_others(played: tuple[Stage, Operator]) -> None:
     """A client may have chosen it."""
     made, _ = played

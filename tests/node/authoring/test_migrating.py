@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ElicitResult, TextContent
 
 from tests.node.nodes import served
@@ -97,23 +96,6 @@ async def test_who_goes_on_unconfirmed(changed: bool, mode: Any, asks: bool, sho
         except MCPError as error:
             assert error.error.code == shown
     assert owner.asked == (["Delete poem?"] if shown == CONFIRMED else [])
-
-
-@pytest.mark.parametrize("asks", [True, False])
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_tool_can_see_whether_its_client_asks(mode: Any, asks: bool) -> None:
-    """What the page advises instead of the `except`."""
-    names = program(EXCEPT)
-    mcp: MCPServer[Any] = names["mcp"]
-
-    @mcp.tool()
-    async def may_ask(ctx: Context) -> bool:
-        return ctx.client_capabilities is not None and ctx.client_capabilities.elicitation is not None
-
-    answer = Person([]).elicit if asks else None
-    async with served(names["app"]) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
-        result = await client.call_tool("may_ask", {})
-    assert result.structured_content == {"result": asks}
 
 
 def test_every_program_of_the_page_is_run() -> None:

@@ -11,16 +11,11 @@ from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import (
-    CreateMessageRequest,
-    CreateMessageRequestParams,
     CreateMessageResult,
-    ElicitRequest,
     ElicitRequestURLParams,
     ElicitResult,
     InputRequiredResult,
-    ListRootsRequest,
     ListRootsResult,
-    SamplingMessage,
     TextContent,
 )
 
@@ -29,7 +24,7 @@ from framehold.authoring import functions
 from framehold.sdk.marks import marks_of
 from framehold.testing import rehearsed
 from tests.node.acting import each_way
-from tests.node.asking import asking, form
+from tests.node.asking import asking
 from tests.node.stage import Stage, Word, said, stage
 from tests.wire import Reply
 
@@ -111,16 +106,6 @@ async def test_it_stands_its_rehearsal() -> None:
     result = await rehearsed(server, "travel", {"person": "Ada"}, answers=answers)
     assert result.questions == ["Where to, Ada?", "Bath from?", "Bath to?"]
     assert result.effects == ["book"] and travel.ran == ["Bath"]
-
-
-async def test_under_replay_nothing_is_held() -> None:
-    """Chosen where it is built; the journal rides in the token."""
-    travel = Travel()
-    async with stage(travel.built.build(strategy="replay")) as caller:
-        first = await caller.call("travel", arguments={"person": "Ada"})
-        assert first.token.startswith("s1.") and len(caller.runtime.table) == 0
-        assert (await through(caller, "travel", person="Ada"))[0].text.startswith("Ada Where to")
-    assert travel.ran == ["Where to, Ada?"]
 
 
 async def test_what_is_built_looks_like_a_tool_that_was_written() -> None:
@@ -211,46 +196,6 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
     assert seen[:2] == ["missing", "elicit"] if not settings else seen[0] == "missing"
 
 
-async def test_all_kinds_of_question_leave_together() -> None:
-    """A form, the model, the folders and a page, each read as what it is."""
-    built = framehold.ToolBuilder("all")
-    sample = CreateMessageRequestParams(
-        messages=[SamplingMessage(role="user", content=TextContent(type="text", text="hm?"))], max_tokens=5
-    )
-    page = ElicitRequestURLParams(message="See", url="https://example.org/")
-
-    @built.step
-    async def everything(ctx: Context) -> list[str] | InputRequiredResult:
-        keys = ("form", "model", "folders", "page")
-        kinds: list[str] = [framehold.input_response(ctx, key).kind for key in keys]
-        if "missing" not in kinds:
-            return kinds
-        return InputRequiredResult(
-            input_requests={
-                "form": form("Word?"),
-                "model": CreateMessageRequest(params=sample),
-                "folders": ListRootsRequest(),
-                "page": ElicitRequest(params=page),
-            }
-        )
-
-    @built.end
-    async def told(everything: list[str]) -> str:
-        return " ".join(everything)
-
-    async with stage(built.build()) as caller:
-        first = await caller.call("all")
-        assert list(first.asked) == ["form", "model", "folders", "page"]
-        answers = {
-            "form": {"action": "accept", "content": {"word": "w"}},
-            "model": {"role": "assistant", "content": {"type": "text", "text": "hm"}, "model": "m"},
-            "folders": {"roots": []},
-            "page": {"action": "accept"},
-        }
-        assert (await caller.retry("all", first.token, answers)).text == "elicit sampling roots elicit"
-        assert await _of_2025(caller.url, "all") == "elicit sampling roots elicit"
-
-
 async def _of_2025(url: str, tool: str, **arguments: Any) -> str:
     """What a client of 2025 is told, which answers whatever it is asked."""
 
@@ -281,14 +226,6 @@ async def test_a_client_of_2025_is_asked_over_its_session() -> None:
         reply = await _of_2025(caller.url, "travel", person="Ada", nights=3)
     assert reply == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 3"
     assert travel.ran == ["Where to, Ada?"]
-
-
-async def test_a_client_that_cannot_be_asked_is_told_so() -> None:
-    travel = Travel()
-    async with stage(travel.built.build(), has={}) as caller:
-        reply = await caller.call("travel", arguments={"person": "Ada"})
-        assert reply.code == -32021
-    assert travel.ran == []
 
 
 # what goes wrong

@@ -12,7 +12,6 @@ from fastmcp import FastMCP
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from starlette.applications import Starlette
-from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -109,22 +108,6 @@ async def test_no_route_of_the_author_sees_an_internal_header() -> None:
             scope = {"type": kind, "path": path, "method": "GET", "headers": [*badge, (b"x-own", b"1")]}
             await app(scope, silent, silent)
             assert seen.pop()["headers"] == [(b"x-own", b"1")], (kind, path)
-
-
-async def test_a_function_round_the_app_sees_the_rounds() -> None:
-    """Starlette's middleware for functions runs what it wraps in a task of its own."""
-
-    async def timed(request: Request, call_next: Any) -> Response:
-        response: Response = await call_next(request)
-        response.headers["x-timed"] = request.url.path
-        return response
-
-    app = app_of(server_of("timed", ask))
-    app.add_middleware(BaseHTTPMiddleware, dispatch=timed)
-    async with served(app) as url, Caller(url) as caller:
-        reply = await caller.call("ask")
-        done = await caller.retry("ask", reply.token, reply.accept(word="a"))
-        assert (done.text, done.headers["x-timed"]) == ("a", "/mcp")
 
 
 async def test_a_middleware_that_comes_too_late_is_refused() -> None:

@@ -187,16 +187,6 @@ async def test_odd_values_that_are_no_mistake() -> None:
             assert ours.message == theirs.message, name
 
 
-async def test_a_lone_surrogate_in_an_answer_is_answered_with() -> None:
-    """Only escapes can carry it: the handler gets it, and says it again, also to a late duplicate."""
-    async with edge(compared=False) as client:
-        _, retry = await client.parked()
-        odd = retry.saying(retry.body.replace(b'"aye"', rb'"\ud83d"'))
-        for _ in range(2):
-            result = await send(client.url, odd)
-            assert result.message["result"]["content"][0]["text"] == "\ud83d"
-
-
 async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None:
     """RFC 9110: optional white space is stripped, whatever the HTTP parser does about it."""
     async with edge(compared=False) as client:
@@ -267,15 +257,6 @@ async def test_a_header_that_mirrors_an_argument() -> None:
             for name, (request, expected) in cases.items():
                 ours, theirs = await client.both(request)
                 assert ours.verdict == theirs.verdict == expected, name
-
-
-async def test_a_tool_that_is_not_there() -> None:
-    """The SDK's own answer, and no call is left behind."""
-    async with edge() as client:
-        ours, theirs = await client.both(wire(client.envelope("tools/call", {"name": "nobody", "arguments": {}})))
-        assert ours.verdict == theirs.verdict
-        assert ours.message == theirs.message
-        assert len(client.runtime.table) == 0
 
 
 async def test_a_client_that_leaves_before_its_body_is_through() -> None:

@@ -16,7 +16,7 @@ from mcp.server.mcpserver import Context
 from framehold.http import exchange
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
-from tests.wire import Caller, Envelope
+from tests.wire import Envelope
 
 pytestmark = pytest.mark.anyio
 
@@ -111,20 +111,6 @@ async def test_whoever_else_waits_for_a_round_keeps_it_alive() -> None:
     assert seen == ["running"] and client.runtime.counts["left"] == 0
 
 
-async def test_a_client_that_goes_away_between_rounds_changes_nothing() -> None:
-    """Nothing is in flight then: the frame waits, and another connection carries the call on."""
-
-    async def work(ctx: Context) -> str:
-        return said(await ctx.elicit("first?", Word)) + said(await ctx.elicit("second?", Word))
-
-    async with stage(work) as client:
-        async with Caller(client.url) as leaver:
-            reply = await leaver.call("work")
-        reply = await client.retry("work", reply.token, reply.accept(word="x"))
-        assert (await client.retry("work", reply.token, reply.accept(word="y"))).text == "xy"
-        assert client.runtime.counts["entered"] == 1
-
-
 async def test_a_silent_round_becomes_a_stream_that_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while without a word status 200 is committed and pings flow; the reply, even an error, is an event."""
     monkeypatch.setattr(exchange, "PING", 0.05)
@@ -149,25 +135,6 @@ async def test_a_silent_round_becomes_a_stream_that_is_kept_alive(monkeypatch: p
             go_on.set()
             last = [line async for line in lines if line.startswith("data: ")]
         assert [json.loads(line.removeprefix("data: "))["error"]["code"] for line in last] == [-32021]
-
-
-async def test_a_client_that_leaves_a_silent_stream_cancels_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also after the pings began."""
-    monkeypatch.setattr(exchange, "PING", 0.05)
-    ended = asyncio.Event()
-
-    async def slow(ctx: Context) -> str:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            ended.set()
-        return "unreachable"
-
-    async with stage(slow) as client:
-        async with streaming(client, client.envelope("tools/call", {"name": "slow", "arguments": {}})) as response:
-            assert await anext(response.aiter_lines()) == ": ping"
-        await asyncio.wait_for(ended.wait(), 5)
-        assert client.runtime.counts["left"] == 1
 
 
 async def test_what_a_middleware_shields_is_whole_when_its_client_leaves() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from fastmcp import FastMCP
 from mcp.server import MCPServer
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -85,18 +84,6 @@ async def test_pages_behind_the_prefix_of_another_app_are_checked_too() -> None:
             assert await status(url, "evil.example", f"/sub{path}", **SHOWN) == 421
             assert await status(url, "node.example", f"/sub{path}", **SHOWN) == 200
         assert await status(url, "evil.example", "/") == 200
-
-
-async def test_fastmcp_checks_the_names_of_its_own_pages() -> None:
-    """Framehold's are checked as ever; whether those of the author are is up to FastMCP's settings."""
-    app = with_pages(app_of(FastMCP("n"), allowed_hosts=()))
-    async with served(app) as url:
-        for path in PAGES:
-            assert await status(url, "evil.example", path, **SHOWN) == 421
-        root = url.removesuffix("/mcp")
-        async with httpx2.AsyncClient() as http:
-            refused = await http.get(f"{root}/home", headers={"host": "evil.example"})
-        assert refused.status_code == 421 and "FRAMEHOLD" not in refused.text
 
 
 @pytest.mark.parametrize(("host", "sent"), [("evil.example", "websocket.close"), ("localhost", "websocket.accept")])

@@ -258,32 +258,6 @@ async def test_a_parked_call_keeps_no_argument_that_its_tool_does_not_have() -> 
         assert json.loads(done.message["result"]["content"][0]["text"]) == {"kept": [1, 2]}
 
 
-async def test_requests_that_hold_too_much_together_are_refused_and_nothing_is_lost() -> None:
-    """503, with a time to try again. Small requests are served meanwhile, and a parked call goes on."""
-    async with crowd(max_buffered=MIB) as client:
-        _, retry = await client.parked()
-        large = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"text": "x" * 900_000}}))
-        host = client.url.removeprefix("http://").partition("/")[0]
-        slow = []
-        try:
-            for _ in range(3):
-                reader, writer = await asyncio.open_connection(*host.split(":"))
-                writer.write(large.encoded(host)[:-1])
-                await writer.drain()
-                slow.append((reader, writer))
-            refused = [asyncio.create_task(reader.readline()) for reader, _ in slow]
-            done, _ = await asyncio.wait(refused, return_when=asyncio.FIRST_COMPLETED, timeout=10)
-            assert all(b" 503 " in task.result() for task in done) and done
-            assert (await client.call("echo", arguments={"text": "small"})).text
-            await client.completes(retry)
-            assert client.runtime.counts["refused"] >= 1
-        finally:
-            for task in refused:
-                task.cancel()
-            for _, writer in slow:
-                writer.close()
-
-
 async def test_a_node_near_its_limit_takes_no_large_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request is admitted by what it may take, not by what the last reading of the memory was: below the mark from
     which new calls are refused, some large ones together could still take more than there is."""

@@ -29,7 +29,6 @@ from framehold.config import Settings
 from framehold.http.app import Application
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said
-from tests.processes import until
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
@@ -142,17 +141,6 @@ async def test_mounted_with_the_parents_lifespan(mounted: Mounted, redis: RedisS
 
 
 @PARENTS
-async def test_mounted_without_a_lifespan(mounted: Mounted) -> None:
-    """It begins with its first request."""
-    seen: list[str] = []
-    async with served(mounted(weather(seen))) as url, Caller(beneath(url)) as caller:
-        assert seen == []
-        await completes(caller)
-        await of_2025(beneath(url))
-        assert seen == ["weather began"]
-
-
-@PARENTS
 def test_mounted_without_a_lifespan_it_ends_with_the_loop(
     mounted: Mounted, redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -198,15 +186,6 @@ async def test_the_parents_own_routes_stay(mounted: Mounted) -> None:
         for path in ("/mcp", "/healthz", "/admin/node"):
             assert (await http.get(root + path)).status_code == 404
         assert (await http.get(f"{root}/sub/healthz")).text == "ok\n"
-
-
-async def test_fastapis_documentation_stays() -> None:
-    """It knows the parent's routes."""
-    app = weather([])
-    async with served(in_fastapi(app, lifespan=app.lifespan)) as url, httpx2.AsyncClient() as http:
-        root = url.removesuffix("/mcp")
-        assert "swagger" in (await http.get(f"{root}/docs")).text
-        assert list((await http.get(f"{root}/openapi.json")).json()["paths"]) == ["/"]
 
 
 async def test_two_servers_in_one_parent() -> None:
@@ -263,32 +242,6 @@ async def test_behind_the_parents_middleware() -> None:
             asks = {"access-control-request-method": "POST", "access-control-request-headers": "x-own"}
             preflight = await http.options(caller.url, headers={"origin": "http://localhost:6274", **asks})
             assert "x-own" in preflight.headers["access-control-allow-headers"]
-
-
-async def test_a_client_that_leaves_is_noticed_behind_the_parents_middleware() -> None:
-    """Its round is cancelled, as without any."""
-    began, ended = asyncio.Event(), asyncio.Event()
-    server: MCPServer[Any] = MCPServer("slow")
-
-    @server.tool()
-    async def linger() -> str:
-        """Never come to an end."""
-        try:
-            began.set()
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        return ""
-
-    app = framehold.asgi(server, Settings(node_id="n"))
-    parent = in_fastapi(app, lifespan=app.lifespan, middleware=[Middleware(GZipMiddleware)])
-    parent.middleware("http")(timed)
-    async with served(parent) as url, Caller(beneath(url)) as caller:
-        calling = asyncio.create_task(caller.call("linger"))
-        await until(began.is_set, "the handler's start")
-        calling.cancel()
-        await asyncio.gather(calling, return_exceptions=True)
-        await until(ended.is_set, "its cancellation")
 
 
 def nested(app: Application, **options: Any) -> Starlette:

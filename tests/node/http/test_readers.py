@@ -153,19 +153,6 @@ async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, S
         yield sites["a"], sites["b"]
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-async def test_an_answer_reaches_its_call_in_any_spelling(spelling: str, pair: tuple[Site, Site]) -> None:
-    """At its node, and at another one, which passes it on as it came."""
-    a, b = pair
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
-        for caller in (at_a, at_b):
-            asked = await at_a.call("ask")
-            params = {"name": "ask", "arguments": {}, "requestState": asked.token}
-            answers = {"inputResponses": asked.accept(word=HALF)}
-            reply = await post(caller, caller.envelope("tools/call", {**params, **answers}), SPELLINGS[spelling])
-            assert reply.text == f"{HALF} at a", reply.message
-
-
 WAYS: dict[str, dict[str, Any]] = {"held": {}, "rebuilt": {"rehearse": True}, "replayed": {"strategy": "replay"}}
 
 

@@ -121,34 +121,20 @@ def _url(peers: Any, node: str) -> str | None:
 
 
 async def test_a_retry_finds_its_frame_through_any_node(pair: tuple[Site, Site]) -> None:
-    """Entered once, resumed where it parked, its progress on the way; the response says who served and how."""
+    """Entered once, resumed where it parked, its progress on the way; the response says who served and how. A malformed
+    answer is refused by the owner, with its status, and consumes nothing."""
     a, b = pair
     async with Caller(a.url) as at_a, Caller(b.url) as at_b:
-        asked = await at_a.call("ask")
+        asked, direct = await at_a.call("ask"), await at_a.call("ask")
+        own = await at_a.retry("ask", direct.token, direct.accept(word="aye"))
+        bad = await at_b.retry("ask", asked.token, dict.fromkeys(asked.asked, 12))
         done = await at_b.retry("ask", asked.token, asked.accept(word="aye"), meta={"progressToken": "p"})
-    assert (asked.headers["framehold-node"], asked.headers["framehold-route"]) == ("a", "start")
-    assert (done.headers["framehold-node"], done.headers["framehold-route"]) == ("a", "lease")
+    ways = [(reply.headers["framehold-node"], reply.headers["framehold-route"]) for reply in (asked, own, done)]
+    assert ways == [("a", "start"), ("a", "ring"), ("a", "lease")]
+    assert (bad.status, bad.code) == (400, -32602)
     assert done.text == "aye at a"
     assert [event["params"]["message"] for event in done.events] == ["half"]
-    assert (a.entered, b.entered) == (["ask"], [])
-
-
-async def test_a_retry_at_its_node_is_not_relayed(pair: tuple[Site, Site]) -> None:
-    async with Caller(pair[0].url) as caller:
-        asked = await caller.call("ask")
-        done = await caller.retry("ask", asked.token, asked.accept(word="aye"))
-    assert (done.headers["framehold-node"], done.headers["framehold-route"]) == ("a", "ring")
-
-
-async def test_errors_come_through_as_they_are(pair: tuple[Site, Site]) -> None:
-    """A malformed answer is refused by the owner, with its status, and consumes nothing."""
-    a, b = pair
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
-        asked = await at_a.call("ask")
-        bad = await at_b.retry("ask", asked.token, dict.fromkeys(asked.asked, 12))
-        good = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-    assert (bad.status, bad.code) == (400, -32602)
-    assert good.text == "aye at a"
+    assert (a.entered, b.entered) == (["ask"] * 2, [])
 
 
 async def test_a_client_that_leaves_cancels_the_round_at_the_owner(pair: tuple[Site, Site]) -> None:

@@ -21,12 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
-from framehold.engine.heartbeat import Heartbeat
 from framehold.http import outages
 from framehold.http.outages import TRIES
-from framehold_fleet.identity.lease_seal import LeaseSeal
-from framehold_fleet.identity.trust import Trust
-from framehold_fleet.members import membership
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
@@ -78,46 +74,6 @@ async def test_no_secret_is_logged(pair: tuple[Site, Site], caplog: pytest.LogCa
     assert "hush" not in caplog.text
 
 
-ODD = ["", "nonsense", "http://a..b:1", f"http://{'x' * 70}.b:1", "ftp://127.0.0.1:1", "http://127.0.0.1:99999",
-       "http://[::1", "https://127.0.0.1:1", "http://127.0.0.1:1/base", "http://u:p@127.0.0.1:1"]  # fmt: skip
-
-
-@pytest.mark.parametrize("address", ODD)
-async def test_an_address_that_is_none(
-    pair: tuple[Site, Site], address: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """503 when the owner was waited for, nothing consumed, and one line in the log, not one a try."""
-    monkeypatch.setattr(outages, "PATIENCE", 1.0)
-    a, b = pair
-    where = a.app.attached.runtime.heartbeat.address
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
-        asked = await at_a.call("ask")
-        await say_address(a, address, b)
-        caplog.clear()
-        result = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-        assert (result.status, result.code) == (503, -32603)
-        assert caplog.text.count("out of reach") == 1
-        assert "Traceback" not in caplog.text
-        await say_address(a, where, b)
-        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"
-
-
-async def test_an_address_that_is_another_nodes(pair: tuple[Site, Site]) -> None:
-    """Whoever is asked in the owner's place says so: 503 for a call, and for a session, which lives on."""
-    a, b = pair
-    where = a.app.attached.runtime.heartbeat.address
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b, httpx2.AsyncClient(headers=ACCEPT) as http:
-        asked = await at_a.call("ask")
-        begun = await http.post(a.url, json=INITIALIZE)
-        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-        await say_address(a, b.url.removesuffix("/mcp"), b)
-        result = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-        assert (result.status, result.code) == (503, -32603)
-        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
-        await say_address(a, where, b)
-        assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
-
-
 async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
     pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,40 +92,6 @@ async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
         answer = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
     assert answer.status == 503 and int(answer.headers["retry-after"]) > 0
     assert len(relays) == TRIES == 4
-
-
-async def test_an_address_that_nobody_of_the_fleet_wrote(
-    pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither a call nor a session is sent there, and with them no token; both live on."""
-    a, b = pair
-    heartbeat, reply = a.app.attached.runtime.heartbeat, list[bytes]()
-    assert isinstance(heartbeat, Heartbeat)
-    where, seals = heartbeat.address, heartbeat._seals
-    monkeypatch.setattr(membership, "BACK", 0.0)
-
-    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        reply.append(await reader.read(65536))
-        writer.close()
-
-    async with (
-        await asyncio.start_server(listen, "127.0.0.1", 0) as spy,
-        Caller(a.url) as at_a,
-        Caller(b.url) as at_b,
-        httpx2.AsyncClient(headers=ACCEPT) as http,
-    ):
-        asked = await at_a.call("ask")
-        begun = await http.post(a.url, json=INITIALIZE)
-        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-        heartbeat._seals = LeaseSeal(Trust([b"of another fleet" * 2]), "default")
-        await say_address(a, f"http://127.0.0.1:{spy.sockets[0].getsockname()[1]}", b)
-        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).status == 503
-        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
-        assert not any(reply)
-        heartbeat._seals = seals
-        await say_address(a, where, b)
-        assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
-        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"
 
 
 async def test_a_first_round_that_breaks_off_is_not_sent_again(pair: tuple[Site, Site]) -> None:

@@ -180,31 +180,6 @@ async def test_what_is_asked_together_leaves_together() -> None:
     assert done.text == "['a1a2', 'b1b2'] file:///poems Onward accept Which seat"
 
 
-async def test_a_branch_that_asks_while_parked_is_asked_in_the_next_round() -> None:
-    """Nobody listens when it asks; its question leaves with the next retry's."""
-    go_on = asyncio.Event()
-
-    async def late(ctx: Context) -> str:
-        await go_on.wait()
-        return said(await ctx.elicit("late?", Word))
-
-    async def branches(ctx: Context) -> str:
-        return "+".join(await asyncio.gather(prompt(ctx), late(ctx)))
-
-    async def prompt(ctx: Context) -> str:
-        return said(await ctx.elicit("prompt?", Word)) + said(await ctx.elicit("then?", Word))
-
-    async with stage(branches) as client:
-        reply = await client.call("branches")
-        assert reply.messages == ["prompt?"]
-        go_on.set()
-        (slot,) = client.runtime.table
-        await until(lambda: slot.frame and len(slot.frame.pending) == 2, "the late ask")
-        reply = await client.retry("branches", reply.token, reply.accept(word="x"))
-        assert sorted(reply.messages) == ["late?", "then?"]
-        assert (await client.retry("branches", reply.token, reply.accept(word="y"))).text == "xy+y"
-
-
 async def test_everything_else_is_served_by_the_sdk() -> None:
     """Lists and listening, beside calls that park; a change crosses from a running tool to the listener."""
 

@@ -250,9 +250,3 @@ async def test_nothing_of_ours_is_served_over_websocket(path: str) -> None:
         await app({"type": "websocket", "path": path, "query_string": b"", "headers": headers}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
     assert ran == []
-
-
-def test_no_reason_is_given_for_a_way_that_does_not_exist() -> None:
-    """Each refusal is asked on the ordinary way, and on others too."""
-    for row in TABLE.values():
-        assert row.absent.keys() < WAYS.keys() - {"call"}

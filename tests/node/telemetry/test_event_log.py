@@ -31,7 +31,7 @@ from framehold_store.system_clock import system_clock
 from tests.node.desk import Card, Desk, Talk, desk, question
 from tests.node.operating import Node, call_of, marked, pair, unmarked
 from tests.node.scraping import scraped
-from tests.node.stage import Word, said, stage
+from tests.node.stage import Word, said
 from tests.processes import until
 from tests.store.server import RedisServer
 
@@ -160,17 +160,6 @@ async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without
     (takeover,) = result["takeovers"]
     assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(result)
     assert kinds(result) == [EventKind.TAKEOVER, EventKind.DIVERGED]
-
-
-async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told(nodes: tuple[Node, Node]) -> None:
-    """No node has died: it is no takeover, and an event all the same."""
-    a, _ = nodes
-    held = await a.caller.call("wanders")
-    await a.operator.evict(call_of(held.token))
-    assert (await a.caller.retry("wanders", held.token, held.accept(word="x"))).result["isError"]
-    result = await a.happened()
-    assert kinds(result) == [EventKind.EVICTED, EventKind.DIVERGED] and result["takeovers"] == []
-    assert "secret" not in str(result)
 
 
 async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: tuple[Node, Node]) -> None:
@@ -455,20 +444,3 @@ async def test_a_store_that_is_silent_is_told_once_and_so_are_its_return_and_a_l
 
 
 # ---- what is no takeover, and what else is told
-
-
-async def test_a_round_of_a_call_in_its_token_is_taken_from_nobody() -> None:
-    """Strategy replay enters the handler again in each round; nothing died and nothing was handed off."""
-
-    @framehold.reentrant
-    async def twice(ctx: Context) -> str:
-        return said(await ctx.elicit("one?", Word)) + said(await ctx.elicit("two?", Word))
-
-    async with stage(twice, strategy="replay") as at:
-        chronicle = Log(at.runtime.heartbeat)
-        at.runtime.observers.add(chronicle.log)
-        held = await at.call("twice")
-        again = await at.retry("twice", held.token, held.accept(word="x"))
-        assert (await at.retry("twice", again.token, again.accept(word="y"))).text == "xy"
-        assert (chronicle.events, chronicle.takeovers) == ([], [])
-        assert not at.runtime.takeovers._asked and not at.runtime.takeovers._claims

@@ -101,27 +101,6 @@ async def test_a_line_outside_of_calls_names_none(lines: Lines) -> None:
     assert lines.fields("outside") == {}
 
 
-async def test_lines_of_calls_at_the_same_time_are_told_apart(lines: Lines) -> None:
-    async def numbered(number: int, ctx: Context) -> str:
-        """Writes a line before and after a question."""
-        mine.info("before %d.", number)
-        await ctx.elicit(f"{number}", Word)
-        mine.info("after %d.", number)
-        return "done"
-
-    async with stage(numbered) as client:
-        asked = await asyncio.gather(*(client.call("numbered", arguments={"number": n}) for n in range(8)))
-        again = (
-            client.retry("numbered", reply.token, reply.accept(word="x"), arguments={"number": n})
-            for n, reply in enumerate(asked)
-        )
-        await asyncio.gather(*again)
-    for number, reply in enumerate(asked):
-        before, after = lines.fields(f"before {number}."), lines.fields(f"after {number}.")
-        assert (before["call"], before["round"]) == (call_of(reply.token), 1)
-        assert (after["call"], after["round"]) == (call_of(reply.token), 2)
-
-
 async def test_what_a_line_says_of_itself_stays(lines: Lines) -> None:
     """A field that an author gives is the author's; a line about another call gets nothing of this one."""
 

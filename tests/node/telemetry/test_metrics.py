@@ -381,18 +381,6 @@ async def test_a_call_that_is_in_its_token() -> None:
         assert end['rounds_per_call_sum{tool="one"}'] == 2
 
 
-@moves("frame_evictions_total", "replay_total", "failovers_total")
-async def test_a_call_that_is_rehearsed() -> None:
-    async with stage(framehold.reentrant(one), rehearse=True) as client:
-        begin = await scraped(client)
-        reply = await client.call("one")
-        assert (await answer(client, "one", reply)).text == "w"
-        found = (await scraped(client)).since(begin)
-        assert found['frame_evictions_total{reason="rehearsed"}'] == found['failovers_total{reason="evicted"}'] == 1
-        assert found['replay_total{tool="one"}'] == 1
-        assert not any("failover_duration" in name for name in found)
-
-
 # ---- other nodes
 
 

@@ -176,14 +176,3 @@ async def test_a_fastmcp_server_with_a_mounted_one() -> None:
         result = outcomes(await scraped(client))
     assert result.pop('rounds_total{outcome="asked",tool="inner_one"}') == 1
     assert all('tool="other"' in name for name in result)
-
-
-async def test_a_name_with_quotes_over_http() -> None:
-    name = 'a"b\\c{d="e"}'
-    server = server_of("stage")
-    server.tool(name=name, description="Of this test.")(one)
-    app = framehold.asgi(server, Settings(node_id="quotes"))
-    async with served(app) as url, Stage(url) as client:
-        await client.call(name)
-        found = await scraped(client)
-    assert found[f'rounds_total{{outcome="asked",tool="{name}"}}'] == 1

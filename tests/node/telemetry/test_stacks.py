@@ -108,10 +108,6 @@ def test_the_packages_of_handlers_are_those_of_their_functions() -> None:
 HOSTILE = ["/srv/app/weather.py", "C:\\app\\weather", "we\nath\x1b[31mer", "we\ud800ather", "w\u202eeather", "x" * 500]
 
 
-def test_a_function_is_named_by_its_module_and_the_line_where_it_begins() -> None:
-    assert (BOOKS, HELPER.name) == ("weather.book:12", "weather.prices.Table.read:40")
-
-
 def test_a_frame_is_placed_by_the_line_at_which_it_stands() -> None:
     assert TOOL._replace(at=14).where == "weather:book:14"
 

@@ -79,22 +79,3 @@ async def test_a_client_of_2025_is_served_alike() -> None:
         assert await asyncio.wait_for(legacy(client, "old"), 10) == "<well?>"
         assert client.runtime.store.request_counts.get("intent", 0) == 0
     assert effects.ran == ["it", "broke off"]
-
-
-async def test_a_client_of_2025_that_stops_waiting_does_so_after_the_effect() -> None:
-    """As on the present wire: a cancellation lands after what the effect came to is known."""
-    effects = Effects()
-
-    @framehold.reentrant
-    async def old(ctx: Context) -> str:
-        waiting = asyncio.create_task(framehold.once("k", effects.held))
-        await effects.started.wait()
-        waiting.cancel()
-        await asyncio.wait([waiting], timeout=0.05)
-        assert not waiting.done(), "it was cut off"
-        effects.go.set()
-        assert isinstance(await failure(waiting), asyncio.CancelledError)
-        return str(await framehold.once("k", effects.held))
-
-    async with stage(old) as client:
-        assert await asyncio.wait_for(legacy(client, "old"), 10) == "['it']"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
 import mcp_types as types
 import pytest
@@ -11,13 +11,13 @@ from mcp import Client
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.types import InputRequiredResult, Request
-from pydantic import Field, RootModel
+from pydantic import RootModel
 
 import framehold
 from tests.node.acting import Effects, each_way, told
 from tests.node.sagas import SagaClient, done, failed, form, saga_stage, steps, token
 from tests.node.stage import Word, said, stage
-from tests.wire import Reply, accepted
+from tests.wire import accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -40,24 +40,6 @@ async def deploy(service: str, ctx: Context) -> str:
     """The gist's own flow: a form, then a model."""
     target = said(await ctx.elicit(f"where does {service} go?", Word))
     return f"{target}: {await sampled(ctx, f'is {target} safe?')}"
-
-
-@each_way
-async def test_a_saga_elicits(settings: dict[str, Any]) -> None:
-    """Three forms one after the other; each resume brings all that went before."""
-
-    @framehold.reentrant
-    async def chain(name: str, ctx: Context) -> str:
-        first = said(await ctx.elicit(f"{name} one", Word))
-        second = said(await ctx.elicit(f"{first} two", Word))
-        return f"{first} {second} {said(await ctx.elicit(f'{second} three', Word))}"
-
-    async with saga_stage(chain, **settings) as wire:
-        client = SagaClient(wire)
-        reply = await client.told("chain", name="Ada")
-        assert reply.text == "<Ada one> <<Ada one> two> <<<Ada one> two> three>"
-        assert len(client.completed) == 3 and len(wire.runtime.table) == 0
-        assert wire.runtime.counts["rebuilt"] == (0 if not settings else 3)
 
 
 @each_way
@@ -247,54 +229,6 @@ async def test_a_handler_that_parks_by_hand() -> None:
         assert ended.result["isError"] and "q failed at the client: the user left" in ended.text
         refused = await client.call("by_hand", name="roots")
         assert (refused.code, "roots/list" in refused.text) == (-32021, True)
-
-
-MISMATCH = -32020
-
-
-async def test_headers_that_a_gateway_rules_by_say_what_runs() -> None:
-    """`Mcp-Name` and `Mcp-Param-*` are compared with the tool and the arguments of a saga, and of a resume with those
-    of its token, as with those of a `tools/call`."""
-    entered: list[str] = []
-
-    async def visit(
-        region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})], count: int, ctx: Context
-    ) -> str:
-        entered.append(region)
-        return said(await ctx.elicit("why?", Word))
-
-    right = {"mcp-name": "visit", "mcp-param-region": "north"}
-    wrong: dict[str, Any] = {
-        "another tool": {"mcp-name": "harmless"},
-        "no tool": {"mcp-name": None},
-        "another argument": {"mcp-param-region": "south"},
-        "no argument": {"mcp-param-region": None},
-        "the method that it becomes": {"mcp-method": "tools/call"},
-    }
-    params = {"name": "visit", "arguments": {"region": "north", "count": 1}}
-    async with saga_stage(visit) as wire:
-
-        async def send(method: str, params: dict[str, Any], headers: dict[str, Any]) -> Reply:
-            envelope = wire.envelope(method, params, has={})
-            chosen = {**envelope.headers, **right, **headers}
-            envelope.headers.clear()
-            envelope.headers.update({name: text for name, text in chosen.items() if text is not None})
-            return await wire.post(envelope)
-
-        for method in ("tools/call", "tools/callSaga"):
-            for name, headers in wrong.items():
-                if (method, headers) != ("tools/call", {"mcp-method": method}):
-                    reply = await send(method, params, headers)
-                    assert (reply.status, reply.code) == (400, MISMATCH), (method, name)
-        assert entered == []
-        first = await send("tools/callSaga", params, {})
-        resume = {"sagaToken": token(first), "completedSteps": [form(steps(first)[0])]}
-        for name, headers in wrong.items():
-            reply = await send("tools/resumeSaga", resume, headers)
-            assert (reply.status, reply.code) == (400, MISMATCH), name
-        assert wire.runtime.counts["resumed"] == 0
-        assert (await send("tools/resumeSaga", {**resume, "name": "harmless"}, {})).text == "<why?>"
-        assert entered == ["north"]
 
 
 async def test_sagas_are_off_until_they_are_switched_on() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -70,20 +69,6 @@ async def test_a_resume_that_reaches_a_wrong_node_is_passed_on(redis: RedisServe
         last = await client.resume(second, form(steps(second)[0]))
         assert (last.text, last.headers["framehold-route"]) == ("<one> <two>", "ring")
         assert (a.attached.runtime.counts["entered"], b.attached.runtime.counts["entered"]) == (1, 0)
-
-
-async def test_a_saga_is_replayed_by_whoever_gets_it(redis: RedisServer, tmp_path: Path) -> None:
-    """Strategy replay: its token carries the call, so no node has to be found."""
-    async with pair(redis, tmp_path.name, strategy="replay") as ((a, at_a), (b, at_b)):
-        client = SagaClient(at_a)
-        reply = await client.call("two")
-        for wire in (at_b, at_a):
-            assert token(reply).startswith("s1.saga.")
-            client.wire = wire
-            reply = await client.resume(reply, form(steps(reply)[0]))
-        assert reply.text == "<one> <two>"
-        counts = a.attached.runtime.counts, b.attached.runtime.counts
-        assert [count["rebuilt"] for count in counts] == [1, 1]
 
 
 async def test_a_node_that_dies_between_two_resumes(
@@ -189,15 +174,3 @@ async def test_a_saga_of_a_client_of_2025(settings: dict[str, Any]) -> None:
             assert third.text == "no screen: modern <two>"
             assert "resultType" not in third.result
         assert wire.runtime.counts["entered"] == 1 and len(wire.runtime.table) == 0
-
-
-async def test_many_sagas_at_once() -> None:
-    """None hears another's answers."""
-
-    async def named(name: str, ctx: Context) -> str:
-        first = said(await ctx.elicit(f"{name} one", Word))
-        return f"{first} {said(await ctx.elicit(f'{name} two', Word))}"
-
-    async with saga_stage(named) as wire:
-        result = await asyncio.gather(*(SagaClient(wire).told("named", name=str(number)) for number in range(30)))
-        assert [reply.text for reply in result] == [f"<{number} one> <{number} two>" for number in range(30)]

@@ -9,11 +9,8 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp.server import MCPServer
-from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
-from pydantic import AnyHttpUrl
 
 import framehold
 from framehold.config import Settings
@@ -193,30 +190,6 @@ async def test_whoever_guards_calls_guards_sagas() -> None:
         assert (await client.told("ask", name="Ada")).text == "<what says Ada?>"
         assert seen == [("tools/call", "ask", {"name": "Ada"}, False)] * 2
         assert verdict(await client.call("forbidden"))[1:] == (-32001, "forbidden")
-
-
-class Verifier:
-    """Everybody is who they say."""
-
-    async def verify_token(self, user: str) -> AccessToken:
-        return AccessToken(token=user, client_id="app", subject=user, scopes=[])
-
-
-async def test_a_saga_belongs_to_who_began_it() -> None:
-    """Another user's resume is refused like a forged one."""
-    address = AnyHttpUrl("http://127.0.0.1:9")
-    auth = AuthSettings(issuer_url=address, resource_server_url=address, validate_token_resource=False)
-    server: MCPServer[Any] = MCPServer("owned", token_verifier=Verifier(), auth=auth)
-    server.tool(description="Asks.")(ask)
-    async with served(framehold.asgi(server, Settings(node_id="owned", sagas=True))) as url, Caller(url) as wire:
-
-        async def send_as(user: str, method: str, **params: Any) -> Reply:
-            return await wire.send(method, params, headers={"authorization": f"Bearer {user}"})
-
-        first = await send_as("ann", "tools/callSaga", name="ask")
-        resume = {"name": "ask", "sagaToken": token(first), "completedSteps": [form(steps(first)[0])]}
-        assert verdict(await send_as("ben", "tools/resumeSaga", **resume)) == INVALID
-        assert (await send_as("ann", "tools/resumeSaga", **resume)).text == "<what says you?>"
 
 
 async def test_a_token_shows_nothing_of_its_call() -> None:
