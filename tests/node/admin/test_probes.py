@@ -24,7 +24,6 @@ from tests.node.operating import Operator
 from tests.node.scraping import scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
 from tests.processes import until
-from tests.proofs import INSIDE, sent_as
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -109,20 +108,10 @@ async def test_a_node_tells_the_marks_of_its_handlers() -> None:
     ]
 
 
-async def test_who_may_ask_a_node(redis: RedisServer, tmp_path: Any) -> None:
-    """Its fleet, and whoever has the admin token where there is one; nobody through a router. Metrics and health are
-    for whoever reaches it."""
-    for token in (None, TOKEN):
-        async with stage(one, keys=(KEY,), admin_token=token) as client:
-            right = 200 if token else 403
-            assert (await asked(client, "/admin/node", authorization=f"Bearer {TOKEN}")).status_code == right
-            assert (await asked(client, "/admin/node", **INSIDE)).status_code == 200
-            for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
-                refused = await asked(client, "/admin/node", **headers)
-                assert refused.status_code == 403 and "nothing was returned" in refused.json()["error"]
-            assert (await asked(client, "/admin/node", **sent_as("router"))).status_code == 403
-            for path in ("/metrics", "/healthz", "/readyz"):
-                assert (await asked(client, path)).status_code == 200
+async def test_metrics_and_health_are_for_whoever_reaches_the_node() -> None:
+    async with stage(one, keys=(KEY,), admin_token=TOKEN) as client:
+        for path in ("/metrics", "/healthz", "/readyz"):
+            assert (await asked(client, path)).status_code == 200
 
 
 async def test_nothing_is_counted_where_metrics_are_off() -> None:
@@ -146,18 +135,18 @@ async def test_two_nodes_of_one_process_count_apart() -> None:
         assert asked_once not in (await scraped(second)).samples
 
 
-async def test_a_form_that_is_none_is_answered_in_the_usual_one() -> None:
-    """Anybody may ask, and no request is a fault of the node's."""
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/plain;version=x.y", "text/plain"),
+        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text"),
+    ],
+)
+async def test_metrics_come_in_the_form_that_is_asked_for_or_in_the_usual_one(accept: str, kind: str) -> None:
     async with stage(one) as client:
-        response = await asked(client, "/metrics", accept="text/plain;version=x.y")
-    assert response.status_code == 200 and response.headers["content-type"].startswith("text/plain")
-
-
-async def test_openmetrics_where_it_is_asked_for() -> None:
-    async with stage(one) as client:
-        response = await asked(client, "/metrics", accept="application/openmetrics-text; version=1.0.0")
-    assert response.headers["content-type"].startswith("application/openmetrics-text")
-    assert response.text.endswith("# EOF\n")
+        response = await asked(client, "/metrics", accept=accept)
+    assert response.status_code == 200 and response.headers["content-type"].startswith(kind)
+    assert response.text.endswith("# EOF\n") is ("openmetrics" in kind)
 
 
 def test_ends_are_of_the_last_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:

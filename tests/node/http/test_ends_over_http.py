@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize(("asks_on", "answers"), [(False, True), (False, False), (True, True)])
 async def test_a_handler_stops_waiting_by_itself(asks_on: bool, answers: bool) -> None:
-    """`wait_for` round an ask: the next retry gets what the handler came to meanwhile, its outcome or a question. Of one
-    that has ended it gets the outcome without an answer too: nobody waits for one (docs/protocol.md, rule 11)."""
+    """`wait_for` round an ask: the next retry gets what the handler came to meanwhile, its outcome or a question. The
+    outcome goes also to one that brings no answer: nobody waits for it (docs/protocol.md, rule 11)."""
     gave_up = asyncio.Event()
 
     async def impatient(ctx: Context) -> str:

@@ -53,6 +53,15 @@ async def told(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": text})
 
 
+def with_lifespan(app: Any) -> Any:
+    """An app for requests, with the lifespan of `told`."""
+
+    async def whole(scope: Any, receive: Any, send: Any) -> None:
+        await (told if scope["type"] == "lifespan" else app)(scope, receive, send)
+
+    return whole
+
+
 def _length(data: bytes) -> tuple[bytes, bytes]:
     return b"content-length", b"%d" % len(data)
 
@@ -134,15 +143,11 @@ async def test_an_app_sees_the_id_of_each_new_call_whether_its_head_came_before_
         writer.close()
 
 
-Part = Callable[[Any, Any], Any]
-
-
 def replying(*messages: dict[str, Any], then: type[BaseException] | None = None) -> Any:
     """An app that sends these messages, and then raises."""
 
+    @with_lifespan
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         for message in messages:
             await send({"type": "http.response.body", **message})
         if then is not None:
@@ -209,9 +214,6 @@ async def test_a_header_of_a_response_can_not_end_its_line(header: tuple[bytes, 
     async with running(replying(head(header, _length(b"ok")), {"body": b"ok"})) as place:
         heard = await said(place, b"GET / HTTP/1.1\r\nhost: h\r\n" + END + b"\r\n")
     assert heard.startswith(b"HTTP/1.1 500 ") and b"x-evil" not in heard
-
-
-async def test_the_length_that_an_app_announces_can_not_end_the_head() -> None:
     async with running(replying(head((b"content-length", b"2\r\n")), {"body": b"ok"})) as place:
         heard = await said(place, b"GET / HTTP/1.1\r\nhost: h\r\n" + END + b"\r\n")
     assert heard.partition(b"\r\n\r\n")[2] == b"ok"
@@ -220,9 +222,8 @@ async def test_the_length_that_an_app_announces_can_not_end_the_head() -> None:
 async def test_the_head_of_a_stream_does_not_wait_for_its_first_event() -> None:
     event = asyncio.Event()
 
+    @with_lifespan
     async def streaming(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         await send(head((b"content-type", b"text/event-stream")))
         await event.wait()
         await send({"type": "http.response.body", "body": b"data: 1\n\n"})
@@ -248,9 +249,8 @@ async def test_a_connection_closes_after_a_response_that_says_so() -> None:
 async def test_what_an_app_changes_in_a_scope_is_not_seen_by_the_next_request() -> None:
     found: list[str] = []
 
+    @with_lifespan
     async def changing(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         found.append(repr({name: value for name, value in scope.items() if name != "client"}))
         for part in (scope["asgi"], scope["state"], scope):
             part["changed"] = "yes"
@@ -271,9 +271,8 @@ async def test_what_an_app_changes_in_a_scope_is_not_seen_by_the_next_request() 
 async def test_an_app_hears_that_its_client_has_left() -> None:
     heard: list[Any] = []
 
+    @with_lifespan
     async def waiting(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         heard.extend([await receive(), await receive(), await receive()])
 
     async with running(waiting) as (host, port):
@@ -316,9 +315,8 @@ async def test_an_app_waits_for_a_slow_client() -> None:
     """It is not all written into memory."""
     sent: list[int] = []
 
+    @with_lifespan
     async def pouring(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for count in range(1000):
             await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
@@ -343,9 +341,8 @@ async def test_an_app_waits_for_a_slow_client() -> None:
 async def test_an_idle_connection_ends_with_the_server_and_a_request_has_its_response() -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
+    @with_lifespan
     async def slow(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         begun.set()
         await go.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [_length(b"late")]})

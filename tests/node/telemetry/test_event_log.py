@@ -228,6 +228,24 @@ async def carried_off(at: Desk, call: Parked, times: int = 1) -> None:
         assert (await at.store.run(claim)).verdict is Verdict.OK
 
 
+Script = Callable[[Frame], Awaitable[object]]
+
+
+async def taking_over(at: Desk, script: Script) -> tuple[Parked, asyncio.Task[Any]]:
+    """A call of this handler that another process claimed, and its retry here."""
+    call = await at.runtime.start(Talk(script, reentrant=True), Card())
+    assert isinstance(call, Parked)
+    await carried_off(at, call)
+    answers = dict.fromkeys(call.questions, "yes")
+    return call, asyncio.create_task(at.runtime.retry(at.claims(call), answers, Talk(script, reentrant=True), Card()))
+
+
+async def leave(request: asyncio.Task[Any]) -> None:
+    """Its client leaves."""
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
+
+
 async def test_a_stuck_call_is_told_as_such() -> None:
     """Once, however often its client asks for it."""
     async with desk(shared=True) as at:
@@ -261,21 +279,16 @@ async def test_a_takeover_whose_client_leaves_has_failed() -> None:
 
     async with desk(shared=True) as at:
         chronicle = watching(at)
-        call = await at.runtime.start(Talk(stays, reentrant=True), Card())
-        assert isinstance(call, Parked)
-        await carried_off(at, call)
-        talk, answers = Talk(stays, reentrant=True), dict.fromkeys(call.questions, "yes")
-        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        _, coming = await taking_over(at, stays)
         await until(lambda: at.runtime.takeovers.under_way, "the takeover")
         assert [item.outcome for item in chronicle.takeovers] == ["under way"]
         await until(lambda: at.counts["resumed"], "the round")
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
+        await leave(coming)
         assert [item.outcome for item in chronicle.takeovers] == ["failed"]
         assert not at.runtime.takeovers.under_way and not at.runtime.takeovers._asked
 
 
-def slow_replay() -> tuple[Callable[[Frame], Awaitable[object]], asyncio.Event, asyncio.Event]:
+def slow_replay() -> tuple[Script, asyncio.Event, asyncio.Event]:
     """A handler that asks. Where it is entered again it sets the first event, and waits for the second."""
     entered, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -294,14 +307,9 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
 
     async with desk(shared=True) as at:
         chronicle = watching(at)
-        call = await at.runtime.start(Talk(slow, reentrant=True), Card())
-        assert isinstance(call, Parked)
-        await carried_off(at, call)
-        talk, answers = Talk(slow, reentrant=True), dict.fromkeys(call.questions, "yes")
-        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        call, coming = await taking_over(at, slow)
         await entered.wait()
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
+        await leave(coming)
         goes_on.set()
         await until(lambda: not at.runtime.takeovers.under_way, "its end")
         slot = at.runtime.table.get(call.call)
@@ -320,17 +328,16 @@ async def test_a_clock_that_is_set_meanwhile_moves_no_takeover() -> None:
     async with desk(shared=True) as at:
         chronicle, metrics = watching(at), CallMetrics(ToolLabels(lambda: None))
         at.runtime.observers.add(metrics)
-        call = await at.runtime.start(Talk(slow, reentrant=True), Card())
-        assert isinstance(call, Parked)
-        await carried_off(at, call)
-        talk, answers = Talk(slow, reentrant=True), dict.fromkeys(call.questions, "yes")
-        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        _, coming = await taking_over(at, slow)
         await entered.wait()
         clock = at.runtime.clock
         clock.measured(clock.time() + 3600, clock.now(), clock.now())
         goes_on.set()
         await coming
         assert len({(item.call, item.asked) for item in chronicle.changes}) == 1
+        # Told again at each of its steps, as it is by then.
+        found = [(item.outcome, item.replayed is None) for item in chronicle.changes]
+        assert found == [("under way", True), ("recovered", False)]
         last = chronicle.takeovers[-1]
         assert last.asked <= (last.claimed or 0) <= (last.replayed or 0) <= (last.resumed or 0) < last.asked + 60
         assert (
@@ -354,34 +361,6 @@ async def test_no_more_than_the_last_takeovers_are_remembered(monkeypatch: pytes
         assert [item.call for item in chronicle.takeovers] == [prefix(item.call) for item in calls]
         ids = [event.id for event in chronicle.events]
         assert ids == sorted(set(ids))
-
-
-async def test_a_takeover_that_goes_on_is_told_again() -> None:
-    """At each of its steps, as it is by then; what did not change is not."""
-    entered, rebuilds, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def slow(frame: Frame) -> object:
-        if frame.replay is not None:
-            entered.set()
-            await rebuilds.wait()
-        await frame.ask(question("a?"))
-        await goes_on.wait()
-        return "ended"
-
-    async with desk(shared=True) as at:
-        chronicle, talk = watching(at), Talk(slow, reentrant=True)
-        call = await at.runtime.start(talk, Card())
-        assert isinstance(call, Parked)
-        await carried_off(at, call)
-        answers = dict.fromkeys(call.questions, "yes")
-        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
-        await entered.wait()
-        for event, true in ((rebuilds, lambda: at.counts["resumed"]), (goes_on, coming.done)):
-            event.set()
-            await until(true, "its next step")
-        found = chronicle.changes
-        assert [item.outcome for item in found] == ["under way", "under way", "recovered"]
-        assert [item.replayed is None for item in found] == [True, False, False]
 
 
 async def test_a_flood_is_told_in_part_and_as_a_number() -> None:

@@ -81,24 +81,23 @@ async def busy(ctx: Context) -> str:
     raise LookupError("what a user typed")
 
 
+async def asks(ctx: Context) -> str:
+    """Asks once."""
+    return said(await ctx.elicit("one", Word))
+
+
 async def test_each_line_of_a_handler_names_its_call_and_round(lines: Lines) -> None:
     """Also of its threads, its tasks and its effects, and what the SDK says of its failure."""
     async with stage(busy) as client:
         asked = await client.call("busy")
+        mine.info("outside")
         await client.retry("busy", asked.token, asked.accept(word="x"))
     first = {"call": call_of(asked.token), "tool": "busy", "round": 1, "epoch": 1}
     for message in ("at once", "in a thread", "of a child", "of an effect"):
         assert lines.fields(message) == first, message
+    assert lines.fields("outside") == {}
     assert lines.fields("after the answer") == {**first, "round": 2}
     assert lines.fields("Tool 'busy' raised an unexpected exception") == {**first, "round": 2}
-
-
-async def test_a_line_outside_of_calls_names_none(lines: Lines) -> None:
-    async with stage(busy) as client:
-        asked = await client.call("busy")
-        mine.info("outside")
-        await client.retry("busy", asked.token, asked.accept(word="x"))
-    assert lines.fields("outside") == {}
 
 
 async def test_what_a_line_says_of_itself_stays(lines: Lines) -> None:
@@ -118,10 +117,6 @@ async def test_what_a_line_says_of_itself_stays(lines: Lines) -> None:
 
 async def test_lines_of_the_authors_middleware_name_the_call_too(lines: Lines) -> None:
     """After the round as well; before it as far as the request names its call."""
-
-    async def asks(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
 
     async def notes(ctx: Any, call_next: Any) -> Any:
         number = 2 if "requestState" in (ctx.params or {}) else 1
@@ -164,10 +159,6 @@ async def test_a_request_that_a_handler_sends_in_its_own_task_leaves_its_lines_a
 async def test_a_line_about_a_call_that_is_not_read_yet_names_no_round(lines: Lines) -> None:
     """A node that passes a request on knows the call's id and tool alone."""
 
-    async def asks(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
-
     async with stage(asks) as client:
         await client.call("asks")
         (slot,) = client.runtime.table
@@ -201,29 +192,37 @@ async def test_a_line_names_the_span_that_it_is_written_in(lines: Lines) -> None
     assert "trace_id" not in parked, "no request waits"
 
 
-async def test_a_line_of_the_engine_names_the_span_of_the_round(caplog: pytest.LogCaptureFixture) -> None:
-    async def fails(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
+async def test_a_line_of_the_engine_names_call_and_span(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tool, round and epoch, on which node, and what follows; not its user, its token or its answers."""
+
+    async def twice(ctx: Context) -> str:
+        """Asks twice."""
+        said(await ctx.elicit("one", Word))
+        return said(await ctx.elicit("two", Word))
 
     with traces() as seen, caplog.at_level(logging.INFO):
-        async with stage(fails, keys=(KEY,)) as client:
-            submit = client.runtime.store.submit
-            client.runtime.store.submit = lambda request, done: done(StoreUnavailable("away"))
-            await client.call("fails")
-            client.runtime.store.submit = submit
-        (span,) = seen.named("tools/call fails")
-    line = next(vars(item) for item in caplog.records if "did not take a commit" in item.getMessage())
+        async with stage(twice, keys=(KEY,)) as client:
+            asked = await client.call("twice")
+            with monkeypatch.context() as patched:
+                away = StoreUnavailable("it is away")
+                patched.setattr(client.runtime.store, "submit", lambda request, done: done(away))
+                reply = await client.retry("twice", asked.token, asked.accept(word="secret word"))
+            assert reply.status == 503
+        _, span = seen.named("tools/call twice")
+    (record,) = (item for item in caplog.records if "did not take a commit" in item.getMessage())
+    line = vars(record)
     assert (int(line["trace_id"], 16), int(line["span_id"], 16)) == at(span)
+    about = {"call": call_of(asked.token), "tool": "twice", "round": 2, "epoch": 1, "node": "stage"}
+    assert {name: line[name] for name in about} == about
+    assert "stays" in record.getMessage() and "try again" in record.getMessage()
+    assert "secret word" not in caplog.text and asked.token not in caplog.text
 
 
 async def test_a_drain_that_meets_its_deadline_names_what_it_costs(caplog: pytest.LogCaptureFixture) -> None:
     """The parked calls that end with the process and the rounds that are cut, each by its tool; of many the first."""
     running = asyncio.Event()
-
-    async def asks(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
 
     async def runs() -> str:
         """Runs for as long as it may."""
@@ -251,10 +250,6 @@ def test_a_name_that_no_file_can_hold_does_not_break_that_line() -> None:
 
 async def test_refused_requests_show_no_id_and_no_token(lines: Lines) -> None:
     """Tampered tokens, answers that don't fit, calls that nobody knows: whoever logs them shows the beginning only."""
-
-    async def asks(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
 
     async with stage(asks) as client:
         asked = await client.call("asks")

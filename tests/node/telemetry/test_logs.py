@@ -13,13 +13,9 @@ from typing import Any
 
 import pytest
 from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
 
 from framehold.config import Settings
 from framehold_cli.serve.log import FORMAT, Lines, Machines, log
-from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import prefix
-from tests.node.stage import Word, said, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -205,28 +201,3 @@ def test_a_format_of_the_authors_own_on_the_terminal_is_the_only_one(
     log(Settings(node_id="n", log_format="json"), node="n")
     logging.getLogger("mine").warning("once")
     assert logging.root.handlers == [handler] and capsys.readouterr().err == "<once>\n"
-
-
-async def test_a_line_about_a_call_says_which(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its tool, round and epoch, on which node, and what follows; not its user, its token or its answers."""
-
-    async def asks(ctx: Context) -> str:
-        """Asks twice."""
-        said(await ctx.elicit("one", Word))
-        return said(await ctx.elicit("two", Word))
-
-    async with stage(asks) as client:
-        asked = await client.call("asks")
-        store = client.runtime.store
-        with monkeypatch.context() as patched, caplog.at_level(logging.INFO):
-            patched.setattr(store, "submit", lambda request, done: done(StoreUnavailable("it is away")))
-            reply = await client.retry("asks", asked.token, asked.accept(word="secret word"))
-        assert reply.status == 503
-    (line,) = (record for record in caplog.records if "did not take a commit" in record.getMessage())
-    call = prefix(asked.token.split(".")[1])
-    said_ = {name: vars(line)[name] for name in ("call", "tool", "round", "epoch", "node")}
-    assert said_ == {"call": call, "tool": "asks", "round": 2, "epoch": 1, "node": "stage"}
-    assert "stays" in line.getMessage() and "try again" in line.getMessage()
-    assert "secret word" not in caplog.text and asked.token not in caplog.text

@@ -251,36 +251,16 @@ async def test_a_token_that_says_something_else_of_spans_is_read_all_the_same(se
 
 
 async def test_a_fastmcp_server_is_traced_alike(seen: Traces) -> None:
-    """FastMCP makes spans of its own; they lead to each other too."""
-    server: FastMCP[Any] = FastMCP("traced")
-
-    @server.tool
-    async def ask(ctx: FastContext) -> str:
-        """Ask once."""
-        word = said(await ctx.elicit("one", Word))
-        with tracer.start_as_current_span("after"):
-            return word
-
-    app = framehold.asgi(server, Settings(node_id="fast"))
-    async with served(app) as url, Caller(url) as client:
-        asked = await client.call("ask")
-        assert (await answered(client, asked, "ask")).text == "x"
-    # FastMCP gives its span of a request the tool's name where the handler is entered.
-    one, two_ = *seen.named("tools/call ask"), *seen.named("tools/call")
-    assert links(two_) == {"previous round": at(one)}
-    assert (told(one)["route"], told(two_)["route"]) == ("start", "resume")
-    assert parent(seen.one("after")) == at(two_)
-
-
-async def test_a_failure_is_on_the_span_of_its_round_on_fastmcp_too(seen: Traces) -> None:
-    """FastMCP records it, on the span of the request that gets it."""
+    """FastMCP makes spans of its own, which lead to each other too. It records a failure on the span of the request
+    that gets it."""
     server: FastMCP[Any] = FastMCP("fails")
 
     @server.tool
     async def fails(ctx: FastContext) -> str:
         """Ask twice, then raise."""
         await ctx.elicit("one", Word)
-        await ctx.elicit("two", Word)
+        with tracer.start_as_current_span("after"):
+            await ctx.elicit("two", Word)
         raise ToolError("no")
 
     @server.tool
@@ -293,7 +273,11 @@ async def test_a_failure_is_on_the_span_of_its_round_on_fastmcp_too(seen: Traces
         asked = await answered(client, await client.call("fails"), "fails")
         assert (await answered(client, asked, "fails")).text == "no"
         assert (await client.call("at_once")).text == "no"
+    # FastMCP gives its span of a request the tool's name where the handler is entered.
     one, two_, three, alone = *seen.named("tools/call fails"), *seen.named("tools/call"), seen.one("tools/call at_once")
+    assert links(two_) == {"previous round": at(one)}
+    assert (told(one)["route"], told(two_)["route"]) == ("start", "resume")
+    assert parent(seen.one("after")) == at(two_)
     assert [span.status.status_code for span in (one, two_)] == [StatusCode.UNSET] * 2
     for span in (three, alone):
         assert span.status.status_code is StatusCode.ERROR and (span.attributes or {})["error.type"] == "tool_error"
