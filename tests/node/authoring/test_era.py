@@ -8,47 +8,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
-from mcp_types import ElicitResult, TextContent
 
 import framehold
 from framehold.sdk.marks import marks_of
-from tests.node.stage import Stage, Word, said, stage
+from tests.node.stage import Word, said, stage
+from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
 
 
-async def _yes(context: Any, params: Any) -> ElicitResult:
-    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
-
-
-async def hears(client: Stage, mode: str, tool: str, **arguments: Any) -> str:
-    """What the official client of one era is told."""
-    async with Client(client.url, mode=mode, elicitation_callback=_yes) as official:
-        result = await official.call_tool(tool, arguments)
-    return " ".join(block.text for block in result.content if isinstance(block, TextContent))
-
-
 @pytest.mark.parametrize(("mode", "era"), [("auto", "modern"), ("legacy", "legacy")])
 async def test_each_context_of_a_request_tells_its_era(mode: str, era: str) -> None:
-    """An MCPServer's context, and the low-level one inside it."""
+    """An MCPServer's context, and the low-level one inside it; also of a frame that was suspended."""
 
     async def which(ctx: Context) -> str:
-        return f"{framehold.era(ctx)} {framehold.era(ctx.request_context)}"
+        before = framehold.era(ctx)
+        word = said(await ctx.elicit("one", Word))
+        return f"{before} {word} {framehold.era(ctx)} {framehold.era(ctx.request_context)}"
 
     async with stage(which) as client:
-        assert await hears(client, mode, "which") == f"{era} {era}"
-
-
-async def test_a_frame_that_was_suspended_is_still_modern() -> None:
-    async def late(ctx: Context) -> str:
-        return f"{said(await ctx.elicit('one', Word))} {framehold.era(ctx)}"
-
-    async with stage(late) as client:
-        assert await hears(client, "auto", "late") == "<one> modern"
+        assert await hears(client.url, mode, "which") == f"{era} <one> {era} {era}"
 
 
 @pytest.mark.parametrize(("version", "era"), [("2026-07-28", "modern"), ("2025-11-25", "legacy")])
@@ -57,15 +39,21 @@ def test_a_context_that_keeps_its_request_inside_is_read_by_its_shape(version: s
     assert framehold.era(SimpleNamespace(request_context=SimpleNamespace(protocol_version=version))) == era
 
 
-@pytest.mark.parametrize("ctx", [Context(), SimpleNamespace(request_context=None)], ids=["MCPServer", "FastMCP"])
-def test_outside_a_request_there_is_no_era(ctx: object) -> None:
-    with pytest.raises(framehold.NotInCall, match=r"framehold\.era was given a context outside a request"):
+OUTSIDE = r"framehold\.era was given a context outside a request"
+
+
+@pytest.mark.parametrize(
+    ("ctx", "error", "says"),
+    [
+        (Context(), framehold.NotInCall, OUTSIDE),
+        (SimpleNamespace(request_context=None), framehold.NotInCall, OUTSIDE),
+        ("ctx", TypeError, r"framehold\.era takes the context that a handler was given, not str"),
+    ],
+    ids=["MCPServer", "FastMCP", "no context"],
+)
+def test_outside_a_request_there_is_no_era(ctx: object, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
         framehold.era(ctx)
-
-
-def test_what_is_no_context_has_no_era() -> None:
-    with pytest.raises(TypeError, match=r"framehold\.era takes the context that a handler was given, not str"):
-        framehold.era("ctx")
 
 
 # by_era
@@ -112,8 +100,8 @@ async def test_by_era_runs_the_one_that_the_client_speaks(
 ) -> None:
     both = framehold.by_era(legacy=legacy, modern=modern)
     async with stage(both) as client:
-        assert await hears(client, "legacy", modern.__name__, place="here") == before
-        assert await hears(client, "auto", modern.__name__, place="here") == now
+        assert await hears(client.url, "legacy", modern.__name__, place="here") == before
+        assert await hears(client.url, "auto", modern.__name__, place="here") == now
 
 
 async def test_by_era_looks_like_the_modern_one() -> None:
@@ -169,23 +157,8 @@ async def _unseen(place: str, ctx: str) -> str:
     return ""
 
 
-DIFFERING = {
-    "one more": (_more, r"'days' only of legacy"),
-    "another name for the context": (_other, r"'ctx' only of modern.*'context' only of legacy"),
-    "another kind": (_by_name, r"'place' is keyword-only of legacy and positional or keyword of modern"),
-    "no context there": (_unseen, r"the context is None of legacy and 'ctx' of modern"),
-}
-
-
-@pytest.mark.parametrize(("legacy", "says"), DIFFERING.values(), ids=DIFFERING)
-def test_by_era_refuses_two_that_take_different_parameters(legacy: Callable[..., Any], says: str) -> None:
-    with pytest.raises(TypeError, match=says):
-        framehold.by_era(legacy=legacy, modern=new)
-
-
-def test_by_era_takes_functions() -> None:
-    with pytest.raises(TypeError, match="by_era: legacy must be a function, not str"):
-        framehold.by_era(legacy="old", modern=new)  # type: ignore[arg-type]  # that is the point
+async def _unknown(place: Nowhere, ctx: Context) -> str:  # type: ignore[name-defined]  # noqa: F821
+    return ""
 
 
 class _Callable:
@@ -193,18 +166,37 @@ class _Callable:
         return f"called {place}"
 
 
-@pytest.mark.parametrize("modern", [functools.partial(new), _Callable()], ids=["a partial", "an object"])
-def test_by_era_wants_a_name_of_the_newer(modern: Callable[..., Any]) -> None:
-    """Without one the context would pass for an argument of the client's."""
-    with pytest.raises(TypeError, match="by_era: modern must have a name, as a function that is made with def has"):
-        framehold.by_era(legacy=old, modern=modern)
+NAMELESS = "by_era: modern must have a name, as a function that is made with def has"
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "one more": ({"legacy": _more}, r"'days' only of legacy"),
+    "another name for the context": ({"legacy": _other}, r"'ctx' only of modern.*'context' only of legacy"),
+    "another kind": (
+        {"legacy": _by_name},
+        r"'place' is keyword-only of legacy and positional or keyword of modern",
+    ),
+    "no context there": ({"legacy": _unseen}, r"the context is None of legacy and 'ctx' of modern"),
+    "no function": ({"legacy": "old"}, "by_era: legacy must be a function, not str"),
+    "an unknown type": (
+        {"legacy": _unknown},
+        r"by_era: legacy: name 'Nowhere' is not defined; nothing was registered",
+    ),
+    # Without a name the context would pass for an argument of the client's.
+    "a partial": ({"modern": functools.partial(new)}, NAMELESS),
+    "an object": ({"modern": _Callable()}, NAMELESS),
+}
+
+
+@pytest.mark.parametrize(("given", "says"), REFUSED.values(), ids=REFUSED)
+def test_by_era_refuses_what_can_not_be_one_tool(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        framehold.by_era(**{"legacy": old, "modern": new, **given})
 
 
 @pytest.mark.parametrize("modern", [new, _Callable().__call__], ids=["a function", "a method"])
 async def test_by_era_takes_whatever_for_the_older(modern: Callable[..., Any]) -> None:
     both = framehold.by_era(legacy=functools.partial(old_plain), modern=modern)
     async with stage(both) as client:
-        assert await hears(client, "legacy", modern.__name__, place="here") == "old here"
+        assert await hears(client.url, "legacy", modern.__name__, place="here") == "old here"
         (shown,) = await client.server.list_tools()
     assert set(shown.input_schema["properties"]) == {"place"}
 
@@ -230,11 +222,3 @@ def test_by_era_of_a_low_level_server_reads_its_context() -> None:
             session=session, lifespan_context={}, protocol_version=version, method="tools/call"
         )
         assert both(ctx, None) == reply
-
-
-def test_a_type_that_is_not_there_is_named() -> None:
-    async def unknown(place: Nowhere, ctx: Context) -> str:  # type: ignore[name-defined]  # noqa: F821
-        return ""
-
-    with pytest.raises(TypeError, match=r"by_era: legacy: name 'Nowhere' is not defined; nothing was registered"):
-        framehold.by_era(legacy=unknown, modern=new)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -47,14 +49,12 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-def test_accepted_content_is_validated() -> None:
-    assert framehold.accepted_content(ANSWERS, "seat", Seat) == Seat(row=4, side="aisle")
-
-
-@pytest.mark.parametrize("key", ["never asked", "odd", "page", "no", "gone", "sly", "model", "folders"])
-def test_all_else_is_no_accepted_content(key: str) -> None:
-    """Missing, not matching, without content, declined, cancelled, declined with content, of another kind."""
-    assert framehold.accepted_content(ANSWERS, key, Seat) is None
+@pytest.mark.parametrize("key", [*ANSWERS, "never asked"])
+def test_only_accepted_content_that_matches_is_given(key: str) -> None:
+    """All else is None: missing, not matching, without content, declined, cancelled, declined with content, of another
+    kind."""
+    wanted = Seat(row=4, side="aisle") if key == "seat" else None
+    assert framehold.accepted_content(ANSWERS, key, Seat) == wanted
 
 
 def test_each_kind_of_response_says_which_it_is() -> None:
@@ -77,17 +77,6 @@ def test_each_kind_of_response_says_which_it_is() -> None:
     assert found["model"] == readers.Sampled(SAID) and found["folders"] == readers.Roots([])
 
 
-def test_answers_that_nobody_parsed_are_not_taken_for_missing() -> None:
-    raw: dict[str, Any] = {"seat": {"action": "accept", "content": {"row": 4}}}
-    with pytest.raises(TypeError, match="the response to 'seat' is dict, not one of the SDK's results"):
-        framehold.accepted_content(raw, "seat", Seat)
-
-
-def test_what_is_no_context_has_no_answers() -> None:
-    with pytest.raises(TypeError, match="takes the context that a handler was given, not int"):
-        framehold.input_response(5, "seat")
-
-
 def _contexts() -> dict[str, object]:
     raw = {"name": "t", "inputResponses": {"seat": {"action": "accept", "content": {"row": 4}}}}
     session: Any = None
@@ -106,20 +95,45 @@ def test_each_context_has_its_answers(ctx: object) -> None:
     assert framehold.input_response(ctx, "other").kind == "missing"
 
 
-@pytest.mark.parametrize(
-    "ctx", [Context(), SimpleNamespace(request_context=None, input_responses=None)], ids=["MCPServer", "FastMCP"]
-)
-def test_outside_a_request_there_are_no_answers_to_read(ctx: object) -> None:
-    """Nobody could have answered: that is no "missing"."""
-    with pytest.raises(framehold.NotInCall, match="a context outside a request"):
-        framehold.input_response(ctx, "seat")
+RAW: Any = {"seat": {"action": "accept", "content": {"row": 4}}}
+NO_MODELS: tuple[Any, ...] = ("Seat", dict, Seat(row=1))
+NO_MODEL = r"accepted_content\('{}'\): its third argument must be a pydantic model"
+OUTSIDE = "a context outside a request"
+REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "answers that nobody parsed": (
+        lambda: framehold.accepted_content(RAW, "seat", Seat),
+        TypeError,
+        "the response to 'seat' is dict, not one of the SDK's results",
+    ),
+    "no context": (
+        lambda: framehold.input_response(5, "seat"),
+        TypeError,
+        "takes the context that a handler was given, not int",
+    ),
+    "outside a request": (lambda: framehold.input_response(Context(), "seat"), framehold.NotInCall, OUTSIDE),
+    "outside a request of FastMCP": (
+        lambda: framehold.input_response(SimpleNamespace(request_context=None, input_responses=None), "seat"),
+        framehold.NotInCall,
+        OUTSIDE,
+    ),
+    **{
+        f"{model} for {key}": (
+            partial(framehold.accepted_content, ANSWERS, key, model),
+            TypeError,
+            NO_MODEL.format(key),
+        )
+        for model in NO_MODELS
+        for key in ("seat", "never asked")
+    },
+}
 
 
-@pytest.mark.parametrize("model", ["Seat", dict, Seat(row=1)])
-@pytest.mark.parametrize("key", ["seat", "never asked"])
-def test_what_is_no_model_is_refused_before_there_is_an_answer(model: Any, key: str) -> None:
-    with pytest.raises(TypeError, match=rf"accepted_content\('{key}'\): its third argument must be a pydantic model"):
-        framehold.accepted_content(ANSWERS, key, model)
+@pytest.mark.parametrize(("read", "error", "says"), REFUSED.values(), ids=REFUSED)
+def test_what_can_not_be_read_is_not_taken_for_missing(
+    read: Callable[[], object], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        read()
 
 
 @pytest.mark.anyio

@@ -7,26 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import (
-    CreateMessageResult,
-    ElicitRequestURLParams,
-    ElicitResult,
     InputRequiredResult,
-    ListRootsResult,
-    TextContent,
 )
 
 import framehold
 from framehold.authoring import functions
 from framehold.sdk.marks import marks_of
 from framehold.testing import rehearsed
-from tests.node.acting import each_way
+from tests.node.acting import each_way, told
 from tests.node.asking import asking
-from tests.node.stage import Stage, Word, said, stage
-from tests.wire import Reply
+from tests.node.stage import Word, said, stage
+from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
 
@@ -58,30 +52,17 @@ class Travel:
             return f"{person} {place} {'-'.join(days)} {nights}"
 
 
-async def through(caller: Stage, tool: str, **arguments: Any) -> tuple[Reply, list[tuple[str, dict[str, Any]]]]:
-    """Answer each question with its own text until the tool has an end: that, and each retry as token and answers."""
-    reply, sent = await caller.call(tool, arguments=arguments), []
-    while reply.message.get("result", {}).get("resultType") == "input_required":
-        answers = {
-            key: {"action": "accept", "content": {"word": asked["params"]["message"]}}
-            for key, asked in reply.asked.items()
-        }
-        sent.append((reply.token, answers))
-        reply = await caller.retry(tool, reply.token, answers, arguments=arguments)
-    return reply, sent
-
-
 @each_way
 async def test_steps_ask_in_turn_and_the_end_runs_once(settings: dict[str, Any]) -> None:
     """Each step's data goes to the later ones by name; its questions leave in one round."""
     travel = Travel()
     async with stage(travel.built.build(), **settings) as caller:
-        reply, sent = await through(caller, "travel", person="Ada")
-        assert reply.text == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 2"
-        assert [sorted(answers) for _, answers in sent] == [["place"], ["from", "to"]]
+        reply = await told(caller, "travel", person="Ada")
+        assert reply.text == "Ada <Where to, Ada?> <<Where to, Ada?> from?>-<<Where to, Ada?> to?> 2"
         assert len(caller.runtime.table) == 0
-        assert caller.runtime.counts["rebuilt"] == (0 if not settings else 2)
-    assert travel.ran == ["Where to, Ada?"]
+        counts = caller.runtime.counts
+        assert (counts["resumed"], counts["rebuilt"]) == (2, 0) if not settings else counts["rebuilt"] == 2
+    assert travel.ran == ["<Where to, Ada?>"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"rehearse": True}], ids=["held", "rebuilt"])
@@ -141,8 +122,8 @@ async def test_functions_that_are_not_async_serve_as_well(settings: dict[str, An
         return f"{word}! {framehold.era(ctx)}"
 
     async with stage(built.build(), **settings) as caller:
-        assert (await through(caller, "plain"))[0].text == "Which?! modern"
-    assert ran == ["Which?"]
+        assert (await told(caller, "plain")).text == "<Which?>! modern"
+    assert ran == ["<Which?>"]
 
 
 @each_way
@@ -159,11 +140,11 @@ async def test_a_step_may_await_its_question(settings: dict[str, Any]) -> None:
         return said(await framehold.ask("two", f"two {one}", Word))
 
     @built.end
-    async def told(one: str, two: str) -> str:
+    async def tell(one: str, two: str) -> str:
         return f"{one} {two}"
 
     async with stage(built.build(), **settings) as caller:
-        assert (await through(caller, "mixed"))[0].text == "one? two one?"
+        assert (await told(caller, "mixed")).text == "<one?> <two <one?>>"
 
 
 @each_way
@@ -185,7 +166,7 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
         return asking(word="Again?")
 
     @built.end
-    async def told(patient: int) -> str:
+    async def tell(patient: int) -> str:
         return f"after {patient}"
 
     async with stage(built.build(), **settings) as caller:
@@ -196,36 +177,12 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
     assert seen[:2] == ["missing", "elicit"] if not settings else seen[0] == "missing"
 
 
-async def _of_2025(url: str, tool: str, **arguments: Any) -> str:
-    """What a client of 2025 is told, which answers whatever it is asked."""
-
-    async def elicit(_: Any, params: Any) -> ElicitResult:
-        if isinstance(params, ElicitRequestURLParams):
-            return ElicitResult(action="accept")
-        return ElicitResult(action="accept", content={"word": params.message})
-
-    async def sample(_: Any, params: Any) -> CreateMessageResult:
-        return CreateMessageResult(role="assistant", content=TextContent(type="text", text="hm"), model="m")
-
-    async def folders(_: Any) -> ListRootsResult:
-        return ListRootsResult(roots=[])
-
-    callbacks: dict[str, Any] = {
-        "elicitation_callback": elicit,
-        "sampling_callback": sample,
-        "list_roots_callback": folders,
-    }
-    async with Client(url, mode="legacy", **callbacks) as client:
-        result = await client.call_tool(tool, arguments)
-    return " ".join(block.text for block in result.content if isinstance(block, TextContent))
-
-
 async def test_a_client_of_2025_is_asked_over_its_session() -> None:
     travel = Travel()
     async with stage(travel.built.build()) as caller:
-        reply = await _of_2025(caller.url, "travel", person="Ada", nights=3)
-    assert reply == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 3"
-    assert travel.ran == ["Where to, Ada?"]
+        reply = await hears(caller.url, "legacy", "travel", person="Ada", nights=3)
+    assert reply == "Ada <Where to, Ada?> <<Where to, Ada?> from?>-<<Where to, Ada?> to?> 3"
+    assert travel.ran == ["<Where to, Ada?>"]
 
 
 # what goes wrong
@@ -260,7 +217,7 @@ async def test_an_end_that_asks_by_returning_is_stopped() -> None:
     built, _ = _end_that("returning")
     async with stage(built.build()) as caller:
         assert (await caller.call("rash")).result["isError"] is True
-        assert "Error executing tool rash" in await _of_2025(caller.url, "rash")
+        assert "Error executing tool rash" in await hears(caller.url, "legacy", "rash")
     server = MCPServer[Any]("stage")
     server.add_tool(built.build())
     with pytest.raises(AssertionError, match="the end 'act' returned an InputRequiredResult; nothing was asked"):
@@ -420,7 +377,7 @@ async def test_arguments_may_be_named_like_those_of_once() -> None:
     built = framehold.ToolBuilder("named")
 
     @built.end(idempotent=True)
-    async def told(key: str, fn: str, idempotent: bool) -> str:
+    async def tell(key: str, fn: str, idempotent: bool) -> str:
         return f"{key} {fn} {idempotent}"
 
     async with stage(built.build()) as caller:

@@ -337,7 +337,7 @@ async def test_a_clock_that_is_set_meanwhile_moves_no_takeover() -> None:
         assert len({(item.call, item.asked) for item in chronicle.changes}) == 1
         # Told again at each of its steps, as it is by then.
         found = [(item.outcome, item.replayed is None) for item in chronicle.changes]
-        assert found == [("under way", True), ("recovered", False)]
+        assert found == [("under way", True), ("under way", False), ("recovered", False)]
         last = chronicle.takeovers[-1]
         assert last.asked <= (last.claimed or 0) <= (last.replayed or 0) <= (last.resumed or 0) < last.asked + 60
         assert (

@@ -40,6 +40,7 @@ from framehold_core.errors import ConfigError
 from tests.node.asking import asking, form
 from tests.node.nodes import served
 from tests.node.stage import server_of
+from tests.node.wires.official import repeats
 from tests.tutorials.person import said as text
 
 pytestmark = pytest.mark.anyio
@@ -52,11 +53,6 @@ class Place(BaseModel):
 def word(ctx: Context, key: str) -> str | None:
     answer = (ctx.input_responses or {}).get(key)
     return str(answer.content["word"]) if isinstance(answer, ElicitResult) and answer.content else None
-
-
-async def repeats(context: ClientRequestContext, params: Any) -> ElicitResult:
-    """The user types the question in again."""
-    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
 
 
 @asynccontextmanager

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
-import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import Context
-from mcp_types import ElicitResult, TextContent
 
 import framehold
 from framehold_core.errors import (
@@ -21,25 +16,10 @@ from framehold_core.errors import (
     ResultNotKept,
 )
 from tests.node.acting import Effects, Own, failure
-from tests.node.stage import Stage, Word, said, stage
+from tests.node.stage import Word, said, stage
+from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
-
-
-# 2025
-
-
-async def _yes(context: Any, params: Any) -> ElicitResult:
-    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
-
-
-async def legacy(client: Stage, tool: str) -> Any:
-    """One call of a client of 2025; what the tool says, or its error."""
-    async with httpx2.AsyncClient() as http:
-        transport = streamable_http_client(client.url, http_client=http)
-        async with Client(transport, mode="legacy", elicitation_callback=_yes) as old:
-            result = await old.call_tool(tool, {})
-    return " ".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 async def test_a_client_of_2025_is_served_alike() -> None:
@@ -76,6 +56,6 @@ async def test_a_client_of_2025_is_served_alike() -> None:
         return word
 
     async with stage(old) as client:
-        assert await asyncio.wait_for(legacy(client, "old"), 10) == "<well?>"
+        assert await asyncio.wait_for(hears(client.url, "legacy", "old"), 10) == "<well?>"
         assert client.runtime.store.request_counts.get("intent", 0) == 0
     assert effects.ran == ["it", "broke off"]
