@@ -1,8 +1,9 @@
-"""What a node says of itself over HTTP, and to whom."""
+"""What a node says of itself and of its tools over HTTP, and to whom."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -11,6 +12,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
+from framehold.admin import tool_list
 from framehold.config import Settings
 from framehold.telemetry import window
 from framehold.telemetry.metrics import CallMetrics
@@ -19,15 +21,13 @@ from framehold_fleet.models.nodes import NodeStatus
 from framehold_store import system_clock as clock
 from tests import proofs
 from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN as ADMIN
-from tests.node.operating import Operator
+from tests.node.operating import TOKEN, Operator, marked, unmarked
 from tests.node.scraping import scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
 from tests.processes import until
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
-TOKEN = "an admin token of some length".replace(" ", "-")
 
 
 async def one(ctx: Context) -> str:
@@ -172,7 +172,7 @@ async def test_a_node_says_which_tools_failed_lately() -> None:
     async def fails() -> str:
         raise ValueError("no")
 
-    async with stage(one, fails, keys=(KEY,), admin_token=ADMIN) as client, Operator(client.url) as operator:
+    async with stage(one, fails, keys=(KEY,), admin_token=TOKEN) as client, Operator(client.url) as operator:
         for tool in ("fails", "one", "fails"):
             await client.call(tool)
         text = (await operator.ask("GET", "node")).json
@@ -214,3 +214,57 @@ def test_quantiles_are_of_the_last_minute_and_of_a_bounded_number(monkeypatch: p
     for _ in range(MAX_DURATIONS + 10):
         durations.add(1.0)
     assert len(durations._durations) == window.MAX_DURATIONS and durations.quantile(0.99) == 1.0
+
+
+async def fails() -> str:
+    """Raises."""
+    raise ValueError
+
+
+@pytest.fixture
+async def played() -> AsyncIterator[tuple[Stage, Operator]]:
+    async with stage(marked, unmarked, fails, admin_token=TOKEN) as made, Operator(made.url) as operator:
+        yield made, operator
+
+
+async def listed(operator: Operator) -> dict[str, Any]:
+    answer = await operator.ask("GET", "tools")
+    assert answer.status == 200, answer
+    return {tool["tool"]: tool for tool in answer.json["tools"]}
+
+
+async def test_each_tool_is_told_with_what_is_parked(played: tuple[Stage, Operator]) -> None:
+    """Also one that nobody has called."""
+    made, operator = played
+    first = await made.call("marked")
+    for _ in range(2):
+        await made.call("unmarked")
+    await made.call("fails")
+    tools = await listed(operator)
+    assert {"marked", "unmarked", "fails", "resources/read", "other"} == set(tools)
+    assert (tools["unmarked"]["parked"], tools["unmarked"]["asked"]) == (2, 2)
+    assert sum(tools["unmarked"]["expiring"]) == 2 and tools["fails"]["expiring"] == []
+    assert tools["marked"]["journal"] > 0 and tools["marked"]["oldest"] >= 0
+    assert (tools["fails"]["failed"], tools["fails"]["parked"], tools["fails"]["oldest"]) == (1, 0, None)
+    assert sum(tools["unmarked"]["took"]) == 2 and sum(tools["marked"]["thought"]) == 0
+    second = await made.retry("marked", first.token, first.accept(word="a"))
+    await made.retry("marked", second.token, second.accept(word="b"))
+    after = (await listed(operator))["marked"]
+    assert (after["asked"], after["ended"], after["parked"]) == (2, 1, 0)
+    assert sum(after["took"]) == 3 and sum(after["thought"]) == 2
+
+
+async def test_a_malformed_answer_counts_as_refused(played: tuple[Stage, Operator]) -> None:
+    made, operator = played
+    first = await made.call("unmarked")
+    wrong = await made.retry("unmarked", first.token, {key: {"action": "perhaps"} for key in first.accept(word="a")})
+    assert wrong.code == -32602
+    assert (await listed(operator))["unmarked"]["refused"] == 1
+
+
+async def test_a_name_that_is_no_label_goes_with_the_others(played: tuple[Stage, Operator]) -> None:
+    """A client may have chosen it."""
+    made, _ = played
+    await made.call("marked")
+    found = await tool_list._parked(made.runtime, {"unmarked"})
+    assert {name: now.parked for name, now in found.items()} == {"other": 1}

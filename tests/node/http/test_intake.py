@@ -1,26 +1,35 @@
-"""What requests hold of a node's memory: it is counted as it comes, and refused before it is built."""
+"""What requests and sessions hold of a node's memory: it is counted as it comes, and refused before it is built."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.server.mcpserver import Context
+from starlette.types import Message
 
 from framehold import json_text
+from framehold.config import Settings
 from framehold.engine import eviction, memory
-from framehold.http.intake import HEAVIEST, LIGHT, MAX_LISTEN, SMALL, Crowded, Held, Intake
+from framehold.engine.memory import LOW, SESSION_BYTES, sessions
+from framehold.hosts import sdk_app
+from framehold.http.body import Body
+from framehold.http.intake import HEAVIEST, LIGHT, MAX_LISTEN, SMALL, Crowded, Held, Intake, TooLarge
 from tests.node.served import Edge, Wire, edge, send, wire
-from tests.node.stage import Word, said
+from tests.node.stage import Word, said, server_of, stage
 
 pytestmark = pytest.mark.anyio
+
+
 MIB = 1 << 20
 ITEMS = {
     "lists": "[]",
@@ -293,3 +302,104 @@ async def test_a_large_request_that_is_alone_is_received_whatever_the_limit() ->
     """All requests together are limited, and one alone by the largest body: otherwise it would be refused for ever."""
     async with crowd(max_buffered=8192) as client:
         assert (await client.call("echo", arguments={"text": "x" * 30_000})).text
+
+
+INTAKE = Intake(lambda: math.inf, lambda: None)
+"""It has room for all."""
+
+
+class Pieces:
+    """A `receive` that gives so many bytes one by one, then the end of the connection."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    async def __call__(self) -> Message:
+        self.left -= 1
+        if self.left < 0:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": b"x", "more_body": self.left > 0}
+
+
+async def test_a_body_that_comes_byte_by_byte_takes_little_more_than_its_bytes() -> None:
+    """It is replayed as one message; then what follows it."""
+    count = 20_000
+    with INTAKE.request() as held:
+        body = Body(Pieces(count), count, held)
+        tracemalloc.start()
+        try:
+            assert await body.whole() == b"x" * count
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 5 * count
+    assert await body.replay() == {"type": "http.request", "body": b"x" * count, "more_body": False}
+    assert (await body.replay())["type"] == "http.disconnect"
+
+
+async def test_a_body_ends_at_the_limit_or_with_its_client() -> None:
+    """A byte too many is the last that is read."""
+    pieces = Pieces(10)
+    with INTAKE.request() as held, pytest.raises(TooLarge):
+        await Body(pieces, 4, held).whole()
+    assert pieces.left == 5
+
+    messages: list[Message] = [{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    with INTAKE.request() as held:
+        assert await Body(receive, 4, held).whole() is None
+
+
+ACCEPT = {"accept": "application/json, text/event-stream"}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+
+
+async def one(ctx: Context) -> str:
+    return said(await ctx.elicit("Which word?", Word))
+
+
+async def test_a_session_too_many_is_refused_and_parked_calls_go_on() -> None:
+    """With 503, until another one ends."""
+    async with stage(one, max_sessions=2) as client, httpx2.AsyncClient(headers=ACCEPT) as http:
+        held = await client.call("one")
+        opened = [await http.post(client.url, json=INITIALIZE) for _ in range(3)]
+        assert [item.status_code for item in opened] == [200, 200, 503]
+        assert (await client.retry("one", held.token, held.accept(word="w"))).text == "w"
+        assert (await client.call("one")).messages == ["Which word?"]
+        ending = {"mcp-session-id": opened[0].headers["mcp-session-id"]}
+        assert (await http.delete(client.url, headers=ending)).status_code == 200
+        assert (await http.post(client.url, json=INITIALIZE)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("limit", "resident", "fit"),
+    [
+        (None, 1 << 27, 10_000),
+        (1 << 30, None, 10_000),
+        (1 << 30, 100 << 20, int(((1 << 30) * LOW - (100 << 20)) / 2 / SESSION_BYTES)),
+        (1 << 40, 100 << 20, 10_000),
+        (100 << 20, 100 << 20, 100),
+    ],
+)
+def test_sessions_leave_half_of_the_memory_to_frames(limit: int | None, resident: int | None, fit: int) -> None:
+    """At most 10,000, and some however little memory there is."""
+    assert sessions(10_000, 100, limit, resident) == fit
+
+
+def test_the_memory_limit_bounds_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a setting of their own."""
+    monkeypatch.setattr("framehold.engine.memory.resident", lambda: 100 << 20)
+    found: list[Any] = []
+    for settings in (Settings(memory_limit=300 << 20), Settings(memory_limit=300 << 20, max_sessions=7)):
+        server = server_of("bounded", one)
+        sdk_app.sdk_app(server, settings, "/mcp")
+        found.append(server.session_manager.max_sessions)
+    assert found == [int((300 * LOW - 100) * 1024 / 2 / 40), 7]
