@@ -290,7 +290,6 @@ async def _helper() -> None:
 
 
 async def test_where_a_handler_stands_is_said_of_one_call() -> None:
-    """Its own lines, and what they wait in. Nothing of it is said in a list."""
     async with stage(works, unmarked, admin_token=TOKEN) as made, Operator(made.url) as operator:
         running = asyncio.create_task(made.call("works"))
         await until(lambda: any(slot.frame and slot.tool == "works" for slot in made.runtime.table), "it to run")

@@ -50,7 +50,6 @@ async def told(client: Stage) -> NodeStatus:
 
 
 async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer, tmp_path: Any) -> None:
-    """Every field is filled, and moves."""
     server = server_of("stage", one)
     settings = {"store_url": redis.url, "namespace": tmp_path.name, "node_id": "a", "keys": (KEY,), "lease_ttl": 5.0}
     app = framehold.asgi(server, Settings(**settings, admin_token=TOKEN, memory_limit=5 << 30))
@@ -234,7 +233,6 @@ async def listed(operator: Operator) -> dict[str, Any]:
 
 
 async def test_each_tool_is_told_with_what_is_parked(played: tuple[Stage, Operator]) -> None:
-    """Also one that nobody has called."""
     made, operator = played
     first = await made.call("marked")
     for _ in range(2):
@@ -263,7 +261,6 @@ async def test_a_malformed_answer_counts_as_refused(played: tuple[Stage, Operato
 
 
 async def test_a_name_that_is_no_label_goes_with_the_others(played: tuple[Stage, Operator]) -> None:
-    """A client may have chosen it."""
     made, _ = played
     await made.call("marked")
     found = await tool_list._parked(made.runtime, {"unmarked"})

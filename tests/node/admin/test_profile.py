@@ -114,7 +114,6 @@ def of(view: about.MemoryView) -> list[tuple[str, int, int | None, bool]]:
 
 
 def test_what_frames_weigh_is_as_was_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of what was added is no frame's doing."""
     footprint = Footprint(100 * MIB, 40 * MIB)
     footprint.look(60 * MIB, 400)
     view = held(monkeypatch, 60, footprint=footprint, frames=200)

@@ -54,14 +54,12 @@ async def told(block: int, mode: Any, action: Any = "accept") -> tuple[list[str]
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("block", [SSE_ERA, REENTRANT, FASTMCP])
 async def test_three_ways_to_write_a_tool_are_one_to_its_client(block: int, mode: str) -> None:
-    """The same question and the same results, for clients of both eras."""
     assert await told(block, mode) == (["Delete poem?"], "poem was deleted.")
     assert await told(block, mode, "decline") == (["Delete poem?"], "poem was kept.")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_resolver_and_an_await_in_one_tool(mode: str) -> None:
-    """First the resolver's question, then that of the body."""
     assert await told(RESOLVE, mode) == (["Delete poem?", "For the record: why?"], "poem was deleted: it was old.")
 
 
@@ -99,5 +97,4 @@ async def test_who_goes_on_unconfirmed(changed: bool, mode: Any, asks: bool, sho
 
 
 def test_every_program_of_the_page_is_run() -> None:
-    """A program that is added is noticed."""
     assert len(BLOCKS) == 5

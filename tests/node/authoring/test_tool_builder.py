@@ -54,7 +54,6 @@ class Travel:
 
 @each_way
 async def test_steps_ask_in_turn_and_the_end_runs_once(settings: dict[str, Any]) -> None:
-    """Each step's data goes to the later ones by name; its questions leave in one round."""
     travel = Travel()
     async with stage(travel.built.build(), **settings) as caller:
         reply = await told(caller, "travel", person="Ada")
@@ -67,7 +66,6 @@ async def test_steps_ask_in_turn_and_the_end_runs_once(settings: dict[str, Any])
 
 @pytest.mark.parametrize("settings", [{}, {"rehearse": True}], ids=["held", "rebuilt"])
 async def test_duplicates_of_the_last_retry_do_not_run_the_end_again(settings: dict[str, Any]) -> None:
-    """At once and later: all are told the same."""
     travel = Travel()
     async with stage(travel.built.build(), **settings) as caller:
         first = await caller.call("travel", arguments={"person": "Ada"})
@@ -80,7 +78,6 @@ async def test_duplicates_of_the_last_retry_do_not_run_the_end_again(settings: d
 
 
 async def test_it_stands_its_rehearsal() -> None:
-    """Held, replayed from its token and rebuilt on other nodes it asks, does and says the same."""
     travel, server = Travel(), MCPServer[Any]("stage")
     server.add_tool(travel.built.build())
     answers = [{"word": "Bath"}, {"word": "May"}, {"word": "June"}]
@@ -90,7 +87,6 @@ async def test_it_stands_its_rehearsal() -> None:
 
 
 async def test_what_is_built_looks_like_a_tool_that_was_written() -> None:
-    """Its arguments are what no step provides; its text and what it returns are the end's; it is marked."""
     travel, server = Travel(), MCPServer[Any]("stage")
     tool = travel.built.build(strategy="replay", ttl=5)
     server.add_tool(tool)
@@ -108,28 +104,14 @@ async def test_what_is_built_looks_like_a_tool_that_was_written() -> None:
 
 
 @each_way
-async def test_functions_that_are_not_async_serve_as_well(settings: dict[str, Any]) -> None:
-    ran, built = list[str](), framehold.ToolBuilder("plain")
+async def test_a_step_may_return_its_question_or_await_it(settings: dict[str, Any]) -> None:
+    """Functions that are not async serve as well; one without a context asks by name."""
+    built, ran = framehold.ToolBuilder("mixed"), list[str]()
 
     @built.step
     def word(ctx: Context) -> str | InputRequiredResult:
         found = framehold.accepted_content(ctx, "word", Word)
-        return asking(word="Which?") if found is None else found.word
-
-    @built.end
-    def shout(word: str, ctx: Context) -> str:
-        ran.append(word)
-        return f"{word}! {framehold.era(ctx)}"
-
-    async with stage(built.build(), **settings) as caller:
-        assert (await told(caller, "plain")).text == "<Which?>! modern"
-    assert ran == ["<Which?>"]
-
-
-@each_way
-async def test_a_step_may_await_its_question(settings: dict[str, Any]) -> None:
-    """And one without a context asks by name."""
-    built = framehold.ToolBuilder("mixed")
+        return asking(word="which?") if found is None else found.word
 
     @built.step
     async def one(ctx: Context) -> str:
@@ -140,11 +122,13 @@ async def test_a_step_may_await_its_question(settings: dict[str, Any]) -> None:
         return said(await framehold.ask("two", f"two {one}", Word))
 
     @built.end
-    async def tell(one: str, two: str) -> str:
-        return f"{one} {two}"
+    def shout(word: str, one: str, two: str, ctx: Context) -> str:
+        ran.append(word)
+        return f"{word} {one} {two}! {framehold.era(ctx)}"
 
     async with stage(built.build(), **settings) as caller:
-        assert (await told(caller, "mixed")).text == "<one?> <two <one?>>"
+        assert (await told(caller, "mixed")).text == "<which?> <one?> <two <one?>>! modern"
+    assert ran == ["<which?>"]
 
 
 @each_way
@@ -387,7 +371,6 @@ async def test_arguments_may_be_named_like_those_of_once() -> None:
 
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_whether_the_end_is_idempotent_is_told_to_once(monkeypatch: pytest.MonkeyPatch, idempotent: bool) -> None:
-    """What comes of that where a node dies is what `once` promises."""
     result, really, built = list[tuple[str, bool]](), functions.once, framehold.ToolBuilder("sure")
 
     async def once(key: str, fn: Any, **text: Any) -> Any:

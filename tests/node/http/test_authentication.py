@@ -179,7 +179,6 @@ async def test_the_access_token_is_that_of_the_present_round() -> None:
 
 
 async def test_the_access_tokens_of_two_users_never_mix() -> None:
-    """Interleaved rounds of two users: each handler sees its own."""
     async with guard() as client:
         ann, ben = await client.call_as("ann/ask/a1"), await client.call_as("ben/ask/b1")
         for number in (2, 3, 4):
@@ -229,7 +228,6 @@ async def test_a_journal_counts_for_its_user_until_its_record_is_gone(monkeypatc
 
 
 async def test_a_handler_can_not_take_its_user_far_beyond() -> None:
-    """With twice the limit an effect is not run, and the handler hears why."""
     async with guard(max_journal_per_principal=10_000) as client:
         grown = await client.call("grow", headers={"authorization": "Bearer ann/ask/1"})
         count, _, why = grown.text.partition(" ")

@@ -143,7 +143,6 @@ HEADERS: dict[str, tuple[Change, int, Any]] = {
 
 @pytest.mark.parametrize("cases", [BODIES, ENVELOPES, HEADERS], ids=["bodies", "envelopes", "headers"])
 async def test_a_bad_request_is_refused_as_the_sdk_refuses_it(cases: dict[str, tuple[Change, int, Any]]) -> None:
-    """Same status, same JSON-RPC code; no handler is resumed or entered; the good retry completes after."""
     async with edge() as client:
         await refused(client, cases)
         assert client.runtime.counts["entered"] == 1
@@ -196,7 +195,6 @@ async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None
 
 
 async def test_internal_headers_of_a_client_are_ignored() -> None:
-    """Whatever they claim, call and answers are the same, and none is echoed."""
     async with edge(compared=False) as client:
         _, retry = await client.parked()
         names = ("node", "route", "call", "relay", "secret", "principal", "epoch")
@@ -242,7 +240,6 @@ def regional(server: MCPServer[Any]) -> None:
 
 
 async def test_a_header_that_mirrors_an_argument() -> None:
-    """It must agree with the argument, once: missing, other, doubled or malformed is a mismatch."""
     async with edge(regional) as client:
         envelope = client.envelope("tools/call", {"name": "visit", "arguments": {"region": "north"}})
         bare = wire(envelope)
@@ -260,7 +257,6 @@ async def test_a_header_that_mirrors_an_argument() -> None:
 
 
 async def test_a_client_that_leaves_before_its_body_is_through() -> None:
-    """Nobody is there to be answered: nothing is sent, raised or started."""
     app = framehold.asgi(twin(), Settings(node_id="edge"))
     sent: list[Message] = []
     async with served(app):

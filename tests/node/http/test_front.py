@@ -195,7 +195,6 @@ BROKEN: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_response_that_is_not_whole_does_not_look_whole(name: str) -> None:
-    """And the server goes on."""
     async with running(BROKEN[name]()) as place:
         for _ in range(2):
             try:
@@ -312,7 +311,6 @@ async def test_an_upload_that_has_no_room_is_refused_whatever_the_app_does() -> 
 
 
 async def test_an_app_waits_for_a_slow_client() -> None:
-    """It is not all written into memory."""
     sent: list[int] = []
 
     @with_lifespan

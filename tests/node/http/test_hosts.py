@@ -80,7 +80,6 @@ async def test_the_fleet_itself_reaches_a_node_by_any_name() -> None:
 
 
 async def test_pages_behind_the_prefix_of_another_app_are_checked_too() -> None:
-    """And the parent's own are its own."""
     app = with_pages(app_of(MCPServer("n")))
     async with served(Starlette(routes=[Route("/", home), Mount("/sub", app)], lifespan=app.lifespan)) as url:
         for path in (*PAGES, "/home"):
@@ -112,7 +111,6 @@ async def test_a_websocket_of_the_author_is_a_page_too(host: str, sent: str) -> 
 
 
 async def test_the_admin_port_checks_the_name() -> None:
-    """Of whatever is asked there."""
     app = app_of(MCPServer("n"))
     admin = app.take_admin_port()
     async with served(app) as clients, served(admin, config=node._options(admin, "off")) as url:
@@ -187,7 +185,6 @@ async def test_a_refusal_names_its_setting_once(
 
 
 async def test_what_strangers_send_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    """Cut short, readable, and no more than a few of them."""
     async with served(framehold.asgi(MCPServer("n"), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
         for number in range(refusal_log.MAX_LOGGED_NAMES + 5):
             origin = f"http://h{number}.{'x' * 5000}".encode() + b"\x85\xff"
@@ -198,7 +195,6 @@ async def test_what_strangers_send_is_bounded(caplog: pytest.LogCaptureFixture) 
 
 
 async def test_another_refusal_is_not_taken_for_this_one(caplog: pytest.LogCaptureFixture) -> None:
-    """A 403 to an origin that is allowed, and one that asks for a scope."""
     for origin, challenge in ((b"http://localhost:1", b"x-none"), (b"https://evil.example", b"www-authenticate")):
 
         async def forbids(scope: Any, receive: Any, send: Any, challenge: bytes = challenge) -> None:

@@ -24,6 +24,7 @@ from framehold.engine.memory import LOW, SESSION_BYTES, sessions
 from framehold.hosts import sdk_app
 from framehold.http.body import Body
 from framehold.http.intake import HEAVIEST, LIGHT, MAX_LISTEN, SMALL, Crowded, Held, Intake, TooLarge
+from tests.node.http.test_relay import ACCEPT, INITIALIZE
 from tests.node.served import Edge, Wire, edge, send, wire
 from tests.node.stage import Word, said, server_of, stage
 
@@ -63,13 +64,11 @@ def taken(text: bytes) -> int:
 
 @pytest.mark.parametrize("name", ITEMS)
 async def test_a_value_takes_no_more_than_its_weight(name: str) -> None:
-    """Values of each kind, many of them."""
     text = ("[" + ",".join([ITEMS[name]] * 5_000) + "]").encode()
     assert taken(text) <= sum(json_text.weight(text, 1 << 40))
 
 
 async def test_an_object_of_many_keys_takes_no_more_than_its_weight() -> None:
-    """A table of keys grows by more than it holds."""
     for count in (1_000, 43_691):
         text = json.dumps({f"key {number}": number for number in range(count)}).encode()
         assert taken(text) <= sum(json_text.weight(text, 1 << 40))
@@ -84,7 +83,6 @@ VALUES = st.recursive(
 @settings(max_examples=100)
 @given(VALUES, st.booleans())
 def test_the_weight_outside_of_strings_is_never_too_low(value: Any, escaped: bool) -> None:
-    """Counted with care, a text still weighs what its lists, objects, keys and items take."""
     data = json.dumps(value, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
 
     def least(of: Any) -> int:
@@ -146,32 +144,30 @@ class Room:
 
 
 async def test_the_largest_that_is_being_received_goes_first() -> None:
-    """Not the one that came last: whoever holds little is served though others hold all."""
     room = Room()
     tasks = await room.begins(a=50 << 10, b=45 << 10, c=20 << 10)
     assert room.refused == ["a"] and room.intake.held == 65 << 10
-    tasks += await room.begins(d=60 << 10)
-    assert room.refused == ["a", "d"]
-    tasks += await room.begins(e=SMALL)
+    tasks += await room.begins(d=60 << 10, e=SMALL)
     assert room.refused == ["a", "d"]
     await room.end(tasks)
     assert room.intake.held == 0
 
 
-async def test_a_request_that_is_alone_is_served_however_large() -> None:
-    """Else no request of that size could ever be."""
+@pytest.mark.parametrize(
+    ("free", "sizes", "refused"),
+    [
+        # Else no request of that size could ever be.
+        (None, {"a": 200 << 10}, []),
+        # Nobody is kept out by what others hold.
+        (0, {"a": SMALL, "b": SMALL, "c": SMALL + 1}, ["c"]),
+    ],
+    ids=["one that is alone is served however large", "small ones pass though no room is left"],
+)
+async def test_whom_there_is_room_for(free: float | None, sizes: dict[str, int], refused: list[str]) -> None:
     room = Room()
-    tasks = await room.begins(a=200 << 10)
-    assert room.refused == []
-    await room.end(tasks)
-
-
-async def test_small_requests_pass_though_no_room_is_left() -> None:
-    """Nobody is kept out by what others hold."""
-    room = Room()
-    room.free = 0
-    tasks = await room.begins(a=SMALL, b=SMALL, c=SMALL + 1)
-    assert room.refused == ["c"]
+    room.free = free
+    tasks = await room.begins(**sizes)
+    assert room.refused == refused
     await room.end(tasks)
 
 
@@ -287,8 +283,6 @@ async def test_a_node_near_its_limit_takes_no_large_request(monkeypatch: pytest.
 
 
 async def test_light_requests_are_not_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most requests are: they pay nothing."""
-
     def weight(data: bytes, limit: int) -> json_text.Weight:
         raise AssertionError("a light request was weighed")
 
@@ -338,7 +332,6 @@ async def test_a_body_that_comes_byte_by_byte_takes_little_more_than_its_bytes()
 
 
 async def test_a_body_ends_at_the_limit_or_with_its_client() -> None:
-    """A byte too many is the last that is read."""
     pieces = Pieces(10)
     with INTAKE.request() as held, pytest.raises(TooLarge):
         await Body(pieces, 4, held).whole()
@@ -353,21 +346,11 @@ async def test_a_body_ends_at_the_limit_or_with_its_client() -> None:
         assert await Body(receive, 4, held).whole() is None
 
 
-ACCEPT = {"accept": "application/json, text/event-stream"}
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
-}
-
-
 async def one(ctx: Context) -> str:
     return said(await ctx.elicit("Which word?", Word))
 
 
 async def test_a_session_too_many_is_refused_and_parked_calls_go_on() -> None:
-    """With 503, until another one ends."""
     async with stage(one, max_sessions=2) as client, httpx2.AsyncClient(headers=ACCEPT) as http:
         held = await client.call("one")
         opened = [await http.post(client.url, json=INITIALIZE) for _ in range(3)]
@@ -395,11 +378,10 @@ def test_sessions_leave_half_of_the_memory_to_frames(limit: int | None, resident
 
 
 def test_the_memory_limit_bounds_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a setting of their own."""
     monkeypatch.setattr("framehold.engine.memory.resident", lambda: 100 << 20)
     found: list[Any] = []
-    for settings in (Settings(memory_limit=300 << 20), Settings(memory_limit=300 << 20, max_sessions=7)):
+    for limits in (Settings(memory_limit=300 << 20), Settings(memory_limit=300 << 20, max_sessions=7)):
         server = server_of("bounded", one)
-        sdk_app.sdk_app(server, settings, "/mcp")
+        sdk_app.sdk_app(server, limits, "/mcp")
         found.append(server.session_manager.max_sessions)
     assert found == [int((300 * LOW - 100) * 1024 / 2 / 40), 7]

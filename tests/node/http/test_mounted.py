@@ -162,8 +162,6 @@ def test_mounted_without_a_lifespan_it_ends_with_the_loop(
 
 @PARENTS
 async def test_a_start_that_fails_fails_the_parents(mounted: Mounted) -> None:
-    """With the error of the server's own lifespan: nothing is served half."""
-
     @asynccontextmanager
     async def lifespan(_: MCPServer[Any]) -> AsyncIterator[None]:
         raise RuntimeError("no database")
@@ -284,7 +282,6 @@ async def test_a_node_knows_its_prefix_before_its_first_request(name: str, own: 
 
 
 async def test_a_prefix_that_no_route_names_is_told_by_the_first_request() -> None:
-    """Without what the server puts before each path by itself."""
     app = weather([])
     inner = in_starlette(app)
 

@@ -201,6 +201,5 @@ async def test_the_official_client_authorizes_itself_through_the_router(guard: G
 
 
 def test_no_bearer_is_logged(guard: Guarded) -> None:
-    """By any process of the fleet."""
     logs = "".join(child.log() for child in (*guard.routers, *guard.nodes.values()))
     assert "ann/" not in logs and "ben/" not in logs

@@ -65,7 +65,6 @@ def everything(redis: RedisServer) -> dict[bytes, Any]:
 
 
 async def test_200_concurrent_calls_of_three_rounds_by_the_official_client(one: NodeProcess, noted: Path) -> None:
-    """Every handler is entered once, every result is that of its own answers, and nobody sees an error."""
     names = [f"guest{number}" for number in range(CALLS)]
     text: dict[str, str] = {}
 
@@ -90,7 +89,6 @@ async def test_200_concurrent_calls_of_three_rounds_by_the_official_client(one: 
 async def test_while_parked_record_journal_and_node_lease_stand_in_redis(
     one: NodeProcess, redis: RedisServer, tmp_path: Path
 ) -> None:
-    """They have the fields and lives that the protocol gives them, and tell nobody what was asked or answered."""
     async with Caller(one.url) as caller:
         asked = await caller.call("three", arguments={"name": "quincunx"})
         asked = await caller.retry("three", asked.token, asked.accept(word="zeugmatic"), arguments={"name": "quincunx"})
@@ -119,7 +117,6 @@ async def test_while_parked_record_journal_and_node_lease_stand_in_redis(
 async def test_after_the_end_only_a_sealed_tombstone_is_left(
     one: NodeProcess, redis: RedisServer, tmp_path: Path
 ) -> None:
-    """The journal goes, the outcome stays sealed, and a late duplicate gets it from there."""
     async with Caller(one.url) as caller:
         asked = await caller.call("one", arguments={"name": "palimpsest"})
         answers = asked.accept(word="chiaroscuro")

@@ -274,7 +274,6 @@ AGAIN: dict[str, tuple[dict[str, Any], dict[str, Any], Any]] = {
 @pytest.mark.parametrize("again", AGAIN)
 @pytest.mark.parametrize("settings", [{}, {"rehearse": True}], ids=["held", "rebuilt"])
 async def test_an_answer_that_is_written_otherwise_is_the_same(again: str, settings: dict[str, Any]) -> None:
-    """A retry gets the outcome again, and no conflict; another answer is one."""
     first, then, said = AGAIN[again]
     async with stage(ask, **settings) as client:
         given = {"arguments": {"value": "x"}}
@@ -317,7 +316,6 @@ def _bodies() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("body", _bodies(), ids=json.dumps)
 def test_a_glance_and_the_ladder_agree(body: dict[str, Any]) -> None:
-    """Over every header that could stand before this body."""
     encoded = [encode_header_value(name) for name in _NAMES if isinstance(name, str)]
     names = dict.fromkeys([None, "echo", "grüße", "=?base64?ZWNobw==?=", "=?", "", *encoded])
     for method, version, name in itertools.product(_METHODS, (LATEST_MODERN_VERSION, "2025-11-25", None), names):
@@ -328,7 +326,6 @@ def test_a_glance_and_the_ladder_agree(body: dict[str, Any]) -> None:
 
 
 def test_a_header_that_is_there_twice_is_not_ordinary() -> None:
-    """Whichever copy a reader takes."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "_meta": _META}})
     headers = _headers(protocol_version=LATEST_MODERN_VERSION, method="tools/call", name="echo")
     assert classify.classified(headers, body.encode()) is not None
@@ -337,7 +334,6 @@ def test_a_header_that_is_there_twice_is_not_ordinary() -> None:
 
 
 def test_its_route_is_the_ladders() -> None:
-    """With a client's name, and without one."""
     headers = _headers(protocol_version=LATEST_MODERN_VERSION, method="tools/call", name="echo")
     for info in ({}, {CLIENT_INFO_META_KEY: {"name": "n", "version": "1"}}):
         body = {

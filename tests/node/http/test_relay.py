@@ -227,7 +227,6 @@ async def test_a_router_that_copies_an_id_of_the_client_names_no_call(pair: tupl
 
 
 async def test_headers_are_off_by_default(redis: RedisServer, tmp_path: Any) -> None:
-    """A client of a node without FRAMEHOLD_ROUTE_HEADERS learns no node's name; a router does."""
     async with fleet(redis, tmp_path.name, "a") as sites, Caller(sites["a"].url) as caller:
         plain = await caller.call("ask")
         inside = await caller.call("ask", headers=sent_as("router"))
@@ -236,7 +235,6 @@ async def test_headers_are_off_by_default(redis: RedisServer, tmp_path: Any) -> 
 
 
 async def test_ids_are_minted_for_the_ring(redis: RedisServer, tmp_path: Any) -> None:
-    """A node that is reached without a router chooses ids that routers will map to it."""
     async with fleet(redis, tmp_path.name, "a", "b", "c") as sites:
         for name, site in sites.items():
             peers = site.app.attached.runtime.peers
@@ -322,7 +320,6 @@ async def test_a_session_outlives_a_lapse(redis: RedisServer, tmp_path: Any) -> 
 
 
 async def test_events_reach_listeners_of_every_node(redis: RedisServer, tmp_path: Any) -> None:
-    """A change that is published on one node is heard on a stream of the other, once."""
     async with fleet(redis, tmp_path.name, "a", "b") as sites:
         buses = {name: _bus(site.app) for name, site in sites.items()}
         reply: dict[str, list[str]] = {name: [] for name in buses}

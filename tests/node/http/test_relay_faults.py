@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
-from framehold.http import outages
 from framehold.http.outages import TRIES
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
 from tests.node.nodes import KEY, served
@@ -236,42 +235,6 @@ async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp
         done = await at_b.retry("one", asked.token, asked.accept(word="x"), meta=LOUD)
     assert done.text == "done at a"
     assert [event["params"]["data"] for event in done.events] == ["seen by b", "seen by a"]
-
-
-async def test_a_wait_is_one_request_to_a_middleware(
-    redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An author's middleware counts a retry once where it arrives and once where it is served, however long its owner
-    is out of reach."""
-    counted: list[str] = []
-
-    def counting(name: str) -> MCPServer[Any]:
-        async def count(ctx: Any, call_next: Any) -> Any:
-            counted.append(name)
-            return await call_next(ctx)
-
-        return _server(name, count)
-
-    monkeypatch.setattr(outages, "PATIENCE", 1.0)
-    apps: list[Any] = []
-
-    def noted(_: str, app: ASGIApp) -> ASGIApp:
-        apps.append(app)
-        return app
-
-    made = built(redis, tmp_path.name, counting, noted)
-    async with made as urls, Caller(urls["a"]) as at_a, Caller(urls["b"]) as at_b:
-        asked = await at_a.call("one")
-        counted.clear()
-        a, b = (Site(app, urls[name]) for name, app in zip("ab", apps, strict=True))
-        where = apps[0].attached.runtime.heartbeat.address
-        await say_address(a, "http://127.0.0.1:1", b)
-        result = await at_b.retry("one", asked.token, asked.accept(word="x"))
-        assert (result.status, counted) == (503, ["b"])
-        await say_address(a, where, b)
-        done = await at_b.retry("one", asked.token, asked.accept(word="x"))
-        assert done.text == "done at a"
-        assert counted[-1] == "a"
 
 
 async def test_admin_is_not_reached_through_a_router(redis: RedisServer, tmp_path: Any) -> None:

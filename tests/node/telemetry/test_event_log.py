@@ -135,7 +135,6 @@ async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node
 
 
 async def test_a_call_that_is_lost_with_its_node_is_told_as_lost(nodes: tuple[Node, Node]) -> None:
-    """Once: who comes again hears it from the record."""
     a, b = nodes
     held = await a.caller.call("unmarked")
     await a.runtime.heartbeat.close()
@@ -247,7 +246,6 @@ async def leave(request: asyncio.Task[Any]) -> None:
 
 
 async def test_a_stuck_call_is_told_as_such() -> None:
-    """Once, however often its client asks for it."""
     async with desk(shared=True) as at:
         chronicle, call = watching(at), await begun(at)
         await carried_off(at, call, MAX_ATTEMPTS)

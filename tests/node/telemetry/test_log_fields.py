@@ -18,11 +18,9 @@ from opentelemetry import trace
 import framehold
 from framehold.config import Settings
 from framehold.engine import drain
-from framehold.engine.slot import Slot
 from framehold.frame.logged_call import NamedCall, logged_call
 from framehold.http.outages import Outages
 from framehold.telemetry.log_fields import add_call_fields
-from framehold_core.call import Call
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, prefix
 from framehold_store.batch import BatchLane, Item
@@ -87,7 +85,6 @@ async def asks(ctx: Context) -> str:
 
 
 async def test_each_line_of_a_handler_names_its_call_and_round(lines: Lines) -> None:
-    """Also of its threads, its tasks and its effects, and what the SDK says of its failure."""
     async with stage(busy) as client:
         asked = await client.call("busy")
         mine.info("outside")
@@ -154,17 +151,6 @@ async def test_a_request_that_a_handler_sends_in_its_own_task_leaves_its_lines_a
     found = lines.fields("outer again")
     assert found == {"call": call_of(asked.token), "tool": "outer", "round": 1, "epoch": 1}
     assert lines.fields("at once")["tool"] == "busy"
-
-
-async def test_a_line_about_a_call_that_is_not_read_yet_names_no_round(lines: Lines) -> None:
-    """A node that passes a request on knows the call's id and tool alone."""
-
-    async with stage(asks) as client:
-        await client.call("asks")
-        (slot,) = client.runtime.table
-        call = Call(slot.call.id, slot.call.owner, slot.call.incarnation, reentrant=False, ttl=60)
-        unread = Slot(call, slot.handler, slot.backing)
-        assert set(unread.log_fields) == {"call", "tool"}
 
 
 async def test_a_line_names_the_span_that_it_is_written_in(lines: Lines) -> None:
@@ -297,34 +283,28 @@ async def _never() -> Any:
     await asyncio.get_running_loop().create_future()
 
 
-def test_handlers_that_are_added_later_are_reached_by_asking_again() -> None:
-    """And none gets the filter twice."""
-    named, handler = logging.getLogger("my.own"), Lines()
-    add_call_fields()
-    named.addHandler(handler)
-    try:
-        add_call_fields()
-        add_call_fields()
-        assert len(handler.filters) == 1
-        with_call = NamedCall(CallId("0123abcd" + "e" * 24))
-        before = logged_call.set(with_call)
-        named.warning("later")
-        logged_call.reset(before)
-    finally:
-        named.removeHandler(handler)
-    assert handler.fields("later") == {"call": "0123abcd"}
-
-
-def test_a_thread_that_is_no_calls_writes_lines_of_no_call() -> None:
+@pytest.fixture
+def late() -> Iterator[Lines]:
+    """A handler that came after the first asking, and the call that is being served."""
     handler = Lines()
+    add_call_fields()
     mine.addHandler(handler)
     add_call_fields()
     before = logged_call.set(NamedCall(CallId("0123abcd" + "e" * 24)))
-    try:
-        thread = threading.Thread(target=lambda: mine.warning("alone"))
-        thread.start()
-        thread.join()
-    finally:
-        logged_call.reset(before)
-        mine.removeHandler(handler)
-    assert handler.fields("alone") == {}
+    yield handler
+    logged_call.reset(before)
+    mine.removeHandler(handler)
+
+
+def test_handlers_that_are_added_later_are_reached_by_asking_again(late: Lines) -> None:
+    add_call_fields()
+    assert len(late.filters) == 1
+    mine.warning("later")
+    assert late.fields("later") == {"call": "0123abcd"}
+
+
+def test_a_thread_that_is_no_calls_writes_lines_of_no_call(late: Lines) -> None:
+    thread = threading.Thread(target=lambda: mine.warning("alone"))
+    thread.start()
+    thread.join()
+    assert late.fields("alone") == {}

@@ -95,7 +95,6 @@ def test_whoever_names_a_tool_or_sends_a_message_forges_no_line(
 
 
 def test_an_exception_is_one_field_or_indented_lines(text: Log, machines: Callable[..., dict[str, Any]]) -> None:
-    """What it says forges no line either."""
     try:
         raise ValueError("first\n2026-11-21 00:00:00,000 ERROR   framehold: forged\x1b[2J")
     except ValueError:
@@ -112,7 +111,6 @@ class Unshowable:
 
 
 def test_fields_that_are_no_json_are_shown_or_named(machines: Callable[..., dict[str, Any]]) -> None:
-    """And none takes the place of what each line says."""
     circle: list[Any] = []
     circle.append(circle)
     odd = {"huge": 10**5000, "nan": float("nan"), "bytes": b"\xff", "circle": circle, "none": Unshowable(), "ok": None}
@@ -124,7 +122,6 @@ def test_fields_that_are_no_json_are_shown_or_named(machines: Callable[..., dict
 
 
 def test_a_text_line_of_a_call_ends_with_the_call(text: Log) -> None:
-    """Unless it names the call itself."""
     assert text("charging", call="0123abcd", tool="book", round=2, epoch=1).endswith(
         ": charging [call 0123abcd, tool book, round 2]"
     )
@@ -155,7 +152,6 @@ def test_all_loggers_of_a_process_speak_json(kept_loggers: None, capsys: pytest.
 
 
 def test_what_the_author_has_put_on_the_root_logger_stays(kept_loggers: None, tmp_path: Path) -> None:
-    """With its level, and open; the node's own lines come to it too."""
     logging.root.handlers = []
     logging.basicConfig(filename=tmp_path / "author.log", level=logging.DEBUG, format="AUTHOR %(message)s")
     (own,) = logging.root.handlers

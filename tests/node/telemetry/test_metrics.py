@@ -476,7 +476,6 @@ RENEWED, REGISTERED = (f'lease_ops_total{{op="{op}",result="ok"}}' for op in ("r
 
 @moves("clock_offset_seconds")
 async def test_a_wall_clock_that_is_set_while_the_node_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The metric shows by how much."""
     async with stage(one) as client:
         assert (await scraped(client))["clock_offset_seconds"] == pytest.approx(0.0, abs=1.0)
         monkeypatch.setattr(client.runtime.clock, "_wall", lambda: time.time() + 90.0)
@@ -495,7 +494,6 @@ async def test_how_near_the_store_is_to_too_slow(redis: RedisServer, tmp_path: A
 
 @moves("store_emptied")
 async def test_a_store_that_was_emptied(redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For an hour."""
     async with sharing(redis, tmp_path.name, "a", Hold().two, lease_ttl=3.0) as a:
         assert (await scraped(a))["store_emptied"] == 0
         pauses = a.runtime.door.pauses

@@ -62,7 +62,6 @@ def tools(scrape: Scrape) -> dict[str, float]:
 
 
 async def test_a_name_may_hold_anything_that_can_be_written() -> None:
-    """It comes back as it was, in either form of the text."""
     async with desk() as at:
         exposition = counting(at, HOSTILE)
         for name in HOSTILE:
@@ -110,7 +109,6 @@ async def test_there_are_never_more_names_than_so_many() -> None:
 
 
 async def test_names_never_fill_what_a_node_says_of_itself() -> None:
-    """A router reads 64 KiB of it."""
     app = framehold.asgi(server_of("stage", one), Settings(node_id="full"))
     app.attached.names._advertised = lambda: [
         f"{number:03}" + "\x01" * (MAX_TEXT_CHARACTERS - 3) for number in range(MAX_NAMES)

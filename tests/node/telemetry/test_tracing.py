@@ -131,7 +131,6 @@ async def test_a_takeover_is_seen_from_the_first_node_to_the_second(
 
 
 async def test_a_request_that_is_passed_on_is_no_error(seen: Traces, redis: RedisServer, tmp_path: Path) -> None:
-    """Both nodes have a span of it; the one that passed it on says where to."""
     async with pair(redis, tmp_path.name) as ((_, at_a), (_, at_b)):
         again = await answered(at_b, await at_a.call("two"))
         assert again.headers["framehold-node"] == "a"
@@ -158,7 +157,6 @@ async def test_a_call_whose_token_is_all_of_it_is_followed_over_nodes(
 
 
 async def test_a_replay_that_fails_says_so(seen: Traces) -> None:
-    """A handler that goes another way than it did: the span of its replay is an error, and the round is refused."""
     kinds = iter(("one", "other"))
 
     @framehold.reentrant
@@ -197,7 +195,6 @@ async def test_a_round_whose_handler_raised_says_what_and_where(seen: Traces) ->
 
 
 async def test_the_wait_for_a_lease_is_a_span(seen: Traces, redis: RedisServer, tmp_path: Path) -> None:
-    """On the node that waits, under the span that found the owner out of reach."""
     gone = "http://127.0.0.1:1"
     async with pair(redis, tmp_path.name) as ((a, at_a), (b, at_b)):
         asked = await at_a.call("two")
@@ -301,7 +298,6 @@ async def test_what_was_traced_last_is_handed_over_when_the_server_ends(
 
 
 async def test_where_nobody_traces_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token says nothing of spans, and the handler has none."""
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     found: list[Any] = []
 

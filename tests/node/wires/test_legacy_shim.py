@@ -55,6 +55,10 @@ def word(ctx: Context, key: str) -> str | None:
     return str(answer.content["word"]) if isinstance(answer, ElicitResult) and answer.content else None
 
 
+async def asks(ctx: Context) -> str | InputRequiredResult:
+    return word(ctx, "place") or asking(place="Where?")
+
+
 @asynccontextmanager
 async def old_client(
     *tools: Callable[..., Any], client: dict[str, Any] | None = None, **settings: Any
@@ -261,9 +265,6 @@ async def test_progress_of_the_client_puts_the_limit_off() -> None:
             await context.session.send_progress_notification(meta["progress_token"], float(step))
         return await repeats(context, params)
 
-    async def asks(ctx: Context) -> str | InputRequiredResult:
-        return word(ctx, "place") or asking(place="Where?")
-
     async with old_client(asks, client={"elicitation_callback": busy}, round_timeout=limit) as client:
         assert text(await client.call_tool("asks", {})) == "<Where?>"
 
@@ -326,12 +327,7 @@ async def test_a_low_level_handler_that_answers_with_plain_json() -> None:
 async def test_a_connection_without_a_stream_is_refused_not_waited_for() -> None:
     """Stateless HTTP: no request could reach this client. It has said that it can be asked, to another process
     perhaps: nobody tells it that it did not."""
-    server: MCPServer[Any] = MCPServer("stateless")
-
-    @server.tool(description="Asks.")
-    async def asks(ctx: Context) -> str | InputRequiredResult:
-        return word(ctx, "place") or asking(place="Where?")
-
+    server = server_of("stateless", asks)
     framehold.attach(server)
     async with (
         asyncio.timeout(20),
@@ -344,9 +340,6 @@ async def test_a_connection_without_a_stream_is_refused_not_waited_for() -> None
 
 async def test_a_state_from_outside_is_refused() -> None:
     """States never leave the process on this wire: one that a client brings was not made for it."""
-
-    async def asks(ctx: Context) -> str | InputRequiredResult:
-        return asking("kept", place="Where?")
 
     async with old_client(asks) as client:
         with pytest.raises(MCPError) as raised:
