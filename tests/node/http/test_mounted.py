@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -184,29 +184,6 @@ async def test_the_parents_own_routes_stay(mounted: Mounted) -> None:
         for path in ("/mcp", "/healthz", "/admin/node"):
             assert (await http.get(root + path)).status_code == 404
         assert (await http.get(f"{root}/sub/healthz")).text == "ok\n"
-
-
-async def test_two_servers_in_one_parent() -> None:
-    """Each with frames of its own: a token of one is nothing to the other. The parent's lifespan runs both."""
-    seen: list[str] = []
-    one, two = weather(seen, "one", keys=(KEY,)), weather(seen, "two", keys=(KEY,))
-
-    @asynccontextmanager
-    async def lifespan(_: object) -> AsyncIterator[None]:
-        async with one.lifespan(), two.lifespan():
-            yield
-
-    parent = Starlette(routes=[Mount("/one", one), Mount("/two", two)], lifespan=lifespan)
-    async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(served(parent))
-        at_one, at_two = [await stack.enter_async_context(Caller(beneath(url, at))) for at in ("/one", "/two")]
-        parked = await at_one.call("ask")
-        strayed = await at_two.retry("ask", parked.token, parked.accept(word="a"))
-        assert (strayed.code, strayed.text) == (-32602, "Invalid or expired requestState")
-        await asyncio.gather(completes(at_one, "one"), completes(at_two, "two"))
-        await asyncio.gather(of_2025(at_one.url, "one"), of_2025(at_two.url, "two"))
-        assert (await at_one.retry("ask", parked.token, parked.accept(word="a"))).messages == ["a, and then?"]
-    assert sorted(seen[-3:]) == ["one cancelled", "one ended", "two ended"]
 
 
 async def timed(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

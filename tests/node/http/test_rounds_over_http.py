@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp import Client, MCPError
+from mcp import MCPError
 from mcp.server.mcpserver import Context
 from mcp.types import LOG_LEVEL_META_KEY, ClientCapabilities, SamplingCapability, SamplingMessage, TextContent
 
@@ -185,23 +185,6 @@ async def test_what_is_asked_together_leaves_together() -> None:
         assert len(answers) == 8 and "seat" in answers
         done = await client.retry("together", reply.token, answers)
     assert done.text == "['a1a2', 'b1b2'] file:///poems Onward accept Which seat"
-
-
-async def test_everything_else_is_served_by_the_sdk() -> None:
-    """Lists and listening, beside calls that park; a change crosses from a running tool to the listener."""
-
-    async def grow(ctx: Context) -> str:
-        await ctx.elicit("grow?", Word)
-        await ctx.notify_tools_changed()
-        return "grown"
-
-    async with stage(grow) as caller, Client(caller.url) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["grow"]
-        async with client.listen(tools_list_changed=True) as listening:
-            reply = await caller.call("grow")
-            assert (await caller.retry("grow", reply.token, reply.accept(word="yes"))).text == "grown"
-            event = await asyncio.wait_for(anext(aiter(listening)), 5)
-        assert "tools" in type(event).__name__.lower()
 
 
 @pytest.mark.parametrize("parser", ["h11", "httptools"])

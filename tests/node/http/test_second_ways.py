@@ -104,6 +104,7 @@ ROUTING = {
     "another argument": Row(lambda way, w: w.having(mcp_param_region="south"), (400, MISMATCH)),
     "no argument": Row(lambda way, w: w.without("mcp-param-region"), (400, MISMATCH)),
     "two arguments": Row(lambda way, w: w.adding(mcp_param_region="north"), (400, MISMATCH)),
+    "a malformed argument": Row(lambda way, w: w.having(mcp_param_region="=?base64?!!?="), (400, MISMATCH)),
     "another version": Row(lambda way, w: w.having(mcp_protocol_version="2027-01-01"), (400, MISMATCH)),
 }
 ROUTING = {name: row._replace(absent=NO_HTTP | NO_ROUTING) for name, row in ROUTING.items()}

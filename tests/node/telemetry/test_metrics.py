@@ -429,20 +429,6 @@ async def test_a_call_that_is_handed_off(redis: RedisServer, tmp_path: Any) -> N
         assert (await scraped(b)).since(begin_b) == {**taken, **FAILED_OVER, **done}
 
 
-@moves("failovers_total", "failover_duration_seconds")
-async def test_a_call_of_a_nodes_former_life(redis: RedisServer, tmp_path: Any) -> None:
-    async with sharing(redis, tmp_path.name, "a", framehold.reentrant(one)) as a:
-        reply = await a.call("one")
-        # Nothing is left to hand off: the record stays as a crash would leave it.
-        evict(a.runtime)
-    async with sharing(redis, tmp_path.name, "a", framehold.reentrant(one)) as a:
-        begin = await scraped(a)
-        assert (await answer(a, "one", reply)).text == "w"
-        taken = {**asked("read"), **asked("claim"), **replayed("one"), 'failovers_total{reason="restarted"}': 1}
-        done = {**rounds("one", ended=1), **ended("one"), **FINISH}
-        assert (await scraped(a)).since(begin) == {**taken, **FAILED_OVER, **done}
-
-
 @moves("rounds_total", "leases")
 async def test_a_retry_at_a_node_that_has_not_the_call(redis: RedisServer, tmp_path: Any) -> None:
     async with two_nodes(redis, tmp_path.name, one) as (a, b):
