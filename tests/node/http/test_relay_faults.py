@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -24,6 +24,7 @@ from framehold.config import Settings
 from framehold.http.outages import TRIES
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
 from tests.node.nodes import KEY, served
+from tests.node.served import send, wire
 from tests.node.stage import Word
 from tests.processes import until
 from tests.proofs import INSIDE, client, introduced, sent_as
@@ -151,64 +152,43 @@ def _server(name: str, middleware: Any = None) -> MCPServer[Any]:
 
 @asynccontextmanager
 async def built(
-    redis: RedisServer, namespace: str, server: Callable[[str], Any], wrap: Callable[[str, ASGIApp], ASGIApp]
+    redis: RedisServer, namespace: str, server: Callable[[str], Any], seen: list[Any] | None = None
 ) -> AsyncIterator[dict[str, str]]:
-    """Nodes a and b of these servers, behind whatever `wrap` puts in front."""
+    """Nodes a and b of these servers. What each of them is sent is noted in `seen`."""
     async with AsyncExitStack() as stack:
         urls = {}
         for name in "ab":
             settings = Settings(node_id=name, store_url=redis.url, namespace=namespace, keys=(KEY,), lease_ttl=5.0)
             app = framehold.asgi(server(name), settings)
-            outer = wrap(name, app)
-            urls[name] = await stack.enter_async_context(served(outer))
-            app.attached.runtime.heartbeat.address = urls[name].removesuffix("/mcp")
-            if outer is not app:
-                # No lifespan of its own: the first request starts it.
-                await stack.enter_async_context(_started(urls[name]))
+            if seen is not None:
+                app.add_middleware(Noting, seen, name)
+            urls[name] = await stack.enter_async_context(served(app))
         yield urls
 
 
-@asynccontextmanager
-async def _started(url: str) -> AsyncIterator[None]:
-    async with Caller(url) as caller:
-        await caller.call("one")
-    yield
+class Noting:
+    """A middleware that notes the query and a header of each request."""
+
+    def __init__(self, app: ASGIApp, seen: list[Any], name: str) -> None:
+        self.app, self.seen, self.name = app, seen, name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.seen.append((self.name, scope["query_string"], dict(scope["headers"]).get(b"x-own")))
+        await self.app(scope, receive, send)
 
 
 async def test_what_is_passed_on_is_what_came(redis: RedisServer, tmp_path: Any) -> None:
     """The query and headers that are no ASCII arrive as the client wrote them."""
     seen: list[tuple[str, bytes, bytes | None]] = []
-
-    def spying(name: str, app: ASGIApp) -> ASGIApp:
-        async def spy(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http":
-                if scope["method"] == "POST":
-                    seen.append((name, scope["query_string"], dict(scope["headers"]).get(b"x-own")))
-                await app(scope, receive, send)
-
-        return spy
-
-    async with built(redis, tmp_path.name, _server, spying) as urls, Caller(urls["a"]) as at_a:
+    query, own = "a=%2B+b%20c&d=%zz&e=%41", "café".encode()
+    async with built(redis, tmp_path.name, _server, seen) as urls, Caller(urls["a"]) as at_a:
         asked = await at_a.call("one")
         params = {"name": "one", "arguments": {}, "requestState": asked.token, "inputResponses": asked.accept(word="x")}
-        envelope = at_a.envelope("tools/call", params)
-        text = b"/mcp?a=%2B+b%20c&d=%zz&e=%41", "café".encode()
-        answer = await _raw(urls["b"], text[0], {**envelope.headers, "x-own": text[1].decode("latin-1")}, envelope.body)
-    assert b"done at a" in answer
-    assert answer.lower().count(b"\r\ndate:") == 1
-    assert seen[-2:] == [(name, text[0][5:], text[1]) for name in "ba"]
-
-
-async def _raw(url: str, target: bytes, headers: dict[str, str], body: Any) -> bytes:
-    host = url.split("/")[2]
-    data = json.dumps(body).encode()
-    result = {**headers, "host": host, "content-length": str(len(data)), "connection": "close"}
-    lines = [f"{name}: {value}".encode("latin-1") for name, value in result.items()]
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(host.split(":")[1]))
-    writer.write(b"POST " + target + b" HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + data)
-    answer = await asyncio.wait_for(reader.read(), 20)
-    writer.close()
-    return answer
+        request = wire(at_a.envelope("tools/call", params)).adding(x_own=own.decode("latin-1"))
+        answer = await send(urls["b"], replace(request, path=f"/mcp?{query}"))
+    assert b"done at a" in answer.body
+    assert len(answer.headers.get_all("date", [])) == 1
+    assert seen[-2:] == [(name, query.encode(), own) for name in "ba"]
 
 
 async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp_path: Any) -> None:
@@ -223,7 +203,7 @@ async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp
 
         return _server(name, say)
 
-    made = built(redis, tmp_path.name, loud, lambda _, app: app)
+    made = built(redis, tmp_path.name, loud)
     async with made as urls, Caller(urls["a"]) as at_a, Caller(urls["b"]) as at_b:
         asked = await at_a.call("one", meta=LOUD)
         assert asked.streamed, "the middleware spoke"
