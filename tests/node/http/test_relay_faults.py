@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
+from framehold.http import outages
 from framehold.http.outages import TRIES
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
 from tests.node.nodes import KEY, served
@@ -86,12 +87,33 @@ async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
         return await type(forward).forward(forward, address, *rest)
 
     monkeypatch.setattr(forward, "forward", counted)
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b, httpx2.AsyncClient(headers=ACCEPT) as http:
         asked = await at_a.call("ask")
+        begun = await http.post(a.url, json=INITIALIZE)
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
         await say_address(a, b.app.attached.runtime.heartbeat.address, b)
         answer = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-    assert answer.status == 503 and int(answer.headers["retry-after"]) > 0
-    assert len(relays) == TRIES == 4
+        assert answer.status == 503 and int(answer.headers["retry-after"]) > 0
+        assert len(relays) == TRIES == 4
+        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503, "of a session nothing is known"
+
+
+async def test_a_wait_is_one_request_to_a_middleware(pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the owner is out of reach."""
+    a, b = pair
+    counted: list[str] = []
+
+    async def count(ctx: Any, call_next: Any) -> Any:
+        counted.append(ctx.method)
+        return await call_next(ctx)
+
+    b.app.attached.server.middleware.append(count)
+    monkeypatch.setattr(outages, "PATIENCE", 1.0)
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        asked = await at_a.call("ask")
+        await say_address(a, "http://127.0.0.1:1", b)
+        answer = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+    assert (answer.status, counted) == (503, ["tools/call"])
 
 
 async def test_a_first_round_that_breaks_off_is_not_sent_again(pair: tuple[Site, Site]) -> None:

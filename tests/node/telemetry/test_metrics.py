@@ -386,6 +386,18 @@ async def test_a_call_that_is_in_its_token() -> None:
         assert end['rounds_per_call_sum{tool="one"}'] == 2
 
 
+@moves("frame_evictions_total", "replay_total", "failovers_total")
+async def test_a_call_that_is_rehearsed() -> None:
+    async with stage(framehold.reentrant(one), rehearse=True) as client:
+        begin = await scraped(client)
+        reply = await client.call("one")
+        assert (await answer(client, "one", reply)).text == "w"
+        found = (await scraped(client)).since(begin)
+        assert found['frame_evictions_total{reason="rehearsed"}'] == found['failovers_total{reason="evicted"}'] == 1
+        assert found['replay_total{tool="one"}'] == 1
+        assert not any("failover_duration" in name for name in found)
+
+
 # ---- other nodes
 
 
@@ -427,6 +439,20 @@ async def test_a_call_that_is_handed_off(redis: RedisServer, tmp_path: Any) -> N
         taken = {**asked("read"), **asked("claim"), **replayed("one"), 'failovers_total{reason="released"}': 1}
         done = {**rounds("one", ended=1), **ended("one"), **FINISH}
         assert (await scraped(b)).since(begin_b) == {**taken, **FAILED_OVER, **done}
+
+
+@moves("failovers_total", "failover_duration_seconds")
+async def test_a_call_of_a_nodes_former_life(redis: RedisServer, tmp_path: Any) -> None:
+    async with sharing(redis, tmp_path.name, "a", framehold.reentrant(one)) as a:
+        reply = await a.call("one")
+        # Nothing is left to hand off: the record stays as a crash would leave it.
+        evict(a.runtime)
+    async with sharing(redis, tmp_path.name, "a", framehold.reentrant(one)) as a:
+        begin = await scraped(a)
+        assert (await answer(a, "one", reply)).text == "w"
+        taken = {**asked("read"), **asked("claim"), **replayed("one"), 'failovers_total{reason="restarted"}': 1}
+        done = {**rounds("one", ended=1), **ended("one"), **FINISH}
+        assert (await scraped(a)).since(begin) == {**taken, **FAILED_OVER, **done}
 
 
 @moves("rounds_total", "leases")

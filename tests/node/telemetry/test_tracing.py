@@ -141,6 +141,21 @@ async def test_a_request_that_is_passed_on_is_no_error(seen: Traces, redis: Redi
     assert (told(two_)["route"], told(two_)["node"]) == ("resume", "a")
 
 
+async def test_a_call_whose_token_is_all_of_it_is_followed_over_nodes(
+    seen: Traces, redis: RedisServer, tmp_path: Path
+) -> None:
+    """Strategy replay: each round on another node, each leading to the one before."""
+    async with pair(redis, tmp_path.name, strategy="replay") as ((_, at_a), (_, at_b)):
+        asked = await answered(at_b, await at_a.call("two"))
+        assert (await answered(at_a, asked)).text == "x x"
+    one, two_, three = seen.named(CALLED)
+    assert [told(span)["node"] for span in (one, two_, three)] == ["a", "b", "a"]
+    assert [told(span)["route"] for span in (one, two_, three)] == ["start", "replay", "replay"]
+    assert links(three) == {"previous round": at(two_), "first round": at(one)}
+    assert [parent(span) for span in seen.named("framehold replay")] == [at(two_), at(three)]
+    assert "from_node" not in told(seen.named("framehold replay")[0])
+
+
 async def test_a_replay_that_fails_says_so(seen: Traces) -> None:
     kinds = iter(("one", "other"))
 
