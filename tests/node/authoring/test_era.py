@@ -117,8 +117,6 @@ async def test_by_era_runs_the_one_that_the_client_speaks(
 
 
 async def test_by_era_looks_like_the_modern_one() -> None:
-    """Name, text, schema and what it returns; the context is no argument."""
-
     async def rich(place: str, days: int = 2, *, ctx: Context) -> list[int]:
         """Rich."""
         return [days]
@@ -219,8 +217,6 @@ def test_by_era_needs_a_call_where_there_is_no_context() -> None:
 
 
 def test_by_era_of_a_low_level_server_reads_its_context() -> None:
-    """Its handlers take context and params, by place."""
-
     def one(ctx: ServerRequestContext, params: Any) -> str:
         return "old"
 

@@ -156,7 +156,6 @@ async def test_a_client_that_leaves_cancels_the_round_at_the_owner(pair: tuple[S
 
 
 async def test_what_was_relayed_is_not_relayed_again(pair: tuple[Site, Site]) -> None:
-    """The node that is asked for a call that it doesn't hold says so to the one that relayed."""
     a, b = pair
     async with Caller(a.url) as at_a, Caller(b.url) as at_b:
         asked = await at_a.call("ask")
@@ -250,7 +249,6 @@ async def _yes(context: Any, params: ElicitRequestParams) -> ElicitResult:
 
 
 async def test_a_session_of_2025_is_served_where_it_lives(pair: tuple[Site, Site]) -> None:
-    """Through the other node too: elicitation over its stream, and its end; the id names node and process."""
     a, b = pair
     async with httpx2.AsyncClient(event_hooks={"request": [_to(a.url, b.url)]}) as http:
         transport = _transport(a.url, http)
@@ -289,7 +287,6 @@ ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "appl
 
 
 async def test_a_lost_session_is_404(redis: RedisServer, tmp_path: Any) -> None:
-    """Where its process is gone, whatever node is asked; the same for ids that are forged or malformed."""
     async with fleet(redis, tmp_path.name, "b") as sites, httpx2.AsyncClient(headers=ACCEPT) as http:
         async with fleet(redis, tmp_path.name, "a") as gone:
             begun = await http.post(gone["a"].url, json=INITIALIZE)

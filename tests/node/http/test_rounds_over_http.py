@@ -90,7 +90,6 @@ async def test_a_stream_that_ends_without_a_reply_says_that_it_may_come_again(mo
 
 
 async def test_the_handler_sees_the_present_rounds_request() -> None:
-    """Its id, its headers, its `_meta`; between rounds there is none, and what is said then is dropped."""
     seen: list[Any] = []
     look = asyncio.Event()
 
@@ -150,7 +149,6 @@ async def test_the_handler_sees_what_the_present_rounds_client_can_do() -> None:
 
 
 async def test_what_is_asked_together_leaves_together() -> None:
-    """Nested gathers, task groups and all kinds of question: one round."""
     prompt = [SamplingMessage(role="user", content=TextContent(type="text", text="A motto?"))]
 
     async def pair(ctx: Context, name: str) -> str:
@@ -266,8 +264,6 @@ async def test_questions_are_kept_from_a_client_that_cannot_be_asked() -> None:
 
 
 async def test_calls_leave_no_cycles_behind() -> None:
-    """Through all of the SDK and HTTP, and for tools that raise a protocol error too."""
-
     async def asks(fails: bool, ctx: Context) -> str:
         words = await asyncio.gather(ctx.elicit("a?", Word), ctx.elicit("b?", Word))
         if fails:
@@ -346,7 +342,6 @@ async def test_leaving_a_running_round_cancels_its_handler(round_: int, speaks: 
 
 
 async def test_whoever_else_waits_for_a_round_keeps_it_alive() -> None:
-    """The first request leaves, its duplicate gets the result, and what the handler says from then on."""
     seen: list[str] = []
     go_on = asyncio.Event()
 

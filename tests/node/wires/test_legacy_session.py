@@ -131,7 +131,6 @@ async def test_what_names_no_request_goes_out_on_that_of_the_call(ask: Any, told
 
 
 async def test_where_responses_carry_no_question_the_other_stream_does() -> None:
-    """`json_response`: a client that listens is asked as ever."""
     server: MCPServer[Any] = MCPServer("json")
     server.tool(name="tool", description="A tool of this test.")(_roots)
     framehold.attach(server)
@@ -225,8 +224,6 @@ async def test_an_effect_may_not_ask_on_this_wire_either(ask: Any) -> None:
 
 
 async def test_an_effect_may_ping() -> None:
-    """Which asks nobody anything."""
-
     async def pings(ctx: Context) -> str:
         return str(await framehold.once("k", _pinged, ctx))
 

@@ -92,7 +92,6 @@ async def test_a_step_that_failed_is_raised_into_the_handler(settings: dict[str,
 
 
 async def test_a_failure_that_the_handler_lets_through_ends_the_call_with_it() -> None:
-    """An error as the handler raised it; resumed again, the same."""
     async with saga_stage(deploy) as wire:
         client = SagaClient(wire)
         first = await client.call("deploy", service="web")
@@ -105,7 +104,6 @@ async def test_a_failure_that_the_handler_lets_through_ends_the_call_with_it() -
 
 @each_way
 async def test_one_tool_answers_both_wires(settings: dict[str, Any]) -> None:
-    """The same questions, the same effects, each entered and run once, and the same result."""
     effects = Effects()
 
     @framehold.reentrant
@@ -124,8 +122,6 @@ async def test_one_tool_answers_both_wires(settings: dict[str, Any]) -> None:
 
 
 async def test_a_tool_that_never_asks_is_answered_at_once() -> None:
-    """As on the other wire: results, errors of tools, unknown tools."""
-
     async def double(number: int) -> int:
         return 2 * number
 
@@ -139,8 +135,6 @@ async def test_a_tool_that_never_asks_is_answered_at_once() -> None:
 
 
 async def test_missing_steps_are_asked_again_and_keep_their_names() -> None:
-    """What is there is kept; what was never asked is passed over."""
-
     async def both(ctx: Context) -> str:
         one, two = await asyncio.gather(ctx.elicit("one", Word), ctx.elicit("two", Word))
         return f"{said(one)} {said(two)}"
@@ -176,7 +170,6 @@ async def test_an_earlier_answer_is_not_taken_for_a_later_question_of_the_same_k
 
 
 async def test_a_resume_that_comes_twice_gets_the_same_answer() -> None:
-    """While it runs, after the call moved on, and after it ended; other answers are a conflict."""
     async with saga_stage(deploy) as wire:
         client = SagaClient(wire)
         first = await client.call("deploy", service="web")
@@ -282,7 +275,6 @@ def verdict(reply: Reply) -> tuple[int, int, str]:
 
 @each_way
 async def test_a_sagas_token_on_the_other_wire_and_the_other_wires_token_on_a_saga(settings: dict[str, Any]) -> None:
-    """Both are refused by name, and both calls can still be carried on where they belong."""
     async with saga_stage(ask, **settings) as wire:
         client = SagaClient(wire)
         by_saga, by_call = await client.call("ask"), await wire.call("ask")
@@ -302,7 +294,6 @@ async def test_a_sagas_token_on_the_other_wire_and_the_other_wires_token_on_a_sa
 
 
 async def test_forged_tokens() -> None:
-    """Cut, altered, of another call, or no text: one reply for all."""
     async with saga_stage(ask) as wire:
         client = SagaClient(wire)
         first, other = await client.call("ask"), await client.call("ask", name="me")
@@ -352,7 +343,6 @@ MALFORMED: dict[str, tuple[Any, str]] = {
 
 
 async def test_malformed_steps_consume_nothing() -> None:
-    """Whatever is wrong with them, and also where only the answer to the question is."""
     async with saga_stage(ask) as wire:
         client = SagaClient(wire)
         first = await client.call("ask")
@@ -437,7 +427,6 @@ async def test_whoever_guards_calls_guards_sagas() -> None:
 
 
 async def test_a_token_shows_nothing_of_its_call() -> None:
-    """Name and arguments are sealed in it; its mark and the call's id are all that a reader sees."""
     async with saga_stage(ask) as wire:
         first = await SagaClient(wire).call("ask", name="a secret")
         wire_token = token(first)

@@ -143,7 +143,6 @@ class Official:
 
 @pytest.mark.parametrize("mode", ["auto", "2026-07-28", "legacy"])
 async def test_the_official_client_drives_a_saga_on_each_transport(mode: Any) -> None:
-    """Over HTTP and within the process, whatever revision it settles on."""
     async with saga_stage(two) as wire:
         for where in (wire.url, wire.server):
             async with Client(where, mode=mode) as official:
