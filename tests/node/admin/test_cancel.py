@@ -103,13 +103,6 @@ async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_a
     assert stored is not None and (stored.record.state, stored.record.cause) == (RecordState.DONE, "cancelled")
 
 
-async def test_a_call_that_may_be_entered_once_is_cancelled_alike(at: Stage, operator: Operator) -> None:
-    held = await at.call("unmarked", arguments={"name": "Ada"})
-    assert (await operator.cancel(call_of(held.token))).status == 200
-    reply = await at.retry("unmarked", held.token, held.accept(word="x"), arguments={"name": "Ada"})
-    assert reply.result["isError"] and reply.text.startswith(TOLD)
-
-
 async def test_whoever_waits_for_a_round_that_is_cancelled_hears_it_at_once(
     at: Stage, operator: Operator, ran: Ran
 ) -> None:

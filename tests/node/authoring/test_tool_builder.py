@@ -77,15 +77,6 @@ async def test_duplicates_of_the_last_retry_do_not_run_the_end_again(settings: d
     assert travel.ran == ["Bath"]
 
 
-async def test_it_stands_its_rehearsal() -> None:
-    travel, server = Travel(), MCPServer[Any]("stage")
-    server.add_tool(travel.built.build())
-    answers = [{"word": "Bath"}, {"word": "May"}, {"word": "June"}]
-    result = await rehearsed(server, "travel", {"person": "Ada"}, answers=answers)
-    assert result.questions == ["Where to, Ada?", "Bath from?", "Bath to?"]
-    assert result.effects == ["book"] and travel.ran == ["Bath"]
-
-
 async def test_what_is_built_looks_like_a_tool_that_was_written() -> None:
     travel, server = Travel(), MCPServer[Any]("stage")
     tool = travel.built.build(strategy="replay", ttl=5)

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from mcp import MCPError
 from mcp.server.mcpserver import Context
-from mcp.types import LOG_LEVEL_META_KEY, ClientCapabilities, SamplingCapability, SamplingMessage, TextContent
+from mcp.types import LOG_LEVEL_META_KEY, SamplingMessage, TextContent
 
 import framehold
 from framehold.config import Settings
@@ -125,27 +125,6 @@ async def test_the_handler_sees_the_present_rounds_request() -> None:
         )
         assert reply.message["id"] == 33
     assert seen == [("a", "one", "p1"), "between", ("b", "two", None), ("33", "three", "p3")]
-
-
-async def test_the_handler_sees_what_the_present_rounds_client_can_do() -> None:
-    """It may be another host than the one that began the call, and it is the one that is asked."""
-    sampling = ClientCapabilities(sampling=SamplingCapability())
-    seen: list[tuple[bool, bool]] = []
-
-    async def look(ctx: Context) -> str:
-        for number in (1, 2, 3):
-            declared = ctx.client_capabilities is not None and ctx.client_capabilities.sampling is not None
-            seen.append((declared, ctx.session.check_client_capability(sampling)))
-            await ctx.elicit(f"question {number}?", Word)
-        return "seen"
-
-    async with stage(look, has={"elicitation": {}}) as client:
-        reply = await client.call("look")
-        more: dict[str, Any] = {"elicitation": {}, "sampling": {}}
-        reply = await client.retry("look", reply.token, reply.accept(word="x"), has=more)
-        reply = await client.retry("look", reply.token, reply.accept(word="x"))
-        assert (await client.retry("look", reply.token, reply.accept(word="x"))).text == "seen"
-    assert seen == [(False, False), (True, True), (False, False)]
 
 
 async def test_what_is_asked_together_leaves_together() -> None:
