@@ -170,7 +170,8 @@ async def test_what_was_relayed_is_not_relayed_again(pair: tuple[Site, Site]) ->
             assert done.headers["framehold-node"] == "a"
 
 
-async def test_an_owner_that_is_out_of_reach(redis: RedisServer, tmp_path: Any) -> None:
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1", "ftp://127.0.0.1:1"], ids=["nobody listens", "no address"])
+async def test_an_owner_that_is_out_of_reach(address: str, redis: RedisServer, tmp_path: Any) -> None:
     """Its lease stands, but nobody listens at its address: 503 when a dead one's lease would have run out, and nothing
     was consumed."""
     async with fleet(redis, tmp_path.name, "a", "b", lease_ttl=2.0) as sites:
@@ -179,7 +180,7 @@ async def test_an_owner_that_is_out_of_reach(redis: RedisServer, tmp_path: Any) 
             asked = await at_a.call("ask")
             answers = asked.accept(word="aye")
             where = a.app.attached.runtime.heartbeat.address
-            await say_address(a, "http://127.0.0.1:1", b)
+            await say_address(a, address, b)
             async with asyncio.timeout(6):
                 result = await at_b.retry("ask", asked.token, answers)
             assert (result.status, result.code) == (503, -32603)
