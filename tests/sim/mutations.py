@@ -446,7 +446,7 @@ ELSEWHERE = {
     "23": ("tests/node/engine/test_drain.py::test_new_calls_and_handed_off_ones_are_passed_on",),
     # A turn of the simulated clock costs nothing, so no crowd can hold one up.
     "24": (
-        "tests/node/http/test_pacing.py::test_a_crowd_goes_through_a_few_at_a_time_and_in_order",
+        "tests/node/http/test_exchange.py::test_a_crowd_goes_through_a_few_at_a_time_and_in_order",
         "tests/node/engine/test_takeover_gate.py::test_so_many_at_once_and_the_others_in_order",
     ),
     # An operator is nobody's client: whether a cancelled call has an outcome is seen by who asks for it later.

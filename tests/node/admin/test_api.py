@@ -227,19 +227,6 @@ async def test_a_node_that_is_told_to_drain_does_so_and_goes_on() -> None:
         assert at.runtime.counts["deadline"] == 0
 
 
-async def test_whoever_drains_again_waits_within_a_patience_of_its_own() -> None:
-    """A signal after `/admin/drain`: neither returns at once, cutting rounds, nor waits for people that long."""
-    async with stage(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
-        await at.call("unmarked")
-        await operator.ask("POST", "drain")
-        loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
-        await at.runtime.drain(0.2)
-        assert 0.2 <= loop.time() - began < 5
-        # Nobody who only waits for rounds waits for people, however long they have.
-        await asyncio.wait_for(at.runtime.drain(10.0, parked=False), 5)
-        assert not at.runtime.draining.over
-
-
 async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
     """The node takes calls again, also after a drain that is over. Once the process leaves nothing is taken back."""
     async with stage(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
@@ -293,13 +280,3 @@ async def test_what_a_node_handed_off_before_its_drain_was_taken_back_goes_on(
             assert second.messages == [" two?"]
             assert node.runtime.table.get(CallId(call_of(reply.token))) is not None
         assert a.runtime.heartbeat.state == "live"
-
-
-async def test_a_drain_that_met_its_deadline_is_counted_once() -> None:
-    async with stage(unmarked, admin_token=TOKEN, drain_timeout=0.1) as at, Operator(at.url) as operator:
-        await at.call("unmarked")
-        await operator.ask("POST", "drain")
-        await at.runtime.drain(10.0)
-        assert at.runtime.draining.over and at.runtime.counts["deadline"] == 1
-        await at.runtime.end()
-        assert at.runtime.counts["deadline"] == 1

@@ -103,13 +103,6 @@ async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_a
     assert stored is not None and (stored.record.state, stored.record.cause) == (RecordState.DONE, "cancelled")
 
 
-async def test_a_call_that_may_be_entered_once_is_cancelled_alike(at: Stage, operator: Operator) -> None:
-    held = await at.call("unmarked", arguments={"name": "Ada"})
-    assert (await operator.cancel(call_of(held.token))).status == 200
-    reply = await at.retry("unmarked", held.token, held.accept(word="x"), arguments={"name": "Ada"})
-    assert reply.result["isError"] and reply.text.startswith(TOLD)
-
-
 async def test_whoever_waits_for_a_round_that_is_cancelled_hears_it_at_once(
     at: Stage, operator: Operator, ran: Ran
 ) -> None:
@@ -197,7 +190,6 @@ async def test_another_node_tells_of_it_too_and_enters_nothing(nodes: tuple[Node
 
 
 async def test_a_retry_that_comes_while_the_end_is_written_hears_it(nodes: tuple[Node, Node]) -> None:
-    """Nothing of it leaves before the store has it; whoever cancels again meanwhile is told to wait."""
     a, _ = nodes
     held = await a.caller.call("marked")
     submit, sent = a.runtime.store.submit, list[tuple[Request, Done]]()
@@ -218,7 +210,6 @@ async def test_a_retry_that_comes_while_the_end_is_written_hears_it(nodes: tuple
 async def test_an_end_that_the_store_does_not_answer_is_said_to_be_written_later(
     nodes: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The handler is cancelled all the same, and no retry wakes it."""
     monkeypatch.setattr(actions, "PATIENCE", 0.1)
     a, _ = nodes
     held = await a.caller.call("marked")
@@ -235,7 +226,6 @@ async def test_an_end_that_the_store_does_not_answer_is_said_to_be_written_later
 
 
 async def test_a_call_that_another_node_has_by_now_is_not_cancelled_here(nodes: tuple[Node, Node]) -> None:
-    """This node was thought dead: its frame goes, the other one's goes on."""
     a, b = nodes
     held = await a.caller.call("marked")
     await a.runtime.heartbeat.close()
@@ -250,7 +240,6 @@ async def test_a_call_that_another_node_has_by_now_is_not_cancelled_here(nodes: 
 
 
 async def test_a_prompt_that_is_cancelled_ends_with_an_error_of_the_protocol() -> None:
-    """It has no result that could say so."""
     server: MCPServer[Any] = MCPServer("prompts")
 
     @server.prompt()

@@ -244,29 +244,6 @@ async def test_pages_put_together_are_all_calls_in_order(sort: Sort, descending:
         assert keys == sorted(keys, reverse=descending)
 
 
-@pytest.mark.parametrize("sort", [Sort.CALL, Sort.BEGAN])
-async def test_no_call_that_stays_is_missed_or_told_twice_while_others_come_and_go(sort: Sort) -> None:
-    async with stage(marked, admin_token=TOKEN) as at, Operator(at.url) as operator:
-        it = Desk(at.runtime, None)  # type: ignore[arg-type]  # it needs no store
-        stay = {item.call for item in await parked(it, 2000)}
-        come_and_go = [item.call for item in await parked(it, 300)]
-        found: list[str] = []
-        after: dict[str, str] = {}
-        while True:
-            page = await operator.leases(sort=sort, limit=200, **after)
-            found += [item["call_id"] for item in page["items"]]
-            if page["next"] is None:
-                break
-            after = {"after": page["next"]}
-            for call in come_and_go[-10:]:
-                slot = at.runtime.table.get(call)
-                assert slot is not None
-                at.runtime.feed(slot, Evict())
-                come_and_go.pop()
-            come_and_go = [item.call for item in await parked(it, 10)] + come_and_go
-        assert len(found) == len(set(found)) and stay <= set(found)
-
-
 async def test_others_run_while_a_page_is_gathered_and_what_goes_meanwhile_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -313,7 +290,6 @@ async def _helper() -> None:
 
 
 async def test_where_a_handler_stands_is_said_of_one_call() -> None:
-    """Its own lines, and what they wait in. Nothing of it is said in a list."""
     async with stage(works, unmarked, admin_token=TOKEN) as made, Operator(made.url) as operator:
         running = asyncio.create_task(made.call("works"))
         await until(lambda: any(slot.frame and slot.tool == "works" for slot in made.runtime.table), "it to run")

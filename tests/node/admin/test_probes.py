@@ -1,8 +1,9 @@
-"""What a node says of itself over HTTP, and to whom."""
+"""What a node says of itself and of its tools over HTTP, and to whom."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -11,6 +12,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
+from framehold.admin import tool_list
 from framehold.config import Settings
 from framehold.telemetry import window
 from framehold.telemetry.metrics import CallMetrics
@@ -19,16 +21,13 @@ from framehold_fleet.models.nodes import NodeStatus
 from framehold_store import system_clock as clock
 from tests import proofs
 from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN as ADMIN
-from tests.node.operating import Operator
+from tests.node.operating import TOKEN, Operator, marked, unmarked
 from tests.node.scraping import scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
 from tests.processes import until
-from tests.proofs import INSIDE, sent_as
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
-TOKEN = "an admin token of some length".replace(" ", "-")
 
 
 async def one(ctx: Context) -> str:
@@ -51,7 +50,6 @@ async def told(client: Stage) -> NodeStatus:
 
 
 async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer, tmp_path: Any) -> None:
-    """Every field is filled, and moves."""
     server = server_of("stage", one)
     settings = {"store_url": redis.url, "namespace": tmp_path.name, "node_id": "a", "keys": (KEY,), "lease_ttl": 5.0}
     app = framehold.asgi(server, Settings(**settings, admin_token=TOKEN, memory_limit=5 << 30))
@@ -109,20 +107,10 @@ async def test_a_node_tells_the_marks_of_its_handlers() -> None:
     ]
 
 
-async def test_who_may_ask_a_node(redis: RedisServer, tmp_path: Any) -> None:
-    """Its fleet, and whoever has the admin token where there is one; nobody through a router. Metrics and health are
-    for whoever reaches it."""
-    for token in (None, TOKEN):
-        async with stage(one, keys=(KEY,), admin_token=token) as client:
-            right = 200 if token else 403
-            assert (await asked(client, "/admin/node", authorization=f"Bearer {TOKEN}")).status_code == right
-            assert (await asked(client, "/admin/node", **INSIDE)).status_code == 200
-            for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
-                refused = await asked(client, "/admin/node", **headers)
-                assert refused.status_code == 403 and "nothing was returned" in refused.json()["error"]
-            assert (await asked(client, "/admin/node", **sent_as("router"))).status_code == 403
-            for path in ("/metrics", "/healthz", "/readyz"):
-                assert (await asked(client, path)).status_code == 200
+async def test_metrics_and_health_are_for_whoever_reaches_the_node() -> None:
+    async with stage(one, keys=(KEY,), admin_token=TOKEN) as client:
+        for path in ("/metrics", "/healthz", "/readyz"):
+            assert (await asked(client, path)).status_code == 200
 
 
 async def test_nothing_is_counted_where_metrics_are_off() -> None:
@@ -146,18 +134,18 @@ async def test_two_nodes_of_one_process_count_apart() -> None:
         assert asked_once not in (await scraped(second)).samples
 
 
-async def test_a_form_that_is_none_is_answered_in_the_usual_one() -> None:
-    """Anybody may ask, and no request is a fault of the node's."""
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/plain;version=x.y", "text/plain"),
+        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text"),
+    ],
+)
+async def test_metrics_come_in_the_form_that_is_asked_for_or_in_the_usual_one(accept: str, kind: str) -> None:
     async with stage(one) as client:
-        response = await asked(client, "/metrics", accept="text/plain;version=x.y")
-    assert response.status_code == 200 and response.headers["content-type"].startswith("text/plain")
-
-
-async def test_openmetrics_where_it_is_asked_for() -> None:
-    async with stage(one) as client:
-        response = await asked(client, "/metrics", accept="application/openmetrics-text; version=1.0.0")
-    assert response.headers["content-type"].startswith("application/openmetrics-text")
-    assert response.text.endswith("# EOF\n")
+        response = await asked(client, "/metrics", accept=accept)
+    assert response.status_code == 200 and response.headers["content-type"].startswith(kind)
+    assert response.text.endswith("# EOF\n") is ("openmetrics" in kind)
 
 
 def test_ends_are_of_the_last_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +171,7 @@ async def test_a_node_says_which_tools_failed_lately() -> None:
     async def fails() -> str:
         raise ValueError("no")
 
-    async with stage(one, fails, keys=(KEY,), admin_token=ADMIN) as client, Operator(client.url) as operator:
+    async with stage(one, fails, keys=(KEY,), admin_token=TOKEN) as client, Operator(client.url) as operator:
         for tool in ("fails", "one", "fails"):
             await client.call(tool)
         text = (await operator.ask("GET", "node")).json
@@ -225,3 +213,55 @@ def test_quantiles_are_of_the_last_minute_and_of_a_bounded_number(monkeypatch: p
     for _ in range(MAX_DURATIONS + 10):
         durations.add(1.0)
     assert len(durations._durations) == window.MAX_DURATIONS and durations.quantile(0.99) == 1.0
+
+
+async def fails() -> str:
+    """Raises."""
+    raise ValueError
+
+
+@pytest.fixture
+async def played() -> AsyncIterator[tuple[Stage, Operator]]:
+    async with stage(marked, unmarked, fails, admin_token=TOKEN) as made, Operator(made.url) as operator:
+        yield made, operator
+
+
+async def listed(operator: Operator) -> dict[str, Any]:
+    answer = await operator.ask("GET", "tools")
+    assert answer.status == 200, answer
+    return {tool["tool"]: tool for tool in answer.json["tools"]}
+
+
+async def test_each_tool_is_told_with_what_is_parked(played: tuple[Stage, Operator]) -> None:
+    made, operator = played
+    first = await made.call("marked")
+    for _ in range(2):
+        await made.call("unmarked")
+    await made.call("fails")
+    tools = await listed(operator)
+    assert {"marked", "unmarked", "fails", "resources/read", "other"} == set(tools)
+    assert (tools["unmarked"]["parked"], tools["unmarked"]["asked"]) == (2, 2)
+    assert sum(tools["unmarked"]["expiring"]) == 2 and tools["fails"]["expiring"] == []
+    assert tools["marked"]["journal"] > 0 and tools["marked"]["oldest"] >= 0
+    assert (tools["fails"]["failed"], tools["fails"]["parked"], tools["fails"]["oldest"]) == (1, 0, None)
+    assert sum(tools["unmarked"]["took"]) == 2 and sum(tools["marked"]["thought"]) == 0
+    second = await made.retry("marked", first.token, first.accept(word="a"))
+    await made.retry("marked", second.token, second.accept(word="b"))
+    after = (await listed(operator))["marked"]
+    assert (after["asked"], after["ended"], after["parked"]) == (2, 1, 0)
+    assert sum(after["took"]) == 3 and sum(after["thought"]) == 2
+
+
+async def test_a_malformed_answer_counts_as_refused(played: tuple[Stage, Operator]) -> None:
+    made, operator = played
+    first = await made.call("unmarked")
+    wrong = await made.retry("unmarked", first.token, {key: {"action": "perhaps"} for key in first.accept(word="a")})
+    assert wrong.code == -32602
+    assert (await listed(operator))["unmarked"]["refused"] == 1
+
+
+async def test_a_name_that_is_no_label_goes_with_the_others(played: tuple[Stage, Operator]) -> None:
+    made, _ = played
+    await made.call("marked")
+    found = await tool_list._parked(made.runtime, {"unmarked"})
+    assert {name: now.parked for name, now in found.items()} == {"other": 1}

@@ -21,7 +21,6 @@ from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN, Operator, marked, unmarked
 from tests.node.stage import server_of
 from tests.processes import DEADLINE
-from tests.proofs import INSIDE
 from tests.wire import Caller
 
 pytestmark = [pytest.mark.anyio, pytest.mark.alone]
@@ -101,12 +100,6 @@ async def test_sessions_of_earlier_clients_are_counted(here: Watched) -> None:
     assert (await here.ask())["sessions"] == 0
 
 
-async def test_only_whoever_may_is_told(here: Watched) -> None:
-    for shown, status in (({}, 403), ({"authorization": "Bearer another"}, 403), (INSIDE, 200)):
-        assert (await here.operator.ask("GET", "profile", shown)).status == status
-    assert (await here.operator.ask("POST", "profile")).status == 405
-
-
 # ---- what memory is told to be
 
 
@@ -121,7 +114,6 @@ def of(view: about.MemoryView) -> list[tuple[str, int, int | None, bool]]:
 
 
 def test_what_frames_weigh_is_as_was_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of what was added is no frame's doing."""
     footprint = Footprint(100 * MIB, 40 * MIB)
     footprint.look(60 * MIB, 400)
     view = held(monkeypatch, 60, footprint=footprint, frames=200)

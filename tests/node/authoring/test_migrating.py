@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ElicitResult, TextContent
 
 from tests.node.nodes import served
@@ -55,14 +54,12 @@ async def told(block: int, mode: Any, action: Any = "accept") -> tuple[list[str]
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("block", [SSE_ERA, REENTRANT, FASTMCP])
 async def test_three_ways_to_write_a_tool_are_one_to_its_client(block: int, mode: str) -> None:
-    """The same question and the same results, for clients of both eras."""
     assert await told(block, mode) == (["Delete poem?"], "poem was deleted.")
     assert await told(block, mode, "decline") == (["Delete poem?"], "poem was kept.")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_resolver_and_an_await_in_one_tool(mode: str) -> None:
-    """First the resolver's question, then that of the body."""
     assert await told(RESOLVE, mode) == (["Delete poem?", "For the record: why?"], "poem was deleted: it was old.")
 
 
@@ -99,23 +96,5 @@ async def test_who_goes_on_unconfirmed(changed: bool, mode: Any, asks: bool, sho
     assert owner.asked == (["Delete poem?"] if shown == CONFIRMED else [])
 
 
-@pytest.mark.parametrize("asks", [True, False])
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_tool_can_see_whether_its_client_asks(mode: Any, asks: bool) -> None:
-    """What the page advises instead of the `except`."""
-    names = program(EXCEPT)
-    mcp: MCPServer[Any] = names["mcp"]
-
-    @mcp.tool()
-    async def may_ask(ctx: Context) -> bool:
-        return ctx.client_capabilities is not None and ctx.client_capabilities.elicitation is not None
-
-    answer = Person([]).elicit if asks else None
-    async with served(names["app"]) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
-        result = await client.call_tool("may_ask", {})
-    assert result.structured_content == {"result": asks}
-
-
 def test_every_program_of_the_page_is_run() -> None:
-    """A program that is added is noticed."""
     assert len(BLOCKS) == 5

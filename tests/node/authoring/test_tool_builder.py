@@ -7,31 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import (
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequest,
-    ElicitRequestURLParams,
-    ElicitResult,
     InputRequiredResult,
-    ListRootsRequest,
-    ListRootsResult,
-    SamplingMessage,
-    TextContent,
 )
 
 import framehold
 from framehold.authoring import functions
 from framehold.sdk.marks import marks_of
 from framehold.testing import rehearsed
-from tests.node.acting import each_way
-from tests.node.asking import asking, form
-from tests.node.stage import Stage, Word, said, stage
-from tests.wire import Reply
+from tests.node.acting import each_way, told
+from tests.node.asking import asking
+from tests.node.stage import Word, said, stage
+from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
 
@@ -63,35 +52,20 @@ class Travel:
             return f"{person} {place} {'-'.join(days)} {nights}"
 
 
-async def through(caller: Stage, tool: str, **arguments: Any) -> tuple[Reply, list[tuple[str, dict[str, Any]]]]:
-    """Answer each question with its own text until the tool has an end: that, and each retry as token and answers."""
-    reply, sent = await caller.call(tool, arguments=arguments), []
-    while reply.message.get("result", {}).get("resultType") == "input_required":
-        answers = {
-            key: {"action": "accept", "content": {"word": asked["params"]["message"]}}
-            for key, asked in reply.asked.items()
-        }
-        sent.append((reply.token, answers))
-        reply = await caller.retry(tool, reply.token, answers, arguments=arguments)
-    return reply, sent
-
-
 @each_way
 async def test_steps_ask_in_turn_and_the_end_runs_once(settings: dict[str, Any]) -> None:
-    """Each step's data goes to the later ones by name; its questions leave in one round."""
     travel = Travel()
     async with stage(travel.built.build(), **settings) as caller:
-        reply, sent = await through(caller, "travel", person="Ada")
-        assert reply.text == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 2"
-        assert [sorted(answers) for _, answers in sent] == [["place"], ["from", "to"]]
+        reply = await told(caller, "travel", person="Ada")
+        assert reply.text == "Ada <Where to, Ada?> <<Where to, Ada?> from?>-<<Where to, Ada?> to?> 2"
         assert len(caller.runtime.table) == 0
-        assert caller.runtime.counts["rebuilt"] == (0 if not settings else 2)
-    assert travel.ran == ["Where to, Ada?"]
+        counts = caller.runtime.counts
+        assert (counts["resumed"], counts["rebuilt"]) == (2, 0) if not settings else counts["rebuilt"] == 2
+    assert travel.ran == ["<Where to, Ada?>"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"rehearse": True}], ids=["held", "rebuilt"])
 async def test_duplicates_of_the_last_retry_do_not_run_the_end_again(settings: dict[str, Any]) -> None:
-    """At once and later: all are told the same."""
     travel = Travel()
     async with stage(travel.built.build(), **settings) as caller:
         first = await caller.call("travel", arguments={"person": "Ada"})
@@ -103,28 +77,7 @@ async def test_duplicates_of_the_last_retry_do_not_run_the_end_again(settings: d
     assert travel.ran == ["Bath"]
 
 
-async def test_it_stands_its_rehearsal() -> None:
-    """Held, replayed from its token and rebuilt on other nodes it asks, does and says the same."""
-    travel, server = Travel(), MCPServer[Any]("stage")
-    server.add_tool(travel.built.build())
-    answers = [{"word": "Bath"}, {"word": "May"}, {"word": "June"}]
-    result = await rehearsed(server, "travel", {"person": "Ada"}, answers=answers)
-    assert result.questions == ["Where to, Ada?", "Bath from?", "Bath to?"]
-    assert result.effects == ["book"] and travel.ran == ["Bath"]
-
-
-async def test_under_replay_nothing_is_held() -> None:
-    """Chosen where it is built; the journal rides in the token."""
-    travel = Travel()
-    async with stage(travel.built.build(strategy="replay")) as caller:
-        first = await caller.call("travel", arguments={"person": "Ada"})
-        assert first.token.startswith("s1.") and len(caller.runtime.table) == 0
-        assert (await through(caller, "travel", person="Ada"))[0].text.startswith("Ada Where to")
-    assert travel.ran == ["Where to, Ada?"]
-
-
 async def test_what_is_built_looks_like_a_tool_that_was_written() -> None:
-    """Its arguments are what no step provides; its text and what it returns are the end's; it is marked."""
     travel, server = Travel(), MCPServer[Any]("stage")
     tool = travel.built.build(strategy="replay", ttl=5)
     server.add_tool(tool)
@@ -142,28 +95,14 @@ async def test_what_is_built_looks_like_a_tool_that_was_written() -> None:
 
 
 @each_way
-async def test_functions_that_are_not_async_serve_as_well(settings: dict[str, Any]) -> None:
-    ran, built = list[str](), framehold.ToolBuilder("plain")
+async def test_a_step_may_return_its_question_or_await_it(settings: dict[str, Any]) -> None:
+    """Functions that are not async serve as well; one without a context asks by name."""
+    built, ran = framehold.ToolBuilder("mixed"), list[str]()
 
     @built.step
     def word(ctx: Context) -> str | InputRequiredResult:
         found = framehold.accepted_content(ctx, "word", Word)
-        return asking(word="Which?") if found is None else found.word
-
-    @built.end
-    def shout(word: str, ctx: Context) -> str:
-        ran.append(word)
-        return f"{word}! {framehold.era(ctx)}"
-
-    async with stage(built.build(), **settings) as caller:
-        assert (await through(caller, "plain"))[0].text == "Which?! modern"
-    assert ran == ["Which?"]
-
-
-@each_way
-async def test_a_step_may_await_its_question(settings: dict[str, Any]) -> None:
-    """And one without a context asks by name."""
-    built = framehold.ToolBuilder("mixed")
+        return asking(word="which?") if found is None else found.word
 
     @built.step
     async def one(ctx: Context) -> str:
@@ -174,11 +113,13 @@ async def test_a_step_may_await_its_question(settings: dict[str, Any]) -> None:
         return said(await framehold.ask("two", f"two {one}", Word))
 
     @built.end
-    async def told(one: str, two: str) -> str:
-        return f"{one} {two}"
+    def shout(word: str, one: str, two: str, ctx: Context) -> str:
+        ran.append(word)
+        return f"{word} {one} {two}! {framehold.era(ctx)}"
 
     async with stage(built.build(), **settings) as caller:
-        assert (await through(caller, "mixed"))[0].text == "one? two one?"
+        assert (await told(caller, "mixed")).text == "<which?> <one?> <two <one?>>! modern"
+    assert ran == ["<which?>"]
 
 
 @each_way
@@ -200,7 +141,7 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
         return asking(word="Again?")
 
     @built.end
-    async def told(patient: int) -> str:
+    async def tell(patient: int) -> str:
         return f"after {patient}"
 
     async with stage(built.build(), **settings) as caller:
@@ -211,84 +152,12 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
     assert seen[:2] == ["missing", "elicit"] if not settings else seen[0] == "missing"
 
 
-async def test_all_kinds_of_question_leave_together() -> None:
-    """A form, the model, the folders and a page, each read as what it is."""
-    built = framehold.ToolBuilder("all")
-    sample = CreateMessageRequestParams(
-        messages=[SamplingMessage(role="user", content=TextContent(type="text", text="hm?"))], max_tokens=5
-    )
-    page = ElicitRequestURLParams(message="See", url="https://example.org/")
-
-    @built.step
-    async def everything(ctx: Context) -> list[str] | InputRequiredResult:
-        keys = ("form", "model", "folders", "page")
-        kinds: list[str] = [framehold.input_response(ctx, key).kind for key in keys]
-        if "missing" not in kinds:
-            return kinds
-        return InputRequiredResult(
-            input_requests={
-                "form": form("Word?"),
-                "model": CreateMessageRequest(params=sample),
-                "folders": ListRootsRequest(),
-                "page": ElicitRequest(params=page),
-            }
-        )
-
-    @built.end
-    async def told(everything: list[str]) -> str:
-        return " ".join(everything)
-
-    async with stage(built.build()) as caller:
-        first = await caller.call("all")
-        assert list(first.asked) == ["form", "model", "folders", "page"]
-        answers = {
-            "form": {"action": "accept", "content": {"word": "w"}},
-            "model": {"role": "assistant", "content": {"type": "text", "text": "hm"}, "model": "m"},
-            "folders": {"roots": []},
-            "page": {"action": "accept"},
-        }
-        assert (await caller.retry("all", first.token, answers)).text == "elicit sampling roots elicit"
-        assert await _of_2025(caller.url, "all") == "elicit sampling roots elicit"
-
-
-async def _of_2025(url: str, tool: str, **arguments: Any) -> str:
-    """What a client of 2025 is told, which answers whatever it is asked."""
-
-    async def elicit(_: Any, params: Any) -> ElicitResult:
-        if isinstance(params, ElicitRequestURLParams):
-            return ElicitResult(action="accept")
-        return ElicitResult(action="accept", content={"word": params.message})
-
-    async def sample(_: Any, params: Any) -> CreateMessageResult:
-        return CreateMessageResult(role="assistant", content=TextContent(type="text", text="hm"), model="m")
-
-    async def folders(_: Any) -> ListRootsResult:
-        return ListRootsResult(roots=[])
-
-    callbacks: dict[str, Any] = {
-        "elicitation_callback": elicit,
-        "sampling_callback": sample,
-        "list_roots_callback": folders,
-    }
-    async with Client(url, mode="legacy", **callbacks) as client:
-        result = await client.call_tool(tool, arguments)
-    return " ".join(block.text for block in result.content if isinstance(block, TextContent))
-
-
 async def test_a_client_of_2025_is_asked_over_its_session() -> None:
     travel = Travel()
     async with stage(travel.built.build()) as caller:
-        reply = await _of_2025(caller.url, "travel", person="Ada", nights=3)
-    assert reply == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 3"
-    assert travel.ran == ["Where to, Ada?"]
-
-
-async def test_a_client_that_cannot_be_asked_is_told_so() -> None:
-    travel = Travel()
-    async with stage(travel.built.build(), has={}) as caller:
-        reply = await caller.call("travel", arguments={"person": "Ada"})
-        assert reply.code == -32021
-    assert travel.ran == []
+        reply = await hears(caller.url, "legacy", "travel", person="Ada", nights=3)
+    assert reply == "Ada <Where to, Ada?> <<Where to, Ada?> from?>-<<Where to, Ada?> to?> 3"
+    assert travel.ran == ["<Where to, Ada?>"]
 
 
 # what goes wrong
@@ -323,7 +192,7 @@ async def test_an_end_that_asks_by_returning_is_stopped() -> None:
     built, _ = _end_that("returning")
     async with stage(built.build()) as caller:
         assert (await caller.call("rash")).result["isError"] is True
-        assert "Error executing tool rash" in await _of_2025(caller.url, "rash")
+        assert "Error executing tool rash" in await hears(caller.url, "legacy", "rash")
     server = MCPServer[Any]("stage")
     server.add_tool(built.build())
     with pytest.raises(AssertionError, match="the end 'act' returned an InputRequiredResult; nothing was asked"):
@@ -483,7 +352,7 @@ async def test_arguments_may_be_named_like_those_of_once() -> None:
     built = framehold.ToolBuilder("named")
 
     @built.end(idempotent=True)
-    async def told(key: str, fn: str, idempotent: bool) -> str:
+    async def tell(key: str, fn: str, idempotent: bool) -> str:
         return f"{key} {fn} {idempotent}"
 
     async with stage(built.build()) as caller:
@@ -493,7 +362,6 @@ async def test_arguments_may_be_named_like_those_of_once() -> None:
 
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_whether_the_end_is_idempotent_is_told_to_once(monkeypatch: pytest.MonkeyPatch, idempotent: bool) -> None:
-    """What comes of that where a node dies is what `once` promises."""
     result, really, built = list[tuple[str, bool]](), functions.once, framehold.ToolBuilder("sure")
 
     async def once(key: str, fn: Any, **text: Any) -> Any:

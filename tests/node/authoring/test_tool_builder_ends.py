@@ -18,9 +18,8 @@ from pydantic import BaseModel, Field
 
 import framehold
 from framehold.code.codes import Codes, Registered
-from tests.node.acting import each_way
+from tests.node.acting import each_way, told
 from tests.node.asking import asking
-from tests.node.authoring.test_tool_builder import through
 from tests.node.stage import Word, stage
 from tests.wire import Reply
 
@@ -125,8 +124,7 @@ async def test_a_client_hears_of_an_end_what_it_would_of_a_tool(settings: dict[s
             by_hand, made = shown[end.__name__], shown[f"built_{end.__name__}"]
             assert _untitled(made.output_schema) == _untitled(by_hand.output_schema)
             assert _untitled(made.input_schema) == _untitled(by_hand.input_schema)
-            result, _ = await through(caller, made.name)
-            assert outcome(result) == outcome(await caller.call(by_hand.name)), end.__name__
+            assert outcome(await told(caller, made.name)) == outcome(await caller.call(by_hand.name)), end.__name__
 
 
 def _untitled(schema: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -136,7 +134,7 @@ def _untitled(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 @pytest.mark.parametrize("end", [refuses, refuses_plainly])
 async def test_an_ends_own_error_needs_no_pickle(end: Callable[..., Any]) -> None:
     async with stage(built(end), pickle=False) as caller:
-        result, _ = await through(caller, end.__name__)
+        result = await told(caller, end.__name__)
     assert result.text == f"Error executing tool {end.__name__}: no rooms left"
 
 
@@ -151,7 +149,7 @@ async def test_an_end_whose_result_is_not_kept_says_that_it_ran(
     """Its effect is done. The log says which limit was met."""
     async with stage(built(end), **settings) as caller:
         with caplog.at_level(logging.ERROR, "framehold.authoring.tool_steps"):
-            result, _ = await through(caller, end.__name__)
+            result = await told(caller, end.__name__)
     assert f"{end.__name__} ran, and its result can't be kept" in result.text and "not run again" in result.text
     assert "FRAMEHOLD_MAX_VALUE" in caplog.text or "FRAMEHOLD_PICKLE is off" in caplog.text
 

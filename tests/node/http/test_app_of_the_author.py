@@ -12,7 +12,6 @@ from fastmcp import FastMCP
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from starlette.applications import Starlette
-from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -24,20 +23,13 @@ from framehold.http.app import Application
 from framehold_fleet.headers import CALL_ID
 from framehold_fleet.identity.statements import Role
 from tests.node.fastmcp_stage import hosted
+from tests.node.http.test_relay import ACCEPT, INITIALIZE
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, server_of
 from tests.proofs import stated
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
-
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
-}
-HEADERS = {"accept": "application/json, text/event-stream"}
 
 
 async def ask(ctx: Context) -> str:
@@ -81,7 +73,7 @@ async def test_what_is_added_to_the_app_is_served_beside_the_server() -> None:
     async with served(app) as url, Caller(url) as caller, httpx2.AsyncClient() as http:
         reply = await caller.call("ask")
         assert (await caller.retry("ask", reply.token, reply.accept(word="a"))).text == "a"
-        assert (await http.post(url, json=HELLO, headers=HEADERS)).status_code == 200
+        assert (await http.post(url, json=INITIALIZE, headers=ACCEPT)).status_code == 200
         root = url.removesuffix("/mcp")
         texts = [(await http.get(root + path)).text for path in ("/home", "/again", "/below/home", "/healthz")]
         assert texts == ["hello from home", "hello from home", "mounted", "ok\n"]
@@ -111,33 +103,8 @@ async def test_no_route_of_the_author_sees_an_internal_header() -> None:
             assert seen.pop()["headers"] == [(b"x-own", b"1")], (kind, path)
 
 
-async def test_a_function_round_the_app_sees_the_rounds() -> None:
-    """Starlette's middleware for functions runs what it wraps in a task of its own."""
-
-    async def timed(request: Request, call_next: Any) -> Response:
-        response: Response = await call_next(request)
-        response.headers["x-timed"] = request.url.path
-        return response
-
-    app = app_of(server_of("timed", ask))
-    app.add_middleware(BaseHTTPMiddleware, dispatch=timed)
-    async with served(app) as url, Caller(url) as caller:
-        reply = await caller.call("ask")
-        done = await caller.retry("ask", reply.token, reply.accept(word="a"))
-        assert (done.text, done.headers["x-timed"]) == ("a", "/mcp")
-
-
-async def test_a_middleware_that_comes_too_late_is_refused() -> None:
-    """As Starlette refuses it."""
-    app = app_of(server_of("late", ask))
-    async with app.lifespan():
-        with pytest.raises(RuntimeError, match="Cannot add middleware after an application has started"):
-            app.add_middleware(Noting, [])
-
-
 @pytest.mark.parametrize("server", [server_of("names"), FastMCP("names")], ids=["MCPServer", "FastMCP"])
 def test_it_has_all_names_of_a_starlette_app(server: Any) -> None:
-    """Each gives what the SDK's app gives, and what is set is set there."""
     app = app_of(server)
     names = {name for name in dir(Starlette()) if not name.startswith("_")}
     assert names <= set(dir(app))
@@ -187,13 +154,12 @@ async def test_exception_handlers_of_the_app_are_asked() -> None:
         assert (await caller.retry("ask", reply.token, reply.accept(word="a"))).text == "a"
         root = url.removesuffix("/mcp")
         found = [await http.get(f"{root}/raising"), await http.get(f"{root}/raising", headers=much)]
-        found.append(await http.post(url, json=HELLO, headers=HEADERS | much))
+        found.append(await http.post(url, json=INITIALIZE, headers=ACCEPT | much))
     texts = ["Limit at /raising", "LookupError at /raising", "LookupError at /mcp"]
     assert [(one.status_code, one.text) for one in found] == [(429, text) for text in texts]
 
 
 async def test_an_instrumentor_that_replaces_the_stack_is_asked() -> None:
-    """As that of OpenTelemetry does."""
     app, seen = app_of(server_of("instrumented", ask)), list[tuple[str, str, str]]()
     app.state.greeting, build = "hello", app.build_middleware_stack
     app.build_middleware_stack = lambda: Noting(build(), seen)
@@ -220,7 +186,7 @@ async def test_a_stateless_fastmcp_server_has_no_stream_to_open(monkeypatch: pyt
     async with hosted(server) as caller, httpx2.AsyncClient() as http:
         found.append(await http.get(caller.url, headers={"accept": "text/event-stream"}, timeout=5))
         assert (await caller.tool("confirm", True)).text == "accept"
-        assert (await http.post(caller.url, json=HELLO, headers=HEADERS)).status_code == 200
+        assert (await http.post(caller.url, json=INITIALIZE, headers=ACCEPT)).status_code == 200
         page = {"origin": "http://localhost:1", "access-control-request-method": "POST"}
         assert (await http.options(caller.url, headers=page)).status_code == 200
     one, other = [(each.status_code, each.text, sorted(each.headers.get("allow", "").split(", "))) for each in found]
@@ -235,14 +201,14 @@ class Client2025:
 
     async def begin(self) -> None:
         """Make the handshake."""
-        result = await self.http.post(self.url, json=HELLO, headers=HEADERS)
+        result = await self.http.post(self.url, json=INITIALIZE, headers=ACCEPT)
         self.id = result.headers["mcp-session-id"]
         await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def send(self, message: dict[str, Any]) -> httpx2.Response:
         """One message of the session."""
         own = {"mcp-session-id": self.id, "mcp-protocol-version": "2025-11-25"}
-        return await self.http.post(self.url, json=message, headers={**HEADERS, **own})
+        return await self.http.post(self.url, json=message, headers={**ACCEPT, **own})
 
     async def call(self, tool: str) -> str:
         """What a tool says that asks nothing."""

@@ -5,17 +5,11 @@ Each bad request here is made of the good retry of a parked call: had it been ta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from mcp.server import MCPServer
-from pydantic import Field
-from starlette.types import Message
 
-import framehold
-from framehold.config import Settings
-from tests.node.nodes import served
-from tests.node.served import Edge, Wire, edge, send, twin, wire
+from tests.node.served import Edge, Wire, edge, send, wire
 from tests.wire import VERSION
 
 pytestmark = pytest.mark.anyio
@@ -143,23 +137,10 @@ HEADERS: dict[str, tuple[Change, int, Any]] = {
 
 @pytest.mark.parametrize("cases", [BODIES, ENVELOPES, HEADERS], ids=["bodies", "envelopes", "headers"])
 async def test_a_bad_request_is_refused_as_the_sdk_refuses_it(cases: dict[str, tuple[Change, int, Any]]) -> None:
-    """Same status, same JSON-RPC code; no handler is resumed or entered; the good retry completes after."""
     async with edge() as client:
         await refused(client, cases)
         assert client.runtime.counts["entered"] == 1
         assert client.runtime.counts["broken"] == 0
-
-
-async def test_a_bad_first_request_of_a_known_client_is_refused_as_the_sdk_refuses_it() -> None:
-    """What was validated of a client is not validated again with its next call; everything else is."""
-    async with edge() as client:
-        first = wire(client.envelope("tools/call", {"name": "echo", "arguments": {}}))
-        assert (await send(client.url, first)).verdict == (200, "result")
-        entered = client.runtime.counts["entered"]
-        for name, (change, status, code) in ENVELOPES.items():
-            ours, theirs = await client.both(change(first))
-            assert ours.verdict == theirs.verdict == (status, code), name
-        assert client.runtime.counts["entered"] == entered
 
 
 async def test_odd_values_that_are_no_mistake() -> None:
@@ -187,16 +168,6 @@ async def test_odd_values_that_are_no_mistake() -> None:
             assert ours.message == theirs.message, name
 
 
-async def test_a_lone_surrogate_in_an_answer_is_answered_with() -> None:
-    """Only escapes can carry it: the handler gets it, and says it again, also to a late duplicate."""
-    async with edge(compared=False) as client:
-        _, retry = await client.parked()
-        odd = retry.saying(retry.body.replace(b'"aye"', rb'"\ud83d"'))
-        for _ in range(2):
-            result = await send(client.url, odd)
-            assert result.message["result"]["content"][0]["text"] == "\ud83d"
-
-
 async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None:
     """RFC 9110: optional white space is stripped, whatever the HTTP parser does about it."""
     async with edge(compared=False) as client:
@@ -206,7 +177,6 @@ async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None
 
 
 async def test_internal_headers_of_a_client_are_ignored() -> None:
-    """Whatever they claim, call and answers are the same, and none is echoed."""
     async with edge(compared=False) as client:
         _, retry = await client.parked()
         names = ("node", "route", "call", "relay", "secret", "principal", "epoch")
@@ -240,64 +210,3 @@ async def test_a_header_sent_twice_vouches_for_nobody_else(header: str, good: st
         ours, theirs = await client.both(alone)
         assert ours.status == theirs.status == status
         await client.completes(retry)
-
-
-def regional(server: MCPServer[Any]) -> None:
-    """A tool whose argument travels in a header too."""
-
-    @server.tool()
-    async def visit(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
-        """Visit a region."""
-        return region
-
-
-async def test_a_header_that_mirrors_an_argument() -> None:
-    """It must agree with the argument, once: missing, other, doubled or malformed is a mismatch."""
-    async with edge(regional) as client:
-        envelope = client.envelope("tools/call", {"name": "visit", "arguments": {"region": "north"}})
-        bare = wire(envelope)
-        cases: dict[str, tuple[Wire, tuple[int, Any]]] = {
-            "right": (bare.adding(mcp_param_region="north"), (200, "result")),
-            "missing": (bare, (400, MISMATCH)),
-            "other": (bare.adding(mcp_param_region="south"), (400, MISMATCH)),
-            "twice": (bare.adding(mcp_param_region="north").adding(mcp_param_region="north"), (400, MISMATCH)),
-            "malformed": (bare.adding(mcp_param_region="=?base64?!!?="), (400, MISMATCH)),
-        }
-        for _ in range(2):
-            for name, (request, expected) in cases.items():
-                ours, theirs = await client.both(request)
-                assert ours.verdict == theirs.verdict == expected, name
-
-
-async def test_a_tool_that_is_not_there() -> None:
-    """The SDK's own answer, and no call is left behind."""
-    async with edge() as client:
-        ours, theirs = await client.both(wire(client.envelope("tools/call", {"name": "nobody", "arguments": {}})))
-        assert ours.verdict == theirs.verdict
-        assert ours.message == theirs.message
-        assert len(client.runtime.table) == 0
-
-
-async def test_a_client_that_leaves_before_its_body_is_through() -> None:
-    """Nobody is there to be answered: nothing is sent, raised or started."""
-    app = framehold.asgi(twin(), Settings(node_id="edge"))
-    sent: list[Message] = []
-    async with served(app):
-        names = {"mcp-protocol-version": VERSION, "mcp-method": "tools/call", "mcp-name": "ask"}
-        names |= {"host": "localhost:1", "content-type": "application/json", "accept": "*/*", "content-length": "9"}
-        headers = [(name.encode(), value.encode()) for name, value in names.items()]
-        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers, "query_string": b""}
-        messages: list[Message] = [
-            {"type": "http.request", "body": b'{"js', "more_body": True},
-            {"type": "http.disconnect"},
-        ]
-
-        async def receive() -> Message:
-            return messages.pop(0) if len(messages) > 1 else messages[0]
-
-        async def take(message: Message) -> None:
-            sent.append(message)
-
-        await app(scope, receive, take)
-    assert sent == []
-    assert app.attached.runtime.counts["entered"] == 0

@@ -104,8 +104,6 @@ async def test_a_body_that_has_no_room_is_declined(redis: RedisServer, tmp_path:
 
 
 async def test_which_refusals_are_not(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit of one user, a paused tool, an id that is in use, an answer."""
-
     def exhausted(*_: object) -> None:
         raise LimitExceeded("you have too many; nothing was started", limit="MAX_PARKED_PER_PRINCIPAL")
 
@@ -122,8 +120,6 @@ async def test_which_refusals_are_not(node: Node, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_handler_that_was_entered_is_not_declined(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first write finds no store: the call ends, and nobody sends it elsewhere."""
-
     def unsent(request: Any, replied: Any) -> None:
         replied(StoreUnavailable("away"))
 

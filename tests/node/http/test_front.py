@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 import uvicorn
-from msgspec.structs import replace
 from starlette.routing import Mount, Route, WebSocketRoute
 
 from framehold.http.front import AppServer, needs_uvicorn
-from framehold.http.intake import Crowded
 from framehold_fleet.limits import Limits
 from tests.limits import limits_of
 from tests.node.nodes import served
@@ -51,6 +49,15 @@ async def told(scope: Any, receive: Any, send: Any) -> None:
     ).encode()
     await send({"type": "http.response.start", "status": 207, "headers": [(b"x-kind", b"told"), _length(text)]})
     await send({"type": "http.response.body", "body": text})
+
+
+def with_lifespan(app: Any) -> Any:
+    """An app for requests, with the lifespan of `told`."""
+
+    async def whole(scope: Any, receive: Any, send: Any) -> None:
+        await (told if scope["type"] == "lifespan" else app)(scope, receive, send)
+
+    return whole
 
 
 def _length(data: bytes) -> tuple[bytes, bytes]:
@@ -134,15 +141,11 @@ async def test_an_app_sees_the_id_of_each_new_call_whether_its_head_came_before_
         writer.close()
 
 
-Part = Callable[[Any, Any], Any]
-
-
 def replying(*messages: dict[str, Any], then: type[BaseException] | None = None) -> Any:
     """An app that sends these messages, and then raises."""
 
+    @with_lifespan
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         for message in messages:
             await send({"type": "http.response.body", **message})
         if then is not None:
@@ -190,7 +193,6 @@ BROKEN: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_response_that_is_not_whole_does_not_look_whole(name: str) -> None:
-    """And the server goes on."""
     async with running(BROKEN[name]()) as place:
         for _ in range(2):
             try:
@@ -209,33 +211,9 @@ async def test_a_header_of_a_response_can_not_end_its_line(header: tuple[bytes, 
     async with running(replying(head(header, _length(b"ok")), {"body": b"ok"})) as place:
         heard = await said(place, b"GET / HTTP/1.1\r\nhost: h\r\n" + END + b"\r\n")
     assert heard.startswith(b"HTTP/1.1 500 ") and b"x-evil" not in heard
-
-
-async def test_the_length_that_an_app_announces_can_not_end_the_head() -> None:
     async with running(replying(head((b"content-length", b"2\r\n")), {"body": b"ok"})) as place:
         heard = await said(place, b"GET / HTTP/1.1\r\nhost: h\r\n" + END + b"\r\n")
     assert heard.partition(b"\r\n\r\n")[2] == b"ok"
-
-
-async def test_the_head_of_a_stream_does_not_wait_for_its_first_event() -> None:
-    event = asyncio.Event()
-
-    async def streaming(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
-        await send(head((b"content-type", b"text/event-stream")))
-        await event.wait()
-        await send({"type": "http.response.body", "body": b"data: 1\n\n"})
-
-    async with running(streaming) as (host, port):
-        reader, writer = await asyncio.open_connection(host, port)
-        writer.write(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n")
-        async with asyncio.timeout(5):
-            heard = await reader.readuntil(b"\r\n\r\n")
-        assert heard.startswith(b"HTTP/1.1 200 ") and b"text/event-stream" in heard
-        event.set()
-        assert b"data: 1" in await reader.readuntil(b"\r\n0\r\n\r\n")
-        writer.close()
 
 
 async def test_a_connection_closes_after_a_response_that_says_so() -> None:
@@ -248,9 +226,8 @@ async def test_a_connection_closes_after_a_response_that_says_so() -> None:
 async def test_what_an_app_changes_in_a_scope_is_not_seen_by_the_next_request() -> None:
     found: list[str] = []
 
+    @with_lifespan
     async def changing(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         found.append(repr({name: value for name, value in scope.items() if name != "client"}))
         for part in (scope["asgi"], scope["state"], scope):
             part["changed"] = "yes"
@@ -268,57 +245,11 @@ async def test_what_an_app_changes_in_a_scope_is_not_seen_by_the_next_request() 
     assert len(found) == 3 and len(set(found)) == 1
 
 
-async def test_an_app_hears_that_its_client_has_left() -> None:
-    heard: list[Any] = []
-
-    async def waiting(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
-        heard.extend([await receive(), await receive(), await receive()])
-
-    async with running(waiting) as (host, port):
-        _, writer = await asyncio.open_connection(host, port)
-        writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\nab")
-        await writer.drain()
-        writer.close()
-        await until(lambda: len(heard) == 3, "the app's messages")
-    assert [message["type"] for message in heard] == ["http.request", "http.disconnect", "http.disconnect"]
-
-
-async def test_an_upload_that_has_no_room_is_refused_whatever_the_app_does() -> None:
-    """The app hears of it where it receives, and what it says in place of the server is heard."""
-
-    async def begins(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"] == "/own":
-            with contextlib.suppress(Crowded):
-                await receive()
-                await receive()
-            await send(head(status=418))
-            await send({"type": "http.response.body"})
-        else:
-            await told(scope, receive, send)
-
-    crowded = replace(LIMITS, max_buffered=64 << 10)
-    async with running(begins, crowded) as place:
-        for path, status in ((b"/", b"503"), (b"/own", b"418")):
-            first = b"POST %b HTTP/1.1\r\nhost: a\r\ncontent-length: 60000\r\n\r\n" % path
-            reader, writer = await asyncio.open_connection(*place)
-            writer.write(first + b"x" * 59_999)
-            reply = asyncio.create_task(reader.read())
-            while not reply.done():
-                second = b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 10000\r\n\r\n"
-                assert (await said(place, second + b"y" * 10_000)).startswith(b"HTTP/1.1 207 ")
-            assert (await reply).startswith(b"HTTP/1.1 %b " % status) and b"\r\nconnection: close\r\n" in await reply
-            writer.close()
-
-
 async def test_an_app_waits_for_a_slow_client() -> None:
-    """It is not all written into memory."""
     sent: list[int] = []
 
+    @with_lifespan
     async def pouring(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for count in range(1000):
             await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
@@ -343,9 +274,8 @@ async def test_an_app_waits_for_a_slow_client() -> None:
 async def test_an_idle_connection_ends_with_the_server_and_a_request_has_its_response() -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
+    @with_lifespan
     async def slow(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await told(scope, receive, send)
         begun.set()
         await go.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [_length(b"late")]})

@@ -1,9 +1,10 @@
-"""Which `Host` the pages of a node answer to, and what a wrong token costs: on the port of clients, on the admin port,
-and beside the author's own pages."""
+"""Which `Host` and `Origin` a node answers to, what browsers are told, and what a wrong token costs."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -18,14 +19,23 @@ from starlette.websockets import WebSocket
 
 import framehold
 from framehold.config import Settings
+from framehold.http import refusal_log
 from framehold.http.app import Application
+from framehold.http.cors import Cors
 from framehold_cli.serve import node
 from framehold_fleet.guard import guesses
+from tests.fleet.fleet import fleet
+from tests.node.http.test_authentication import guarded
+from tests.node.http.test_relay import ACCEPT, INITIALIZE
 from tests.node.nodes import KEY, served
 from tests.node.operating import SHOWN, TOKEN
+from tests.node.served import Said, Wire, edge, send, wire
 from tests.proofs import INSIDE, client, sent_as
+from tests.store.server import RedisServer
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
+
 
 PAGES = ("/healthz", "/readyz", "/metrics", "/admin/node", "/admin/leases")
 GOOD = ("127.0.0.1", "10.1.2.3:8080", "[2001:db8::7]:8080", "localhost:1", "node.example", "Node.Example:9")
@@ -46,16 +56,26 @@ def with_pages(app: Application) -> Application:
     return app
 
 
-async def status(url: str, host: str, path: str, **headers: str) -> int:
-    root = url.removesuffix("/mcp")
+Status = Callable[..., Awaitable[int]]
+
+
+@pytest.fixture
+async def status() -> AsyncIterator[Status]:
+    """Gives the status of a page: one client asks for all of them."""
     async with client() as http:
-        response = await http.get(root + path, headers={**headers, "host": host})
-        if response.status_code == 421:
-            assert "FRAMEHOLD_ALLOWED_HOSTS" in response.text and "at home" not in response.text
-        return response.status_code
+
+        async def of(url: str, host: str, path: str, **headers: str) -> int:
+            response = await http.get(url.removesuffix("/mcp") + path, headers={**headers, "host": host})
+            if response.status_code == 421:
+                assert "FRAMEHOLD_ALLOWED_HOSTS" in response.text and "at home" not in response.text
+            return response.status_code
+
+        yield of
 
 
-async def test_no_page_of_a_node_answers_to_a_name_that_was_re_bound(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_page_of_a_node_answers_to_a_name_that_was_re_bound(
+    status: Status, caplog: pytest.LogCaptureFixture
+) -> None:
     """Neither Framehold's own nor the author's, with the admin token too; the log names each name once. Addresses and
     names that are allowed are answered, whatever the port."""
     async with served(with_pages(app_of(MCPServer("n")))) as url:
@@ -68,7 +88,7 @@ async def test_no_page_of_a_node_answers_to_a_name_that_was_re_bound(caplog: pyt
     assert len([line for line in lines if "is not allowed, and was refused with 421" in line]) == len(BAD)
 
 
-async def test_the_fleet_itself_reaches_a_node_by_any_name() -> None:
+async def test_the_fleet_itself_reaches_a_node_by_any_name(status: Status) -> None:
     """By the one that its lease has, as in a network of containers. What is passed on for a client has its Host."""
     async with served(with_pages(app_of(MCPServer("n")))) as url:
         for path in PAGES:
@@ -77,26 +97,13 @@ async def test_the_fleet_itself_reaches_a_node_by_any_name() -> None:
         assert await status(url, "evil.example", "/home", **sent_as("router")) == 421
 
 
-async def test_pages_behind_the_prefix_of_another_app_are_checked_too() -> None:
-    """And the parent's own are its own."""
+async def test_pages_behind_the_prefix_of_another_app_are_checked_too(status: Status) -> None:
     app = with_pages(app_of(MCPServer("n")))
     async with served(Starlette(routes=[Route("/", home), Mount("/sub", app)], lifespan=app.lifespan)) as url:
         for path in (*PAGES, "/home"):
             assert await status(url, "evil.example", f"/sub{path}", **SHOWN) == 421
             assert await status(url, "node.example", f"/sub{path}", **SHOWN) == 200
         assert await status(url, "evil.example", "/") == 200
-
-
-async def test_fastmcp_checks_the_names_of_its_own_pages() -> None:
-    """Framehold's are checked as ever; whether those of the author are is up to FastMCP's settings."""
-    app = with_pages(app_of(FastMCP("n"), allowed_hosts=()))
-    async with served(app) as url:
-        for path in PAGES:
-            assert await status(url, "evil.example", path, **SHOWN) == 421
-        root = url.removesuffix("/mcp")
-        async with httpx2.AsyncClient() as http:
-            refused = await http.get(f"{root}/home", headers={"host": "evil.example"})
-        assert refused.status_code == 421 and "FRAMEHOLD" not in refused.text
 
 
 @pytest.mark.parametrize(("host", "sent"), [("evil.example", "websocket.close"), ("localhost", "websocket.accept")])
@@ -121,8 +128,7 @@ async def test_a_websocket_of_the_author_is_a_page_too(host: str, sent: str) -> 
     assert messages == [sent]
 
 
-async def test_the_admin_port_checks_the_name() -> None:
-    """Of whatever is asked there."""
+async def test_the_admin_port_checks_the_name(status: Status) -> None:
     app = app_of(MCPServer("n"))
     admin = app.take_admin_port()
     async with served(app) as clients, served(admin, config=node._options(admin, "off")) as url:
@@ -134,7 +140,7 @@ async def test_the_admin_port_checks_the_name() -> None:
 
 
 async def test_a_wrong_admin_token_waits_is_counted_and_logged_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    status: Status, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On both ports together; who shows none, or the right one, does not guess. The log has no token."""
     pauses: list[float] = []
@@ -165,3 +171,212 @@ async def test_a_node_believes_no_client_about_its_address_or_scheme() -> None:
     async with served(told, config=node._options(told, "off")) as url, httpx2.AsyncClient() as http:
         forged = {"x-forwarded-for": "10.9.9.9", "x-forwarded-proto": "https"}
         assert (await http.get(url, headers=forged)).json() == ["127.0.0.1", "http"]
+
+
+REFUSED = [
+    ({"host": "evil.example"}, 421, "Host 'evil.example' is not allowed", "FRAMEHOLD_ALLOWED_HOSTS"),
+    (
+        {"origin": "https://evil.example"},
+        403,
+        "Origin 'https://evil.example' is not allowed",
+        "FRAMEHOLD_ALLOWED_ORIGINS",
+    ),
+]
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == refusal_log.__name__]
+
+
+@pytest.mark.parametrize("make", [MCPServer, FastMCP])
+@pytest.mark.parametrize(("headers", "status", "says", "setting"), REFUSED, ids=["host", "origin"])
+async def test_a_refusal_names_its_setting_once(
+    make: Any, headers: dict[str, str], status: int, says: str, setting: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever is refused, the SDK's check or FastMCP's; what is sent again is not told again."""
+    async with served(framehold.asgi(make("n"), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
+        for send in (http.post, http.get, http.post):
+            assert (await send(url, headers=headers | {"content-type": "application/json"})).status_code == status
+        await http.post(url)
+    (line,) = lines(caplog)
+    assert line.startswith(says) and setting in line
+
+
+async def test_what_strangers_send_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    async with served(framehold.asgi(MCPServer("n"), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
+        for number in range(refusal_log.MAX_LOGGED_NAMES + 5):
+            origin = f"http://h{number}.{'x' * 5000}".encode() + b"\x85\xff"
+            await http.post(url, headers={b"origin": origin, b"content-type": b"application/json"})
+        await http.get(url, headers={b"host": b"evil.test"})
+    found = lines(caplog)
+    assert len(found) == refusal_log.MAX_LOGGED_NAMES and max(map(len, found)) < 400
+
+
+async def test_another_refusal_is_not_taken_for_this_one(caplog: pytest.LogCaptureFixture) -> None:
+    for origin, challenge in ((b"http://localhost:1", b"x-none"), (b"https://evil.example", b"www-authenticate")):
+
+        async def forbids(scope: Any, receive: Any, send: Any, challenge: bytes = challenge) -> None:
+            await send({"type": "http.response.start", "status": 403, "headers": [(challenge, b"x")]})
+
+        async def sent(*_: Any) -> Any: ...
+
+        log = refusal_log.RefusalLog()
+        log.allows = Cors(forbids, ["http://localhost:*"]).allows
+        await log.around(forbids)({"type": "http", "method": "POST", "headers": [(b"origin", origin)]}, sent, sent)
+    assert lines(caplog) == []
+
+
+INSPECTOR = "http://localhost:6274"
+ELSEWHERE = "https://inspector.example.com"
+ASKS = "authorization,content-type,last-event-id,mcp-method,mcp-name,mcp-param-city,mcp-protocol-version,mcp-session-id"
+EXPOSED = "mcp-session-id, www-authenticate, retry-after, framehold-node, framehold-route"
+
+
+def preflight(origin: str, method: str = "POST", headers: str = ASKS) -> Wire:
+    """What a browser asks before a page's first request."""
+    return Wire(
+        (("origin", origin), ("access-control-request-method", method), ("access-control-request-headers", headers)),
+        b"",
+        "OPTIONS",
+    )
+
+
+def about(told: Said) -> dict[str, str]:
+    """The headers of a response that browsers go by."""
+    names = [name.lower() for name in told.headers]
+    found = {name: told.headers[name] for name in names if name.startswith("access-control-") or name == "vary"}
+    assert len(set(names)) == len(names), "a header came twice"
+    return found
+
+
+VARIES = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network"
+
+
+async def test_a_preflight_of_an_allowed_origin() -> None:
+    """Each header that it asks for is named back to it, those that mirror a parameter too; no credentials are wanted,
+    and nothing is started. Of another method the browser is told which there are."""
+    async with edge(compared=False) as client:
+        for method in ("POST", "GET", "DELETE"):
+            result = await send(client.url, preflight(INSPECTOR, method))
+            assert result.status == 200
+            assert about(result) == {
+                "access-control-allow-origin": INSPECTOR,
+                "access-control-allow-methods": "GET, POST, DELETE",
+                "access-control-allow-headers": ASKS,
+                "access-control-max-age": "600",
+                "vary": VARIES,
+            }
+        result = await send(client.url, preflight(INSPECTOR, "PUT"))
+        assert (result.status, result.body) == (400, b"Disallowed CORS method")
+        assert client.runtime.counts["entered"] == 0
+
+
+async def test_rounds_of_a_page() -> None:
+    """A call that parks and resumes, as JSON and as a stream: each response says who may read it, and which of its
+    headers. A request of no page hears nothing of it."""
+    async with edge(compared=False, route_headers=True) as client:
+        for request in (await client.parked())[1], wire(client.envelope("tools/list", {})):
+            result = await send(client.url, request.adding(origin=INSPECTOR))
+            assert result.verdict == (200, "result")
+            assert about(result) == {
+                "access-control-allow-origin": INSPECTOR,
+                "access-control-expose-headers": EXPOSED,
+                "vary": "Origin",
+            }
+            assert result.headers["framehold-node"] == "edge"
+        assert about(await send(client.url, wire(client.envelope("tools/list", {})))) == {}
+
+
+async def test_a_session_of_2025_of_a_page() -> None:
+    async with edge(compared=False) as client:
+        async with httpx2.AsyncClient(headers={**ACCEPT, "origin": INSPECTOR}) as http:
+            begun = await http.post(client.url, json=INITIALIZE)
+            session = begun.headers["mcp-session-id"]
+            ended = await http.delete(client.url, headers={"mcp-session-id": session})
+        assert session.startswith("l1.edge.") and ended.status_code == 200
+        for result in (begun, ended):
+            assert result.headers["access-control-allow-origin"] == INSPECTOR
+            assert result.headers["access-control-expose-headers"] == EXPOSED
+
+
+ORIGINS = {
+    INSPECTOR: True,
+    "http://127.0.0.1:1": True,
+    "http://[::1]:8080": True,
+    "http://localhost": False,
+    "https://localhost:6274": False,
+    "http://localhost.evil.com:80": False,
+    "http://xlocalhost:80": False,
+    "http://127x0.0.1:80": False,
+    "https://evil.com": False,
+    "null": False,
+}
+
+
+async def test_which_origins_are_local() -> None:
+    """Just those that the SDK's own check lets pass; any other gets its refusal as it was, and no header of this
+    kind. Of two the first counts: no browser sends two."""
+    async with edge() as client:
+        for origin, allowed in ORIGINS.items():
+            request = wire(client.envelope("tools/list", {})).adding(origin=origin)
+            ours, theirs = await client.both(request)
+            assert ours.verdict[0] == theirs.verdict[0] == (200 if allowed else 403), origin
+            if allowed:
+                assert about(ours)["access-control-allow-origin"] == origin
+                continue
+            assert (about(ours), ours.body) == ({}, theirs.body)
+            ours, theirs = await client.both(preflight(origin))
+            assert (ours.status, about(ours), ours.body) == (theirs.status, {}, theirs.body) and ours.status == 403
+        for request in (preflight("https://evil.com"), wire(client.envelope("tools/list", {})).adding(origin="null")):
+            ours, theirs = await client.both(request.adding(origin=INSPECTOR))
+            assert (ours.status, about(ours), ours.body) == (403, {}, theirs.body)
+
+
+async def test_origins_that_are_set() -> None:
+    """FRAMEHOLD_ALLOWED_ORIGINS says which, instead of the local ones; a dot in it is a dot."""
+    settings: dict[str, Any] = {
+        "allowed_origins": (ELSEWHERE, "https://*.example.com"),
+        "allowed_hosts": ("127.0.0.1:*",),
+    }
+    async with edge(compared=False, **settings) as client:
+        assert about(await send(client.url, preflight(ELSEWHERE)))["access-control-allow-origin"] == ELSEWHERE
+        for origin in (INSPECTOR, ELSEWHERE.replace(".", "x"), f"{ELSEWHERE}.evil.com", "https://evil.example.com"):
+            for request in (preflight(origin), wire(client.envelope("tools/list", {})).adding(origin=origin)):
+                result = await send(client.url, request)
+                assert (result.status, about(result)) == (403, {}), origin
+    async with edge(compared=False, allowed_hosts=("127.0.0.1:*",)) as client:
+        for origin in (INSPECTOR, ELSEWHERE):
+            result = await send(client.url, preflight(origin))
+            assert (result.status, about(result)) == (403, {}), "an empty list is nobody"
+
+
+async def test_a_preflight_needs_no_authentication() -> None:
+    """It carries none; the request after it must, and the page may read the challenge."""
+    async with served(framehold.asgi(guarded(), Settings(node_id="guarded"))) as url, Caller(url) as client:
+        result = await send(url, preflight(INSPECTOR))
+        assert (result.status, about(result)["access-control-allow-headers"]) == (200, ASKS)
+        call = wire(client.envelope("tools/call", {"name": "watch", "arguments": {}})).adding(origin=INSPECTOR)
+        challenged = await send(url, call)
+        assert challenged.status == 401 and "resource_metadata" in challenged.headers["www-authenticate"]
+        assert about(challenged)["access-control-allow-origin"] == INSPECTOR
+        assert "www-authenticate" in about(challenged)["access-control-expose-headers"]
+        asked = await send(url, call.adding(authorization="Bearer ann/ask/1"))
+        assert asked.message["result"]["resultType"] == "input_required"
+
+
+async def test_through_the_router(redis: RedisServer, tmp_path: Path) -> None:
+    async with fleet(tmp_path, redis, "node-1", "node-2") as made:
+        router = await made.add_router()
+        url = router.url
+        result = await send(url, preflight(INSPECTOR))
+        direct = await send(made.nodes["node-1"].url, preflight(INSPECTOR))
+        assert (result.status, result.body, about(result)) == (200, b"OK", about(direct))
+        assert about(result)["access-control-allow-headers"] == ASKS
+        async with Caller(url) as caller:
+            options: dict[str, Any] = {"arguments": {"name": "a"}, "headers": {"origin": INSPECTOR}}
+            reply = await caller.call("three", **options)
+            assert reply.headers["access-control-allow-origin"] == INSPECTOR
+            assert reply.headers["access-control-expose-headers"] == EXPOSED
+            for request in (preflight(ELSEWHERE), wire(caller.envelope("tools/list", {})).adding(origin=ELSEWHERE)):
+                refused = await send(url, request)
+                assert (refused.status, about(refused)) == (403, {})

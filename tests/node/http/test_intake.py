@@ -1,26 +1,36 @@
-"""What requests hold of a node's memory: it is counted as it comes, and refused before it is built."""
+"""What requests and sessions hold of a node's memory: it is counted as it comes, and refused before it is built."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.server.mcpserver import Context
+from starlette.types import Message
 
 from framehold import json_text
+from framehold.config import Settings
 from framehold.engine import eviction, memory
-from framehold.http.intake import HEAVIEST, LIGHT, MAX_LISTEN, SMALL, Crowded, Held, Intake
+from framehold.engine.memory import LOW, SESSION_BYTES, sessions
+from framehold.hosts import sdk_app
+from framehold.http.body import Body
+from framehold.http.intake import HEAVIEST, LIGHT, MAX_LISTEN, SMALL, Crowded, Held, Intake, TooLarge
+from tests.node.http.test_relay import ACCEPT, INITIALIZE
 from tests.node.served import Edge, Wire, edge, send, wire
-from tests.node.stage import Word, said
+from tests.node.stage import Word, said, server_of, stage
 
 pytestmark = pytest.mark.anyio
+
+
 MIB = 1 << 20
 ITEMS = {
     "lists": "[]",
@@ -54,13 +64,11 @@ def taken(text: bytes) -> int:
 
 @pytest.mark.parametrize("name", ITEMS)
 async def test_a_value_takes_no_more_than_its_weight(name: str) -> None:
-    """Values of each kind, many of them."""
     text = ("[" + ",".join([ITEMS[name]] * 5_000) + "]").encode()
     assert taken(text) <= sum(json_text.weight(text, 1 << 40))
 
 
 async def test_an_object_of_many_keys_takes_no_more_than_its_weight() -> None:
-    """A table of keys grows by more than it holds."""
     for count in (1_000, 43_691):
         text = json.dumps({f"key {number}": number for number in range(count)}).encode()
         assert taken(text) <= sum(json_text.weight(text, 1 << 40))
@@ -75,7 +83,6 @@ VALUES = st.recursive(
 @settings(max_examples=100)
 @given(VALUES, st.booleans())
 def test_the_weight_outside_of_strings_is_never_too_low(value: Any, escaped: bool) -> None:
-    """Counted with care, a text still weighs what its lists, objects, keys and items take."""
     data = json.dumps(value, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
 
     def least(of: Any) -> int:
@@ -137,32 +144,30 @@ class Room:
 
 
 async def test_the_largest_that_is_being_received_goes_first() -> None:
-    """Not the one that came last: whoever holds little is served though others hold all."""
     room = Room()
     tasks = await room.begins(a=50 << 10, b=45 << 10, c=20 << 10)
     assert room.refused == ["a"] and room.intake.held == 65 << 10
-    tasks += await room.begins(d=60 << 10)
-    assert room.refused == ["a", "d"]
-    tasks += await room.begins(e=SMALL)
+    tasks += await room.begins(d=60 << 10, e=SMALL)
     assert room.refused == ["a", "d"]
     await room.end(tasks)
     assert room.intake.held == 0
 
 
-async def test_a_request_that_is_alone_is_served_however_large() -> None:
-    """Else no request of that size could ever be."""
+@pytest.mark.parametrize(
+    ("free", "sizes", "refused"),
+    [
+        # Else no request of that size could ever be.
+        (None, {"a": 200 << 10}, []),
+        # Nobody is kept out by what others hold.
+        (0, {"a": SMALL, "b": SMALL, "c": SMALL + 1}, ["c"]),
+    ],
+    ids=["one that is alone is served however large", "small ones pass though no room is left"],
+)
+async def test_whom_there_is_room_for(free: float | None, sizes: dict[str, int], refused: list[str]) -> None:
     room = Room()
-    tasks = await room.begins(a=200 << 10)
-    assert room.refused == []
-    await room.end(tasks)
-
-
-async def test_small_requests_pass_though_no_room_is_left() -> None:
-    """Nobody is kept out by what others hold."""
-    room = Room()
-    room.free = 0
-    tasks = await room.begins(a=SMALL, b=SMALL, c=SMALL + 1)
-    assert room.refused == ["c"]
+    room.free = free
+    tasks = await room.begins(**sizes)
+    assert room.refused == refused
     await room.end(tasks)
 
 
@@ -258,32 +263,6 @@ async def test_a_parked_call_keeps_no_argument_that_its_tool_does_not_have() -> 
         assert json.loads(done.message["result"]["content"][0]["text"]) == {"kept": [1, 2]}
 
 
-async def test_requests_that_hold_too_much_together_are_refused_and_nothing_is_lost() -> None:
-    """503, with a time to try again. Small requests are served meanwhile, and a parked call goes on."""
-    async with crowd(max_buffered=MIB) as client:
-        _, retry = await client.parked()
-        large = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"text": "x" * 900_000}}))
-        host = client.url.removeprefix("http://").partition("/")[0]
-        slow = []
-        try:
-            for _ in range(3):
-                reader, writer = await asyncio.open_connection(*host.split(":"))
-                writer.write(large.encoded(host)[:-1])
-                await writer.drain()
-                slow.append((reader, writer))
-            refused = [asyncio.create_task(reader.readline()) for reader, _ in slow]
-            done, _ = await asyncio.wait(refused, return_when=asyncio.FIRST_COMPLETED, timeout=10)
-            assert all(b" 503 " in task.result() for task in done) and done
-            assert (await client.call("echo", arguments={"text": "small"})).text
-            await client.completes(retry)
-            assert client.runtime.counts["refused"] >= 1
-        finally:
-            for task in refused:
-                task.cancel()
-            for _, writer in slow:
-                writer.close()
-
-
 async def test_a_node_near_its_limit_takes_no_large_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request is admitted by what it may take, not by what the last reading of the memory was: below the mark from
     which new calls are refused, some large ones together could still take more than there is."""
@@ -304,8 +283,6 @@ async def test_a_node_near_its_limit_takes_no_large_request(monkeypatch: pytest.
 
 
 async def test_light_requests_are_not_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most requests are: they pay nothing."""
-
     def weight(data: bytes, limit: int) -> json_text.Weight:
         raise AssertionError("a light request was weighed")
 
@@ -319,3 +296,92 @@ async def test_a_large_request_that_is_alone_is_received_whatever_the_limit() ->
     """All requests together are limited, and one alone by the largest body: otherwise it would be refused for ever."""
     async with crowd(max_buffered=8192) as client:
         assert (await client.call("echo", arguments={"text": "x" * 30_000})).text
+
+
+INTAKE = Intake(lambda: math.inf, lambda: None)
+"""It has room for all."""
+
+
+class Pieces:
+    """A `receive` that gives so many bytes one by one, then the end of the connection."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    async def __call__(self) -> Message:
+        self.left -= 1
+        if self.left < 0:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": b"x", "more_body": self.left > 0}
+
+
+async def test_a_body_that_comes_byte_by_byte_takes_little_more_than_its_bytes() -> None:
+    """It is replayed as one message; then what follows it."""
+    count = 20_000
+    with INTAKE.request() as held:
+        body = Body(Pieces(count), count, held)
+        tracemalloc.start()
+        try:
+            assert await body.whole() == b"x" * count
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 5 * count
+    assert await body.replay() == {"type": "http.request", "body": b"x" * count, "more_body": False}
+    assert (await body.replay())["type"] == "http.disconnect"
+
+
+async def test_a_body_ends_at_the_limit_or_with_its_client() -> None:
+    pieces = Pieces(10)
+    with INTAKE.request() as held, pytest.raises(TooLarge):
+        await Body(pieces, 4, held).whole()
+    assert pieces.left == 5
+
+    messages: list[Message] = [{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    with INTAKE.request() as held:
+        assert await Body(receive, 4, held).whole() is None
+
+
+async def one(ctx: Context) -> str:
+    return said(await ctx.elicit("Which word?", Word))
+
+
+async def test_a_session_too_many_is_refused_and_parked_calls_go_on() -> None:
+    async with stage(one, max_sessions=2) as client, httpx2.AsyncClient(headers=ACCEPT) as http:
+        held = await client.call("one")
+        opened = [await http.post(client.url, json=INITIALIZE) for _ in range(3)]
+        assert [item.status_code for item in opened] == [200, 200, 503]
+        assert (await client.retry("one", held.token, held.accept(word="w"))).text == "w"
+        assert (await client.call("one")).messages == ["Which word?"]
+        ending = {"mcp-session-id": opened[0].headers["mcp-session-id"]}
+        assert (await http.delete(client.url, headers=ending)).status_code == 200
+        assert (await http.post(client.url, json=INITIALIZE)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("limit", "resident", "fit"),
+    [
+        (None, 1 << 27, 10_000),
+        (1 << 30, None, 10_000),
+        (1 << 30, 100 << 20, int(((1 << 30) * LOW - (100 << 20)) / 2 / SESSION_BYTES)),
+        (1 << 40, 100 << 20, 10_000),
+        (100 << 20, 100 << 20, 100),
+    ],
+)
+def test_sessions_leave_half_of_the_memory_to_frames(limit: int | None, resident: int | None, fit: int) -> None:
+    """At most 10,000, and some however little memory there is."""
+    assert sessions(10_000, 100, limit, resident) == fit
+
+
+def test_the_memory_limit_bounds_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framehold.engine.memory.resident", lambda: 100 << 20)
+    found: list[Any] = []
+    for limits in (Settings(memory_limit=300 << 20), Settings(memory_limit=300 << 20, max_sessions=7)):
+        server = server_of("bounded", one)
+        sdk_app.sdk_app(server, limits, "/mcp")
+        found.append(server.session_manager.max_sessions)
+    assert found == [int((300 * LOW - 100) * 1024 / 2 / 40), 7]

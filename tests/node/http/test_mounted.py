@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from framehold.config import Settings
 from framehold.http.app import Application
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said
-from tests.processes import until
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
@@ -142,17 +141,6 @@ async def test_mounted_with_the_parents_lifespan(mounted: Mounted, redis: RedisS
 
 
 @PARENTS
-async def test_mounted_without_a_lifespan(mounted: Mounted) -> None:
-    """It begins with its first request."""
-    seen: list[str] = []
-    async with served(mounted(weather(seen))) as url, Caller(beneath(url)) as caller:
-        assert seen == []
-        await completes(caller)
-        await of_2025(beneath(url))
-        assert seen == ["weather began"]
-
-
-@PARENTS
 def test_mounted_without_a_lifespan_it_ends_with_the_loop(
     mounted: Mounted, redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -174,8 +162,6 @@ def test_mounted_without_a_lifespan_it_ends_with_the_loop(
 
 @PARENTS
 async def test_a_start_that_fails_fails_the_parents(mounted: Mounted) -> None:
-    """With the error of the server's own lifespan: nothing is served half."""
-
     @asynccontextmanager
     async def lifespan(_: MCPServer[Any]) -> AsyncIterator[None]:
         raise RuntimeError("no database")
@@ -198,38 +184,6 @@ async def test_the_parents_own_routes_stay(mounted: Mounted) -> None:
         for path in ("/mcp", "/healthz", "/admin/node"):
             assert (await http.get(root + path)).status_code == 404
         assert (await http.get(f"{root}/sub/healthz")).text == "ok\n"
-
-
-async def test_fastapis_documentation_stays() -> None:
-    """It knows the parent's routes."""
-    app = weather([])
-    async with served(in_fastapi(app, lifespan=app.lifespan)) as url, httpx2.AsyncClient() as http:
-        root = url.removesuffix("/mcp")
-        assert "swagger" in (await http.get(f"{root}/docs")).text
-        assert list((await http.get(f"{root}/openapi.json")).json()["paths"]) == ["/"]
-
-
-async def test_two_servers_in_one_parent() -> None:
-    """Each with frames of its own: a token of one is nothing to the other. The parent's lifespan runs both."""
-    seen: list[str] = []
-    one, two = weather(seen, "one", keys=(KEY,)), weather(seen, "two", keys=(KEY,))
-
-    @asynccontextmanager
-    async def lifespan(_: object) -> AsyncIterator[None]:
-        async with one.lifespan(), two.lifespan():
-            yield
-
-    parent = Starlette(routes=[Mount("/one", one), Mount("/two", two)], lifespan=lifespan)
-    async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(served(parent))
-        at_one, at_two = [await stack.enter_async_context(Caller(beneath(url, at))) for at in ("/one", "/two")]
-        parked = await at_one.call("ask")
-        strayed = await at_two.retry("ask", parked.token, parked.accept(word="a"))
-        assert (strayed.code, strayed.text) == (-32602, "Invalid or expired requestState")
-        await asyncio.gather(completes(at_one, "one"), completes(at_two, "two"))
-        await asyncio.gather(of_2025(at_one.url, "one"), of_2025(at_two.url, "two"))
-        assert (await at_one.retry("ask", parked.token, parked.accept(word="a"))).messages == ["a, and then?"]
-    assert sorted(seen[-3:]) == ["one cancelled", "one ended", "two ended"]
 
 
 async def timed(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -263,32 +217,6 @@ async def test_behind_the_parents_middleware() -> None:
             asks = {"access-control-request-method": "POST", "access-control-request-headers": "x-own"}
             preflight = await http.options(caller.url, headers={"origin": "http://localhost:6274", **asks})
             assert "x-own" in preflight.headers["access-control-allow-headers"]
-
-
-async def test_a_client_that_leaves_is_noticed_behind_the_parents_middleware() -> None:
-    """Its round is cancelled, as without any."""
-    began, ended = asyncio.Event(), asyncio.Event()
-    server: MCPServer[Any] = MCPServer("slow")
-
-    @server.tool()
-    async def linger() -> str:
-        """Never come to an end."""
-        try:
-            began.set()
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        return ""
-
-    app = framehold.asgi(server, Settings(node_id="n"))
-    parent = in_fastapi(app, lifespan=app.lifespan, middleware=[Middleware(GZipMiddleware)])
-    parent.middleware("http")(timed)
-    async with served(parent) as url, Caller(beneath(url)) as caller:
-        calling = asyncio.create_task(caller.call("linger"))
-        await until(began.is_set, "the handler's start")
-        calling.cancel()
-        await asyncio.gather(calling, return_exceptions=True)
-        await until(ended.is_set, "its cancellation")
 
 
 def nested(app: Application, **options: Any) -> Starlette:
@@ -331,7 +259,6 @@ async def test_a_node_knows_its_prefix_before_its_first_request(name: str, own: 
 
 
 async def test_a_prefix_that_no_route_names_is_told_by_the_first_request() -> None:
-    """Without what the server puts before each path by itself."""
     app = weather([])
     inner = in_starlette(app)
 

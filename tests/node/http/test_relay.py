@@ -1,14 +1,15 @@
-"""A node that doesn't hold a call, or a session, passes the request on to the one that does
-(docs/protocol.md, rule 19)."""
+"""A node that does not hold a call, a session or its code passes the request on (docs/protocol.md, rules 19 and 28)."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -21,16 +22,20 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 import framehold
 from framehold.config import Settings
+from framehold.engine.heartbeat import Heartbeat
 from framehold.hosts.listeners import bus_of
 from framehold.http.app import Application
 from framehold_core.ids import is_call_id
+from framehold_core.lease import MAX_CODES, code_names
 from framehold_fleet.headers import CALL_ID
+from framehold_fleet.members.membership import LIVE
+from tests.node.code.releases import release
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
 from tests.processes import DEADLINE, until
 from tests.proofs import client, sent_as
 from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -121,34 +126,20 @@ def _url(peers: Any, node: str) -> str | None:
 
 
 async def test_a_retry_finds_its_frame_through_any_node(pair: tuple[Site, Site]) -> None:
-    """Entered once, resumed where it parked, its progress on the way; the response says who served and how."""
+    """Entered once, resumed where it parked, its progress on the way; the response says who served and how. A malformed
+    answer is refused by the owner, with its status, and consumes nothing."""
     a, b = pair
     async with Caller(a.url) as at_a, Caller(b.url) as at_b:
-        asked = await at_a.call("ask")
+        asked, direct = await at_a.call("ask"), await at_a.call("ask")
+        own = await at_a.retry("ask", direct.token, direct.accept(word="aye"))
+        bad = await at_b.retry("ask", asked.token, dict.fromkeys(asked.asked, 12))
         done = await at_b.retry("ask", asked.token, asked.accept(word="aye"), meta={"progressToken": "p"})
-    assert (asked.headers["framehold-node"], asked.headers["framehold-route"]) == ("a", "start")
-    assert (done.headers["framehold-node"], done.headers["framehold-route"]) == ("a", "lease")
+    ways = [(reply.headers["framehold-node"], reply.headers["framehold-route"]) for reply in (asked, own, done)]
+    assert ways == [("a", "start"), ("a", "ring"), ("a", "lease")]
+    assert (bad.status, bad.code) == (400, -32602)
     assert done.text == "aye at a"
     assert [event["params"]["message"] for event in done.events] == ["half"]
-    assert (a.entered, b.entered) == (["ask"], [])
-
-
-async def test_a_retry_at_its_node_is_not_relayed(pair: tuple[Site, Site]) -> None:
-    async with Caller(pair[0].url) as caller:
-        asked = await caller.call("ask")
-        done = await caller.retry("ask", asked.token, asked.accept(word="aye"))
-    assert (done.headers["framehold-node"], done.headers["framehold-route"]) == ("a", "ring")
-
-
-async def test_errors_come_through_as_they_are(pair: tuple[Site, Site]) -> None:
-    """A malformed answer is refused by the owner, with its status, and consumes nothing."""
-    a, b = pair
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
-        asked = await at_a.call("ask")
-        bad = await at_b.retry("ask", asked.token, dict.fromkeys(asked.asked, 12))
-        good = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-    assert (bad.status, bad.code) == (400, -32602)
-    assert good.text == "aye at a"
+    assert (a.entered, b.entered) == (["ask"] * 2, [])
 
 
 async def test_a_client_that_leaves_cancels_the_round_at_the_owner(pair: tuple[Site, Site]) -> None:
@@ -165,7 +156,6 @@ async def test_a_client_that_leaves_cancels_the_round_at_the_owner(pair: tuple[S
 
 
 async def test_what_was_relayed_is_not_relayed_again(pair: tuple[Site, Site]) -> None:
-    """The node that is asked for a call that it doesn't hold says so to the one that relayed."""
     a, b = pair
     async with Caller(a.url) as at_a, Caller(b.url) as at_b:
         asked = await at_a.call("ask")
@@ -180,7 +170,8 @@ async def test_what_was_relayed_is_not_relayed_again(pair: tuple[Site, Site]) ->
             assert done.headers["framehold-node"] == "a"
 
 
-async def test_an_owner_that_is_out_of_reach(redis: RedisServer, tmp_path: Any) -> None:
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1", "ftp://127.0.0.1:1"], ids=["nobody listens", "no address"])
+async def test_an_owner_that_is_out_of_reach(address: str, redis: RedisServer, tmp_path: Any) -> None:
     """Its lease stands, but nobody listens at its address: 503 when a dead one's lease would have run out, and nothing
     was consumed."""
     async with fleet(redis, tmp_path.name, "a", "b", lease_ttl=2.0) as sites:
@@ -189,7 +180,7 @@ async def test_an_owner_that_is_out_of_reach(redis: RedisServer, tmp_path: Any) 
             asked = await at_a.call("ask")
             answers = asked.accept(word="aye")
             where = a.app.attached.runtime.heartbeat.address
-            await say_address(a, "http://127.0.0.1:1", b)
+            await say_address(a, address, b)
             async with asyncio.timeout(6):
                 result = await at_b.retry("ask", asked.token, answers)
             assert (result.status, result.code) == (503, -32603)
@@ -236,7 +227,6 @@ async def test_a_router_that_copies_an_id_of_the_client_names_no_call(pair: tupl
 
 
 async def test_headers_are_off_by_default(redis: RedisServer, tmp_path: Any) -> None:
-    """A client of a node without FRAMEHOLD_ROUTE_HEADERS learns no node's name; a router does."""
     async with fleet(redis, tmp_path.name, "a") as sites, Caller(sites["a"].url) as caller:
         plain = await caller.call("ask")
         inside = await caller.call("ask", headers=sent_as("router"))
@@ -245,7 +235,6 @@ async def test_headers_are_off_by_default(redis: RedisServer, tmp_path: Any) -> 
 
 
 async def test_ids_are_minted_for_the_ring(redis: RedisServer, tmp_path: Any) -> None:
-    """A node that is reached without a router chooses ids that routers will map to it."""
     async with fleet(redis, tmp_path.name, "a", "b", "c") as sites:
         for name, site in sites.items():
             peers = site.app.attached.runtime.peers
@@ -261,7 +250,6 @@ async def _yes(context: Any, params: ElicitRequestParams) -> ElicitResult:
 
 
 async def test_a_session_of_2025_is_served_where_it_lives(pair: tuple[Site, Site]) -> None:
-    """Through the other node too: elicitation over its stream, and its end; the id names node and process."""
     a, b = pair
     async with httpx2.AsyncClient(event_hooks={"request": [_to(a.url, b.url)]}) as http:
         transport = _transport(a.url, http)
@@ -300,7 +288,6 @@ ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "appl
 
 
 async def test_a_lost_session_is_404(redis: RedisServer, tmp_path: Any) -> None:
-    """Where its process is gone, whatever node is asked; the same for ids that are forged or malformed."""
     async with fleet(redis, tmp_path.name, "b") as sites, httpx2.AsyncClient(headers=ACCEPT) as http:
         async with fleet(redis, tmp_path.name, "a") as gone:
             begun = await http.post(gone["a"].url, json=INITIALIZE)
@@ -331,7 +318,6 @@ async def test_a_session_outlives_a_lapse(redis: RedisServer, tmp_path: Any) -> 
 
 
 async def test_events_reach_listeners_of_every_node(redis: RedisServer, tmp_path: Any) -> None:
-    """A change that is published on one node is heard on a stream of the other, once."""
     async with fleet(redis, tmp_path.name, "a", "b") as sites:
         buses = {name: _bus(site.app) for name, site in sites.items()}
         reply: dict[str, list[str]] = {name: [] for name in buses}
@@ -352,3 +338,108 @@ def _bus(app: Application) -> Any:
     bus = bus_of(app.attached.server)
     assert bus is not None
     return bus
+
+
+OLD = """\
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+import framehold
+
+server = MCPServer("halves")
+
+
+class Word(BaseModel):
+    word: str
+
+
+@server.tool()
+@framehold.reentrant
+async def ask(ctx: Context) -> str:
+    answer = await ctx.elicit("early question?", Word)
+    return "early " + answer.data.word
+"""
+NEW = OLD.replace("early", "later")
+
+
+class Halves:
+    """Nodes of two releases in one fleet. `apps` has the app of each."""
+
+    def __init__(self, redis: RedisServer, folder: Path, **settings: Any) -> None:
+        self._redis, self._folder, self._settings = redis, folder, settings
+        self.apps: dict[str, Application] = {}
+
+    @asynccontextmanager
+    async def node(self, name: str, text: str) -> AsyncIterator[Caller]:
+        """A node that serves one release. Only one module `server` can be imported at a time: the node has started when
+        the next one is."""
+        usual = {"store_url": self._redis.url, "namespace": self._folder.name, "keys": (KEY,), "node_id": name}
+        async with AsyncExitStack() as stack:
+            with release(self._folder / name, text) as module:
+                settings = Settings(**{**usual, "lease_ttl": 5.0, "route_headers": True, **self._settings})
+                app = self.apps[name] = framehold.asgi(module.server, settings)
+                caller = await stack.enter_async_context(Caller(await stack.enter_async_context(served(app))))
+            yield caller
+
+    async def ends(self) -> Reply:
+        """The end of a call of the old release that node a began, and that node c, of the new one, is asked for."""
+        async with self.node("b", OLD):
+            async with self.node("a", OLD) as at_a:
+                asked = await at_a.call("ask")
+                assert asked.messages == ["early question?"]
+            await self.before_the_retry()
+            async with self.node("c", NEW) as at_c:
+                return await at_c.retry("ask", asked.token, asked.accept(word="w"))
+
+    async def before_the_retry(self) -> None:
+        """What happens between the end of node a and the retry: nothing."""
+
+
+class Unreached(Halves):
+    """Node b is out of reach when the retry comes."""
+
+    async def before_the_retry(self) -> None:
+        beat = self.apps["b"].attached.runtime.heartbeat
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            beat.address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        known = beat.lease.beat
+        beat.announce(LIVE)
+        await until(lambda: beat.lease.beat > known, "the lease with the other address")
+
+
+@pytest.mark.parametrize("keep_code", [True, False])
+async def test_a_retry_goes_to_the_node_that_has_the_very_code(
+    keep_code: bool, redis: RedisServer, tmp_path: Path
+) -> None:
+    """The old half of a fleet carries on what the new half could not, or would have to load."""
+    end = await Halves(redis, tmp_path, keep_code=keep_code).ends()
+    assert end.text == "early w"
+    assert end.headers["framehold-node"] == "b" and "framehold-code" not in end.headers
+
+
+async def test_a_node_with_the_code_that_is_out_of_reach_holds_nobody_up(redis: RedisServer, tmp_path: Path) -> None:
+    """Its lease would last for five seconds: the node that was asked takes the call, with the kept code."""
+    async with asyncio.timeout(4.0):
+        end = await Unreached(redis, tmp_path, lease_ttl=60.0).ends()
+    assert end.text == "early w"
+    assert end.headers["framehold-node"] == "c" and end.headers["framehold-code"] == "kept"
+
+
+async def test_a_lease_names_the_codes_of_the_marked_handlers(redis: RedisServer, tmp_path: Path) -> None:
+    """Eight characters each; none of a handler that is never entered again."""
+    text = NEW + "\n\n@server.tool()\nasync def once(ctx: Context) -> str:\n    return 'x'\n"
+    halves = Halves(redis, tmp_path)
+    async with halves.node("a", text):
+        attached = halves.apps["a"].attached
+        heartbeat = attached.runtime.heartbeat
+        assert isinstance(heartbeat, Heartbeat)
+        assert heartbeat.codes == attached.handlers.find("tools/call", {"name": "ask"}).code()[:8]
+        assert await heartbeat._store.nodes() and attached.handlers.find("tools/call", {"name": "once"}).code()
+
+
+def test_a_lease_names_a_bounded_number_of_codes() -> None:
+    names = code_names(f"{number:032x}"[::-1] for number in range(1000)).split()
+    assert len(names) == MAX_CODES and {len(name) for name in names} == {8}
+    assert code_names(["", "0123456789", "0123456789"]) == "01234567"

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -21,14 +21,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
-from framehold.engine.heartbeat import Heartbeat
 from framehold.http import outages
 from framehold.http.outages import TRIES
-from framehold_fleet.identity.lease_seal import LeaseSeal
-from framehold_fleet.identity.trust import Trust
-from framehold_fleet.members import membership
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
 from tests.node.nodes import KEY, served
+from tests.node.served import send, wire
 from tests.node.stage import Word
 from tests.processes import until
 from tests.proofs import INSIDE, client, introduced, sent_as
@@ -78,46 +75,6 @@ async def test_no_secret_is_logged(pair: tuple[Site, Site], caplog: pytest.LogCa
     assert "hush" not in caplog.text
 
 
-ODD = ["", "nonsense", "http://a..b:1", f"http://{'x' * 70}.b:1", "ftp://127.0.0.1:1", "http://127.0.0.1:99999",
-       "http://[::1", "https://127.0.0.1:1", "http://127.0.0.1:1/base", "http://u:p@127.0.0.1:1"]  # fmt: skip
-
-
-@pytest.mark.parametrize("address", ODD)
-async def test_an_address_that_is_none(
-    pair: tuple[Site, Site], address: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """503 when the owner was waited for, nothing consumed, and one line in the log, not one a try."""
-    monkeypatch.setattr(outages, "PATIENCE", 1.0)
-    a, b = pair
-    where = a.app.attached.runtime.heartbeat.address
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
-        asked = await at_a.call("ask")
-        await say_address(a, address, b)
-        caplog.clear()
-        result = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-        assert (result.status, result.code) == (503, -32603)
-        assert caplog.text.count("out of reach") == 1
-        assert "Traceback" not in caplog.text
-        await say_address(a, where, b)
-        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"
-
-
-async def test_an_address_that_is_another_nodes(pair: tuple[Site, Site]) -> None:
-    """Whoever is asked in the owner's place says so: 503 for a call, and for a session, which lives on."""
-    a, b = pair
-    where = a.app.attached.runtime.heartbeat.address
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b, httpx2.AsyncClient(headers=ACCEPT) as http:
-        asked = await at_a.call("ask")
-        begun = await http.post(a.url, json=INITIALIZE)
-        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-        await say_address(a, b.url.removesuffix("/mcp"), b)
-        result = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-        assert (result.status, result.code) == (503, -32603)
-        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
-        await say_address(a, where, b)
-        assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
-
-
 async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
     pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,46 +87,33 @@ async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
         return await type(forward).forward(forward, address, *rest)
 
     monkeypatch.setattr(forward, "forward", counted)
-    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
-        asked = await at_a.call("ask")
-        await say_address(a, b.app.attached.runtime.heartbeat.address, b)
-        answer = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-    assert answer.status == 503 and int(answer.headers["retry-after"]) > 0
-    assert len(relays) == TRIES == 4
-
-
-async def test_an_address_that_nobody_of_the_fleet_wrote(
-    pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither a call nor a session is sent there, and with them no token; both live on."""
-    a, b = pair
-    heartbeat, reply = a.app.attached.runtime.heartbeat, list[bytes]()
-    assert isinstance(heartbeat, Heartbeat)
-    where, seals = heartbeat.address, heartbeat._seals
-    monkeypatch.setattr(membership, "BACK", 0.0)
-
-    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        reply.append(await reader.read(65536))
-        writer.close()
-
-    async with (
-        await asyncio.start_server(listen, "127.0.0.1", 0) as spy,
-        Caller(a.url) as at_a,
-        Caller(b.url) as at_b,
-        httpx2.AsyncClient(headers=ACCEPT) as http,
-    ):
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b, httpx2.AsyncClient(headers=ACCEPT) as http:
         asked = await at_a.call("ask")
         begun = await http.post(a.url, json=INITIALIZE)
         session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-        heartbeat._seals = LeaseSeal(Trust([b"of another fleet" * 2]), "default")
-        await say_address(a, f"http://127.0.0.1:{spy.sockets[0].getsockname()[1]}", b)
-        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).status == 503
-        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
-        assert not any(reply)
-        heartbeat._seals = seals
-        await say_address(a, where, b)
-        assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
-        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"
+        await say_address(a, b.app.attached.runtime.heartbeat.address, b)
+        answer = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+        assert answer.status == 503 and int(answer.headers["retry-after"]) > 0
+        assert len(relays) == TRIES == 4
+        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503, "of a session nothing is known"
+
+
+async def test_a_wait_is_one_request_to_a_middleware(pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the owner is out of reach."""
+    a, b = pair
+    counted: list[str] = []
+
+    async def count(ctx: Any, call_next: Any) -> Any:
+        counted.append(ctx.method)
+        return await call_next(ctx)
+
+    b.app.attached.server.middleware.append(count)
+    monkeypatch.setattr(outages, "PATIENCE", 1.0)
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        asked = await at_a.call("ask")
+        await say_address(a, "http://127.0.0.1:1", b)
+        answer = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+    assert (answer.status, counted) == (503, ["tools/call"])
 
 
 async def test_a_first_round_that_breaks_off_is_not_sent_again(pair: tuple[Site, Site]) -> None:
@@ -230,64 +174,43 @@ def _server(name: str, middleware: Any = None) -> MCPServer[Any]:
 
 @asynccontextmanager
 async def built(
-    redis: RedisServer, namespace: str, server: Callable[[str], Any], wrap: Callable[[str, ASGIApp], ASGIApp]
+    redis: RedisServer, namespace: str, server: Callable[[str], Any], seen: list[Any] | None = None
 ) -> AsyncIterator[dict[str, str]]:
-    """Nodes a and b of these servers, behind whatever `wrap` puts in front."""
+    """Nodes a and b of these servers. What each of them is sent is noted in `seen`."""
     async with AsyncExitStack() as stack:
         urls = {}
         for name in "ab":
             settings = Settings(node_id=name, store_url=redis.url, namespace=namespace, keys=(KEY,), lease_ttl=5.0)
             app = framehold.asgi(server(name), settings)
-            outer = wrap(name, app)
-            urls[name] = await stack.enter_async_context(served(outer))
-            app.attached.runtime.heartbeat.address = urls[name].removesuffix("/mcp")
-            if outer is not app:
-                # No lifespan of its own: the first request starts it.
-                await stack.enter_async_context(_started(urls[name]))
+            if seen is not None:
+                app.add_middleware(Noting, seen, name)
+            urls[name] = await stack.enter_async_context(served(app))
         yield urls
 
 
-@asynccontextmanager
-async def _started(url: str) -> AsyncIterator[None]:
-    async with Caller(url) as caller:
-        await caller.call("one")
-    yield
+class Noting:
+    """A middleware that notes the query and a header of each request."""
+
+    def __init__(self, app: ASGIApp, seen: list[Any], name: str) -> None:
+        self.app, self.seen, self.name = app, seen, name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.seen.append((self.name, scope["query_string"], dict(scope["headers"]).get(b"x-own")))
+        await self.app(scope, receive, send)
 
 
 async def test_what_is_passed_on_is_what_came(redis: RedisServer, tmp_path: Any) -> None:
     """The query and headers that are no ASCII arrive as the client wrote them."""
     seen: list[tuple[str, bytes, bytes | None]] = []
-
-    def spying(name: str, app: ASGIApp) -> ASGIApp:
-        async def spy(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http":
-                if scope["method"] == "POST":
-                    seen.append((name, scope["query_string"], dict(scope["headers"]).get(b"x-own")))
-                await app(scope, receive, send)
-
-        return spy
-
-    async with built(redis, tmp_path.name, _server, spying) as urls, Caller(urls["a"]) as at_a:
+    query, own = "a=%2B+b%20c&d=%zz&e=%41", "café".encode()
+    async with built(redis, tmp_path.name, _server, seen) as urls, Caller(urls["a"]) as at_a:
         asked = await at_a.call("one")
         params = {"name": "one", "arguments": {}, "requestState": asked.token, "inputResponses": asked.accept(word="x")}
-        envelope = at_a.envelope("tools/call", params)
-        text = b"/mcp?a=%2B+b%20c&d=%zz&e=%41", "café".encode()
-        answer = await _raw(urls["b"], text[0], {**envelope.headers, "x-own": text[1].decode("latin-1")}, envelope.body)
-    assert b"done at a" in answer
-    assert answer.lower().count(b"\r\ndate:") == 1
-    assert seen[-2:] == [(name, text[0][5:], text[1]) for name in "ba"]
-
-
-async def _raw(url: str, target: bytes, headers: dict[str, str], body: Any) -> bytes:
-    host = url.split("/")[2]
-    data = json.dumps(body).encode()
-    result = {**headers, "host": host, "content-length": str(len(data)), "connection": "close"}
-    lines = [f"{name}: {value}".encode("latin-1") for name, value in result.items()]
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(host.split(":")[1]))
-    writer.write(b"POST " + target + b" HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + data)
-    answer = await asyncio.wait_for(reader.read(), 20)
-    writer.close()
-    return answer
+        request = wire(at_a.envelope("tools/call", params)).adding(x_own=own.decode("latin-1"))
+        answer = await send(urls["b"], replace(request, path=f"/mcp?{query}"))
+    assert b"done at a" in answer.body
+    assert len(answer.headers.get_all("date", [])) == 1
+    assert seen[-2:] == [(name, query.encode(), own) for name in "ba"]
 
 
 async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp_path: Any) -> None:
@@ -302,7 +225,7 @@ async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp
 
         return _server(name, say)
 
-    made = built(redis, tmp_path.name, loud, lambda _, app: app)
+    made = built(redis, tmp_path.name, loud)
     async with made as urls, Caller(urls["a"]) as at_a, Caller(urls["b"]) as at_b:
         asked = await at_a.call("one", meta=LOUD)
         assert asked.streamed, "the middleware spoke"
@@ -314,42 +237,6 @@ async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp
         done = await at_b.retry("one", asked.token, asked.accept(word="x"), meta=LOUD)
     assert done.text == "done at a"
     assert [event["params"]["data"] for event in done.events] == ["seen by b", "seen by a"]
-
-
-async def test_a_wait_is_one_request_to_a_middleware(
-    redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An author's middleware counts a retry once where it arrives and once where it is served, however long its owner
-    is out of reach."""
-    counted: list[str] = []
-
-    def counting(name: str) -> MCPServer[Any]:
-        async def count(ctx: Any, call_next: Any) -> Any:
-            counted.append(name)
-            return await call_next(ctx)
-
-        return _server(name, count)
-
-    monkeypatch.setattr(outages, "PATIENCE", 1.0)
-    apps: list[Any] = []
-
-    def noted(_: str, app: ASGIApp) -> ASGIApp:
-        apps.append(app)
-        return app
-
-    made = built(redis, tmp_path.name, counting, noted)
-    async with made as urls, Caller(urls["a"]) as at_a, Caller(urls["b"]) as at_b:
-        asked = await at_a.call("one")
-        counted.clear()
-        a, b = (Site(app, urls[name]) for name, app in zip("ab", apps, strict=True))
-        where = apps[0].attached.runtime.heartbeat.address
-        await say_address(a, "http://127.0.0.1:1", b)
-        result = await at_b.retry("one", asked.token, asked.accept(word="x"))
-        assert (result.status, counted) == (503, ["b"])
-        await say_address(a, where, b)
-        done = await at_b.retry("one", asked.token, asked.accept(word="x"))
-        assert done.text == "done at a"
-        assert counted[-1] == "a"
 
 
 async def test_admin_is_not_reached_through_a_router(redis: RedisServer, tmp_path: Any) -> None:

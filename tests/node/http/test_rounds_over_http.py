@@ -1,24 +1,31 @@
-"""What a handler sees and says in each round, and which questions leave together, over real HTTP."""
+"""Rounds over real HTTP: what a handler sees and says in each, how calls end, and clients that leave."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import anyio
+import httpx2
 import pytest
-from mcp import Client
+from mcp import MCPError
 from mcp.server.mcpserver import Context
-from mcp.types import LOG_LEVEL_META_KEY, ClientCapabilities, SamplingCapability, SamplingMessage, TextContent
+from mcp.types import LOG_LEVEL_META_KEY, SamplingMessage, TextContent
 
 import framehold
 from framehold.config import Settings
+from framehold.http import exchange
 from framehold_core.errors import StoreUnavailable
+from tests.cycles import cycles
 from tests.node.nodes import served
 from tests.node.served import send, twin, wire
-from tests.node.stage import Word, said, stage
+from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
-from tests.wire import Caller, accepted
+from tests.wire import Caller, Envelope, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +90,6 @@ async def test_a_stream_that_ends_without_a_reply_says_that_it_may_come_again(mo
 
 
 async def test_the_handler_sees_the_present_rounds_request() -> None:
-    """Its id, its headers, its `_meta`; between rounds there is none, and what is said then is dropped."""
     seen: list[Any] = []
     look = asyncio.Event()
 
@@ -121,29 +127,7 @@ async def test_the_handler_sees_the_present_rounds_request() -> None:
     assert seen == [("a", "one", "p1"), "between", ("b", "two", None), ("33", "three", "p3")]
 
 
-async def test_the_handler_sees_what_the_present_rounds_client_can_do() -> None:
-    """It may be another host than the one that began the call, and it is the one that is asked."""
-    sampling = ClientCapabilities(sampling=SamplingCapability())
-    seen: list[tuple[bool, bool]] = []
-
-    async def look(ctx: Context) -> str:
-        for number in (1, 2, 3):
-            declared = ctx.client_capabilities is not None and ctx.client_capabilities.sampling is not None
-            seen.append((declared, ctx.session.check_client_capability(sampling)))
-            await ctx.elicit(f"question {number}?", Word)
-        return "seen"
-
-    async with stage(look, has={"elicitation": {}}) as client:
-        reply = await client.call("look")
-        more: dict[str, Any] = {"elicitation": {}, "sampling": {}}
-        reply = await client.retry("look", reply.token, reply.accept(word="x"), has=more)
-        reply = await client.retry("look", reply.token, reply.accept(word="x"))
-        assert (await client.retry("look", reply.token, reply.accept(word="x"))).text == "seen"
-    assert seen == [(False, False), (True, True), (False, False)]
-
-
 async def test_what_is_asked_together_leaves_together() -> None:
-    """Nested gathers, task groups and all kinds of question: one round."""
     prompt = [SamplingMessage(role="user", content=TextContent(type="text", text="A motto?"))]
 
     async def pair(ctx: Context, name: str) -> str:
@@ -180,48 +164,6 @@ async def test_what_is_asked_together_leaves_together() -> None:
     assert done.text == "['a1a2', 'b1b2'] file:///poems Onward accept Which seat"
 
 
-async def test_a_branch_that_asks_while_parked_is_asked_in_the_next_round() -> None:
-    """Nobody listens when it asks; its question leaves with the next retry's."""
-    go_on = asyncio.Event()
-
-    async def late(ctx: Context) -> str:
-        await go_on.wait()
-        return said(await ctx.elicit("late?", Word))
-
-    async def branches(ctx: Context) -> str:
-        return "+".join(await asyncio.gather(prompt(ctx), late(ctx)))
-
-    async def prompt(ctx: Context) -> str:
-        return said(await ctx.elicit("prompt?", Word)) + said(await ctx.elicit("then?", Word))
-
-    async with stage(branches) as client:
-        reply = await client.call("branches")
-        assert reply.messages == ["prompt?"]
-        go_on.set()
-        (slot,) = client.runtime.table
-        await until(lambda: slot.frame and len(slot.frame.pending) == 2, "the late ask")
-        reply = await client.retry("branches", reply.token, reply.accept(word="x"))
-        assert sorted(reply.messages) == ["late?", "then?"]
-        assert (await client.retry("branches", reply.token, reply.accept(word="y"))).text == "xy+y"
-
-
-async def test_everything_else_is_served_by_the_sdk() -> None:
-    """Lists and listening, beside calls that park; a change crosses from a running tool to the listener."""
-
-    async def grow(ctx: Context) -> str:
-        await ctx.elicit("grow?", Word)
-        await ctx.notify_tools_changed()
-        return "grown"
-
-    async with stage(grow) as caller, Client(caller.url) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["grow"]
-        async with client.listen(tools_list_changed=True) as listening:
-            reply = await caller.call("grow")
-            assert (await caller.retry("grow", reply.token, reply.accept(word="yes"))).text == "grown"
-            event = await asyncio.wait_for(anext(aiter(listening)), 5)
-        assert "tools" in type(event).__name__.lower()
-
-
 @pytest.mark.parametrize("parser", ["h11", "httptools"])
 async def test_a_target_may_be_a_whole_url(parser: str) -> None:
     """As a client sends it to a proxy (RFC 9112, section 3.2.2), for MCP and for the rest of the app."""
@@ -230,3 +172,243 @@ async def test_a_target_may_be_a_whole_url(parser: str) -> None:
         for path in ("/mcp", "/mcp?x", "/healthz", "/", "/no//where"):
             usual, whole = [await send(url, replace(call, path=before + path)) for before in ("", url[: -len("/mcp")])]
             assert usual.verdict == whole.verdict and (usual.status == 200) == (path not in ("/", "/no//where")), path
+
+
+@pytest.mark.parametrize(("asks_on", "answers"), [(False, True), (False, False), (True, True)])
+async def test_a_handler_stops_waiting_by_itself(asks_on: bool, answers: bool) -> None:
+    """`wait_for` round an ask: the next retry gets what the handler came to meanwhile, its outcome or a question. The
+    outcome goes also to one that brings no answer: nobody waits for it (docs/protocol.md, rule 11)."""
+    gave_up = asyncio.Event()
+
+    async def impatient(ctx: Context) -> str:
+        try:
+            return said(await asyncio.wait_for(ctx.elicit("quick?", Word), 0.05))
+        except TimeoutError:
+            gave_up.set()
+        return f"gave up, {said(await ctx.elicit('slow?', Word))}" if asks_on else "gave up"
+
+    async with stage(impatient) as client:
+        reply = await client.call("impatient")
+        await asyncio.wait_for(gave_up.wait(), 5)
+        given = reply.accept(word="late") if answers else {}
+        reply = await asyncio.wait_for(client.retry("impatient", reply.token, given), 5)
+        if asks_on:
+            assert reply.messages == ["slow?"]
+            reply = await client.retry("impatient", reply.token, reply.accept(word="now"))
+        assert reply.text == ("gave up, now" if asks_on else "gave up")
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_a_capability_that_a_later_round_needs(swallows: bool) -> None:
+    """-32021, status 400, naming what lacks; a handler that catches everything can't hide it, and is cancelled."""
+    seen: list[str] = []
+
+    async def samples(ctx: Context) -> str:
+        await ctx.elicit("first?", Word)
+        try:
+            await ctx.session.create_message([], max_tokens=1)
+        except Exception as error:
+            seen.append(repr(error))
+            if not swallows:
+                raise
+        finally:
+            seen.append("ended")
+        return "swallowed"
+
+    async with stage(samples, has={"elicitation": {}}) as client:
+        reply = await client.call("samples")
+        result = await client.retry("samples", reply.token, reply.accept(word="x"))
+        assert (result.status, result.code) == (400, -32021)
+        assert result.message["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
+        await until(lambda: seen, "the handler's end")
+    assert seen == ["ended"]
+
+
+async def test_questions_are_kept_from_a_client_that_cannot_be_asked() -> None:
+    """Another client comes back for a parked round: it hears what it lacks, and the call waits for one that can."""
+
+    async def pair(ctx: Context) -> str:
+        return "".join(map(said, await asyncio.gather(ctx.elicit("left?", Word), ctx.elicit("right?", Word))))
+
+    async with stage(pair) as client:
+        reply = await client.call("pair")
+        left, right = reply.asked
+        result = await client.retry("pair", reply.token, {}, has={"sampling": {}})
+        assert (result.status, result.code) == (400, -32021)
+        result = await client.retry("pair", reply.token, {left: accepted(word="l")}, has={"sampling": {}})
+        assert result.code == -32021
+        reply = await client.retry("pair", reply.token, {left: accepted(word="l")})
+        assert [*reply.asked] == [right]
+        assert (await client.retry("pair", reply.token, reply.accept(word="r"))).text == "lr"
+
+
+async def test_calls_leave_no_cycles_behind() -> None:
+    async def asks(fails: bool, ctx: Context) -> str:
+        words = await asyncio.gather(ctx.elicit("a?", Word), ctx.elicit("b?", Word))
+        if fails:
+            raise MCPError(-32052, "no")
+        return "".join(map(said, words))
+
+    async with stage(asks) as client:
+
+        async def each_once() -> None:
+            for arguments in ({"fails": False}, {"fails": True}):
+                reply = await client.call("asks", arguments=arguments)
+                await client.retry("asks", reply.token, reply.accept(word="x"), arguments=arguments)
+
+        await each_once()
+        with cycles() as found:
+            for _ in range(20):
+                await each_once()
+            assert len(found()) < 20
+
+
+async def leave(request: asyncio.Task[Any]) -> None:
+    """Close the connection of a request that waits."""
+    request.cancel()
+    await asyncio.wait([request])
+
+
+@asynccontextmanager
+async def streaming(client: Stage, request: Envelope) -> AsyncIterator[httpx2.Response]:
+    """A request on a connection of its own, whose response is read as it comes; leaving closes it."""
+    async with (
+        httpx2.AsyncClient(timeout=5) as http,
+        http.stream("POST", client.url, json=request.body, headers=request.headers) as response,
+    ):
+        yield response
+
+
+@pytest.mark.parametrize("round_", [1, 2])
+@pytest.mark.parametrize("speaks", [False, True], ids=["json", "stream"])
+async def test_leaving_a_running_round_cancels_its_handler(round_: int, speaks: bool) -> None:
+    """Its `finally` runs, and what it asks there raises the cancellation again."""
+    seen: list[str] = []
+
+    async def work(ctx: Context) -> str:
+        if round_ == 2:
+            await ctx.elicit("first?", Word)
+        try:
+            if speaks:
+                await ctx.report_progress(1, 2)
+            seen.append("running")
+            await asyncio.get_running_loop().create_future()
+        finally:
+            try:
+                await ctx.elicit("goodbye?", Word)
+            except asyncio.CancelledError:
+                seen.append("silenced")
+                raise
+        return "unreachable"
+
+    async with stage(work) as client:
+        meta = {"progressToken": 1}
+        if round_ == 2:
+            reply = await client.call("work")
+            request = asyncio.create_task(client.retry("work", reply.token, reply.accept(word="x"), meta=meta))
+        else:
+            request = asyncio.create_task(client.call("work", meta=meta))
+        await until(lambda: seen, "the round to run")
+        await leave(request)
+        await until(lambda: len(seen) == 2, "the cancellation")
+        assert client.runtime.counts["left"] == 1 and not len(client.runtime.table)
+        if round_ == 2:
+            result = await client.retry("work", reply.token, reply.accept(word="x"))
+            assert (
+                result.result["isError"] and "stopped at an unknown point after round 1 of its questions" in result.text
+            )
+    assert seen == ["running", "silenced"]
+
+
+async def test_whoever_else_waits_for_a_round_keeps_it_alive() -> None:
+    seen: list[str] = []
+    go_on = asyncio.Event()
+
+    async def work(ctx: Context) -> str:
+        word = said(await ctx.elicit("first?", Word))
+        seen.append("running")
+        await go_on.wait()
+        await ctx.report_progress(1, 1)
+        return word
+
+    async with stage(work) as client:
+        reply = await client.call("work")
+
+        def again(token: str) -> asyncio.Task[Any]:
+            return asyncio.create_task(
+                client.retry("work", reply.token, reply.accept(word="x"), meta={"progressToken": token})
+            )
+
+        first = again("leaver")
+        await until(lambda: seen, "the round to run")
+        second = again("stayer")
+        (slot,) = client.runtime.table
+        await until(lambda: len(slot.call.waiting) == 2, "the duplicate to join")
+        await leave(first)
+        await until(lambda: len(slot.call.waiting) == 1, "the first to be gone")
+        go_on.set()
+        result = await second
+        assert result.text == "x" and [event["params"]["progressToken"] for event in result.events] == ["stayer"]
+    assert seen == ["running"] and client.runtime.counts["left"] == 0
+
+
+async def test_a_silent_round_becomes_a_stream_that_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while without a word status 200 is committed and pings flow; the reply, even an error, is an event."""
+    monkeypatch.setattr(exchange, "PING", 0.05)
+    go_on = asyncio.Event()
+
+    async def slow(ctx: Context) -> str:
+        await ctx.elicit("first?", Word)
+        await go_on.wait()
+        await ctx.session.list_roots()
+        return "unreachable"
+
+    async with stage(slow, has={"elicitation": {}}) as client:
+        reply = await client.call("slow")
+        assert not reply.streamed
+        params = {"name": "slow", "arguments": {}, "requestState": reply.token}
+        retry = client.envelope("tools/call", {**params, "inputResponses": reply.accept(word="x")})
+        async with streaming(client, retry) as response:
+            assert response.status_code == 200 and response.headers["content-type"].startswith("text/event-stream")
+            lines = response.aiter_lines()
+            for _ in range(2):
+                assert (await anext(lines), await anext(lines)) == (": ping", "")
+            go_on.set()
+            last = [line async for line in lines if line.startswith("data: ")]
+        assert [json.loads(line.removeprefix("data: "))["error"]["code"] for line in last] == [-32021]
+
+
+async def test_what_a_middleware_shields_is_whole_when_its_client_leaves() -> None:
+    """The request is cancelled by a scope, as by the SDK: also where no frame is entered yet."""
+    seen: list[str] = []
+    running, struck, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def strikes() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            struck.set()
+
+    async def middleware(ctx: Any, call_next: Any) -> Any:
+        async with anyio.create_task_group() as group:
+            group.start_soon(strikes)
+            with anyio.CancelScope(shield=True):
+                running.set()
+                await go.wait()
+                seen.append("whole")
+            return await call_next(ctx)
+
+    async def work() -> str:
+        seen.append("entered")
+        await anyio.sleep_forever()
+        return "unreachable"
+
+    async with stage(work) as client:
+        client.server._lowlevel_server.middleware.append(middleware)
+        request = asyncio.create_task(client.call("work"))
+        await asyncio.wait_for(running.wait(), 5)
+        await leave(request)
+        await asyncio.wait_for(struck.wait(), 5)
+        go.set()
+        await until(lambda: seen, "the shielded part")
+    assert seen[0] == "whole"

@@ -126,7 +126,6 @@ def at_line(fn: Callable[..., Any], down: int) -> str:
     ],
 )
 async def test_how_a_call_ended(tool: Callable[..., Any], outcome: str, error: str, place: str) -> None:
-    """By the exception that the tool raised, also where the SDK made a result of it."""
     async with node(tool) as (at, written):
         await at.call(tool.__name__)
         (item,) = await listed(written)
@@ -203,7 +202,6 @@ async def test_calls_that_an_operator_or_a_client_ends_are_cancelled_and_those_w
 
 
 async def test_an_unmarked_call_whose_frame_is_gone_is_lost_and_listed_once() -> None:
-    """When its client left, and when it comes back and is told so."""
     entered = asyncio.Event()
 
     async def works(ctx: Context) -> None:

@@ -31,7 +31,7 @@ from framehold_store.system_clock import system_clock
 from tests.node.desk import Card, Desk, Talk, desk, question
 from tests.node.operating import Node, call_of, marked, pair, unmarked
 from tests.node.scraping import scraped
-from tests.node.stage import Word, said, stage
+from tests.node.stage import Word, said
 from tests.processes import until
 from tests.store.server import RedisServer
 
@@ -135,7 +135,6 @@ async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node
 
 
 async def test_a_call_that_is_lost_with_its_node_is_told_as_lost(nodes: tuple[Node, Node]) -> None:
-    """Once: who comes again hears it from the record."""
     a, b = nodes
     held = await a.caller.call("unmarked")
     await a.runtime.heartbeat.close()
@@ -160,17 +159,6 @@ async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without
     (takeover,) = result["takeovers"]
     assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(result)
     assert kinds(result) == [EventKind.TAKEOVER, EventKind.DIVERGED]
-
-
-async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told(nodes: tuple[Node, Node]) -> None:
-    """No node has died: it is no takeover, and an event all the same."""
-    a, _ = nodes
-    held = await a.caller.call("wanders")
-    await a.operator.evict(call_of(held.token))
-    assert (await a.caller.retry("wanders", held.token, held.accept(word="x"))).result["isError"]
-    result = await a.happened()
-    assert kinds(result) == [EventKind.EVICTED, EventKind.DIVERGED] and result["takeovers"] == []
-    assert "secret" not in str(result)
 
 
 async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: tuple[Node, Node]) -> None:
@@ -239,8 +227,25 @@ async def carried_off(at: Desk, call: Parked, times: int = 1) -> None:
         assert (await at.store.run(claim)).verdict is Verdict.OK
 
 
+Script = Callable[[Frame], Awaitable[object]]
+
+
+async def taking_over(at: Desk, script: Script) -> tuple[Parked, asyncio.Task[Any]]:
+    """A call of this handler that another process claimed, and its retry here."""
+    call = await at.runtime.start(Talk(script, reentrant=True), Card())
+    assert isinstance(call, Parked)
+    await carried_off(at, call)
+    answers = dict.fromkeys(call.questions, "yes")
+    return call, asyncio.create_task(at.runtime.retry(at.claims(call), answers, Talk(script, reentrant=True), Card()))
+
+
+async def leave(request: asyncio.Task[Any]) -> None:
+    """Its client leaves."""
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
+
+
 async def test_a_stuck_call_is_told_as_such() -> None:
-    """Once, however often its client asks for it."""
     async with desk(shared=True) as at:
         chronicle, call = watching(at), await begun(at)
         await carried_off(at, call, MAX_ATTEMPTS)
@@ -272,21 +277,16 @@ async def test_a_takeover_whose_client_leaves_has_failed() -> None:
 
     async with desk(shared=True) as at:
         chronicle = watching(at)
-        call = await at.runtime.start(Talk(stays, reentrant=True), Card())
-        assert isinstance(call, Parked)
-        await carried_off(at, call)
-        talk, answers = Talk(stays, reentrant=True), dict.fromkeys(call.questions, "yes")
-        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        _, coming = await taking_over(at, stays)
         await until(lambda: at.runtime.takeovers.under_way, "the takeover")
         assert [item.outcome for item in chronicle.takeovers] == ["under way"]
         await until(lambda: at.counts["resumed"], "the round")
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
+        await leave(coming)
         assert [item.outcome for item in chronicle.takeovers] == ["failed"]
         assert not at.runtime.takeovers.under_way and not at.runtime.takeovers._asked
 
 
-def slow_replay() -> tuple[Callable[[Frame], Awaitable[object]], asyncio.Event, asyncio.Event]:
+def slow_replay() -> tuple[Script, asyncio.Event, asyncio.Event]:
     """A handler that asks. Where it is entered again it sets the first event, and waits for the second."""
     entered, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -305,14 +305,9 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
 
     async with desk(shared=True) as at:
         chronicle = watching(at)
-        call = await at.runtime.start(Talk(slow, reentrant=True), Card())
-        assert isinstance(call, Parked)
-        await carried_off(at, call)
-        talk, answers = Talk(slow, reentrant=True), dict.fromkeys(call.questions, "yes")
-        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        call, coming = await taking_over(at, slow)
         await entered.wait()
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
+        await leave(coming)
         goes_on.set()
         await until(lambda: not at.runtime.takeovers.under_way, "its end")
         slot = at.runtime.table.get(call.call)
@@ -331,17 +326,16 @@ async def test_a_clock_that_is_set_meanwhile_moves_no_takeover() -> None:
     async with desk(shared=True) as at:
         chronicle, metrics = watching(at), CallMetrics(ToolLabels(lambda: None))
         at.runtime.observers.add(metrics)
-        call = await at.runtime.start(Talk(slow, reentrant=True), Card())
-        assert isinstance(call, Parked)
-        await carried_off(at, call)
-        talk, answers = Talk(slow, reentrant=True), dict.fromkeys(call.questions, "yes")
-        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        _, coming = await taking_over(at, slow)
         await entered.wait()
         clock = at.runtime.clock
         clock.measured(clock.time() + 3600, clock.now(), clock.now())
         goes_on.set()
         await coming
         assert len({(item.call, item.asked) for item in chronicle.changes}) == 1
+        # Told again at each of its steps, as it is by then.
+        found = [(item.outcome, item.replayed is None) for item in chronicle.changes]
+        assert found == [("under way", True), ("under way", False), ("recovered", False)]
         last = chronicle.takeovers[-1]
         assert last.asked <= (last.claimed or 0) <= (last.replayed or 0) <= (last.resumed or 0) < last.asked + 60
         assert (
@@ -365,34 +359,6 @@ async def test_no_more_than_the_last_takeovers_are_remembered(monkeypatch: pytes
         assert [item.call for item in chronicle.takeovers] == [prefix(item.call) for item in calls]
         ids = [event.id for event in chronicle.events]
         assert ids == sorted(set(ids))
-
-
-async def test_a_takeover_that_goes_on_is_told_again() -> None:
-    """At each of its steps, as it is by then; what did not change is not."""
-    entered, rebuilds, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def slow(frame: Frame) -> object:
-        if frame.replay is not None:
-            entered.set()
-            await rebuilds.wait()
-        await frame.ask(question("a?"))
-        await goes_on.wait()
-        return "ended"
-
-    async with desk(shared=True) as at:
-        chronicle, talk = watching(at), Talk(slow, reentrant=True)
-        call = await at.runtime.start(talk, Card())
-        assert isinstance(call, Parked)
-        await carried_off(at, call)
-        answers = dict.fromkeys(call.questions, "yes")
-        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
-        await entered.wait()
-        for event, true in ((rebuilds, lambda: at.counts["resumed"]), (goes_on, coming.done)):
-            event.set()
-            await until(true, "its next step")
-        found = chronicle.changes
-        assert [item.outcome for item in found] == ["under way", "under way", "recovered"]
-        assert [item.replayed is None for item in found] == [True, False, False]
 
 
 async def test_a_flood_is_told_in_part_and_as_a_number() -> None:
@@ -455,20 +421,3 @@ async def test_a_store_that_is_silent_is_told_once_and_so_are_its_return_and_a_l
 
 
 # ---- what is no takeover, and what else is told
-
-
-async def test_a_round_of_a_call_in_its_token_is_taken_from_nobody() -> None:
-    """Strategy replay enters the handler again in each round; nothing died and nothing was handed off."""
-
-    @framehold.reentrant
-    async def twice(ctx: Context) -> str:
-        return said(await ctx.elicit("one?", Word)) + said(await ctx.elicit("two?", Word))
-
-    async with stage(twice, strategy="replay") as at:
-        chronicle = Log(at.runtime.heartbeat)
-        at.runtime.observers.add(chronicle.log)
-        held = await at.call("twice")
-        again = await at.retry("twice", held.token, held.accept(word="x"))
-        assert (await at.retry("twice", again.token, again.accept(word="y"))).text == "xy"
-        assert (chronicle.events, chronicle.takeovers) == ([], [])
-        assert not at.runtime.takeovers._asked and not at.runtime.takeovers._claims

@@ -18,11 +18,9 @@ from opentelemetry import trace
 import framehold
 from framehold.config import Settings
 from framehold.engine import drain
-from framehold.engine.slot import Slot
 from framehold.frame.logged_call import NamedCall, logged_call
 from framehold.http.outages import Outages
 from framehold.telemetry.log_fields import add_call_fields
-from framehold_core.call import Call
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, prefix
 from framehold_store.batch import BatchLane, Item
@@ -81,45 +79,22 @@ async def busy(ctx: Context) -> str:
     raise LookupError("what a user typed")
 
 
+async def asks(ctx: Context) -> str:
+    """Asks once."""
+    return said(await ctx.elicit("one", Word))
+
+
 async def test_each_line_of_a_handler_names_its_call_and_round(lines: Lines) -> None:
-    """Also of its threads, its tasks and its effects, and what the SDK says of its failure."""
-    async with stage(busy) as client:
-        asked = await client.call("busy")
-        await client.retry("busy", asked.token, asked.accept(word="x"))
-    first = {"call": call_of(asked.token), "tool": "busy", "round": 1, "epoch": 1}
-    for message in ("at once", "in a thread", "of a child", "of an effect"):
-        assert lines.fields(message) == first, message
-    assert lines.fields("after the answer") == {**first, "round": 2}
-    assert lines.fields("Tool 'busy' raised an unexpected exception") == {**first, "round": 2}
-
-
-async def test_a_line_outside_of_calls_names_none(lines: Lines) -> None:
     async with stage(busy) as client:
         asked = await client.call("busy")
         mine.info("outside")
         await client.retry("busy", asked.token, asked.accept(word="x"))
+    first = {"call": call_of(asked.token), "tool": "busy", "round": 1, "epoch": 1}
+    for message in ("at once", "in a thread", "of a child", "of an effect"):
+        assert lines.fields(message) == first, message
     assert lines.fields("outside") == {}
-
-
-async def test_lines_of_calls_at_the_same_time_are_told_apart(lines: Lines) -> None:
-    async def numbered(number: int, ctx: Context) -> str:
-        """Writes a line before and after a question."""
-        mine.info("before %d.", number)
-        await ctx.elicit(f"{number}", Word)
-        mine.info("after %d.", number)
-        return "done"
-
-    async with stage(numbered) as client:
-        asked = await asyncio.gather(*(client.call("numbered", arguments={"number": n}) for n in range(8)))
-        again = (
-            client.retry("numbered", reply.token, reply.accept(word="x"), arguments={"number": n})
-            for n, reply in enumerate(asked)
-        )
-        await asyncio.gather(*again)
-    for number, reply in enumerate(asked):
-        before, after = lines.fields(f"before {number}."), lines.fields(f"after {number}.")
-        assert (before["call"], before["round"]) == (call_of(reply.token), 1)
-        assert (after["call"], after["round"]) == (call_of(reply.token), 2)
+    assert lines.fields("after the answer") == {**first, "round": 2}
+    assert lines.fields("Tool 'busy' raised an unexpected exception") == {**first, "round": 2}
 
 
 async def test_what_a_line_says_of_itself_stays(lines: Lines) -> None:
@@ -139,10 +114,6 @@ async def test_what_a_line_says_of_itself_stays(lines: Lines) -> None:
 
 async def test_lines_of_the_authors_middleware_name_the_call_too(lines: Lines) -> None:
     """After the round as well; before it as far as the request names its call."""
-
-    async def asks(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
 
     async def notes(ctx: Any, call_next: Any) -> Any:
         number = 2 if "requestState" in (ctx.params or {}) else 1
@@ -182,21 +153,6 @@ async def test_a_request_that_a_handler_sends_in_its_own_task_leaves_its_lines_a
     assert lines.fields("at once")["tool"] == "busy"
 
 
-async def test_a_line_about_a_call_that_is_not_read_yet_names_no_round(lines: Lines) -> None:
-    """A node that passes a request on knows the call's id and tool alone."""
-
-    async def asks(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
-
-    async with stage(asks) as client:
-        await client.call("asks")
-        (slot,) = client.runtime.table
-        call = Call(slot.call.id, slot.call.owner, slot.call.incarnation, reentrant=False, ttl=60)
-        unread = Slot(call, slot.handler, slot.backing)
-        assert set(unread.log_fields) == {"call", "tool"}
-
-
 async def test_a_line_names_the_span_that_it_is_written_in(lines: Lines) -> None:
     """That of the round, or one of the handler's own; also a line of the engine's, which runs in no span."""
 
@@ -222,29 +178,37 @@ async def test_a_line_names_the_span_that_it_is_written_in(lines: Lines) -> None
     assert "trace_id" not in parked, "no request waits"
 
 
-async def test_a_line_of_the_engine_names_the_span_of_the_round(caplog: pytest.LogCaptureFixture) -> None:
-    async def fails(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
+async def test_a_line_of_the_engine_names_call_and_span(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tool, round and epoch, on which node, and what follows; not its user, its token or its answers."""
+
+    async def twice(ctx: Context) -> str:
+        """Asks twice."""
+        said(await ctx.elicit("one", Word))
+        return said(await ctx.elicit("two", Word))
 
     with traces() as seen, caplog.at_level(logging.INFO):
-        async with stage(fails, keys=(KEY,)) as client:
-            submit = client.runtime.store.submit
-            client.runtime.store.submit = lambda request, done: done(StoreUnavailable("away"))
-            await client.call("fails")
-            client.runtime.store.submit = submit
-        (span,) = seen.named("tools/call fails")
-    line = next(vars(item) for item in caplog.records if "did not take a commit" in item.getMessage())
+        async with stage(twice, keys=(KEY,)) as client:
+            asked = await client.call("twice")
+            with monkeypatch.context() as patched:
+                away = StoreUnavailable("it is away")
+                patched.setattr(client.runtime.store, "submit", lambda request, done: done(away))
+                reply = await client.retry("twice", asked.token, asked.accept(word="secret word"))
+            assert reply.status == 503
+        _, span = seen.named("tools/call twice")
+    (record,) = (item for item in caplog.records if "did not take a commit" in item.getMessage())
+    line = vars(record)
     assert (int(line["trace_id"], 16), int(line["span_id"], 16)) == at(span)
+    about = {"call": call_of(asked.token), "tool": "twice", "round": 2, "epoch": 1, "node": "stage"}
+    assert {name: line[name] for name in about} == about
+    assert "stays" in record.getMessage() and "try again" in record.getMessage()
+    assert "secret word" not in caplog.text and asked.token not in caplog.text
 
 
 async def test_a_drain_that_meets_its_deadline_names_what_it_costs(caplog: pytest.LogCaptureFixture) -> None:
     """The parked calls that end with the process and the rounds that are cut, each by its tool; of many the first."""
     running = asyncio.Event()
-
-    async def asks(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
 
     async def runs() -> str:
         """Runs for as long as it may."""
@@ -272,10 +236,6 @@ def test_a_name_that_no_file_can_hold_does_not_break_that_line() -> None:
 
 async def test_refused_requests_show_no_id_and_no_token(lines: Lines) -> None:
     """Tampered tokens, answers that don't fit, calls that nobody knows: whoever logs them shows the beginning only."""
-
-    async def asks(ctx: Context) -> str:
-        """Asks once."""
-        return said(await ctx.elicit("one", Word))
 
     async with stage(asks) as client:
         asked = await client.call("asks")
@@ -323,34 +283,28 @@ async def _never() -> Any:
     await asyncio.get_running_loop().create_future()
 
 
-def test_handlers_that_are_added_later_are_reached_by_asking_again() -> None:
-    """And none gets the filter twice."""
-    named, handler = logging.getLogger("my.own"), Lines()
-    add_call_fields()
-    named.addHandler(handler)
-    try:
-        add_call_fields()
-        add_call_fields()
-        assert len(handler.filters) == 1
-        with_call = NamedCall(CallId("0123abcd" + "e" * 24))
-        before = logged_call.set(with_call)
-        named.warning("later")
-        logged_call.reset(before)
-    finally:
-        named.removeHandler(handler)
-    assert handler.fields("later") == {"call": "0123abcd"}
-
-
-def test_a_thread_that_is_no_calls_writes_lines_of_no_call() -> None:
+@pytest.fixture
+def late() -> Iterator[Lines]:
+    """A handler that came after the first asking, and the call that is being served."""
     handler = Lines()
+    add_call_fields()
     mine.addHandler(handler)
     add_call_fields()
     before = logged_call.set(NamedCall(CallId("0123abcd" + "e" * 24)))
-    try:
-        thread = threading.Thread(target=lambda: mine.warning("alone"))
-        thread.start()
-        thread.join()
-    finally:
-        logged_call.reset(before)
-        mine.removeHandler(handler)
-    assert handler.fields("alone") == {}
+    yield handler
+    logged_call.reset(before)
+    mine.removeHandler(handler)
+
+
+def test_handlers_that_are_added_later_are_reached_by_asking_again(late: Lines) -> None:
+    add_call_fields()
+    assert len(late.filters) == 1
+    mine.warning("later")
+    assert late.fields("later") == {"call": "0123abcd"}
+
+
+def test_a_thread_that_is_no_calls_writes_lines_of_no_call(late: Lines) -> None:
+    thread = threading.Thread(target=lambda: mine.warning("alone"))
+    thread.start()
+    thread.join()
+    assert late.fields("alone") == {}

@@ -13,13 +13,9 @@ from typing import Any
 
 import pytest
 from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
 
 from framehold.config import Settings
 from framehold_cli.serve.log import FORMAT, Lines, Machines, log
-from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import prefix
-from tests.node.stage import Word, said, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +95,6 @@ def test_whoever_names_a_tool_or_sends_a_message_forges_no_line(
 
 
 def test_an_exception_is_one_field_or_indented_lines(text: Log, machines: Callable[..., dict[str, Any]]) -> None:
-    """What it says forges no line either."""
     try:
         raise ValueError("first\n2026-11-21 00:00:00,000 ERROR   framehold: forged\x1b[2J")
     except ValueError:
@@ -116,7 +111,6 @@ class Unshowable:
 
 
 def test_fields_that_are_no_json_are_shown_or_named(machines: Callable[..., dict[str, Any]]) -> None:
-    """And none takes the place of what each line says."""
     circle: list[Any] = []
     circle.append(circle)
     odd = {"huge": 10**5000, "nan": float("nan"), "bytes": b"\xff", "circle": circle, "none": Unshowable(), "ok": None}
@@ -128,7 +122,6 @@ def test_fields_that_are_no_json_are_shown_or_named(machines: Callable[..., dict
 
 
 def test_a_text_line_of_a_call_ends_with_the_call(text: Log) -> None:
-    """Unless it names the call itself."""
     assert text("charging", call="0123abcd", tool="book", round=2, epoch=1).endswith(
         ": charging [call 0123abcd, tool book, round 2]"
     )
@@ -159,7 +152,6 @@ def test_all_loggers_of_a_process_speak_json(kept_loggers: None, capsys: pytest.
 
 
 def test_what_the_author_has_put_on_the_root_logger_stays(kept_loggers: None, tmp_path: Path) -> None:
-    """With its level, and open; the node's own lines come to it too."""
     logging.root.handlers = []
     logging.basicConfig(filename=tmp_path / "author.log", level=logging.DEBUG, format="AUTHOR %(message)s")
     (own,) = logging.root.handlers
@@ -205,28 +197,3 @@ def test_a_format_of_the_authors_own_on_the_terminal_is_the_only_one(
     log(Settings(node_id="n", log_format="json"), node="n")
     logging.getLogger("mine").warning("once")
     assert logging.root.handlers == [handler] and capsys.readouterr().err == "<once>\n"
-
-
-async def test_a_line_about_a_call_says_which(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its tool, round and epoch, on which node, and what follows; not its user, its token or its answers."""
-
-    async def asks(ctx: Context) -> str:
-        """Asks twice."""
-        said(await ctx.elicit("one", Word))
-        return said(await ctx.elicit("two", Word))
-
-    async with stage(asks) as client:
-        asked = await client.call("asks")
-        store = client.runtime.store
-        with monkeypatch.context() as patched, caplog.at_level(logging.INFO):
-            patched.setattr(store, "submit", lambda request, done: done(StoreUnavailable("it is away")))
-            reply = await client.retry("asks", asked.token, asked.accept(word="secret word"))
-        assert reply.status == 503
-    (line,) = (record for record in caplog.records if "did not take a commit" in record.getMessage())
-    call = prefix(asked.token.split(".")[1])
-    said_ = {name: vars(line)[name] for name in ("call", "tool", "round", "epoch", "node")}
-    assert said_ == {"call": call, "tool": "asks", "round": 2, "epoch": 1, "node": "stage"}
-    assert "stays" in line.getMessage() and "try again" in line.getMessage()
-    assert "secret word" not in caplog.text and asked.token not in caplog.text

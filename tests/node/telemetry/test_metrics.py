@@ -25,7 +25,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.value import replace
 from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN
-from tests.node.scraping import MOVED, moves, scraped
+from tests.node.scraping import MOVED, Scrape, moves, scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
 from tests.processes import until
 from tests.store.server import RedisServer
@@ -102,6 +102,16 @@ async def sharing(redis: RedisServer, namespace: str, name: str, *tools: Any, **
     async with served(app) as url, Stage(url) as client:
         client.runtime = app.attached.runtime
         yield client
+
+
+@asynccontextmanager
+async def two_nodes(redis: RedisServer, namespace: str, *tools: Any, **more: Any) -> AsyncIterator[list[Stage]]:
+    """Nodes a and b of one fleet. The last tool is that of b."""
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(sharing(redis, namespace, name, tool, **more))
+            for name, tool in (("a", tools[0]), ("b", tools[-1]))
+        ]
 
 
 async def dies(runtime: Runtime) -> None:
@@ -300,32 +310,27 @@ def resident(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield held
 
 
-@moves("frame_evictions_total")
-async def test_frames_that_are_evicted_for_memory(resident: list[int]) -> None:
+async def after_a_burst(resident: list[int]) -> Scrape:
+    """What a node says of nine frames, two of which went for memory."""
+    resident[0] = 10
     async with stage(framehold.reentrant(one)) as client:
         for _ in range(9):
             await client.call("one")
         begin = await scraped(client)
-        assert begin["memory_limit_bytes"] == 100 << 20
+        assert begin["memory_limit_bytes"] == 100 << 20 and "frame_bytes" not in begin.samples
         resident[0] = 91
         await until(lambda: client.runtime.counts["memory"], "a burst")
         end = await scraped(client)
-        assert end['frame_evictions_total{reason="memory"}'] == client.runtime.counts["memory"] == 2
-        # Nine frames of some KiB are not the cause of 81 MiB.
-        assert "frame_bytes" not in begin.samples and "frame_bytes" not in end.samples
+    assert end['frame_evictions_total{reason="memory"}'] == 2
+    return end
 
 
-@moves("frame_bytes")
-async def test_a_frame_is_measured_where_there_are_many(resident: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+@moves("frame_evictions_total", "frame_bytes")
+async def test_frames_that_are_evicted_for_memory(resident: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame is measured where there are many: nine frames of some KiB are not the cause of 81 MiB."""
+    assert "frame_bytes" not in (await after_a_burst(resident)).samples
     monkeypatch.setattr(memory, "MIN_SAMPLE", 9)
-    async with stage(framehold.reentrant(one)) as client:
-        for _ in range(9):
-            await client.call("one")
-        assert "frame_bytes" not in (await scraped(client)).samples
-        resident[0] = 91
-        await until(lambda: client.runtime.counts["memory"], "a burst")
-        # 81 MiB more than at the start, shared by nine frames.
-        assert (await scraped(client))["frame_bytes"] == pytest.approx(9 << 20, rel=0.01)
+    assert (await after_a_burst(resident))["frame_bytes"] == pytest.approx(9 << 20, rel=0.01)
 
 
 @moves("replay_divergence_total", "replay_total")
@@ -400,11 +405,8 @@ async def test_a_call_that_is_rehearsed() -> None:
 async def test_a_takeover_after_a_death_and_the_dead_node_that_still_writes(redis: RedisServer, tmp_path: Any) -> None:
     hold, free = Hold(), Hold()
     free.go.set()
-    async with AsyncExitStack() as stack:
-        a, b = [
-            await stack.enter_async_context(sharing(redis, tmp_path.name, name, framehold.reentrant(tool)))
-            for name, tool in (("a", hold.two), ("b", free.two))
-        ]
+    tools = framehold.reentrant(hold.two), framehold.reentrant(free.two)
+    async with two_nodes(redis, tmp_path.name, *tools) as (a, b):
         reply = await a.call("two")
         begin_a, begin_b = await scraped(a), await scraped(b)
         running = asyncio.create_task(answer(a, "two", reply))
@@ -425,13 +427,7 @@ async def test_a_takeover_after_a_death_and_the_dead_node_that_still_writes(redi
 
 @moves("failovers_total", "failover_duration_seconds", "node_state")
 async def test_a_call_that_is_handed_off(redis: RedisServer, tmp_path: Any) -> None:
-    async with AsyncExitStack() as stack:
-        a, b = [
-            await stack.enter_async_context(
-                sharing(redis, tmp_path.name, name, framehold.reentrant(one), lease_ttl=60.0)
-            )
-            for name in ("a", "b")
-        ]
+    async with two_nodes(redis, tmp_path.name, framehold.reentrant(one), lease_ttl=60.0) as (a, b):
         reply = await a.call("one")
         begin_a, begin_b = await scraped(a), await scraped(b)
         assert [begin_a[f'node_state{{state="{state}"}}'] for state in STATES] == [1, 0, 0, 0]
@@ -461,8 +457,7 @@ async def test_a_call_of_a_nodes_former_life(redis: RedisServer, tmp_path: Any) 
 
 @moves("rounds_total", "leases")
 async def test_a_retry_at_a_node_that_has_not_the_call(redis: RedisServer, tmp_path: Any) -> None:
-    async with AsyncExitStack() as stack:
-        a, b = [await stack.enter_async_context(sharing(redis, tmp_path.name, name, one)) for name in ("a", "b")]
+    async with two_nodes(redis, tmp_path.name, one) as (a, b):
         reply = await a.call("one")
         begin = await scraped(b)
         assert (await answer(b, "one", reply)).text == "w"
@@ -493,7 +488,6 @@ RENEWED, REGISTERED = (f'lease_ops_total{{op="{op}",result="ok"}}' for op in ("r
 
 @moves("clock_offset_seconds")
 async def test_a_wall_clock_that_is_set_while_the_node_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The metric shows by how much."""
     async with stage(one) as client:
         assert (await scraped(client))["clock_offset_seconds"] == pytest.approx(0.0, abs=1.0)
         monkeypatch.setattr(client.runtime.clock, "_wall", lambda: time.time() + 90.0)
@@ -512,7 +506,6 @@ async def test_how_near_the_store_is_to_too_slow(redis: RedisServer, tmp_path: A
 
 @moves("store_emptied")
 async def test_a_store_that_was_emptied(redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For an hour."""
     async with sharing(redis, tmp_path.name, "a", Hold().two, lease_ttl=3.0) as a:
         assert (await scraped(a))["store_emptied"] == 0
         pauses = a.runtime.door.pauses

@@ -131,7 +131,6 @@ async def test_a_takeover_is_seen_from_the_first_node_to_the_second(
 
 
 async def test_a_request_that_is_passed_on_is_no_error(seen: Traces, redis: RedisServer, tmp_path: Path) -> None:
-    """Both nodes have a span of it; the one that passed it on says where to."""
     async with pair(redis, tmp_path.name) as ((_, at_a), (_, at_b)):
         again = await answered(at_b, await at_a.call("two"))
         assert again.headers["framehold-node"] == "a"
@@ -158,7 +157,6 @@ async def test_a_call_whose_token_is_all_of_it_is_followed_over_nodes(
 
 
 async def test_a_replay_that_fails_says_so(seen: Traces) -> None:
-    """A handler that goes another way than it did: the span of its replay is an error, and the round is refused."""
     kinds = iter(("one", "other"))
 
     @framehold.reentrant
@@ -197,7 +195,6 @@ async def test_a_round_whose_handler_raised_says_what_and_where(seen: Traces) ->
 
 
 async def test_the_wait_for_a_lease_is_a_span(seen: Traces, redis: RedisServer, tmp_path: Path) -> None:
-    """On the node that waits, under the span that found the owner out of reach."""
     gone = "http://127.0.0.1:1"
     async with pair(redis, tmp_path.name) as ((a, at_a), (b, at_b)):
         asked = await at_a.call("two")
@@ -251,36 +248,16 @@ async def test_a_token_that_says_something_else_of_spans_is_read_all_the_same(se
 
 
 async def test_a_fastmcp_server_is_traced_alike(seen: Traces) -> None:
-    """FastMCP makes spans of its own; they lead to each other too."""
-    server: FastMCP[Any] = FastMCP("traced")
-
-    @server.tool
-    async def ask(ctx: FastContext) -> str:
-        """Ask once."""
-        word = said(await ctx.elicit("one", Word))
-        with tracer.start_as_current_span("after"):
-            return word
-
-    app = framehold.asgi(server, Settings(node_id="fast"))
-    async with served(app) as url, Caller(url) as client:
-        asked = await client.call("ask")
-        assert (await answered(client, asked, "ask")).text == "x"
-    # FastMCP gives its span of a request the tool's name where the handler is entered.
-    one, two_ = *seen.named("tools/call ask"), *seen.named("tools/call")
-    assert links(two_) == {"previous round": at(one)}
-    assert (told(one)["route"], told(two_)["route"]) == ("start", "resume")
-    assert parent(seen.one("after")) == at(two_)
-
-
-async def test_a_failure_is_on_the_span_of_its_round_on_fastmcp_too(seen: Traces) -> None:
-    """FastMCP records it, on the span of the request that gets it."""
+    """FastMCP makes spans of its own, which lead to each other too. It records a failure on the span of the request
+    that gets it."""
     server: FastMCP[Any] = FastMCP("fails")
 
     @server.tool
     async def fails(ctx: FastContext) -> str:
         """Ask twice, then raise."""
         await ctx.elicit("one", Word)
-        await ctx.elicit("two", Word)
+        with tracer.start_as_current_span("after"):
+            await ctx.elicit("two", Word)
         raise ToolError("no")
 
     @server.tool
@@ -293,7 +270,11 @@ async def test_a_failure_is_on_the_span_of_its_round_on_fastmcp_too(seen: Traces
         asked = await answered(client, await client.call("fails"), "fails")
         assert (await answered(client, asked, "fails")).text == "no"
         assert (await client.call("at_once")).text == "no"
+    # FastMCP gives its span of a request the tool's name where the handler is entered.
     one, two_, three, alone = *seen.named("tools/call fails"), *seen.named("tools/call"), seen.one("tools/call at_once")
+    assert links(two_) == {"previous round": at(one)}
+    assert (told(one)["route"], told(two_)["route"]) == ("start", "resume")
+    assert parent(seen.one("after")) == at(two_)
     assert [span.status.status_code for span in (one, two_)] == [StatusCode.UNSET] * 2
     for span in (three, alone):
         assert span.status.status_code is StatusCode.ERROR and (span.attributes or {})["error.type"] == "tool_error"
@@ -317,7 +298,6 @@ async def test_what_was_traced_last_is_handed_over_when_the_server_ends(
 
 
 async def test_where_nobody_traces_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token says nothing of spans, and the handler has none."""
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     found: list[Any] = []
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from framehold.telemetry.metrics import CallMetrics
@@ -43,18 +41,6 @@ def test_readings_older_than_a_minute_do_not_count(at: dict[str, float]) -> None
     for _ in range(7):
         read(rate, at, seconds=10, more=1)
     assert rate.per_second() == pytest.approx(0.1)
-
-
-def test_a_loop_that_computes_is_busy() -> None:
-    """With the real clocks: a spin uses the processor, whatever else the machine does."""
-    metrics = CallMetrics(ToolLabels(tuple))
-    metrics.late(0.0)
-    until = time.thread_time() + 0.02
-    while time.thread_time() < until:
-        pass
-    metrics.late(0.0)
-    share = metrics.busy()
-    assert share is not None and 0 < share <= 1
 
 
 def test_rounds_per_second(at: dict[str, float]) -> None:

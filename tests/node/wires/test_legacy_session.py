@@ -1,9 +1,10 @@
-"""What a handler of 2025 asks with: on the stream of its call, and never from within an effect."""
+"""What a handler of 2025 asks with, and its effects under `once`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,12 +24,20 @@ from mcp_types import (
 )
 
 import framehold
-from tests.node.acting import failure
+from framehold_core.errors import (
+    AskError,
+    InDoubt,
+    KeyReused,
+    ResultNotKept,
+)
+from tests.node.acting import Effects, Own, failure
 from tests.node.asking import asking
 from tests.node.nodes import served
 from tests.node.stage import Stage, Word, said, stage
+from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
+
 
 MESSAGES = [SamplingMessage(role="user", content=TextContent(type="text", text="hm?"))]
 ANSWERS = {
@@ -122,7 +131,6 @@ async def test_what_names_no_request_goes_out_on_that_of_the_call(ask: Any, told
 
 
 async def test_where_responses_carry_no_question_the_other_stream_does() -> None:
-    """`json_response`: a client that listens is asked as ever."""
     server: MCPServer[Any] = MCPServer("json")
     server.tool(name="tool", description="A tool of this test.")(_roots)
     framehold.attach(server)
@@ -216,8 +224,6 @@ async def test_an_effect_may_not_ask_on_this_wire_either(ask: Any) -> None:
 
 
 async def test_an_effect_may_ping() -> None:
-    """Which asks nobody anything."""
-
     async def pings(ctx: Context) -> str:
         return str(await framehold.once("k", _pinged, ctx))
 
@@ -253,3 +259,42 @@ async def _listening(caller: Stage, left: asyncio.Event, tasks: list[asyncio.Tas
         (block,) = result.content
         assert isinstance(block, TextContent)
         return [block.text, await tasks[0]]
+
+
+async def test_a_client_of_2025_is_served_alike() -> None:
+    """once, now, uuid4, random, idempotency_key and their errors: as on the present wire."""
+    effects = Effects()
+
+    async def breaks_off() -> None:
+        effects.ran.append("broke off")
+        raise asyncio.CancelledError
+
+    def fails() -> None:
+        raise Own("no", code=7)
+
+    async def nested() -> None:
+        await framehold.once("below", effects.note, "below")
+
+    @framehold.reentrant
+    async def old(ctx: Context) -> str:
+        one, two = await asyncio.gather(*(framehold.once("k", effects.note) for _ in range(2)))
+        assert one == two == ["it"] and one is not two
+        word = said(await ctx.elicit("well?", Word))
+        assert isinstance(await failure(framehold.once("k", effects.note, "other")), KeyReused)
+        for _ in range(2):
+            error = await failure(framehold.once("f", fails))
+            assert isinstance(error, Own) and error.code == 7
+            assert isinstance(await failure(framehold.once("n", nested)), AskError)
+            assert isinstance(await failure(framehold.once("l", threading.Lock)), ResultNotKept)
+            error = await failure(framehold.once("doubt", breaks_off))
+            assert type(error) is InDoubt, repr(error)
+        assert framehold.uuid4("x") == framehold.uuid4("x") != framehold.uuid4() != framehold.uuid4()
+        assert framehold.now("a") == framehold.now("a") <= framehold.now()
+        assert 0 <= framehold.random() < 1 and framehold.now().tzinfo is not None
+        assert framehold.idempotency_key("k") == framehold.idempotency_key("k") != framehold.idempotency_key("l")
+        return word
+
+    async with stage(old) as client:
+        assert await asyncio.wait_for(hears(client.url, "legacy", "old"), 10) == "<well?>"
+        assert client.runtime.store.request_counts.get("intent", 0) == 0
+    assert effects.ran == ["it", "broke off"]

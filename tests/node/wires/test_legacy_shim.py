@@ -40,6 +40,7 @@ from framehold_core.errors import ConfigError
 from tests.node.asking import asking, form
 from tests.node.nodes import served
 from tests.node.stage import server_of
+from tests.node.wires.official import repeats
 from tests.tutorials.person import said as text
 
 pytestmark = pytest.mark.anyio
@@ -54,9 +55,8 @@ def word(ctx: Context, key: str) -> str | None:
     return str(answer.content["word"]) if isinstance(answer, ElicitResult) and answer.content else None
 
 
-async def repeats(context: ClientRequestContext, params: Any) -> ElicitResult:
-    """The user types the question in again."""
-    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
+async def asks(ctx: Context) -> str | InputRequiredResult:
+    return word(ctx, "place") or asking(place="Where?")
 
 
 @asynccontextmanager
@@ -90,7 +90,6 @@ async def test_questions_are_asked_over_the_session_and_the_handler_is_entered_a
 
 
 async def test_all_questions_of_a_round_are_asked_together() -> None:
-    """Form, model and folders: none waits for another's answer."""
     here = asyncio.Barrier(3)
 
     async def elicit(context: ClientRequestContext, params: Any) -> ElicitResult:
@@ -145,7 +144,6 @@ async def test_a_page_to_visit_has_an_id_on_the_older_wire() -> None:
 
 
 async def test_a_round_without_questions_is_paced() -> None:
-    """A handler that only hands out a state is entered again a quarter of a second later."""
     entered: list[float] = []
 
     async def polls(ctx: Context) -> str | InputRequiredResult:
@@ -158,7 +156,6 @@ async def test_a_round_without_questions_is_paced() -> None:
 
 
 async def test_an_effect_under_once_runs_once_however_often_the_handler_is_entered() -> None:
-    """The whole flow is one call."""
     ran: list[str] = []
 
     async def audited(ctx: Context) -> str | InputRequiredResult:
@@ -173,7 +170,6 @@ async def test_an_effect_under_once_runs_once_however_often_the_handler_is_enter
 async def test_a_state_that_expired_meanwhile_is_refused_as_on_the_present_wire(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The state goes through the same verification, its expiry included; the handler is not entered again."""
     entered: list[str | None] = []
     late = 0.0
     monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + late))
@@ -216,7 +212,6 @@ async def never(_: ClientRequestContext, params: Any) -> ElicitResult:
 async def test_a_failure_is_a_tools_result_and_a_prompts_error(
     client: dict[str, Any] | None, settings: dict[str, Any], told: str
 ) -> None:
-    """As hosts of 2025 show it; the handler is entered no more often than it may."""
     entered = {"tool": 0, "prompt": 0, "resource": 0}
     server: MCPServer[Any] = MCPServer("fails")
 
@@ -255,7 +250,6 @@ async def test_a_failure_is_a_tools_result_and_a_prompts_error(
 
 
 async def test_progress_of_the_client_puts_the_limit_off() -> None:
-    """A user who is seen to be busy is waited for."""
     limit = 0.4
 
     async def busy(context: ClientRequestContext, params: Any) -> ElicitResult:
@@ -264,9 +258,6 @@ async def test_progress_of_the_client_puts_the_limit_off() -> None:
             await asyncio.sleep(limit / 2)
             await context.session.send_progress_notification(meta["progress_token"], float(step))
         return await repeats(context, params)
-
-    async def asks(ctx: Context) -> str | InputRequiredResult:
-        return word(ctx, "place") or asking(place="Where?")
 
     async with old_client(asks, client={"elicitation_callback": busy}, round_timeout=limit) as client:
         assert text(await client.call_tool("asks", {})) == "<Where?>"
@@ -309,8 +300,6 @@ async def test_a_malformed_question_is_the_servers_error() -> None:
 
 
 async def test_a_low_level_handler_that_answers_with_plain_json() -> None:
-    """Mappings are read like models."""
-
     async def call(ctx: Any, params: Any) -> Any:
         if params.request_state is None:
             asked = form("Where?").model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -330,12 +319,7 @@ async def test_a_low_level_handler_that_answers_with_plain_json() -> None:
 async def test_a_connection_without_a_stream_is_refused_not_waited_for() -> None:
     """Stateless HTTP: no request could reach this client. It has said that it can be asked, to another process
     perhaps: nobody tells it that it did not."""
-    server: MCPServer[Any] = MCPServer("stateless")
-
-    @server.tool(description="Asks.")
-    async def asks(ctx: Context) -> str | InputRequiredResult:
-        return word(ctx, "place") or asking(place="Where?")
-
+    server = server_of("stateless", asks)
     framehold.attach(server)
     async with (
         asyncio.timeout(20),
@@ -348,9 +332,6 @@ async def test_a_connection_without_a_stream_is_refused_not_waited_for() -> None
 
 async def test_a_state_from_outside_is_refused() -> None:
     """States never leave the process on this wire: one that a client brings was not made for it."""
-
-    async def asks(ctx: Context) -> str | InputRequiredResult:
-        return asking("kept", place="Where?")
 
     async with old_client(asks) as client:
         with pytest.raises(MCPError) as raised:
@@ -382,7 +363,6 @@ async def test_what_an_author_decides_in_code_stays() -> None:
 
 
 async def test_as_many_calls_of_2025_run_as_there_may_be_frames() -> None:
-    """One more is refused, and says by which limit; when one has ended there is room again."""
     asked, answer = asyncio.Event(), asyncio.Event()
 
     async def waits(context: ClientRequestContext, params: Any) -> ElicitResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -19,12 +18,13 @@ from pydantic import RootModel
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
+from tests.fleet.fleet import fleet, haproxy
 from tests.node.acting import each_way
 from tests.node.nodes import KEY, entries, heirs, served
 from tests.node.sagas import SagaClient, done, failed, form, saga_stage, steps, token
 from tests.node.stage import Word, said
 from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -70,20 +70,6 @@ async def test_a_resume_that_reaches_a_wrong_node_is_passed_on(redis: RedisServe
         last = await client.resume(second, form(steps(second)[0]))
         assert (last.text, last.headers["framehold-route"]) == ("<one> <two>", "ring")
         assert (a.attached.runtime.counts["entered"], b.attached.runtime.counts["entered"]) == (1, 0)
-
-
-async def test_a_saga_is_replayed_by_whoever_gets_it(redis: RedisServer, tmp_path: Path) -> None:
-    """Strategy replay: its token carries the call, so no node has to be found."""
-    async with pair(redis, tmp_path.name, strategy="replay") as ((a, at_a), (b, at_b)):
-        client = SagaClient(at_a)
-        reply = await client.call("two")
-        for wire in (at_b, at_a):
-            assert token(reply).startswith("s1.saga.")
-            client.wire = wire
-            reply = await client.resume(reply, form(steps(reply)[0]))
-        assert reply.text == "<one> <two>"
-        counts = a.attached.runtime.counts, b.attached.runtime.counts
-        assert [count["rebuilt"] for count in counts] == [1, 1]
 
 
 async def test_a_node_that_dies_between_two_resumes(
@@ -157,7 +143,6 @@ class Official:
 
 @pytest.mark.parametrize("mode", ["auto", "2026-07-28", "legacy"])
 async def test_the_official_client_drives_a_saga_on_each_transport(mode: Any) -> None:
-    """Over HTTP and within the process, whatever revision it settles on."""
     async with saga_stage(two) as wire:
         for where in (wire.url, wire.server):
             async with Client(where, mode=mode) as official:
@@ -191,13 +176,29 @@ async def test_a_saga_of_a_client_of_2025(settings: dict[str, Any]) -> None:
         assert wire.runtime.counts["entered"] == 1 and len(wire.runtime.table) == 0
 
 
-async def test_many_sagas_at_once() -> None:
-    """None hears another's answers."""
+REENTRANT = "tests/node/reentrant_server.py"
+HASHED = Path(__file__).parents[3] / "examples" / "haproxy.cfg"
 
-    async def named(name: str, ctx: Context) -> str:
-        first = said(await ctx.elicit(f"{name} one", Word))
-        return f"{first} {said(await ctx.elicit(f'{name} two', Word))}"
 
-    async with saga_stage(named) as wire:
-        result = await asyncio.gather(*(SagaClient(wire).told("named", name=str(number)) for number in range(30)))
-        assert [reply.text for reply in result] == [f"<{number} one> <{number} two>" for number in range(30)]
+async def ways(url: str, name: str) -> list[tuple[str, str]]:
+    """Which node served each round of one saga of three questions, and how the request found it."""
+    async with Caller(url) as wire:
+        client = SagaClient(wire)
+        reply = [await client.call("sequence", name=name)]
+        for number in range(3):
+            (step,) = steps(reply[-1])
+            reply.append(await client.resume(reply[-1], done(step, accepted(word=f"word-{number}"))))
+    effects = " ".join(f"{place}-{name}#1" for place in ("first", "second", "third"))
+    assert reply[-1].text.startswith(f"word-0 word-1 word-2 {effects} ")
+    return [(each.headers["framehold-node"], each.headers["framehold-route"]) for each in reply]
+
+
+async def test_sagas_find_their_frames(redis: RedisServer, tmp_path: Path) -> None:
+    """The router reads a resume's token, so it goes where the saga began, as does HAProxy with a hash."""
+    async with fleet(tmp_path, redis, "a", "b", "c", target=REENTRANT, sagas="true") as made:
+        router = await made.add_router()
+        async with haproxy(tmp_path, HASHED, made.nodes) as hashed:
+            for url in (router.url, hashed):
+                for number in range(6):
+                    begun, *resumed = await ways(url, f"n{number}-{url[-8:-4]}")
+                    assert resumed == [(begun[0], "ring")] * 3
