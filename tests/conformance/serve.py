@@ -14,7 +14,6 @@ from uvicorn.importer import import_from_string
 
 
 def main(target: str) -> None:
-    """Serve `target` until a signal ends the process."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     config = uvicorn.Config(
         import_from_string(target), http="httptools", lifespan="on", log_level="warning", timeout_graceful_shutdown=2

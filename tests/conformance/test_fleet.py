@@ -20,7 +20,6 @@ SECONDS = 120.0
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The router's URL."""
     node_cache.ensure(timeout=240)
     with fleet_serving(3, TARGET, tmp_path_factory.mktemp("conformance") / "fleet") as url:
         yield url

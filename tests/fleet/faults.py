@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,15 @@ from framehold_store.keys import Keys
 from tests.fleet.fleet import Fleet, Stored
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.fleet.line import Line
+from tests.fleet.trial import LOST, Trial
 from tests.processes import until
 from tests.store.server import RedisServer
 
 TARGET = "tests/fleet/trials.py"
 MARKED, UNMARKED = "marked", "unmarked"
 """The two columns: tools that may be entered again, and tools that may not."""
+EFFECTS = ["first", "second", "third", "fourth"]
+"""Those of an errand (`trials`), in order."""
 TTL = 1.0
 """The lease of every node, in seconds, unless a test says otherwise."""
 DEADLINE = 3
@@ -51,7 +54,6 @@ class TrialFleet(Fleet):
         await self.start_nodes(*itertools.islice(self._names, count))
 
     def kill(self, name: str) -> None:
-        """SIGKILL a node."""
         self.nodes[name].kill()
         self.bury(name)
 
@@ -92,6 +94,21 @@ class TrialFleet(Fleet):
         """The processes whose logs tell of a bug, by the names of their logs."""
         logs = {path.name: path.read_text() for path in self.folder.glob("*.log")}
         return sorted(name for name, log in logs.items() if "met a bug" in log or "Traceback" in log)
+
+    async def completes(self, calls: Iterable[Trial], *urls: str, entered: int | None = None) -> None:
+        """These errands come to their right ends, with each effect once."""
+        calls = list(calls)
+        assert await asyncio.gather(*(call.finish(*urls) for call in calls)) == [call.done for call in calls]
+        for call in calls:
+            assert self.ledger.effects(call.name) == EFFECTS
+            assert entered in (None, self.ledger.count(call.name, "entered")), call.name
+
+    async def is_lost(self, call: Trial, *urls: str, ran: list[str]) -> None:
+        """The client of a call is told at each of these places that it is lost; it was entered once, and ran so far."""
+        for url in urls:
+            result = await call.insist(url)
+            assert result.result["isError"] and LOST in result.text, result.message
+        assert self.ledger.effects(call.name) == ran and self.ledger.count(call.name, "entered") == 1
 
     def stop(self) -> None:
         for child in (*self.routers, *self.nodes.values()):
@@ -138,7 +155,6 @@ class FaultyFleet(TrialFleet):
             await router.knows(*self.nodes)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP a node."""
         self.nodes[name].pause()
 
     async def woken(self, name: str) -> None:
@@ -147,7 +163,6 @@ class FaultyFleet(TrialFleet):
         await self.registered(name)
 
     def drain(self, name: str) -> None:
-        """SIGTERM a node."""
         self._leaving.add(name)
         os.kill(self.nodes[name].pid, signal.SIGTERM)
 
@@ -195,11 +210,9 @@ class FaultyFleet(TrialFleet):
         return found
 
     async def lapsed(self, name: str) -> None:
-        """Wait until a node's lease has run out in the store."""
         await until(lambda: self.lease(name) is None, f"the end of {name}'s lease")
 
     async def registered(self, name: str) -> None:
-        """Wait until a node has a lease in the store."""
         await until(lambda: self.lease(name) is not None, f"a lease of {name}")
 
     def record(self, token: str) -> dict[str, str]:

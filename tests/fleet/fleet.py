@@ -48,8 +48,6 @@ class Stored(Protocol):
 
 
 class RouterProcess(FrameholdProcess):
-    """One `framehold router` child."""
-
     def __init__(self, log: Path, **environment: str) -> None:
         super().__init__(["router", "--port", "0"], log, **environment)
 
@@ -119,7 +117,6 @@ class Fleet:
             await router.knows(*self.nodes)
 
     async def start_router(self, **settings: str) -> RouterProcess:
-        """Start a router."""
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in settings.items()}
         log = self.folder / f"router-{next(self._numbers)}.log"
         router = RouterProcess(log, **{**self.common, **named})

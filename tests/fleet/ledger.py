@@ -46,8 +46,6 @@ def note(call: str, what: str, key: str = "-") -> None:
 
 
 class Ledger:
-    """Reads the file back."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 

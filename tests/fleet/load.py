@@ -39,7 +39,6 @@ class Load:
                 group.create_task(self._work(client))
 
     def stop(self) -> None:
-        """Begin no more calls."""
         self._over.set()
 
     def effects(self, call: str) -> int:

@@ -32,7 +32,6 @@ TTL = 2.0
 
 @pytest.fixture
 async def pair(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
-    """Two nodes behind a router."""
     async with fleet(tmp_path_factory.mktemp("planted"), redis, "node-1", "node-2", lease_ttl=str(TTL)) as made:
         await made.add_router()
         yield made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -71,7 +71,6 @@ class Trial:
         return f"{self.name}: <one> <two>"
 
     async def begin(self, url: str) -> Reply:
-        """Round 1, sent once."""
         return self._kept(await self.send(url, {}))
 
     async def begin_at_last(self, url: str) -> Reply:
@@ -103,7 +102,6 @@ class Trial:
         raise AssertionError("unreachable")
 
     async def finish(self, *urls: str) -> str:
-        """Answer all there is to answer; what the tool says at its end."""
         while (reply := await self.insist(*urls)).message.get("result", {}).get("resultType") == "input_required":
             pass
         return reply.text
@@ -138,3 +136,7 @@ class Trial:
         if reply.message.get("result", {}).get("resultType") == "input_required":
             self.heard = reply
         return reply
+
+
+Trials = Callable[..., Trial]
+"""Makes calls: `trial(shape, column)`, with further arguments by name."""

@@ -82,7 +82,6 @@ async def ask(call: str, key: str) -> str:
 
 
 async def act(call: str, key: str) -> None:
-    """An effect under `once`."""
     try:
         await framehold.once(key, note, call, "effect", key)
     except framehold.InDoubt:
@@ -90,7 +89,6 @@ async def act(call: str, key: str) -> None:
 
 
 async def gate(call: str) -> None:
-    """Wait until it is open."""
     path = Path(os.environ[VARIABLE]).with_name(f"gate-{call}")
     note(call, "runs")
     while path.exists():

@@ -122,7 +122,6 @@ async def _watches(child: Child, seen: Seen, ends: asyncio.Event) -> None:
 
 
 async def play(name: str, row: Row, folder: Path, redis: RedisServer) -> Seen:
-    """One row."""
     seen = Seen()
     made = Fleet(
         folder,

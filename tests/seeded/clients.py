@@ -37,7 +37,6 @@ class Client:
 
     @property
     def call(self) -> str:
-        """The name of the call of the present attempt."""
         return f"{self.name}.{self.attempts}"
 
     def _handler(self, at: Process) -> Scripted:

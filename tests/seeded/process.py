@@ -49,8 +49,6 @@ class Token(NamedTuple):
 
 
 class Process:
-    """A runtime under a node's name."""
-
     def __init__(self, world: World, number: int, life: int) -> None:
         self.world, self.number, self.name = world, number, f"n{number}"
         self.owner = f"{self.name}.{life}"
@@ -91,7 +89,6 @@ class Process:
         vars(performer)["answer"] = watched
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a coroutine in this process."""
         return self.world.loop.create_task(work, context=self.context)
 
     async def _begin(self) -> None:

@@ -52,7 +52,6 @@ def places() -> Places:
 
 
 def run_part(first: int, runs: int) -> Part:
-    """Play some schedules in a row, until one fails."""
     at, counts, failed = places(), Counter[str](), None
     for seed in range(first, first + runs):
         world, error = play(draw(seed), at)
@@ -77,7 +76,6 @@ def parts(first: int, runs: int) -> Iterator[Part]:
 
 
 def run(first: int, runs: int) -> Part:
-    """Play schedules until one fails."""
     total = Part(Counter(), Counter(), Counter())
     for part in parts(first, runs):
         total.add(part)
@@ -98,7 +96,6 @@ def _broken(plan: Plan, at: Places) -> str:
 
 
 def story(world: World, error: Exception | None) -> str:
-    """A schedule, and what happened in it."""
     return "\n".join((*world.plan.lines(), "", *world.lines, "clean" if error is None else repr(error)))
 
 

@@ -56,7 +56,6 @@ class World:
         self.clients = [Client(self, number, intent) for number, intent in enumerate(plan.intents)]
 
     def say(self, who: str, text: str) -> None:
-        """Add a line to the trace."""
         self.lines.append(f"{self.loop.time():9.4f}  {who:<6} {text}")
 
     def later(self, seconds: float, act: Callable[..., object], *args: Any) -> None:
@@ -74,7 +73,6 @@ class World:
         return reply
 
     def any_node(self) -> int:
-        """The number of a node."""
         return self.random.randrange(self.plan.nodes)
 
     def kill(self, owner: str, again: float) -> None:
@@ -259,7 +257,6 @@ was killed would do what no killed process does."""
 
 
 def play(plan: Plan, places: Places) -> tuple[World, Exception | None]:
-    """Play a schedule; what did not hold."""
     logging.disable(logging.CRITICAL)
     world = World(plan, places)
     _KEPT.append(world)

@@ -137,7 +137,6 @@ def blind_fence(*blind: str) -> Callable[..., Verdict]:
 
 
 def keeps_epoch(script: type[Verify] | type[Claim]) -> Callable[..., Any]:
-    """Verify or claim, without raising the epoch."""
     right = record._SCRIPTS[script]
 
     def wrong(stored: Stored | None, request: Any, now: float) -> Any:
@@ -252,7 +251,6 @@ def heedless(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect
 
 
 def lapse_is_death(sight: Sight) -> Evidence | None:
-    """Whoever has lost one lease is dead, whatever process holds the next one."""
     assert sight.stored is not None
     record_ = sight.stored.record
     owner = sight.leases.get(NodeId(record_.owner))
@@ -280,7 +278,6 @@ def released_is_over(stored: Stored | None, fence: Fence, resulting: str | None,
 
 
 def sealed_anew(scripts: Scripts, slot: Slot, write: Write) -> None:
-    """A write that is sent again is sealed again."""
     slot.attempt = None
     _RIGHT_WRITE(scripts, slot, write)
 
@@ -318,7 +315,6 @@ def says_all_is_well(stored: Stored | None, request: Finish, now: float) -> reco
 
 
 def calls_again(client: Client) -> None:
-    """Round 1 is sent again under the id that it had."""
     client._starts = 0
     _RIGHT_START(client)
 
@@ -326,12 +322,10 @@ def calls_again(client: Client) -> None:
 def repeats_anything(
     world: World, source: str, target: str, act: Callable[..., None], *args: Any, repeatable: bool = True
 ) -> None:
-    """The network may repeat a first request too."""
     _RIGHT_SEND(world, source, target, act, *args)
 
 
 def half_is_enough(call: Call, case: retry.RetryCase, now: float) -> Move:
-    """The frame resumes with the answers that came, complete or not."""
     given = {answer.key for answer in case.usable}
     return _RIGHT_ACCEPT(replace(call, asks=tuple(ask for ask in call.asks if ask.key in given)), case, now)
 
@@ -357,7 +351,6 @@ def _attempts(script: type[Claim] | type[Commit]) -> Callable[..., Any]:
 
 
 def passes_on_anything(process: Process, effect: Relay, offered: bool) -> None:
-    """A request that was relayed here is relayed again."""
     item = process.open.get(effect.waiter)
     if item is not None:
         process.open[effect.waiter] = item._replace(origin=None)

@@ -7,8 +7,6 @@ from typing import Any, Protocol, Self, TypeVar
 
 
 class Schedule(Protocol):
-    """A schedule that is made of groups of decisions."""
-
     def without(self, group: str, at: int, size: int) -> Self:
         """This schedule without `size` decisions of a group, from the one at `at` on."""
 
@@ -57,6 +55,5 @@ def _pass(
 
 
 def _decisions(plan: Schedule, group: str) -> Sequence[Any]:
-    """The decisions of a group."""
     found: Sequence[Any] = getattr(plan, group)
     return found

@@ -95,7 +95,6 @@ def test_a_rare_schedule_is_clean(seed: int) -> None:
 
 @pytest.mark.parametrize("name", RED)
 def test_a_rule_taken_away_turns_the_simulation_red(name: str) -> None:
-    """Each mutation that nothing masks is found."""
     assert find(name) is not None
 
 
@@ -185,7 +184,6 @@ def test_a_seed_always_tells_the_same_story() -> None:
 
 
 def test_a_mutation_leaves_no_trace() -> None:
-    """After a mutated run the core is whole again."""
     with mutated("both-fences-off"):
         pass
     assert play(draw(228))[1] is None

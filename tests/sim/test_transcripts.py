@@ -14,5 +14,4 @@ def test_a_story_comes_out_as_recorded(name: str) -> None:
 
 
 def test_every_recorded_story_is_still_told() -> None:
-    """No transcript is left over from a story that is gone."""
     assert {path.stem for path in FOLDER.glob("*.txt")} == set(STORIES)

@@ -38,12 +38,10 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether it ran and nothing failed."""
         return self.outcome == "passed"
 
 
 def path() -> Path:
-    """The file with all results."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "framehold" / "nightly.jsonl"
 
@@ -66,7 +64,6 @@ def _git(*words: str) -> str:
 
 
 def keep(result: Result, file: Path) -> None:
-    """Add a result."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as kept:
         kept.write(json.dumps(dataclasses.asdict(result)) + "\n")

@@ -90,7 +90,6 @@ async def fill_disk(day: Day) -> None:
 
 
 async def kill_router(day: Day) -> None:
-    """SIGKILL one of the two routers."""
     day.fleet.routers[1].kill()
 
 

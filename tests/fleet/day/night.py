@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.fleet.day import faults, scenes
-from tests.fleet.day.alerts import Alert
 from tests.fleet.day.faults import FIRST, SECOND, STRAY, THIRD
-from tests.fleet.day.scenes import Scene, fired, nothing, problem
+from tests.fleet.day.scenes import Alert, Scene, fired, nothing, problem
 from tests.fleet.day.voices import HARM, RISK
 
 SUSPECT = frozenset({"node_unreachable", "node_lost", "node_lapsed", "heartbeat_late", "loop_stood"})

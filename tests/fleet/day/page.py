@@ -30,7 +30,6 @@ def page(rows: Mapping[str, str], names: Iterable[str]) -> str:
 
 
 def rows(text: str) -> dict[str, str]:
-    """The rows of a page, by the names of their scenes."""
     lines = [line for line in text.splitlines() if line.startswith("| ")][2:]
     return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
 

@@ -60,7 +60,6 @@ def _seals() -> list[bytes]:
 
 
 def of(name: str) -> list[bytes]:
-    """The seeds of one target."""
     found: dict[str, list[Any]] = {
         "reader": [bytes((seed % 256,)) + b"".join(streams.drawn(seed)) for seed in range(300)],
         "tokens": [*_texts("tokens"), *_texts("sagas")],
