@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import node_cache
-from tests.conformance.fleet import fleet_serving
+from tests.conformance.serving import fleet_serving
 from tests.fuzz.server import said
 
 pytestmark = pytest.mark.npm

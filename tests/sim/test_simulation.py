@@ -14,7 +14,7 @@ import pytest
 
 from framehold_core import ownership
 
-from . import report
+from . import report, runs
 from .bound_checks import BoundWatch
 from .found import FOUND_BY, find
 from .mutations import ELSEWHERE, MASKED, RED, mutated
@@ -58,11 +58,11 @@ def test_a_long_run_that_never_saw_something_fails_and_names_it(
     seen = Counter({**{name: 1 for name in INTERESTING if name != "heals"}, "schedules": schedules})
     played: list[int] = []
 
-    def run(first: int, runs: int, _: str | None = None) -> tuple[Counter[str], int | None]:
+    def run(play: object, first: int, count: int, chunk: int) -> tuple[Counter[str], int | None]:
         played.append(first)
         return seen.copy(), None
 
-    monkeypatch.setattr(report, "run", run)
+    monkeypatch.setattr(runs, "run", run)
     assert main(1, schedules, None) == code
     assert ("schedules saw none of: heals" in capsys.readouterr().out) == bool(code)
     assert played == [1, ENOUGH + 1][: 1 + code], "so many again are played before it is held for missing"
@@ -74,14 +74,15 @@ def test_a_run_with_minutes_plays_until_they_are_over(
     """It goes on behind the seeds that it has played, and says how many they were."""
     played: list[int] = []
 
-    def run(first: int, runs: int, _: str | None = None) -> tuple[Counter[str], int | None]:
+    def run(play: object, first: int, count: int, chunk: int) -> tuple[Counter[str], int | None]:
         played.append(first)
         clock.now += 50
-        return Counter({**dict.fromkeys(INTERESTING, 1), "schedules": runs}), None
+        return Counter({**dict.fromkeys(INTERESTING, 1), "schedules": count}), None
 
     clock: Any = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=lambda: clock.now)
     monkeypatch.setattr(report, "time", clock)
-    monkeypatch.setattr(report, "run", run)
+    monkeypatch.setattr(runs, "time", clock)
+    monkeypatch.setattr(runs, "run", run)
     assert main(7, 0, None, minutes=2) == 0
     assert played == [7, 7 + ENOUGH, 7 + 2 * ENOUGH]
     assert capsys.readouterr().out.startswith(f"{3 * ENOUGH} schedules clean in 150.0 s")
@@ -91,6 +92,11 @@ def test_a_run_with_minutes_plays_until_they_are_over(
 def test_a_rare_schedule_is_clean(seed: int) -> None:
     """What only a long run has found is played each time, as it was found: before anybody wrote the store."""
     assert play(draw(seed, 0.0))[1] is None
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_is_clean(name: str) -> None:
+    assert play(STORIES[name])[1] is None
 
 
 @pytest.mark.parametrize("name", RED)
