@@ -47,7 +47,8 @@ _FRAGMENTS = (
     "}}", "null", "True", "\ufeff", '"id":1,', '"params":{},', '"method":"ping",',
 )  # fmt: skip
 _PIECES = (
-    *map(str.encode, _FRAGMENTS), b"{}", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\x00", b"\x80", b"\xc0\xaf", b"\xed\xa0\xbd", b"\xf8", b"\r\n",
+    *map(str.encode, _FRAGMENTS), b"{}", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\x00", b"\x80", b"\xc0\xaf",
+    b"\xed\xa0\xbd", b"\xf8", b"\r\n",
 )  # fmt: skip
 
 

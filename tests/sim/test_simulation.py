@@ -165,12 +165,6 @@ def test_those_beside_a_handler_that_ends_its_processes_are_not_paused(monkeypat
     assert any(_paused(seed) > poison for seed in range(60))
 
 
-def test_owner_and_epoch_fence_mask_each_other() -> None:
-    """Either alone refuses what the other would; without both, histories go back."""
-    assert {"owner-fence-off", "epoch-fence-off"} <= set(MASKED)
-    assert "both-fences-off" in RED
-
-
 def test_a_failing_schedule_shrinks_to_a_transcript() -> None:
     """What is left of a failing schedule still fails, is no longer than before, and reads line by line."""
     seed = find("claim-ignores-the-mark")

@@ -41,9 +41,9 @@ class Scene:
 
     name: str
     strike: Act
-    mend: Act
     problems: frozenset[Problem] = frozenset()
     """What needs an operator until it is mended."""
+    mend: Act = nothing
     passing: frozenset[str] = frozenset()
     """Kinds of problems that may be reported for a moment, before or after."""
     alerts: frozenset[Alert] = frozenset()
@@ -224,15 +224,14 @@ SCENES = (
     Scene(
         "traffic with failing calls",
         work,
-        nothing,
         lasts=True,
         because="a few failing calls are the author's affair",
     ),
     Scene(
         "a tool whose calls fail",
         fail,
-        succeed,
         problem(HARM, "calls_fail", tool="refund"),
+        mend=succeed,
         alerts=fired(Alert("CallsFail", tool="refund")),
         lasts=True,
         logged="refund",
@@ -240,20 +239,19 @@ SCENES = (
     Scene(
         "a drain",
         drain,
-        undrain,
+        mend=undrain,
         because="it was ordered",
     ),
     Scene(
         "a roll",
         roll,
-        nothing,
         because="it was ordered",
     ),
     Scene(
         "a kill",
         kill,
-        start_again,
         problem(RISK, "node_lost", NODES[0]),
+        mend=start_again,
         passing=frozenset({"node_unreachable"}),
         alerts=fired(Alert("ProcessDown", instance=NODES[0])),
         logged="harbour",
@@ -261,8 +259,8 @@ SCENES = (
     Scene(
         "a full store",
         fill,
-        make_room,
         problem(HARM, "store_full"),
+        mend=make_room,
         alerts=UNSERVED,
         lasts=True,
         because="one problem stands for what follows; each has an alert",
@@ -272,8 +270,8 @@ SCENES = (
     Scene(
         "a silent store",
         silence,
-        wake,
         problem(HARM, "store_silent"),
+        mend=wake,
         alerts=UNSERVED | {Alert("StoreSlow")},
         lasts=True,
         because="one problem stands for what follows; each has an alert",
@@ -282,8 +280,8 @@ SCENES = (
     Scene(
         "a blocked loop",
         block,
-        release,
         problem(HARM, "loop_stood", NODES[2], "resize"),
+        mend=release,
         passing=frozenset({"node_unreachable", "node_lapsed"}),
         alerts=fired(Alert("LoopLagHigh", instance=NODES[2])),
         besides=frozenset({"StoreSlow", "CallsRefused", "RequestsFail"}),
@@ -294,8 +292,8 @@ SCENES = (
     Scene(
         "a poison tool",
         poison,
-        resume,
         problem(HARM, "tool_paused", tool="import_file"),
+        mend=resume,
         passing=frozenset({"node_unreachable", "node_lost"}),
         alerts=fired(Alert("NodesDying"), Alert("ToolPausedByItself", tool="import_file")),
         false="paused by (its|an) operator|book.{0,20} is paused",
@@ -304,7 +302,6 @@ SCENES = (
     Scene(
         "a divergence",
         diverge,
-        nothing,
         problem(HARM, "diverged", tool="quote"),
         alerts=fired(Alert("ReplayDivergence", tool="quote")),
         because="reported for an hour",
