@@ -49,6 +49,12 @@ async def book(url: str, mode: str) -> tuple[str, list[str]]:
     return version, sent
 
 
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> str:
+    """Where the fixture of this name serves."""
+    return str(request.getfixturevalue(request.param))
+
+
 @pytest.mark.parametrize(
     ("server", "mode", "version", "first"),
     [
@@ -57,14 +63,13 @@ async def book(url: str, mode: str) -> tuple[str, list[str]]:
         pytest.param("endpoint", "legacy", HANDSHAKE, ["initialize"], id="it knows no other than the handshake"),
         pytest.param("of_2025", "auto", HANDSHAKE, ["server/discover", "initialize"], id="it asks a server of 2025"),
     ],
+    indirect=["server"],
 )
-async def test_a_client_settles_for_what_both_speak(
-    request: pytest.FixtureRequest, server: str, mode: str, version: str, first: list[str]
-) -> None:
+async def test_a_client_settles_for_what_both_speak(server: str, mode: str, version: str, first: list[str]) -> None:
     """On 2026-07-28 each question is a result, and each answer a further round. On 2025-11-25 there is one call, and
     three requests of the server's own on its event stream. The refusal of `server/discover` is no error to a client
     that asks: so one program runs against both."""
-    settled, sent = await book(request.getfixturevalue(server), mode)
+    settled, sent = await book(server, mode)
     assert settled == version and sent[: len(first)] == first
     assert {"server/discover", "initialize"} & set(sent) == {"server/discover", "initialize"} & set(first)
     assert (sent.count("tools/call"), sent.count("")) == ((4, 0) if version == MODERN else (1, 3))

@@ -44,7 +44,6 @@ class TrialFleet(Fleet):
         self.common[VARIABLE] = str(self.ledger.path)
 
     async def grow(self, count: int = 1) -> list[str]:
-        """Start nodes that all routers know then; their names."""
         names = list(itertools.islice(self._names, count))
         await self.add_nodes(*names)
         return names
@@ -62,7 +61,6 @@ class TrialFleet(Fleet):
         self.nodes.pop(name).stop()
 
     def url(self, name: str) -> str:
-        """Where a node is."""
         return self.nodes[name].url
 
     async def ready(self, name: str, takes: bool = True) -> None:
@@ -177,7 +175,6 @@ class FaultyFleet(TrialFleet):
         self.redis.kill()
 
     def fill_store(self) -> None:
-        """From now on the store answers reads and refuses writes: it has used all its memory."""
         self._limit_memory(1)
 
     def restore(self) -> None:
@@ -189,7 +186,6 @@ class FaultyFleet(TrialFleet):
         self._limit_memory(0)
 
     def _limit_memory(self, limit: int) -> None:
-        """Set how many bytes the store may use; 0 is no limit."""
         with self.redis.client() as client:
             client.config_set("maxmemory", limit)
 
@@ -198,12 +194,10 @@ class FaultyFleet(TrialFleet):
         self.lines.pop(name).close()
 
     async def restarted(self, name: str, **environment: str) -> None:
-        """Kill a node, and start it again under its own name."""
         self.kill(name)
         await self.add_nodes(name, **environment)
 
     def lease(self, name: str) -> bytes | None:
-        """A node's lease, as the store has it; None where there is none."""
         with self.redis.client() as client:
             found = client.get(Keys(self.folder.name).node(name))
         assert found is None or isinstance(found, bytes)
@@ -216,7 +210,6 @@ class FaultyFleet(TrialFleet):
         await until(lambda: self.lease(name) is not None, f"a lease of {name}")
 
     def record(self, token: str) -> dict[str, str]:
-        """The record of a token's call, as the store has it."""
         with self.redis.client() as client:
             raw: Any = client.hgetall(Keys(self.folder.name).call(token.split(".")[1])[0])
         return {key.decode(): value.decode("latin-1") for key, value in raw.items()}
@@ -249,7 +242,6 @@ async def started(made: FaultyFleet, nodes: int, routers: int) -> None:
 
 
 def _status(url: str) -> int:
-    """What is answered there; 0 where nobody is."""
     try:
         return httpx2.get(url, timeout=5).status_code
     except httpx2.TransportError:

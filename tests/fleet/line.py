@@ -35,7 +35,6 @@ class Line:
         self._do(self._set(requests=not requests, replies=not replies))
 
     def heal(self, *, late: bool = True) -> None:
-        """Everything passes again. `late`: also what was held back meanwhile."""
         self._do(self._set(requests=True, replies=True, cut=not late))
 
     def close(self) -> None:

@@ -54,7 +54,6 @@ class Writer:
         return value, lease
 
     def believed(self, node: str) -> tuple[bytes, NodeRecord] | None:
-        """The same, if the node has written it."""
         with contextlib.suppress(AssertionError):
             value, lease = self.lease(node)
             return (value, lease) if self._seals.holds(lease) else None

@@ -115,13 +115,11 @@ class Trial:
             return await self.client.at(url).send("tools/call", whole, headers=headers)
 
     async def greet(self, url: str) -> Reply:
-        """A call of a tool that never asks."""
         headers = {"authorization": f"Bearer {self.user}"}
         params = {"name": "greet", "arguments": {"name": self.name}}
         return await self.client.at(url).send("tools/call", params, headers=headers)
 
     async def list_tools(self, url: str) -> Reply:
-        """What a client asks before it calls."""
         return await self.client.at(url).send("tools/list", {}, headers={"authorization": f"Bearer {self.user}"})
 
     def answering(self, url: str, reply: Reply | None = None, **text: Any) -> asyncio.Task[Reply]:

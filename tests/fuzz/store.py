@@ -230,7 +230,6 @@ async def _bounded(redis: RedisServer, seed: int, seconds: float) -> tuple[Outco
 
 
 def run(seed: int, seconds: float) -> Outcome:
-    """Tell the lies of the seeds that begin with `seed`, for some seconds."""
     runner = asyncio.Runner()
     with running(RedisServer()) as redis:
         outcome, has_ended = runner.run(_bounded(redis, seed, seconds))

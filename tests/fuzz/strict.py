@@ -69,7 +69,6 @@ class Strict:
     _open: dict[asyncio.StreamWriter, Any] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Forget what came."""
         self.requests, self.raw, self.violations = [], [], []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

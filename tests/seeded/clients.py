@@ -43,7 +43,6 @@ class Client:
         return Scripted(self.call, self.intent, at.release, self.world.ledger)
 
     async def run(self) -> None:
-        """Make calls until one has ended, or was lost."""
         await asyncio.sleep(self.intent.at)
         while not self.end:
             self.attempts += 1

@@ -239,7 +239,6 @@ class _FarMemory:
 
 
 def announce(store: Common, node: NodeId) -> None:
-    """All processes hear that the lease of a node has changed."""
     for line in store.lines:
         line.feed.notify(node)
 

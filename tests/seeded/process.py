@@ -104,7 +104,6 @@ class Process:
             self.world.later(0.001, _broke, waiting)
 
     def leave(self) -> None:
-        """A client whose request is served here leaves."""
         waiting = [reply for reply in self._open if not reply.done()]
         if waiting:
             self.world.random.choice(waiting).cancel()
@@ -128,14 +127,12 @@ class Process:
         ]
 
     async def pause(self, tool: str) -> None:
-        """An operator pauses a tool here."""
         try:
             await self.runtime.door.pauses.pause(tool, "", "an operator")
         except StoreUnavailable:
             self.world.say(self.owner, f"does not know whether {tool} is paused")
 
     async def resume(self) -> None:
-        """An operator ends all pauses that this node knows."""
         for tool in list(self.runtime.door.pauses.known):
             try:
                 await self.runtime.door.pauses.resume(tool, "an operator")

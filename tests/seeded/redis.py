@@ -81,7 +81,6 @@ class CommonRedis:
             self._answer("SCRIPT", "LOAD", script.text)
 
     def socket(self) -> Any:
-        """A connection to the server: it takes bytes, and has what was answered."""
         connection = FakeRedis(server=self._server, protocol=2).connection_pool.get_connection()
         self._connections.append(connection)
         return connection._sock

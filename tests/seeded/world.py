@@ -76,7 +76,6 @@ class World:
         return self.random.randrange(self.plan.nodes)
 
     def kill(self, owner: str, again: float) -> None:
-        """Kill a process, if it lives. Its node begins anew after a while."""
         process = self._process(owner)
         if process is not None and process.alive:
             self.say(owner, "ends")
@@ -247,7 +246,6 @@ class World:
             self.watch.begins(call, key, name, self.store.record(self.ids[call]))
 
     def recorded(self, call: str, key: str, heard: bool) -> None:
-        """An effect begins, after its handler has `heard` an answer or not."""
         self.watch.recorded(call, key, heard, self.store.record(self.ids[call]))
 
 

@@ -200,7 +200,6 @@ class Watch:
             self.fail("I10 allowed", f"{call.id} is entered with entry {forged[0].n}, which no node has written")
 
     def i1_single_owner(self, call: str, epoch: int, frame: int) -> None:
-        """Per (call, epoch) at most one frame."""
         if self.holds(call, "I1") and self._entered.setdefault((call, epoch), frame) != frame:
             self.fail("I1 single-owner", f"two frames of {call} have epoch {epoch}")
 
@@ -227,7 +226,6 @@ class Watch:
     def i2_refused_leaves_nothing(
         self, request: Request, before: Stored | None, after: Stored | None, reply: Reply
     ) -> None:
-        """A refused write leaves the record identical."""
         if reply.verdict not in APPLIED and before is not None and after != before:
             self.fail("I2 monotone", f"{type(request).__name__} was refused ({reply.verdict}) and left a trace")
 

@@ -172,7 +172,6 @@ class Plan:
 
 
 def draw(seed: int, adverse: float = ADVERSE) -> Plan:
-    """The plan of a seed. `adverse` is the share of seeds in which somebody writes the store."""
     plan, rng = _draw(seed), random.Random(f"{seed}:adversary")
     if rng.random() >= adverse or plan.restores:
         return plan

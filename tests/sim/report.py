@@ -95,14 +95,12 @@ def _broken(plan: Plan) -> str:
 
 
 def story(plan: Plan, mutation: str | None = None) -> tuple[str, bool]:
-    """The transcript of a plan, and whether all invariants held."""
     with mutated(mutation):
         world, violation = play(plan, recording=True)
     return "\n".join((*plan.lines(), "", *(world.lines or ()), "")), violation is None
 
 
 def summary(counts: Counter[str], seconds: float) -> str:
-    """One line about a run."""
     done = counts["schedules"]
     seen = ", ".join(f"{name} {counts[name]}" for name in INTERESTING)
     return f"{done} schedules clean in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s): {seen}"

@@ -7,14 +7,12 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from framehold_core import ownership
 
-from . import report, runs
+from . import runs
 from .bound_checks import BoundWatch
 from .found import FOUND_BY, find
 from .mutations import ELSEWHERE, MASKED, RED, mutated
@@ -68,26 +66,6 @@ def test_a_long_run_that_never_saw_something_fails_and_names_it(
     assert played == [1, ENOUGH + 1][: 1 + code], "so many again are played before it is held for missing"
 
 
-def test_a_run_with_minutes_plays_until_they_are_over(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It goes on behind the seeds that it has played, and says how many they were."""
-    played: list[int] = []
-
-    def run(play: object, first: int, count: int, chunk: int) -> tuple[Counter[str], int | None]:
-        played.append(first)
-        clock.now += 50
-        return Counter({**dict.fromkeys(INTERESTING, 1), "schedules": count}), None
-
-    clock: Any = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=lambda: clock.now)
-    monkeypatch.setattr(report, "time", clock)
-    monkeypatch.setattr(runs, "time", clock)
-    monkeypatch.setattr(runs, "run", run)
-    assert main(7, 0, None, minutes=2) == 0
-    assert played == [7, 7 + ENOUGH, 7 + 2 * ENOUGH]
-    assert capsys.readouterr().out.startswith(f"{3 * ENOUGH} schedules clean in 150.0 s")
-
-
 @pytest.mark.parametrize("seed", RARE)
 def test_a_rare_schedule_is_clean(seed: int) -> None:
     """What only a long run has found is played each time, as it was found: before anybody wrote the store."""
@@ -128,7 +106,6 @@ def test_every_rule_has_a_mutation_or_a_test_elsewhere(number: str) -> None:
 
 @pytest.mark.parametrize(("invariant", "name"), FOUND_BY.items())
 def test_every_invariant_finds_a_mutation_by_its_name(invariant: str, name: str) -> None:
-    """An invariant that nothing can break is none."""
     assert find(name, invariant) is not None
 
 
@@ -150,7 +127,6 @@ def test_a_handler_that_ends_its_processes_is_paused_until_it_is_resumed() -> No
 
 
 def _paused(seed: int) -> set[str]:
-    """The handlers that are paused in one schedule of a handler that ends its processes, beside others."""
     text, held = story(replace(POISON_BESIDE_OTHERS, seed=seed))
     assert held, text
     return set(re.findall(r"\[([^]]+)\] is paused", text))

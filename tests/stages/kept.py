@@ -47,7 +47,6 @@ def path() -> Path:
 
 
 def commit() -> str:
-    """The commit of the checkout, with a plus if it has changes."""
     changed = "+" if _git("status", "--porcelain", "--untracked-files=no") else ""
     return _git("rev-parse", "--short=10", "HEAD").strip() + changed
 

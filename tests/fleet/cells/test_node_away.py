@@ -146,7 +146,6 @@ async def test_a_running_reentrant_round_that_was_taken_over_is_fenced(
 async def test_a_running_unmarked_round_whose_call_was_lost_is_fenced(
     made: FaultyFleet, router: str, trial: Trials, how: str
 ) -> None:
-    """It is not entered again, and what runs on of it has neither an effect nor a result."""
     call = trial("errand", UNMARKED)
     made.shut(call.name)
     await call.begin(router)

@@ -29,7 +29,6 @@ both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 
 
 async def parked(made: FaultyFleet, *calls: Trial) -> str:
-    """Park calls at one node, empty the store, and return the node's name."""
     name = made.other()
     await asyncio.gather(*(call.begin(made.url(name)) for call in calls))
     assert {call.owner for call in calls} == {name}

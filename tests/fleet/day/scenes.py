@@ -75,7 +75,6 @@ def fired(*alerts: Alert) -> frozenset[Alert]:
 
 
 async def traffic(day: Day, calls: int) -> None:
-    """Wait until so many calls of the traffic have ended."""
     wanted = day.traffic.figures.ended + calls
     await until(lambda: day.traffic.figures.ended >= wanted, "the ends of calls")
 
@@ -186,7 +185,6 @@ async def paused(day: Day) -> bool:
 
 
 async def imported(day: Day, caller: Caller) -> bool:
-    """Answer the call of the poison tool; whether it has ended."""
     asked = day.poisoned
     try:
         reply = await caller.retry("import_file", asked.token, asked.accept(word="all.csv"))

@@ -86,7 +86,6 @@ def stretched(seed: bytes) -> list[bytes]:
 
 
 def write(name: str, folder: Path) -> None:
-    """Write the seeds of one target, a file each."""
     known = of(name)
     long = [data for seed in known[:5] for data in stretched(seed)]
     for number, data in enumerate(known + long):
