@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,8 +20,7 @@ from framehold_core.token import named
 from tests.fleet.fleet import Fleet
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.fleet.releases import CHANGES, SERVERS, Release
-from tests.fleet.trial import again
-from tests.processes import DEADLINE
+from tests.fleet.trial import taken
 from tests.store.server import RedisServer, running
 from tests.wire import Caller, Reply, accepted
 
@@ -34,20 +33,6 @@ GONE = {"MCPServer": "This call was lost.", "FastMCP": "Unknown tool: 'gone'"}
 """What a client hears of a tool that is gone, and whose code is not kept."""
 
 
-async def sent(send: Callable[[], Awaitable[Reply]]) -> Reply:
-    """Send until the request is taken."""
-    async with asyncio.timeout(DEADLINE):
-        while True:
-            try:
-                reply = await send()
-            except httpx2.TransportError:
-                pass
-            else:
-                if not again(reply):
-                    return reply
-            await asyncio.sleep(0.1)
-
-
 class Order:
     """One call of a tool of the releases; each of its questions is answered with `w`."""
 
@@ -56,13 +41,13 @@ class Order:
         self.heard: Reply
 
     async def begin(self) -> Reply:
-        self.heard = await sent(partial(self._caller.call, self._tool, arguments={"who": self.who}))
+        self.heard = await taken(partial(self._caller.call, self._tool, arguments={"who": self.who}))
         return self.heard
 
     async def answer(self) -> Reply:
         answers, arguments = {key: accepted(word="w") for key in self.heard.asked}, {"who": self.who}
         retry = partial(self._caller.retry, self._tool, self.heard.token, answers, arguments=arguments)
-        reply = await sent(retry)
+        reply = await taken(retry)
         if "requestState" in reply.message.get("result", {}):
             self.heard = reply
         return reply

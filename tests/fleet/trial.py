@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -33,6 +34,16 @@ def again(reply: Reply) -> bool:
     """Whether a request is to be sent again. Where the response was a stream already, the error says so alone."""
     error = reply.message.get("error", {})
     return reply.status in AGAIN or (error.get("code") == -32603 and "send the same request again" in error["message"])
+
+
+async def taken(send: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Send until the request is taken."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(httpx2.TransportError):
+                if not again(reply := await send()):
+                    return reply
+            await asyncio.sleep(0.05)
 
 
 class Client(Caller):
@@ -89,17 +100,8 @@ class Trial:
 
     async def insist(self, *urls: str) -> Reply:
         """Answer what was asked last, at these places in turn, until the answer is taken."""
-        async with asyncio.timeout(PATIENCE):
-            for url in itertools.cycle(urls):
-                try:
-                    reply = await self.answer(url)
-                except httpx2.TransportError:
-                    pass
-                else:
-                    if not again(reply):
-                        return self._kept(reply)
-                await asyncio.sleep(0.05)
-        raise AssertionError("unreachable")
+        places = itertools.cycle(urls)
+        return self._kept(await taken(lambda: self.answer(next(places))))
 
     async def finish(self, *urls: str) -> str:
         while (reply := await self.insist(*urls)).message.get("result", {}).get("resultType") == "input_required":
