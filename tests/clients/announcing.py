@@ -10,19 +10,16 @@ mcp = MCPServer("announcing")
 
 @mcp.resource("note://{name}")
 def note(name: str) -> str:
-    """A note that may change."""
     return name
 
 
 @mcp.tool()
 async def tools_changed(ctx: Context) -> str:
-    """Say that the tools changed."""
     await ctx.notify_tools_changed()
     return "said"
 
 
 @mcp.tool()
 async def note_changed(name: str, ctx: Context) -> str:
-    """Say that a note changed."""
     await ctx.notify_resource_updated(f"note://{name}")
     return "said"

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.child import serving
-from tests.conformance.fleet import fleet_serving
+from tests.conformance.serving import fleet_serving, serving
 
 
 @pytest.fixture(scope="package")
@@ -21,5 +20,5 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="package")
 def of_2025(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server that speaks 2025-11-25 and nothing later."""
-    with serving("tests.clients.of_2025:app", tmp_path_factory.mktemp("of-2025") / "server.log", 30) as url:
+    with serving("tests.clients.of_2025:app", tmp_path_factory.mktemp("of-2025") / "server.log") as url:
         yield url

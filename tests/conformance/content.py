@@ -71,7 +71,6 @@ def schema_tool() -> Tool:
 
 
 def install(mcp: MCPServer[Any]) -> None:
-    """Add tools, prompts, resources, completion and the request methods of the 2025 revision."""
     _static_tools(mcp)
     _notifying_tools(mcp)
     _resources(mcp)

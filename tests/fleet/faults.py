@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,15 @@ from framehold_store.keys import Keys
 from tests.fleet.fleet import Fleet, Stored
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.fleet.line import Line
+from tests.fleet.trial import LOST, Trial
 from tests.processes import until
 from tests.store.server import RedisServer
 
 TARGET = "tests/fleet/trials.py"
 MARKED, UNMARKED = "marked", "unmarked"
 """The two columns: tools that may be entered again, and tools that may not."""
+EFFECTS = ["first", "second", "third", "fourth"]
+"""Those of an errand (`trials`), in order."""
 TTL = 1.0
 """The lease of every node, in seconds, unless a test says otherwise."""
 DEADLINE = 3
@@ -41,7 +44,6 @@ class TrialFleet(Fleet):
         self.common[VARIABLE] = str(self.ledger.path)
 
     async def grow(self, count: int = 1) -> list[str]:
-        """Start nodes that all routers know then; their names."""
         names = list(itertools.islice(self._names, count))
         await self.add_nodes(*names)
         return names
@@ -51,7 +53,6 @@ class TrialFleet(Fleet):
         await self.start_nodes(*itertools.islice(self._names, count))
 
     def kill(self, name: str) -> None:
-        """SIGKILL a node."""
         self.nodes[name].kill()
         self.bury(name)
 
@@ -60,7 +61,6 @@ class TrialFleet(Fleet):
         self.nodes.pop(name).stop()
 
     def url(self, name: str) -> str:
-        """Where a node is."""
         return self.nodes[name].url
 
     async def ready(self, name: str, takes: bool = True) -> None:
@@ -92,6 +92,21 @@ class TrialFleet(Fleet):
         """The processes whose logs tell of a bug, by the names of their logs."""
         logs = {path.name: path.read_text() for path in self.folder.glob("*.log")}
         return sorted(name for name, log in logs.items() if "met a bug" in log or "Traceback" in log)
+
+    async def completes(self, calls: Iterable[Trial], *urls: str, entered: int | None = None) -> None:
+        """These errands come to their right ends, with each effect once."""
+        calls = list(calls)
+        assert await asyncio.gather(*(call.finish(*urls) for call in calls)) == [call.done for call in calls]
+        for call in calls:
+            assert self.ledger.effects(call.name) == EFFECTS
+            assert entered in (None, self.ledger.count(call.name, "entered")), call.name
+
+    async def is_lost(self, call: Trial, *urls: str, ran: list[str]) -> None:
+        """The client of a call is told at each of these places that it is lost; it was entered once, and ran so far."""
+        for url in urls:
+            result = await call.insist(url)
+            assert result.result["isError"] and LOST in result.text, result.message
+        assert self.ledger.effects(call.name) == ran and self.ledger.count(call.name, "entered") == 1
 
     def stop(self) -> None:
         for child in (*self.routers, *self.nodes.values()):
@@ -138,7 +153,6 @@ class FaultyFleet(TrialFleet):
             await router.knows(*self.nodes)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP a node."""
         self.nodes[name].pause()
 
     async def woken(self, name: str) -> None:
@@ -147,7 +161,6 @@ class FaultyFleet(TrialFleet):
         await self.registered(name)
 
     def drain(self, name: str) -> None:
-        """SIGTERM a node."""
         self._leaving.add(name)
         os.kill(self.nodes[name].pid, signal.SIGTERM)
 
@@ -162,7 +175,6 @@ class FaultyFleet(TrialFleet):
         self.redis.kill()
 
     def fill_store(self) -> None:
-        """From now on the store answers reads and refuses writes: it has used all its memory."""
         self._limit_memory(1)
 
     def restore(self) -> None:
@@ -174,7 +186,6 @@ class FaultyFleet(TrialFleet):
         self._limit_memory(0)
 
     def _limit_memory(self, limit: int) -> None:
-        """Set how many bytes the store may use; 0 is no limit."""
         with self.redis.client() as client:
             client.config_set("maxmemory", limit)
 
@@ -183,27 +194,22 @@ class FaultyFleet(TrialFleet):
         self.lines.pop(name).close()
 
     async def restarted(self, name: str, **environment: str) -> None:
-        """Kill a node, and start it again under its own name."""
         self.kill(name)
         await self.add_nodes(name, **environment)
 
     def lease(self, name: str) -> bytes | None:
-        """A node's lease, as the store has it; None where there is none."""
         with self.redis.client() as client:
             found = client.get(Keys(self.folder.name).node(name))
         assert found is None or isinstance(found, bytes)
         return found
 
     async def lapsed(self, name: str) -> None:
-        """Wait until a node's lease has run out in the store."""
         await until(lambda: self.lease(name) is None, f"the end of {name}'s lease")
 
     async def registered(self, name: str) -> None:
-        """Wait until a node has a lease in the store."""
         await until(lambda: self.lease(name) is not None, f"a lease of {name}")
 
     def record(self, token: str) -> dict[str, str]:
-        """The record of a token's call, as the store has it."""
         with self.redis.client() as client:
             raw: Any = client.hgetall(Keys(self.folder.name).call(token.split(".")[1])[0])
         return {key.decode(): value.decode("latin-1") for key, value in raw.items()}
@@ -236,7 +242,6 @@ async def started(made: FaultyFleet, nodes: int, routers: int) -> None:
 
 
 def _status(url: str) -> int:
-    """What is answered there; 0 where nobody is."""
     try:
         return httpx2.get(url, timeout=5).status_code
     except httpx2.TransportError:

@@ -55,6 +55,10 @@ def charge(who):
     note(who, "effect", "charge")
 
 
+def ship(who):
+    note(who, "effect", "ship")
+
+
 def worded(text):
     return "{body} " + text
 
@@ -76,6 +80,7 @@ async def order(who, ask):
         case _:
             await framehold.once("charge", charge, who)
             paid = "charged"
+    await framehold.once("ship", ship, who)
     same = placed == Order(who, Status.PAID, Money(RATE)) and placed.price.amount == RATE
     return f"{{placed.label()}} {{paid}} {{stock}} {{same}} {{first}} {{second}} {body} {{RATE}}"
 """
@@ -99,12 +104,14 @@ server = MCPServer("orders")
 class Word(BaseModel):
     word: str
 
-@server.tool()
 @framehold.reentrant
 async def tool(who: str, ctx: Context) -> str:
     async def ask(text):
         return (await ctx.elicit(text, Word)).data.word
     return await orders.order(who, ask)
+
+for name in {tools}:
+    server.tool(name=name)(tool)
 """,
     "low-level": """\
 from mcp.server import Server
@@ -136,12 +143,14 @@ server = FastMCP("orders")
 class Word(BaseModel):
     word: str
 
-@server.tool()
 @framehold.reentrant
 async def tool(who: str, ctx: Context) -> str:
     async def ask(text):
         return (await ctx.elicit(text, Word)).data.word
     return await orders.order(who, ask)
+
+for name in {tools}:
+    server.tool(name=name)(tool)
 """,
 }
 CHANGES = ("constant", "body", "method", "member", "field", "field removed", "rename", "moved", "dependency")
@@ -160,6 +169,8 @@ class Release:
     place: str = "place"
     module: str = "orders"
     version: int = 1
+    tools: tuple[str, ...] = ("tool", "gone")
+    """The names of its tool; a low-level server takes any."""
 
     def changed(self, name: str) -> Release:
         """The next release, which has this change."""
@@ -183,12 +194,11 @@ class Release:
         return f"{who} {self.method} paid declined True w w {self.body} {self.rate}"
 
     def write(self, folder: Path, kind: str) -> str:
-        """Write its files; the target of a node."""
         members = "".join(f'    {name} = "{name}"\n' for name in self.members)
         fields = "".join(f"    {name}: int = 0\n" for name in self.fields)
         filled = {"rate": self.rate, "body": self.body, "method": self.method, "place": self.place}
         (folder / "site-packages").mkdir(parents=True)
         (folder / f"{self.module}.py").write_text(ORDERS.format(members=members, fields=fields, **filled))
         (folder / "site-packages" / "dependency.py").write_text(DEPENDENCY.format(version=self.version))
-        (folder / "server.py").write_text(SERVERS[kind].format(module=self.module))
+        (folder / "server.py").write_text(SERVERS[kind].format(module=self.module, tools=self.tools))
         return f"{folder / 'server.py'}:server"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from pydantic import BaseModel
@@ -14,11 +11,6 @@ mcp = MCPServer("talker")
 
 class Word(BaseModel):
     word: str
-
-
-def _note(line: str) -> None:
-    with open(os.environ["ENTRIES"], "a", encoding="ascii") as file:
-        file.write(f"{line}\n")
 
 
 @mcp.tool()
@@ -32,22 +24,3 @@ async def talk(ctx: Context) -> str:
         words.append(answer.data.word if answer.action == "accept" else "none")
     await ctx.report_progress(3, 3, "done")
     return " ".join(words)
-
-
-@mcp.tool()
-async def linger(ctx: Context) -> str:
-    """Ask, say so, then run until somebody leaves."""
-    await ctx.elicit("Which word?", Word)
-    await ctx.report_progress(1, 2, "lingers")
-    _note("lingers")
-    try:
-        await asyncio.Event().wait()
-    finally:
-        _note("ended")
-    return "never"
-
-
-@mcp.tool()
-async def echo(text: str) -> int:
-    """How long a text is."""
-    return len(text)

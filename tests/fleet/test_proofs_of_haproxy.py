@@ -34,8 +34,6 @@ Answer = Callable[[str, "Server"], tuple[int, bytes]]
 
 
 class Request:
-    """One that came, and was no check."""
-
     def __init__(self, head: bytes) -> None:
         found = _HEAD.fullmatch(head)
         assert found, head
@@ -104,6 +102,10 @@ def stranger(status: int, proof: bytes = b"") -> Answer:
 def relaying(nonce: str, server: Server) -> tuple[int, bytes]:
     """As one that has a node of another name answer the nonce."""
     return 200, plane.answer((OURS,), nonce, "node-1") or b""
+
+
+LEAVES = proving(OURS, status=503)
+"""As a node that drains answers."""
 
 
 @asynccontextmanager
@@ -185,23 +187,28 @@ async def test_its_key_is_in_nothing_that_it_sends(tmp_path: Path) -> None:
 
 
 async def test_a_stranger_at_a_nodes_address_gets_neither_token_nor_body(tmp_path: Path) -> None:
-    """Whatever it answers, and whoever else it asks. A session that names it is not brought to it either."""
+    """Whatever it answers, and whoever else it asks. A session that names it is not brought to it either. While keys
+    are rotated nodes answer with each listed key, in any order, and believe each; one that is not ready gets nothing
+    but what belongs to it."""
     old = plane.answer((OURS,), "A" * 64, "node-4")
     strangers = [
         Server("node-2", stranger(200)), Server("node-3", stranger(404)), Server("node-4", stranger(200, old or b"")),
         Server("node-5", relaying), Server("node-6", proving(THEIRS)), Server("node-7", stranger(503, b"x" * 64)),
-        Server("node-8", proving(OURS, THEIRS, status=200)),
+        Server("node-8", lambda nonce, server: (200, (plane.answer((OURS,), nonce, "node-8") or b"")[:-1])),
+        Server("node-9", proving(NEWER)),
     ]  # fmt: skip
-    strangers[-1].answer = lambda nonce, server: (200, (plane.answer((OURS,), nonce, "node-8") or b"")[:-1])
-    node = Server("node-1", proving(OURS))
-    async with behind(tmp_path, node, *strangers) as client:
-        for one in (node, *strangers):
-            await client.post(
-                "/mcp", json={}, headers={"mcp-session-id": f"l1.{one.name}.s", "authorization": "Bearer b"}
-            )
+    lists = {"node-0": (OURS, NEWER), "node-1": (NEWER, OURS)}
+    nodes, leaving = [Server(name, proving(*keys)) for name, keys in lists.items()], Server("node-a", LEAVES)
+    async with behind(tmp_path, *nodes, leaving, *strangers) as client:
+        for one in (*nodes, leaving, *strangers):
+            named = {"mcp-session-id": f"l1.{one.name}.s", "authorization": "Bearer b"}
+            await client.post("/mcp", json={}, headers=named)
+        assert len(leaving.requests) == 1
         await asyncio.gather(*(client.post("/mcp", json={"number": number}) for number in range(40)))
-    assert len(node.requests) == 48
     assert [one.name for one in strangers if one.requests] == []
+    assert sum(len(node.requests) for node in nodes) == 40 + len(nodes) + len(strangers) and len(leaving.requests) == 1
+    for node in nodes:
+        assert node.requests and all(request.is_proved(*lists[node.name]) for request in node.requests)
 
 
 async def test_an_address_that_is_taken_over_gets_nothing_after_two_checks(tmp_path: Path) -> None:
@@ -219,29 +226,3 @@ async def test_an_address_that_is_taken_over_gets_nothing_after_two_checks(tmp_p
         taken.requests.clear()
         await sent()
         assert not taken.requests
-
-
-async def test_a_node_that_is_not_ready_gets_nothing_new_and_ends_what_it_has(tmp_path: Path) -> None:
-    """As one that drains: a session of its own still reaches it."""
-    node, leaving = Server("node-1", proving(OURS)), Server("node-2", proving(OURS, status=503))
-    async with behind(tmp_path, node, leaving) as client:
-        await asyncio.gather(*(client.post("/mcp", json={"number": number}) for number in range(40)))
-        assert not leaving.requests
-        await client.post("/mcp", json={}, headers={"mcp-session-id": "l1.node-2.s"})
-        assert len(leaving.requests) == 1
-        leaving.answer = proving(OURS)
-        await leaving.checked()
-        await asyncio.gather(*(client.post("/mcp", json={"number": number}) for number in range(40)))
-        assert len(leaving.requests) > 1
-
-
-async def test_keys_are_rotated_while_it_has_an_older_one(tmp_path: Path) -> None:
-    """Nodes answer with each listed key, in any order, and believe each."""
-    lists = [(OURS, NEWER), (NEWER, OURS)]
-    nodes = [Server(f"node-{number}", proving(*keys)) for number, keys in enumerate(lists)]
-    dropped = Server("node-9", proving(NEWER))
-    async with behind(tmp_path, *nodes, dropped) as client:
-        await asyncio.gather(*(client.post("/mcp", json={"number": number}) for number in range(40)))
-    for node, keys in zip(nodes, lists, strict=True):
-        assert node.requests and all(request.is_proved(*keys) for request in node.requests)
-    assert not dropped.requests

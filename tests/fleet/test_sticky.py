@@ -1,11 +1,12 @@
-"""The rounds of a call find the node that holds its frame, whatever stands in front of the nodes."""
+"""The rounds of a call find the node that holds its frame, whatever stands in front of the nodes, and whichever of them
+come and go."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import json
-import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,21 +15,17 @@ import httpx2
 import pytest
 
 from framehold_core.ids import is_call_id
-from tests.fleet.fleet import Fleet, Watched, converse, fleet, haproxy
+from tests.fleet.fleet import Fleet, converse, fleet, haproxy
 from tests.node.guest import expected
 from tests.processes import ROOT
 from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.wire import Caller, Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
 CALLS = 100
 NODES = ("node-1", "node-2", "node-3")
-
-
-def named(front: str) -> list[str]:
-    """The names of the calls of one test."""
-    return [f"{front}{number}" for number in range(CALLS)]
+PARKED = 500
 
 
 @pytest.fixture(scope="module")
@@ -43,64 +40,32 @@ async def made(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> 
         yield running
 
 
-def all_went_well(watched: Watched, made: Fleet, names: list[str]) -> None:
-    """Each result is that of its own answers, each handler was entered once, each call stayed on one node, calls are on
-    all nodes, nobody saw an error and nobody logged one."""
+@pytest.mark.parametrize("front", ["a router", "two routers", "plain round robin"])
+async def test_each_call_stays_on_one_node(made: Fleet, tmp_path: Path, front: str) -> None:
+    """Two routers map a call to the same node without asking each other. A load balancer that knows nothing is correct
+    too: nodes relay what they don't own."""
+    names = [f"{front.replace(' ', '-')}{number}" for number in range(CALLS)]
+    if front == "plain round robin":
+        async with haproxy(tmp_path, ROOT / "tests/fleet/round_robin.cfg", made.nodes) as url:
+            watched = await converse([url], names)
+        assert watched.routes["lease"] > CALLS, "most rounds must have been relayed"
+    else:
+        routers = [await made.add_router() for _ in range(1 + (front == "two routers"))]
+        ports = itertools.cycle(int(router.root.rpartition(":")[2]) for router in routers)
+
+        async def alternate(request: httpx2.Request) -> None:
+            request.url = request.url.copy_with(port=next(ports))
+
+        watched = await converse([router.url for router in routers], names, before=alternate)
+        assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
     assert watched.said == {name: expected(name) for name in names}
     entered = made.entries()
     assert {name: entered[name] for name in names} == dict.fromkeys(names, 1)
     assert watched.statuses == {200: 4 * CALLS}
-    assert {name: (len(served), len(set(served))) for name, served in watched.nodes.items()} == dict.fromkeys(
-        names, (4, 1)
-    )
+    assert {(len(served), len(set(served))) for served in watched.nodes.values()} == {(4, 1)}
     # How many each has depends on how fast it answers: bounded load counts what is in flight.
     assert {served[0] for served in watched.nodes.values()} == set(NODES)
     assert made.complaints() == []
-
-
-async def test_behind_the_router(made: Fleet) -> None:
-    """Each round goes straight to its node."""
-    router, names = await made.add_router(), named("router")
-    watched = await converse([router.url], names)
-    all_went_well(watched, made, names)
-    assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
-
-
-async def test_behind_two_routers(made: Fleet) -> None:
-    """A call's rounds may come through either: both map it to the same node, without asking each other."""
-    while len(made.routers) < 2:
-        await made.add_router()
-    ports = itertools.cycle(int(router.root.rpartition(":")[2]) for router in made.routers)
-    names = named("routers")
-
-    async def alternate(request: httpx2.Request) -> None:
-        request.url = request.url.copy_with(port=next(ports))
-
-    watched = await converse([router.url for router in made.routers], names, before=alternate)
-    all_went_well(watched, made, names)
-    assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
-
-
-async def test_behind_haproxy_with_a_hash(made: Fleet, tmp_path: Path) -> None:
-    """HAProxy mints the id, hashes it, and finds it again in the token: no relay between nodes at all."""
-    async with haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url:
-        names = named("hash")
-        watched = await converse([url], names)
-        all_went_well(watched, made, names)
-        assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
-
-
-async def test_haproxy_passes_on_no_page_of_operators(made: Fleet, tmp_path: Path) -> None:
-    """These nodes serve their metrics where they serve calls. No spelling gets past HAProxy."""
-    root = made.nodes["node-1"].root
-    async with (
-        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url,
-        httpx2.AsyncClient() as http,
-    ):
-        paths = ("/metrics", "/%6detrics", "/admin/node", "/%61dmin/node", "/dashboard", "/api/v1/nodes")
-        found = {path: (await http.get(url.removesuffix("/mcp") + path)).status_code for path in paths}
-        assert (await http.get(f"{root}/metrics")).status_code == 200
-    assert found == dict.fromkeys(paths, 404)
 
 
 async def test_a_trailer_behind_haproxy_is_no_header_of_the_fleet(made: Fleet, tmp_path: Path) -> None:
@@ -119,35 +84,51 @@ async def test_a_trailer_behind_haproxy_is_no_header_of_the_fleet(made: Fleet, t
     assert is_call_id(call := result["requestState"].split(".")[1]) and call != chosen
 
 
-async def test_behind_plain_round_robin(made: Fleet, tmp_path: Path) -> None:
-    """A load balancer that knows nothing is correct too: nodes relay what they don't own."""
-    async with haproxy(tmp_path, ROOT / "tests/fleet/round_robin.cfg", made.nodes) as url:
-        names = named("robin")
-        watched = await converse([url], names)
-        all_went_well(watched, made, names)
-        assert watched.routes["lease"] > CALLS, "most rounds must have been relayed"
+async def _next_round(caller: Caller, before: dict[str, Reply | None]) -> dict[str, Reply]:
+    """The next round of all calls, by their names, fifty at a time."""
+    gate = asyncio.Semaphore(50)
+
+    async def one(name: str, reply: Reply | None) -> Reply:
+        arguments = {"name": name}
+        async with gate:
+            if reply is None:
+                return await caller.call("three", arguments=arguments)
+            return await caller.retry("three", reply.token, reply.accept(word="w"), arguments=arguments)
+
+    return dict(zip(before, await asyncio.gather(*itertools.starmap(one, before.items())), strict=True))
 
 
-# Last, as it kills a node of the fleet.
-async def test_haproxy_passes_over_a_dead_node(made: Fleet, tmp_path: Path) -> None:
-    """Calls of the dead one are told the truth, all others go on; soon nobody waits for it any more."""
-    async with (
-        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url,
-        Caller(url) as caller,
-    ):
-        names = named("dead")[:30]
-        response = await asyncio.gather(*(caller.call("one", arguments={"name": name}) for name in names))
-        made.nodes.pop("node-2").kill()
-        done = await asyncio.gather(
-            *(
-                caller.retry("one", reply.token, reply.accept(word="w"), arguments={"name": name})
-                for name, reply in zip(names, response, strict=True)
-            )
-        )
-        for name, before, after in zip(names, response, done, strict=True):
-            lost = before.headers["framehold-node"] == "node-2"
-            assert ("entered once" if lost else f"{name}: w") in after.text, after.message
-        started = time.monotonic()
-        result = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(30)))
-        assert {reply.text for reply in result} == {"n: unasked"}
-        assert time.monotonic() - started < 5
+def _homes(replies: dict[str, Reply]) -> dict[str, str]:
+    return {name: reply.headers["framehold-node"] for name, reply in replies.items()}
+
+
+# Last, as it changes the fleet.
+async def test_nodes_join_and_leave_while_500_calls_are_parked(made: Fleet) -> None:
+    """Every call whose node lives goes on where it is, through a router whose ring has moved under it. The others are
+    told that they were lost; nothing is entered twice."""
+    names = [f"parked{number}" for number in range(PARKED)]
+    async with Caller((await made.add_router()).url) as caller:
+        first = await _next_round(caller, dict.fromkeys(names))
+        home = _homes(first)
+        assert set(home.values()) == set(NODES)
+
+        await made.add_nodes("node-4")
+        second = await _next_round(caller, dict(first))
+        assert _homes(second) == home
+        routes = Counter(reply.headers["framehold-route"] for reply in second.values())
+        # What the ring now maps to node-4 was relayed once, and learned by it.
+        assert 0.15 < routes["lease"] / PARKED < 0.35, routes
+        assert routes["lease"] + routes["ring"] == PARKED
+
+        await made.remove_node("node-2")
+        third = await _next_round(caller, {name: reply for name, reply in second.items() if home[name] != "node-2"})
+        assert _homes(third) == {name: node for name, node in home.items() if node != "node-2"}
+        assert all(reply.messages for reply in third.values())
+        assert {reply.headers["framehold-route"] for reply in third.values()} == {"ring"}, "the router has learned"
+
+        lost = await _next_round(caller, {name: reply for name, reply in second.items() if home[name] == "node-2"})
+        assert lost and all("entered once" in reply.text for reply in lost.values())
+        done = await _next_round(caller, dict(third))
+        assert all(reply.text == f"{name}: w w w" for name, reply in done.items())
+    entered = made.entries()
+    assert {name: entered[name] for name in names} == dict.fromkeys(names, 1)

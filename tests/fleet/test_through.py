@@ -13,7 +13,6 @@ from mcp.types import ElicitRequestParams, ElicitResult, LoggingMessageNotificat
 from mcp_types import LOG_LEVEL_META_KEY
 
 from tests.fleet.fleet import Fleet, fleet
-from tests.processes import until
 from tests.store.server import RedisServer
 from tests.wire import Caller
 
@@ -48,40 +47,6 @@ async def test_progress_and_logs_come_as_they_are_said(talkers: Fleet) -> None:
             reply = await caller.retry("talk", reply.token, reply.accept(word="w"), meta=meta)
     assert [event["params"]["message"] for event in reply.events] == ["done"]
     assert reply.text == "w w"
-
-
-async def test_each_event_comes_at_once(talkers: Fleet) -> None:
-    """The router holds nothing back: progress is read while the handler still runs."""
-    async with Caller(talkers.routers[0].url) as caller:
-        asked = await caller.call("linger")
-        params = {
-            "name": "linger",
-            "arguments": {},
-            "requestState": asked.token,
-            "inputResponses": asked.accept(word="w"),
-        }
-        ended = talkers.entries()["ended"]
-        envelope = caller.envelope("tools/call", params, meta={"progressToken": "p"})
-        async with httpx2.AsyncClient(timeout=40) as http, asyncio.timeout(40):
-            request = http.stream("POST", caller.url, json=envelope.body, headers=envelope.headers)
-            async with request as response:
-                assert b"notifications/progress" in await anext(response.aiter_raw())
-                assert talkers.entries()["ended"] == ended
-    await until(lambda: talkers.entries()["ended"] > ended, "the end of the round that was left")
-
-
-async def test_leaving_cancels_the_round_at_its_node(talkers: Fleet) -> None:
-    """Closing the response stream is the protocol's cancellation; the call is lost, as its next retry is told."""
-    async with Caller(talkers.routers[0].url) as caller:
-        before = talkers.entries()
-        asked = await caller.call("linger")
-        waiting = asyncio.create_task(caller.retry("linger", asked.token, asked.accept(word="w")))
-        await until(lambda: talkers.entries()["lingers"] > before["lingers"], "the round to run")
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        await until(lambda: talkers.entries()["ended"] > before["ended"], "its cancellation")
-        result = await caller.retry("linger", asked.token, asked.accept(word="w"))
-    assert result.result["isError"] and "entered once" in result.text
 
 
 async def test_a_session_of_2025_is_elicited_over_its_stream(talkers: Fleet) -> None:
@@ -123,29 +88,6 @@ async def test_a_session_of_2025_is_elicited_over_its_stream(talkers: Fleet) -> 
     assert len(nodes) == 12 and all(len(served) == 1 for served in nodes.values())
     assert set.union(*nodes.values()) == {"node-1", "node-2", "node-3"}
     assert {session: served for session, served in nodes.items() if session.split(".")[1] not in served} == {}
-
-
-async def test_large_bodies(talkers: Fleet) -> None:
-    """70 KiB and more pass; beyond FRAMEHOLD_MAX_BODY it is 413 from the router, and no node is asked."""
-    async with Caller(talkers.routers[0].url) as caller:
-        for size in (70 * 1024, 3 * 1024 * 1024):
-            assert (await caller.call("echo", arguments={"text": "x" * size})).text == str(size)
-        envelope = caller.envelope("tools/call", {"name": "echo", "arguments": {"text": "x" * (5 * 1024 * 1024)}})
-        async with httpx2.AsyncClient() as http:
-            result = await http.post(caller.url, json=envelope.body, headers=envelope.headers)
-    assert result.status_code == 413
-    assert "FRAMEHOLD_MAX_BODY" in result.text
-
-
-async def test_rounds_with_large_answers_stick(talkers: Fleet) -> None:
-    """A router reads the token wherever it stands in the body."""
-    async with Caller(talkers.routers[0].url) as caller:
-        reply = await caller.call("talk")
-        node = reply.headers["framehold-node"]
-        for _ in range(2):
-            reply = await caller.retry("talk", reply.token, reply.accept(word="w" * 200_000))
-            assert (reply.headers["framehold-node"], reply.headers["framehold-route"]) == (node, "ring")
-    assert len(reply.text) == 400_001
 
 
 # Last, as it kills a node of the fleet.

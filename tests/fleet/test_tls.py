@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,9 @@ import pytest
 from framehold_cli.local.ports import free as free_port
 from framehold_core.errors import ConfigError
 from framehold_fleet.identity.trust import Trust
-from tests.fleet.fleet import Fleet, RouterProcess, haproxy, listens
+from tests.fleet.fleet import Fleet, RouterProcess, listens
 from tests.node.nodes import KEY
-from tests.processes import DEADLINE, ROOT, Child, python_path, until
+from tests.processes import Child, python_path, until
 from tests.store.certificates import Authority
 from tests.store.server import RedisServer
 from tests.wire import Caller
@@ -34,30 +34,17 @@ class Recorder:
 
     def __init__(self, port: int) -> None:
         self.behind, self.port, self.seen = port, 0, bytearray()
-        self.sent: list[bytes] = []
-        """What came from the other side, a piece for each read."""
-
-    @property
-    def root(self) -> str:
-        """Where HAProxy reaches the node behind it."""
-        return f"http://127.0.0.1:{self.port}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError):
             there, back = await asyncio.open_connection("127.0.0.1", self.behind)
             with contextlib.closing(back):
-                await asyncio.gather(self._passed(reader, back, self.sent.append), self._passed(there, writer))
+                await asyncio.gather(self._passed(reader, back), self._passed(there, writer))
 
-    async def _passed(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        note: Callable[[bytes], None] = lambda piece: None,
-    ) -> None:
+    async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
             while piece := await reader.read(65536):
                 self.seen += piece
-                note(piece)
                 writer.write(piece)
             writer.close()
 
@@ -138,65 +125,10 @@ async def test_nothing_is_readable_between_routers_and_nodes(scene: Scene) -> No
             f"https://127.0.0.1:{scene.recorders[0].port}/mcp", json=sent.body, headers=sent.headers
         )
     assert relayed.headers["framehold-route"] == "lease" and f"{name}: w" in relayed.text
-    _read_nothing(scene.recorders)
-
-
-def _read_nothing(recorders: Iterable[Recorder]) -> None:
-    for each in recorders:
+    for each in scene.recorders:
         assert each.seen
         for text in (b"framehold-", b"HTTP/1.1", b"authorization", SECRET.encode(), b"h1.", b"jsonrpc"):
             assert text not in each.seen
-
-
-async def test_what_is_recorded_before_and_behind_a_haproxy_with_tls_is_worth_nothing(
-    scene: Scene, tmp_path: Path
-) -> None:
-    """Clients show certificates to HAProxy, and nodes theirs. Nobody in between reads a byte, and what they send again,
-    at once, gets no answer of HTTP from HAProxy or a node."""
-    ours = Authority(scene.authority.parent / "clients")
-    (both := tmp_path / "haproxy.pem").write_bytes(b"".join(part.read_bytes() for part in ours.sign("haproxy")))
-    (template := tmp_path / "example.cfg").write_text(
-        (ROOT / "examples/haproxy.cfg")
-        .read_text()
-        .replace("bind 127.0.0.1:8080", f"bind 127.0.0.1:8080 ssl crt {both} ca-file {ours.path} verify required")
-        .replace("default-server check", f"default-server ssl verify required ca-file {scene.authority} check")
-    )
-    nodes = {f"node-{number}": scene.recorders[number] for number in range(2)}
-    checking = ssl.create_default_context(cafile=str(ours.path))
-    async with recorder() as before, haproxy(tmp_path, template, nodes) as url:
-        before.behind = int(url.split(":")[2].partition("/")[0])
-        nowhere = httpx2.AsyncClient(verify=checking, base_url=f"https://127.0.0.1:{before.port}", timeout=20)
-        async with nowhere:
-            with pytest.raises((httpx2.HTTPError, ssl.SSLError)):
-                await nowhere.get("/readyz")
-        checking.load_cert_chain(*ours.sign("client"))
-        async with Caller(f"https://127.0.0.1:{before.port}/mcp", verify=checking) as caller:
-            await _until_served(caller)
-            asked = await caller.call("one", arguments={"name": "n"}, headers={"authorization": SECRET})
-            done = await caller.retry("one", asked.token, asked.accept(word="w"), arguments={"name": "n"})
-            assert done.text == "n: w"
-        seen = (before, *scene.recorders[:2])
-        _read_nothing(seen)
-        for each in seen:
-            for port in {each.behind, before.behind}:
-                assert b"HTTP/" not in await _replayed(each, port)
-
-
-async def _until_served(caller: Caller) -> None:
-    """Wait until HAProxy has heard that a node lives."""
-    async with asyncio.timeout(DEADLINE):
-        while (await caller.call("one", arguments={"name": "first"})).status != 200:
-            await asyncio.sleep(0.1)
-
-
-async def _replayed(each: Recorder, port: int) -> bytes:
-    """What is answered to all that was recorded, sent to a port in its order."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    with contextlib.closing(writer), contextlib.suppress(ConnectionError):
-        writer.writelines(each.sent)
-        writer.write_eof()
-        return await asyncio.wait_for(reader.read(), 20)
-    return b""
 
 
 async def test_a_node_whose_certificate_another_authority_signed_gets_nothing(scene: Scene) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import itertools
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -33,6 +34,16 @@ def again(reply: Reply) -> bool:
     """Whether a request is to be sent again. Where the response was a stream already, the error says so alone."""
     error = reply.message.get("error", {})
     return reply.status in AGAIN or (error.get("code") == -32603 and "send the same request again" in error["message"])
+
+
+async def taken(send: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Send until the request is taken."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(httpx2.TransportError):
+                if not again(reply := await send()):
+                    return reply
+            await asyncio.sleep(0.05)
 
 
 class Client(Caller):
@@ -71,7 +82,6 @@ class Trial:
         return f"{self.name}: <one> <two>"
 
     async def begin(self, url: str) -> Reply:
-        """Round 1, sent once."""
         return self._kept(await self.send(url, {}))
 
     async def begin_at_last(self, url: str) -> Reply:
@@ -90,20 +100,10 @@ class Trial:
 
     async def insist(self, *urls: str) -> Reply:
         """Answer what was asked last, at these places in turn, until the answer is taken."""
-        async with asyncio.timeout(PATIENCE):
-            for url in itertools.cycle(urls):
-                try:
-                    reply = await self.answer(url)
-                except httpx2.TransportError:
-                    pass
-                else:
-                    if not again(reply):
-                        return self._kept(reply)
-                await asyncio.sleep(0.05)
-        raise AssertionError("unreachable")
+        places = itertools.cycle(urls)
+        return self._kept(await taken(lambda: self.answer(next(places))))
 
     async def finish(self, *urls: str) -> str:
-        """Answer all there is to answer; what the tool says at its end."""
         while (reply := await self.insist(*urls)).message.get("result", {}).get("resultType") == "input_required":
             pass
         return reply.text
@@ -117,13 +117,11 @@ class Trial:
             return await self.client.at(url).send("tools/call", whole, headers=headers)
 
     async def greet(self, url: str) -> Reply:
-        """A call of a tool that never asks."""
         headers = {"authorization": f"Bearer {self.user}"}
         params = {"name": "greet", "arguments": {"name": self.name}}
         return await self.client.at(url).send("tools/call", params, headers=headers)
 
     async def list_tools(self, url: str) -> Reply:
-        """What a client asks before it calls."""
         return await self.client.at(url).send("tools/list", {}, headers={"authorization": f"Bearer {self.user}"})
 
     def answering(self, url: str, reply: Reply | None = None, **text: Any) -> asyncio.Task[Reply]:
@@ -138,3 +136,7 @@ class Trial:
         if reply.message.get("result", {}).get("resultType") == "input_required":
             self.heard = reply
         return reply
+
+
+Trials = Callable[..., Trial]
+"""Makes calls: `trial(shape, column)`, with further arguments by name."""

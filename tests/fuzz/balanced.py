@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,10 +14,9 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from tests.fleet.fleet import haproxy
 from tests.processes import DEADLINE, ROOT
 
-from . import streams
 from .front import difference, shown
 from .others import Uvicorn, read_by_router
-from .part import Outcome
+from .part import Outcome, played
 from .strict import NUMBER, SERVER, Meaning, Strict, strict
 
 _CLOSED = (b"admin", b"metrics", b"dashboard", b"api/v1")
@@ -99,15 +97,10 @@ async def balanced(folder: Path) -> AsyncIterator[Balanced]:
 
 
 async def _run(seed: int, seconds: float) -> Outcome:
-    found = list[str]()
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         async with balanced(Path(folder)) as at:
-            end, number = time.monotonic() + seconds, seed
-            while time.monotonic() < end:
-                if (wrong := await at.wrong(pieces := streams.drawn(number))) is not None:
-                    found.append(shown(number, wrong, pieces))
-                number += 1
-            return Outcome(number - seed, found, f"{len(at.shapes)} kinds of outcome")
+            done = await played(seed, seconds, lambda number: shown(at.wrong, number))
+            return done._replace(seen=f"{len(at.shapes)} kinds of outcome")
 
 
 def run(seed: int, seconds: float) -> Outcome:

@@ -13,6 +13,8 @@ from framehold_core import token
 from framehold_core.ids import CallId
 from framehold_router.routing.request_facts import WITH_SAGAS
 
+from .part import mangled
+
 REVISION = "2026-07-28"
 RESUME = "tools/resumeSaga"
 META = {
@@ -44,7 +46,10 @@ _FRAGMENTS = (
     "\xa0", "//", "/**/", "'", '"', "\\", "\\u", "\\ud83d", "\\uD83G", "\\x41", ",", ",,", ":", "{", "}", "[", "]",
     "}}", "null", "True", "\ufeff", '"id":1,', '"params":{},', '"method":"ping",',
 )  # fmt: skip
-_BYTES = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\x00", b"\x80", b"\xc0\xaf", b"\xed\xa0\xbd", b"\xf8", b"\r\n")
+_PIECES = (
+    *map(str.encode, _FRAGMENTS), b"{}", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\x00", b"\x80", b"\xc0\xaf",
+    b"\xed\xa0\xbd", b"\xf8", b"\r\n",
+)  # fmt: skip
 
 
 class Raw(str):
@@ -61,7 +66,6 @@ RAW = (
 
 
 def value(draw: Random, depth: int = 3) -> Any:
-    """Any JSON value."""
     if depth and draw.random() < 0.4:
         if draw.random() < 0.5:
             return [value(draw, depth - 1) for _ in range(draw.randrange(4))]
@@ -112,7 +116,6 @@ class Writer:
         self._twice = draw.choice([0, 0, 0.1])
 
     def text(self, item: Any) -> str:
-        """The value as JSON."""
         match item:
             case Raw():
                 return str(item)
@@ -172,18 +175,6 @@ def _escaped(char: str) -> str:
 
 def spoiled(draw: Random, data: bytes) -> bytes:
     """The body with a fault or two; it may still be JSON, and mean something else."""
-    for _ in range(draw.choice([1, 1, 2])):
-        at, size = draw.randrange(len(data) + 1), draw.choice([0, 0, 1, 2, 9])
-        match draw.randrange(5):
-            case 0:
-                data = data[:at]
-            case 1 if data:
-                at = min(at, len(data) - 1)
-                data = data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
-            case 2:
-                data = data[:at] + draw.choice(_BYTES) + data[at + size :]
-            case 3:
-                data += draw.choice([*_BYTES, b"}", b" ", b"{}", data[-at:]])
-            case _:
-                data = data[:at] + draw.choice(_FRAGMENTS).encode() + data[at + size :]
+    for _ in range(draw.choice((1, 1, 2))):
+        data = mangled(draw, data, _PIECES)
     return data

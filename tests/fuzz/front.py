@@ -6,8 +6,7 @@ import array
 import asyncio
 import fcntl
 import termios
-import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,7 +22,7 @@ from tests.router.wires import Router, router
 from . import streams
 from .complaints import Complaints, complaints
 from .others import Uvicorn
-from .part import Outcome
+from .part import Outcome, played
 from .strict import NUMBER, Meaning, Strict, strict
 
 _ANSWERED_ALONE = frozenset((b"admin", b"healthz", b"readyz", b"dashboard", b"metrics"))
@@ -162,16 +161,12 @@ def run(seed: int, seconds: float) -> Outcome:
 
 
 async def _run(seed: int, seconds: float) -> Outcome:
-    found = list[str]()
     async with fronted() as front:
-        end, number = time.monotonic() + seconds, seed
-        while time.monotonic() < end:
-            if (wrong := await front.wrong(pieces := streams.drawn(number))) is not None:
-                found.append(shown(number, wrong, pieces))
-            number += 1
-        return Outcome(number - seed, found, f"{len(front.shapes)} kinds of outcome")
+        done = await played(seed, seconds, lambda number: shown(front.wrong, number))
+        return done._replace(seen=f"{len(front.shapes)} kinds of outcome")
 
 
-def shown(number: int, wrong: str, pieces: Iterable[bytes]) -> str:
-    """A finding, as it is printed."""
-    return f"seed {number}: {wrong[:3000]}\n  {[*pieces]!r:.3000}"
+async def shown(wrong: Callable[[Sequence[bytes]], Awaitable[str | None]], number: int) -> str | None:
+    """What is wrong with what the stream of a seed led to, and the stream."""
+    text = await wrong(pieces := streams.drawn(number))
+    return None if text is None else f"{text[:3000]}\n  {[*pieces]!r:.3000}"

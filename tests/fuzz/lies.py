@@ -15,6 +15,8 @@ import redis
 
 from framehold_store.keys import Keys
 
+from .part import mangled
+
 GARBAGE = (
     b"", b"0", b"-1", b"1e999", b"NaN", b"9" * 400, b"-" + b"9" * 30, b"9007199254740993", b"18446744073709551616",
     b" 1", b"1 ", b"1_0", b"\xd9\xa1", b"+1", b"0x1", b"1.5", b"null", b"true", b"[]", b"{}", b"[[]]", b"[1]",
@@ -72,17 +74,11 @@ class Planter:
 
     def spoiled(self, data: bytes) -> bytes:
         """A stored value: another one, cut, with a bit flipped, or with one of its members changed."""
-        at = self.draw.randrange(len(data) + 1)
         match self.draw.randrange(5):
             case 0:
                 return self._garbage()
-            case 1:
-                return data[:at]
-            case 2 if data:
-                at = min(at, len(data) - 1)
-                return data[:at] + bytes((data[at] ^ 1 << self.draw.randrange(8),)) + data[at + 1 :]
-            case 3:
-                return data + self.draw.choice((b" ", b"\x00", b"]", b",1]", data))
+            case 1 | 2 | 3:
+                return mangled(self.draw, data, (b" ", b"\x00", b"]", b",1]", data))
         try:
             return json.dumps(self._changed(json.loads(data))).encode()
         except (ValueError, RecursionError):
@@ -146,7 +142,6 @@ class Planter:
         return "of another call"
 
     def _no_call(self) -> str:
-        """A record of a call that never was."""
         key, _ = self.keys.call(f"{self.draw.getrandbits(128):032x}")
         if (kept := self.client.dump(self._call()[0])) is not None:
             self.client.restore(key, 60_000, kept, replace=True)
@@ -230,7 +225,6 @@ class Planter:
         return f"{channel} = {value!r:.60}"
 
     def _type(self) -> str:
-        """A value of another type."""
         fixed = (self.keys.nodes, self.keys.tools, self.keys.log, *map(self.keys.node, self.nodes))
         slot = self.keys.sample(10, int(time.time()) // 10 - self.draw.choice((0, 1)))
         key = self.draw.choice((*fixed, slot, *self._call(), *self._call(), *self._call()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 from random import Random
 from typing import Any
 
@@ -24,7 +24,7 @@ from framehold_router.routing import request_facts
 from framehold_router.routing.request_facts import WITH_SAGAS, Facts, RequestKind
 
 from .bodies import RESUME, REVISION, Writer, request, spoiled
-from .part import Outcome
+from .part import Outcome, played
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -90,12 +90,12 @@ def _wanted(sdk: JSONRPCRequest) -> Facts | None:
     return Facts(RequestKind.START) if call is None else Facts(RequestKind.RETRY, call)
 
 
+async def _wrong(number: int) -> str | None:
+    headers, data = drawn(Random(number))
+    wrong = difference(headers, data)
+    return None if wrong is None else f"{wrong[:2000]}\n  {headers!r}\n  {data[:2000]!r}"
+
+
 def run(seed: int, seconds: float) -> Outcome:
     """Draw bodies from the seeds that begin with `seed`, for some seconds."""
-    end, number, found = time.monotonic() + seconds, seed, list[str]()
-    while time.monotonic() < end:
-        headers, data = drawn(Random(number))
-        if (wrong := difference(headers, data)) is not None:
-            found.append(f"seed {number}: {wrong[:2000]}\n  {headers!r}\n  {data[:2000]!r}")
-        number += 1
-    return Outcome(number - seed, found)
+    return asyncio.run(played(seed, seconds, _wrong))

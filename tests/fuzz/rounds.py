@@ -8,7 +8,6 @@ import itertools
 import json
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -27,7 +26,7 @@ from tests.processes import ROOT
 from tests.store.server import RedisServer, running
 
 from .bodies import META, REVISION, TEXTS, Writer, plainly, spoiled, value
-from .part import Outcome
+from .part import Outcome, played
 from .server import plain, said
 
 TARGET = "tests/fuzz/server.py:mcp"
@@ -184,25 +183,20 @@ def _says_else(wire: Wire, params: dict[str, Any]) -> bool:
 
 
 async def play(seed: int, seconds: float, at: dict[str, str]) -> Outcome:
-    """Play rounds from the seeds that begin with `seed`, for some seconds."""
-    end, numbers, found, played = time.monotonic() + seconds, itertools.count(seed), list[str](), 0
+    """Play rounds from the seeds that begin with `seed`, some at the same time."""
+    numbers = itertools.count(seed)
 
-    async def work() -> None:
-        nonlocal played
-        while time.monotonic() < end:
-            number = next(numbers)
-            one = Round(Random(number), at)
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    wrong = await one.difference()
-            except Exception as error:
-                wrong = f"no answer ({error!r})"
-            played += 1
-            if wrong is not None:
-                found.append("\n  ".join([f"seed {number}: {wrong[:2000]}", *one.sent]))
+    async def wrong(_: int) -> str | None:
+        one = Round(Random(number := next(numbers)), at)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                what = await one.difference()
+        except Exception as error:
+            what = f"no answer ({error!r})"
+        return None if what is None else "\n  ".join([f"round {number}: {what[:2000]}", *one.sent])
 
-    await asyncio.gather(*(work() for _ in range(WORKERS)))
-    return Outcome(played, found)
+    done = await asyncio.gather(*(played(seed, seconds, wrong) for _ in range(WORKERS)))
+    return Outcome(sum(one.tried for one in done), [text for one in done for text in one.found])
 
 
 async def _run(seed: int, seconds: float) -> Outcome:
@@ -212,5 +206,4 @@ async def _run(seed: int, seconds: float) -> Outcome:
 
 
 def run(seed: int, seconds: float) -> Outcome:
-    """Start all positions, and play rounds."""
     return asyncio.run(_run(seed, seconds))

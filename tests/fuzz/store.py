@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
@@ -31,7 +30,7 @@ from tests.wire import Caller, Reply
 
 from .complaints import Complaints, complaints
 from .lies import Planter
-from .part import Outcome
+from .part import Outcome, played
 
 PAGES = (
     "overview", "nodes", "nodes/a", "capacity", "history", "history?range=24h", "tools", "waiting", "ring",
@@ -49,7 +48,6 @@ SHOWN = {
 """The pages that show what a kind of lie is about."""
 TOOLS = ("ask", "plain")
 LEASE_TTL = 1.5
-HANGS = "waits in vain"
 
 
 def server() -> MCPServer[Any]:
@@ -87,11 +85,9 @@ class Fleet:
         """Which kinds of lie led to which answers."""
 
     async def close(self) -> None:
-        """Close its client of the API."""
         await self._http.aclose()
 
     async def _told(self, reply: Reply, name: str, tool: str, where: Caller) -> Reply:
-        """The response to an answer."""
         arguments = {"name": name}
         return await where.retry(tool, reply.token, reply.accept(word="yes"), arguments=arguments)
 
@@ -102,7 +98,7 @@ class Fleet:
             async with asyncio.timeout(DEADLINE):
                 bad, lies = await self._lied(draw, seed)
         except (TimeoutError, httpx2.TransportError) as error:
-            bad, lies = [f"a client {HANGS} ({error!r})"], []
+            bad, lies = [f"a client waits in vain ({error!r})"], []
         bad += [f"node {name} has ended" for name, runtime in self._nodes.items() if runtime.heartbeat.lost.is_set()]
         bad += self._heard.said
         return f"{bad}\n  {lies}" if bad else None
@@ -199,7 +195,6 @@ def _kind(reply: Reply) -> str:
 
 @asynccontextmanager
 async def fleet(redis: RedisServer) -> AsyncIterator[Fleet]:
-    """Two nodes and a router."""
     namespace = secrets.token_hex(4)
     common: dict[str, Any] = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,)}
     listening = socket.create_server(("127.0.0.1", 0))
@@ -220,31 +215,21 @@ async def fleet(redis: RedisServer) -> AsyncIterator[Fleet]:
         yield made
 
 
-async def _tell(redis: RedisServer, seed: int, seconds: float, found: list[str]) -> tuple[int, int]:
-    """Tell lies until the time is over, or until somebody waits in vain; how many times, and how many kinds of answer
-    there were."""
+async def _tell(redis: RedisServer, seed: int, seconds: float) -> Outcome:
+    """Tell lies until the time is over. Who waits in vain does so until then."""
     async with fleet(redis) as at:
-        end, number = time.monotonic() + seconds, seed
-        while time.monotonic() < end and not (found and HANGS in found[-1]):
-            if (wrong := await at.wrong(number)) is not None:
-                found.append(f"seed {number}: {wrong[:6000]}")
-            number += 1
-        return number - seed, len(at.kinds)
+        done = await played(seed, seconds, at.wrong)
+        return done._replace(seen=f"{len(at.kinds)} kinds of answer")
 
 
 async def _bounded(redis: RedisServer, seed: int, seconds: float) -> tuple[Outcome, bool]:
     """What was found, and whether the fleet has ended after it."""
-    found = list[str]()
-    telling = asyncio.create_task(_tell(redis, seed, seconds, found))
+    telling = asyncio.create_task(_tell(redis, seed, seconds))
     await asyncio.wait([telling], timeout=seconds + 3 * DEADLINE)
-    if not telling.done():
-        return Outcome(0, [*found, "the fleet does not end"]), False
-    tried, kinds = await telling
-    return Outcome(tried, found, f"{kinds} kinds of answer"), True
+    return (await telling, True) if telling.done() else (Outcome(0, ["the fleet does not end"]), False)
 
 
 def run(seed: int, seconds: float) -> Outcome:
-    """Tell the lies of the seeds that begin with `seed`, for some seconds."""
     runner = asyncio.Runner()
     with running(RedisServer()) as redis:
         outcome, has_ended = runner.run(_bounded(redis, seed, seconds))

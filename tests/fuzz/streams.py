@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from .part import mangled
+
 PLANTED = b"planted"
 """In the value of each internal header that a client sends."""
 INSIDE = b"POST /inside HTTP/1.1\r\nHost: a\r\nframehold-proof: planted\r\nContent-Length: 0\r\n\r\n"
@@ -158,22 +160,6 @@ def _request(draw: Random, odd: float) -> bytes:
     return head + _chosen(draw, b"\r\n", _ENDS, odd / 8) + sent
 
 
-def _spoiled(draw: Random, data: bytes) -> bytes:
-    """With a fault at any byte."""
-    at, size = draw.randrange(len(data) + 1), draw.choice((0, 1, 2, 9))
-    match draw.randrange(5):
-        case 0:
-            return data[:at] + draw.choice(_BYTES) + data[at:]
-        case 1:
-            return data[:at] + data[at + size :]
-        case 2 if data:
-            at = min(at, len(data) - 1)
-            return data[:at] + bytes((data[at] ^ 1 << draw.randrange(8),)) + data[at + 1 :]
-        case 3:
-            return data[:at] + data[max(0, at - 40) : at] + data[at:]
-    return data[:at] + draw.choice(_BYTES) + data[at + size :]
-
-
 def _cut(draw: Random, data: bytes) -> list[bytes]:
     """The pieces in which it is sent."""
     kind = draw.random()
@@ -193,5 +179,5 @@ def drawn(seed: int) -> list[bytes]:
         _request(draw, odd) + _chosen(draw, b"", _BETWEEN, odd / 2) for _ in range(draw.choice((1, 1, 2, 3)))
     )
     while draw.random() < odd:
-        data = _spoiled(draw, data)
+        data = mangled(draw, data, _BYTES)
     return _cut(draw, data)

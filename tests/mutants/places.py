@@ -59,7 +59,6 @@ _kept: list[asyncio.Future[Any]] = []
 
 
 def started(awaitable: Awaitable[Any]) -> None:
-    """Start what would be awaited."""
     _kept.append(asyncio.ensure_future(awaitable))
 
 
@@ -93,8 +92,8 @@ class _Changes(ast.NodeVisitor):
     def _add(self, node: ast.AST, kind: str, new: ast.AST, which: int = 0) -> None:
         self.found.append((".".join(self._within), node, kind, which, new))
 
-    def _enter(self, node: ast.AST, name: str) -> None:
-        self._within.append(name)
+    def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        self._within.append(node.name)
         qualified = ".".join(self._within)
         self.functions[qualified] = _digest(node)
         self.generic_visit(node)
@@ -105,16 +104,9 @@ class _Changes(ast.NodeVisitor):
         self.functions[""] = _digest(node)
         self.generic_visit(node)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self._enter(node, node.name)
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _enter
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self._enter(node, node.name)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._enter(node, node.name)
-
-    def visit_If(self, node: ast.If) -> None:
+    def _decide(self, node: ast.If | ast.IfExp) -> None:
         if ast.unparse(node.test) == "TYPE_CHECKING":
             return
         new = copy.copy(node)
@@ -122,11 +114,7 @@ class _Changes(ast.NodeVisitor):
         self._add(node, "if", new)
         self.generic_visit(node)
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        new = copy.copy(node)
-        new.test = ast.Constant(False)
-        self._add(node, "if", new)
-        self.generic_visit(node)
+    visit_If = visit_IfExp = _decide
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
         kind = "and" if isinstance(node.op, ast.And) else "or"

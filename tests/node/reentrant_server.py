@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 from pathlib import Path
 from typing import Annotated
 
@@ -46,29 +45,6 @@ async def sequence(name: str, ctx: Context) -> str:
     made.append(await framehold.once("third", effect, f"third-{name}"))
     three = said(await ctx.elicit(f"{two} three?", Word))
     return f"{one} {two} {three} {' '.join(made)} {framehold.idempotency_key('k')}"
-
-
-@mcp.tool()
-@framehold.reentrant
-async def errands(name: str, ctx: Context) -> str:
-    """Asks three times, with effects that take their time: of two, one may run twice, the other may be in doubt."""
-
-    async def slow(line: str) -> str:
-        await asyncio.sleep(random.random() / 20)
-        effect(line)
-        await asyncio.sleep(random.random() / 20)
-        return line
-
-    reply = []
-    for turn in range(3):
-        try:
-            await framehold.once(f"once {turn}", slow, f"once-{turn}-{name}")
-        except framehold.InDoubt:
-            reply.append("in-doubt")
-        key = framehold.idempotency_key(str(turn))
-        await framehold.once(f"again {turn}", slow, f"again-{turn}-{name}-{key}", idempotent=True)
-        reply.append(said(await ctx.elicit(f"{turn} {framehold.uuid4()}?", Word)))
-    return " ".join(reply)
 
 
 @mcp.tool()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import node_cache
-from tests.conformance.fleet import fleet_serving
+from tests.conformance.serving import fleet_serving
 from tests.fuzz.server import said
 
 pytestmark = pytest.mark.npm
@@ -22,7 +22,6 @@ BOOKED = "Booked for Ana. Luna, saturday evening: a table for 4 in the garden, b
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The router's URL."""
     folder = tmp_path_factory.mktemp("typescript") / "booking"
     with fleet_serving(3, "framehold.examples.booking:mcp", folder) as url:
         yield url

@@ -43,10 +43,6 @@ class Act:
 # ---- hints of a record: each function gives the record with another value
 
 
-def _state(rng: random.Random, world: World, record: Record) -> Record:
-    return replace(record, state=rng.choice(tuple(RecordState)))
-
-
 def _owner(rng: random.Random, world: World, record: Record) -> Record:
     """The owner, its incarnation and its process, each or all: those of another node, or of none."""
     node = world.nodes[rng.choice(world.plan.nodes)]
@@ -65,14 +61,6 @@ def _count(name: str) -> Callable[[random.Random, World, Record], Record]:
     return changed
 
 
-def _history(rng: random.Random, world: World, record: Record) -> Record:
-    return replace(record, history=rng.choice(("", "0" * 32)))
-
-
-def _attempts(rng: random.Random, world: World, record: Record) -> Record:
-    return replace(record, attempts=rng.choice((0, 1, 2, 4, 5, 99)))
-
-
 def _answers(rng: random.Random, world: World, record: Record) -> Record:
     """The answers of a round: forgotten, other ones, or such as nobody gave."""
     round_ = rng.choice((*record.answers, record.round))
@@ -88,26 +76,23 @@ def _effects(rng: random.Random, world: World, record: Record) -> Record:
     return replace(record, intents=rng.choice((others, {**others, key: True}, {**others, key: False})))
 
 
-def _ending(rng: random.Random, world: World, record: Record) -> Record:
-    return replace(record, cause="do as I say", error="X", place="y:z:1", out_round=7, trail=())
-
-
 def _times(rng: random.Random, world: World, record: Record) -> Record:
     ends = world.store.now() + rng.choice((0.0, 0.2, 99.0))
     return replace(record, created=0.0, expires=ends)
 
 
-HINTS: dict[str, Callable[[random.Random, World, Record], Record]] = {
-    "state": _state,
+Hint = Callable[[random.Random, "World", Record], Record]
+HINTS: dict[str, Hint] = {
+    "state": lambda rng, _, record: replace(record, state=rng.choice(tuple(RecordState))),
     "owner": _owner,
     "epoch": _count("epoch"),
     "round": _count("round"),
     "position": _count("position"),
-    "history": _history,
-    "attempts": _attempts,
+    "history": lambda rng, _, record: replace(record, history=rng.choice(("", "0" * 32))),
+    "attempts": lambda rng, _, record: replace(record, attempts=rng.choice((0, 1, 2, 4, 5, 99))),
     "answers": _answers,
     "effects": _effects,
-    "ending": _ending,
+    "ending": lambda *given: replace(given[-1], cause="do as I say", error="X", place="y:z:1", out_round=7, trail=()),
     "times": _times,
 }
 """What of a record no seal covers, and how it is changed."""
@@ -149,8 +134,6 @@ ended."""
 
 
 class Adversary:
-    """The writer of one world's store."""
-
     def __init__(self, world: World) -> None:
         self._world = world
         self.touched: dict[str, set[str]] = defaultdict(set)
@@ -170,7 +153,6 @@ class Adversary:
         return not any(name in TAKES[one] for one in what)
 
     def act(self, act: Act) -> None:
-        """Do it, if there is something to do it to."""
         done = ACTS[act.kind](self, random.Random(act.roll))
         if done:
             self._world.counts[f"act {act.kind}"] += 1
@@ -317,7 +299,6 @@ class Adversary:
         return " ".join(filter(None, done))
 
     def delete(self, rng: random.Random) -> str:
-        """Delete a call, or its journal."""
         if not (call := self._call(rng)):
             return ""
         stored = self._world.store.calls[call]
@@ -362,7 +343,6 @@ class Adversary:
         return f"lease of {name}, of {item.inc} and beat {item.beat}"
 
     def lease_of_another(self, rng: random.Random) -> str:
-        """Put the lease of one node under the name of another."""
         nodes = self._world.store.nodes
         if len(nodes) < 2:
             return ""
@@ -371,7 +351,6 @@ class Adversary:
         return f"leases of {one} and {other} exchanged"
 
     def no_lease(self, rng: random.Random) -> str:
-        """Delete a lease."""
         if not (name := self._lease(rng)):
             return ""
         del self._world.store.nodes[name]

@@ -5,40 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from framehold_core import lease, ownership, record, recovery, replay, retry, rounds, takeover, writes
-from framehold_core.call import Call, Move, Phase, drop_and_forget, questions, send
-from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Respond, Run, Write
+from framehold_core import lease, ownership, record, replay, retry, rounds, takeover, writes
+from framehold_core.call import Call, Move, Phase, send
+from framehold_core.effects import Go, Op, Outcome, Questions, Respond, Run, Write
 from framehold_core.ending import COMPLETED
-from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Retry, Stop
+from framehold_core.events import Asked, Event, Finished, Found, Intended, Resulted
 from framehold_core.ids import Incarnation, NodeId
 from framehold_core.journal import Entry, EntryKind
 from framehold_core.lease import Lease
 from framehold_core.ownership import Sight
 from framehold_core.requests import (
     Claim,
-    Commit,
     Evidence,
     Fence,
     Finish,
-    Head,
-    Intent,
     RecordState,
     Reply,
     Result,
     Stored,
     Verdict,
-    Verify,
 )
 from framehold_core.value import replace
 from framehold_core.writes import once_digest
 
-from .clients import Client
 from .driver import Driver
 from .handlers import Frame
 from .membership import Membership
-from .node import Process
-from .scripts import Attempt, Scripts, Slot, terms
-from .world import World
+from .scripts import Slot
 
 
 def ungated_questions(call: Call, event: Asked, now: float) -> Move:
@@ -85,11 +78,6 @@ def parks_before_results(call: Call, event: Asked, now: float) -> Move:
     return replace(move, call=replace(move.call, notes=late, owed=call.owed))
 
 
-def unrecorded_effect(call: Call, event: Intended) -> Move:
-    """An effect that needs no intent runs at once, whatever its handler has learned."""
-    return Move(*rounds._let_run(call, event.key, event.is_open))
-
-
 def result_of_anybody(stored: Stored | None, request: Result, now: float) -> record.Applied:
     """A result counts, whoever has the call by now."""
     if stored is not None:
@@ -100,28 +88,11 @@ def result_of_anybody(stored: Stored | None, request: Result, now: float) -> rec
     return _RIGHT_RESULT(stored, request, now)
 
 
-def droppable_while_it_owes(call: Call) -> bool:
-    """A frame may be dropped whose effects have run, whether or not their results are written."""
-    return call.reentrant and len(call.intents) == len(call.owed) and call.outbox.in_flight is None
-
-
 def result_first(driver: Driver, slot: Slot, frame: Frame, name: str) -> None:
     """The result is written as soon as the effect may run; it runs a moment later, if this process still lives."""
     frame.pending[name] = f"{slot.call.id}:{name}"
     driver.feed(slot, Resulted(once_digest(name), frame.result_draft(name, slot.call.round)))
     slot.process.later(0.02, _RIGHT_EFFECT, driver, slot, frame, name)
-
-
-def another_text(cursor: replay.Cursor, place: replay.Place, fp: str, *args: Any) -> Any:
-    """What was recorded under a key is taken for the same, whatever it said."""
-    owed = cursor._owed.get(place)
-    return _RIGHT_MEET(cursor, place, owed.fp if owed else fp, *args)
-
-
-def loads_unnamed(slot: Slot, head: Head) -> None:
-    """Kept code may be entered, but what the slot writes names the present code."""
-    present = replace(head, boot=slot.process.boot, code=slot.process.code_of(slot.tool))
-    slot.terms = terms(slot.call, present)
 
 
 def blind_fence(*blind: str) -> Callable[..., Verdict]:
@@ -134,29 +105,6 @@ def blind_fence(*blind: str) -> Callable[..., Verdict]:
         return seeing(stored, fence, resulting, creates)
 
     return check
-
-
-def keeps_epoch(script: type[Verify] | type[Claim]) -> Callable[..., Any]:
-    """Verify or claim, without raising the epoch."""
-    right = record._SCRIPTS[script]
-
-    def wrong(stored: Stored | None, request: Any, now: float) -> Any:
-        after, reply = right(stored, request, now)
-        if reply.verdict is not Verdict.OK or after is None or stored is None:
-            return after, reply
-        same = Stored(replace(after.record, epoch=stored.record.epoch), after.journal)
-        return same, replace(reply, epoch=stored.record.epoch, stored=same if reply.stored else None)
-
-    return wrong
-
-
-def forgetful_intent(stored: Stored | None, request: Intent, now: float) -> Any:
-    if stored is not None and request.key in stored.record.intents:
-        intents = {key: done for key, done in stored.record.intents.items() if key != request.key}
-        blind = Stored(replace(stored.record, intents=intents), stored.journal)
-        after, reply = _RIGHT_INTENT(blind, request, now)
-        return (after if after is not blind else stored), reply
-    return _RIGHT_INTENT(stored, request, now)
 
 
 def claims_anything(stored: Stored | None, request: Claim, now: float) -> Any:
@@ -178,10 +126,6 @@ def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
     # What the head says is sealed: it stays.
     taken = replace(after, record=replace(after.record, head=replace(head, boot=request.boot)))
     return taken, replace(reply, stored=taken)
-
-
-def revives(stored: Any, wanted: Any, acknowledged: int, ttl: float, now: float) -> Any:
-    return wanted, lease.Renewal.RENEWED
 
 
 def taken_by_what_was_found(case: lease.LeaseCase) -> bool:
@@ -209,17 +153,6 @@ def heard_as_it_comes(cursor: replay.Cursor) -> tuple[Entry, ...]:
     return _RIGHT_READY(cursor)
 
 
-def heard_too_early(cursor: replay.Cursor) -> tuple[Entry, ...]:
-    """Nothing waits for what was recorded before it."""
-    cursor._ahead = []
-    return _RIGHT_READY(cursor)
-
-
-def never_in_doubt(cursor: replay.Cursor, *args: Any) -> Any:
-    found = _RIGHT_ONCE(cursor, *args)
-    return replay.Once.LIVE if found is replay.Once.NO_RESULT else found
-
-
 def hasty_evidence(sight: Sight) -> Evidence | None:
     """An owner that lives, and never lapsed, is thought gone."""
     assert sight.stored is not None
@@ -229,11 +162,6 @@ def hasty_evidence(sight: Sight) -> Evidence | None:
     return Evidence.GONE if alive else _RIGHT_EVIDENCE(sight)
 
 
-def asks_anybody(call: Call, event: Retry, now: float) -> Move:
-    """A frame asks its questions again, whoever owns the call by now."""
-    return Move(call, (Respond(event.waiter, questions(call, now)),))
-
-
 def any_window(call: Call, write: Write, packed: writes.Packed, reply: Reply, held: Lease, now: float) -> Event:
     """The window of any incarnation is good for each frame."""
     return _RIGHT_EVENT(
@@ -241,18 +169,7 @@ def any_window(call: Call, write: Write, packed: writes.Packed, reply: Reply, he
     )
 
 
-def unverified(call: Call, event: Renewed, now: float) -> Move:
-    """Under another incarnation the frame goes on as it is."""
-    return _RIGHT_RENEWED(replace(call, incarnation=event.lease.incarnation), event, now)
-
-
-def heedless(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
-    """The window is not looked at between an intent's acknowledgement and its effect."""
-    return _RIGHT_TELL_HANDLER(call, write, replace(event, is_open=True))
-
-
 def lapse_is_death(sight: Sight) -> Evidence | None:
-    """Whoever has lost one lease is dead, whatever process holds the next one."""
     assert sight.stored is not None
     record_ = sight.stored.record
     owner = sight.leases.get(NodeId(record_.owner))
@@ -260,39 +177,10 @@ def lapse_is_death(sight: Sight) -> Evidence | None:
     return Evidence.GONE if is_open and (not owner or owner.inc != record_.incarnation) else _RIGHT_EVIDENCE(sight)
 
 
-def blind_to_a_release(sight: Sight) -> Evidence | None:
-    """What was handed off is nobody's to take."""
-    assert sight.stored is not None
-    return None if sight.stored.record.state is RecordState.RELEASED else _RIGHT_EVIDENCE(sight)
-
-
 def never_behind(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
     """A store that went back is written to as if it had not."""
     verdict = _RIGHT_FENCE(stored, fence, resulting, creates)
     return Verdict.OK if verdict is Verdict.BEHIND and stored is not None else verdict
-
-
-def released_is_over(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
-    """What was handed off once is another's for ever, also where the store forgot who took it."""
-    if stored is not None and stored.record.state is RecordState.RELEASED:
-        return Verdict.FENCED
-    return _RIGHT_FENCE(stored, fence, resulting, creates)
-
-
-def sealed_anew(scripts: Scripts, slot: Slot, write: Write) -> None:
-    """A write that is sent again is sealed again."""
-    slot.attempt = None
-    _RIGHT_WRITE(scripts, slot, write)
-
-
-def counts_late(scripts: Scripts, slot: Slot, attempt: Attempt) -> bool:
-    """A reply counts though its write was given up, and is sent again."""
-    return slot.attempt is attempt and slot.call.outbox.in_flight is attempt.write
-
-
-def lasts_anew(call: Call, now: float) -> Questions:
-    """Each token of a round is good for as long as the first."""
-    return Questions(call.round, call.epoch, call.position, call.round_history, call.ttl)
 
 
 def guesses(call: Call, event: Found, now: float) -> Move:
@@ -302,76 +190,17 @@ def guesses(call: Call, event: Found, now: float) -> Move:
     return takeover.found(call, event, now)
 
 
-def evicts_anything(call: Call, event: Evict, now: float) -> Move:
-    """Also in the middle of an effect."""
-    return drop_and_forget(call, event.cause) if call.reentrant else Move(call)
-
-
-def stops_anything(call: Call, event: Stop, now: float) -> Move:
-    """The same, where an operator ends the call."""
-    return rounds.finished(call, Finished(event.outcome, event.ending), now)
-
-
 def says_all_is_well(stored: Stored | None, request: Finish, now: float) -> record.Applied:
     """However a call ended, its record calls it completed."""
     return _RIGHT_FINISH(stored, replace(request, ending=COMPLETED), now)
 
 
-def calls_again(client: Client) -> None:
-    """Round 1 is sent again under the id that it had."""
-    client._starts = 0
-    _RIGHT_START(client)
-
-
-def repeats_anything(
-    world: World, source: str, target: str, act: Callable[..., None], *args: Any, repeatable: bool = True
-) -> None:
-    """The network may repeat a first request too."""
-    _RIGHT_SEND(world, source, target, act, *args)
-
-
 def half_is_enough(call: Call, case: retry.RetryCase, now: float) -> Move:
-    """The frame resumes with the answers that came, complete or not."""
     given = {answer.key for answer in case.usable}
     return _RIGHT_ACCEPT(replace(call, asks=tuple(ask for ask in call.asks if ask.key in given)), case, now)
 
 
-def asks_anytime(frame: Frame, phase: Phase, round_: int) -> Event | None:
-    """An ask that arises while no exchange is open opens a round of its own."""
-    parked = phase is Phase.PARKED and not frame.rebuilding
-    return _RIGHT_NEXT(frame, Phase.RUNNING if parked else phase, round_)
-
-
-def _attempts(script: type[Claim] | type[Commit]) -> Callable[..., Any]:
-    """Claim or commit, with the count of attempts as it was."""
-    right = record._SCRIPTS[script]
-
-    def wrong(stored: Stored | None, request: Any, now: float) -> Any:
-        after, reply = right(stored, request, now)
-        if reply.verdict is not Verdict.OK or after is None or stored is None:
-            return after, reply
-        same = Stored(replace(after.record, attempts=stored.record.attempts), after.journal)
-        return same, replace(reply, stored=same if reply.stored else None)
-
-    return wrong
-
-
-def passes_on_anything(process: Process, effect: Relay, offered: bool) -> None:
-    """A request that was relayed here is relayed again."""
-    item = process.open.get(effect.waiter)
-    if item is not None:
-        process.open[effect.waiter] = item._replace(origin=None)
-    _RIGHT_RELAY(process, effect, offered)
-
-
-uncounted_claim, unforgiving_commit = _attempts(Claim), _attempts(Commit)
-
-_RIGHT_EVENT, _RIGHT_RENEWED, _RIGHT_TELL_HANDLER = writes.event, recovery.renewed, rounds._tell_handler
-_RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = ownership.evidence_of, Process.relay, record.check_fence
-_RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._accept
-_RIGHT_NEXT, _RIGHT_WRITE, _RIGHT_BEAT = Frame.next_event, Scripts.write, Membership._beat
-_RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))
-_RIGHT_RESULT = record._SCRIPTS[Result]
-_RIGHT_IS_TAKEN = vars(lease.LeaseCase)["is_taken"]
-_RIGHT_READY = replay.Cursor.ready
-_RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect
+_RIGHT_EVENT, _RIGHT_EVIDENCE, _RIGHT_FENCE = writes.event, ownership.evidence_of, record.check_fence
+_RIGHT_ACCEPT, _RIGHT_BEAT, _RIGHT_EFFECT = rounds._accept, Membership._beat, Driver._begin_effect
+_RIGHT_CLAIM, _RIGHT_FINISH, _RIGHT_RESULT = (record._SCRIPTS[kind] for kind in (Claim, Finish, Result))
+_RIGHT_IS_TAKEN, _RIGHT_READY = vars(lease.LeaseCase)["is_taken"], replay.Cursor.ready

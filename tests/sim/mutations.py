@@ -27,7 +27,7 @@ from framehold_core import (
     takeover,
     writes,
 )
-from framehold_core.call import Phase
+from framehold_core.call import Move, Phase
 from framehold_core.events import (
     Asked,
     Evict,
@@ -43,21 +43,17 @@ from framehold_core.events import (
     WriteRefused,
 )
 from framehold_core.requests import Claim, Commit, Finish, Heal, Intent, Release, Result, Verify
-from framehold_core.value import replace
 
 from . import broken, node, scripts, seals
 from .clients import Client
 from .driver import Driver
-from .edits import edited
+from .edits import Patch, edited, fence, function, not_found, row, rows, script, tenure
 from .handlers import Frame
 from .membership import Membership
 from .node import Process
 from .scripts import Scripts, Slot
 from .seals import Seals
 from .world import World
-
-Patch = tuple[Any, Any, Any]
-"""A place (an object and an attribute, or a mapping and a key), and what stands there instead."""
 
 
 class Mutation(NamedTuple):
@@ -73,45 +69,11 @@ _LEAVING, _KEPT_BACK = (Phase.RELEASING, Retry), (Phase.RELEASING, WriteRefused)
 _FOUND, _LATE = (Phase.LOOKING, Found), (Phase.PARKED, Asked)
 
 
-def _row(key: tuple[Phase, type[Any]], move: Any) -> tuple[Patch, ...]:
-    """Another move in one row of the table."""
-    return ((_TABLE, key, replace(_TABLE[key], move=move)),)
-
-
-def _rows(kind: type[Any], move: Any) -> tuple[Patch, ...]:
-    """That move in each row of an event that is not a mere signal there."""
-    return tuple(
-        (_TABLE, key, replace(row, move=move))
-        for key, row in _TABLE.items()
-        if key[1] is kind and row.move is not continuation.ignore
-    )
-
-
-def _fence(old: str, new: str) -> tuple[Patch, ...]:
-    """The check of the fence, with a piece of its text replaced."""
-    return ((record, "check_fence", edited(record.check_fence, old, new)),)
-
-
-def _script(kind: type[Any], old: str, new: str) -> tuple[Patch, ...]:
-    """One script of the store, with a piece of its text replaced."""
-    return ((_SCRIPTS, kind, edited(_SCRIPTS[kind], old, new)),)
-
-
-def _without(when: str) -> Mutation:
+def without(when: str) -> Mutation:
     """The ownership table without one row."""
     rows = tuple(row for row in ownership.ROWS if row.when != when)
     assert len(rows) + 1 == len(ownership.ROWS), f"there is no row {when!r}"
     return Mutation("ownership-table", ((ownership, "ROWS", rows),))
-
-
-def _tenure(method: str, old: str, new: str) -> tuple[Patch, ...]:
-    """One step of the node's lease, with a piece of its text replaced."""
-    return ((lease.Tenure, method, edited(getattr(lease.Tenure, method), old, new)),)
-
-
-def _not_found(*findings: lease.LeaseFinding) -> tuple[Patch, ...]:
-    """What a reply says of the node's lease, without some rows."""
-    return ((lease, "ROWS", tuple(row for row in lease.ROWS if row.then not in findings)),)
 
 
 def _anything(check: str) -> Patch:
@@ -129,13 +91,15 @@ def _said(believed: str) -> tuple[Patch, ...]:
     return ((writes, "read", edited(writes.read, "zip(_SAID, said", f"zip(_SAID, {believed}")),)
 
 
+_NEVER_IN_DOUBT = function(replay.Cursor, "once", "Once.NO_RESULT", "Once.LIVE")
+_INTENT_AGAIN = script(Intent, " or (record is not None and request.key in record.intents)", "")
 RED: dict[str, Mutation] = {
-    "gate-off": Mutation("1", _row(_ASKED, broken.ungated_questions)),
-    "finish-gate-off": Mutation("1", _row(_FINISHED, broken.ungated_outcome)),
+    "gate-off": Mutation("1", row(_ASKED, broken.ungated_questions)),
+    "finish-gate-off": Mutation("1", row(_FINISHED, broken.ungated_outcome)),
     # The window mostly saves work, but it also bounds rule 1's exception, and that is what turns red.
     "window-off": Mutation("1", ((lease, "is_open", lambda *_: True),)),
     "answers-not-carried": Mutation("2", ((rounds, "unsent_answers", lambda _: None),)),
-    "answers-not-with-the-intent": Mutation("2", _rows(Intended, broken.answers_left_behind)),
+    "answers-not-with-the-intent": Mutation("2", rows(Intended, broken.answers_left_behind)),
     "digest-off": Mutation(
         "2",
         (
@@ -143,27 +107,51 @@ RED: dict[str, Mutation] = {
             (record, "_clashes", lambda *_: False),
         ),
     ),
-    "verify-keeps-epoch": Mutation("3", ((_SCRIPTS, Verify, broken.keeps_epoch(Verify)),)),
-    "claim-keeps-epoch": Mutation("3", ((_SCRIPTS, Claim, broken.keeps_epoch(Claim)),)),
+    "verify-keeps-epoch": Mutation("3", script(Verify, "epoch=fence.epoch + 1, exp", "epoch=fence.epoch, exp")),
+    "claim-keeps-epoch": Mutation("3", script(Claim, "epoch=record.epoch + 1,", "epoch=record.epoch,")),
     "window-of-another-incarnation": Mutation("4", ((writes, "event", broken.any_window),)),
     # Whoever claimed meanwhile raised the epoch. But a store that went back is not noticed by its leases.
-    "lapse-ignored": Mutation("4", ((lease, "renew", broken.revives),)),
+    "lapse-ignored": Mutation("4", ((lease, "renew", lambda _, wanted, *__: (wanted, lease.Renewal.RENEWED)),)),
     "verify-skipped": Mutation("4", ((rounds, "_ask_store_first", lambda *_: None),)),
-    "lapsed-frame-goes-on": Mutation("4", _rows(Renewed, broken.unverified)),
+    "lapsed-frame-goes-on": Mutation(
+        "4",
+        rows(
+            Renewed,
+            edited(
+                recovery.renewed,
+                "    if call.inc",
+                "    call = replace(call, incarnation=event.lease.incarnation)\n    if call.inc",
+            ),
+        ),
+    ),
     "lapse-taken-for-death": Mutation("5", ((ownership, "evidence_of", broken.lapse_is_death),)),
     # Claims from an owner that lives: its window is open, so an effect that it was let go for runs after its successor
     # has recorded it. The epoch fences its writes, but nothing fences an effect.
     "owner-thought-gone": Mutation("5", ((ownership, "evidence_of", broken.hasty_evidence),)),
-    "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
-    "asked-again-outside-the-window": Mutation("6", ((rounds, "_ask_again", broken.asks_anybody),)),
-    "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
-    "released-without-healing": Mutation("7", _row(_KEPT_BACK, recovery.released)),
-    "not-healed-at-notice": Mutation("7", _rows(Recheck, continuation.ignore)),
-    "released-is-over": Mutation("7", ((record, "check_fence", broken.released_is_over),)),
-    "heal-carries-unwritten-answers": Mutation(
-        "2", ((writes, "_heal", edited(writes._heal, "is not None and carried else", "is not None else")),)
+    "effect-outside-the-window": Mutation(
+        "6",
+        function(
+            rounds,
+            "_tell_handler",
+            "    if write.op is Op.RES",
+            "    event = replace(event, is_open=True)\n    if write.op is Op.RES",
+        ),
     ),
-    "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
+    "asked-again-outside-the-window": Mutation(
+        "6", function(rounds, "_ask_again", "return first or Move", "return Move")
+    ),
+    "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
+    "released-without-healing": Mutation("7", row(_KEPT_BACK, recovery.released)),
+    "not-healed-at-notice": Mutation("7", rows(Recheck, continuation.ignore)),
+    "released-is-over": Mutation(
+        "7", fence("if record.is_over:", "if record.is_over or record.state is RecordState.RELEASED:")
+    ),
+    "heal-carries-unwritten-answers": Mutation(
+        "2", function(writes, "_heal", "is not None and carried else", "is not None else")
+    ),
+    "effect-cut-by-an-operator": Mutation(
+        "8", rows(Stop, edited(_TABLE[Phase.PARKED, Stop].move, "if call.intents or", "if False and"))
+    ),
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
     "released-though-unanswered": Mutation(
         "8",
@@ -175,71 +163,92 @@ RED: dict[str, Mutation] = {
             ),
         ),
     ),
-    "evicted-in-an-effect": Mutation("8", _row(_EVICT, broken.evicts_anything)),
-    "expired-in-an-effect": Mutation("8", _rows(Expired, edited(recovery.expired, " or effect_under_way(call)", ""))),
+    "evicted-in-an-effect": Mutation(
+        "8",
+        row(
+            _EVICT,
+            edited(
+                recovery.evicted,
+                "may_be_dropped(call) else flushed(call, Flush(), now)",
+                "call.reentrant else Move(call)",
+            ),
+        ),
+    ),
+    "expired-in-an-effect": Mutation("8", rows(Expired, edited(recovery.expired, " or effect_under_way(call)", ""))),
     "dropped-forgets-who-came": Mutation(
         "8",
         ((recovery, "drop_frame", edited(calls.drop_frame, ", undecided=call.undecided", "")),),
     ),
-    "leaving-forgets-who-came": Mutation("8", _row(_LEAVING, continuation.ignore)),
-    "first-request-repeated": Mutation("9", ((World, "send", broken.repeats_anything),)),
+    "leaving-forgets-who-came": Mutation("8", row(_LEAVING, continuation.ignore)),
+    "first-request-repeated": Mutation("9", function(World, "send", "elif repeatable:", "else:")),
     "not-taken-though-it-began": Mutation(
         "9",
-        _row(
+        row(
             (Phase.PARKING, StoreDown),
             edited(recovery.write_unanswered, "(call.waiting, Reason.UNAVAILABLE", "(call.waiting, Reason.NOT_TAKEN"),
         ),
     ),
-    "called-again-under-its-id": Mutation("9", ((Client, "_start", broken.calls_again),)),
+    "called-again-under-its-id": Mutation("9", function(Client, "_start", "self._starts += 1", "pass")),
     "half-of-the-answers-is-enough": Mutation("10", ((rounds, "_accept", broken.half_is_enough),)),
     "asked-while-nobody-listens": Mutation(
-        "11", ((Frame, "next_event", broken.asks_anytime), (_TABLE, _LATE, _TABLE[_ASKED]))
+        "11",
+        (
+            *function(Frame, "next_event", "phase is Phase.RUNNING:", "phase in (Phase.RUNNING, Phase.PARKED):"),
+            (_TABLE, _LATE, _TABLE[_ASKED]),
+        ),
     ),
-    "changed-text-accepted": Mutation("12", ((replay.Cursor, "_meet", broken.another_text),)),
+    "changed-text-accepted": Mutation(
+        "12", function(replay.Cursor, "_meet", "owed is not None and owed.fp != fingerprint", "False")
+    ),
     "end-before-the-record-accepted": Mutation(
         "12", ((replay.Cursor, "finish", lambda _: None), (replay.Cursor, "live", True))
     ),
     "recorded-order-lost": Mutation("12", ((replay.Cursor, "ready", broken.heard_as_it_comes),)),
-    "heard-before-what-came-first": Mutation("12", ((replay.Cursor, "ready", broken.heard_too_early),)),
-    "effect-before-intent": Mutation("13", _row((Phase.RUNNING, Intended), broken.hasty_effect)),
+    "heard-before-what-came-first": Mutation(
+        "12", function(replay.Cursor, "ready", "    found = self", "    self._ahead = []\n    found = self")
+    ),
+    "effect-before-intent": Mutation("13", row((Phase.RUNNING, Intended), broken.hasty_effect)),
     "result-before-effect": Mutation("13", ((Driver, "_begin_effect", broken.result_first),)),
-    "doubt-forgotten": Mutation(
-        "13", ((replay.Cursor, "once", broken.never_in_doubt), (_SCRIPTS, Intent, broken.forgetful_intent))
-    ),
-    "result-dropped-before-a-park": Mutation("13", _row(_ASKED, broken.drops_results)),
-    "park-overtakes-a-result": Mutation("13", _row(_ASKED, broken.parks_before_results)),
+    "doubt-forgotten": Mutation("13", (*_NEVER_IN_DOUBT, *_INTENT_AGAIN)),
+    "result-dropped-before-a-park": Mutation("13", row(_ASKED, broken.drops_results)),
+    "park-overtakes-a-result": Mutation("13", row(_ASKED, broken.parks_before_results)),
     "result-counts-after-a-lapse": Mutation("13", ((_SCRIPTS, Result, broken.result_of_anybody),)),
-    "dropped-while-a-result-is-owed": Mutation("8", ((recovery, "may_be_dropped", broken.droppable_while_it_owes),)),
-    "notified-before-the-result": Mutation(
-        "13", ((Driver, "_say", edited(Driver._say, "if frame.owed:", "if False:")),)
+    "dropped-while-a-result-is-owed": Mutation(
+        "8", function(recovery, "may_be_dropped", "not call.intents", "len(call.intents) == len(call.owed)")
     ),
+    "notified-before-the-result": Mutation("13", function(Driver, "_say", "if frame.owed:", "if False:")),
     "ungated-before-the-result": Mutation(
-        "1", _row((Phase.FINISHING, StoreDown), edited(recovery.write_unanswered, " and not write.results", ""))
+        "1", row((Phase.FINISHING, StoreDown), edited(recovery.write_unanswered, " and not write.results", ""))
     ),
-    "effect-before-its-answers": Mutation("2", ((rounds, "_run_without_intent", broken.unrecorded_effect),)),
+    "effect-before-its-answers": Mutation(
+        "2",
+        ((rounds, "_run_without_intent", lambda call, event: Move(*rounds._let_run(call, event.key, event.is_open))),),
+    ),
     "effect-before-what-was-learned": Mutation(
         "2",
-        ((rounds, "_run_without_intent", edited(rounds._run_without_intent, "call.notes or ", "")),),
+        function(rounds, "_run_without_intent", "call.notes or ", ""),
     ),
     "kept-code-ignored": Mutation("28", ((Scripts, "_load_kept", lambda *_: False),)),
     "very-code-passed-over": Mutation("28", ((ownership, "_serving", lambda _: None),)),
-    "heal-names-the-present-code": Mutation("28", ((Slot, "load", broken.loads_unnamed),)),
-    "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
-    "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
+    "heal-names-the-present-code": Mutation(
+        "28", function(Slot, "load", "process.boot)", "process.boot, code=self.process.code_of(self.tool))")
+    ),
+    "attempts-not-counted": Mutation("15", script(Claim, " + has_died(record, request.evidence, request.boot)", "")),
+    "attempts-never-forgiven": Mutation("15", script(Commit, ", attempts=0", "")),
     "nobody-is-blamed": Mutation("27", ((pauses, "is_blamed", lambda _: False),)),
     "nobody-is-suspected": Mutation("27", ((ownership, "is_suspect", lambda *_: False),)),
     "suspects-enter-together": Mutation("27", ((suspects.Suspects, "has_turn", lambda *_: True),)),
     "claim-ignores-the-mark": Mutation("16", ((_SCRIPTS, Claim, broken.claims_unmarked),)),
     "record-dies-before-its-token": Mutation("17", ((scripts, "SKEW", -2.0),)),
-    "asked-again-for-a-whole-life": Mutation("17", ((rounds, "questions", broken.lasts_anew),)),
+    "asked-again-for-a-whole-life": Mutation("17", function(rounds, "questions", "call.expires - now", "call.ttl")),
     "token-without-a-record-begins-anew": Mutation(
         "17", ((_TABLE, _FOUND, continuation.TransitionRow(broken.guesses, (*_TABLE[_FOUND].to, Phase.RUNNING))),)
     ),
     "ending-not-kept": Mutation("ending", ((_SCRIPTS, Finish, broken.says_all_is_well),)),
-    "relayed-twice": Mutation("19", ((Process, "relay", broken.passes_on_anything),)),
+    "relayed-twice": Mutation("19", function(Process, "relay", "if item.origin is not None:", "if False:")),
     "relayed-without-end": Mutation("19", ((node, "MAX_RELAYS", 99),)),
-    "sealed-anew": Mutation("20", ((Scripts, "write", broken.sealed_anew),)),
-    "late-reply-counts": Mutation("20", ((Scripts, "_live", broken.counts_late),)),
+    "sealed-anew": Mutation("20", function(Scripts, "write", "last = slot.attempt", "last = None")),
+    "late-reply-counts": Mutation("20", function(Scripts, "_live", " and not call.outbox.stalled", "")),
     "sent-beside-another": Mutation(
         "20", ((outbox.Outbox, "send", edited(outbox.Outbox.send, "self.in_flight is None", "True")),)
     ),
@@ -248,18 +257,18 @@ RED: dict[str, Mutation] = {
     "name-given-up-by-a-lapse": Mutation("4", ((Membership, "_beat", broken.gives_its_name_up),)),
     "absence-believed-after-a-silence": Mutation("25", ((lease.Tenure, "silent", lambda _: None),)),
     "absence-believed-after-a-lapse": Mutation(
-        "25", _tenure("heard", "self._doubt(now)\n    self.begin", "self.doubts += 1\n    self.begin")
+        "25", tenure("heard", "self._doubt(now)\n    self.begin", "self.doubts += 1\n    self.begin")
     ),
-    "nothing-compared-after-a-lapse": Mutation("7", _tenure("_doubt", "self.doubts += 1", "")),
+    "nothing-compared-after-a-lapse": Mutation("7", tenure("_doubt", "self.doubts += 1", "")),
     "lower-beat-renews": Mutation(
-        "7", ((lease, "renew", edited(lease.renew, "not acknowledged <= stored.beat <", "not stored.beat <")),)
+        "7", function(lease, "renew", "not acknowledged <= stored.beat <", "not stored.beat <")
     ),
     "same-incarnation-after-a-lapse": Mutation(
-        "4", _tenure("begin_anew", "incarnation=Incarnation(self._fresh()), ", "")
+        "4", tenure("begin_anew", "incarnation=Incarnation(self._fresh()), ", "")
     ),
-    "window-counts-from-the-reply": Mutation("6", _tenure("heard", "reply.at, started)", "reply.at, now)")),
-    "goes-on-under-a-taken-name": Mutation("4", _not_found(lease.LeaseFinding.TAKEN)),
-    "former-life-not-waited-for": Mutation("4", _not_found(lease.LeaseFinding.HELD)),
+    "window-counts-from-the-reply": Mutation("6", tenure("heard", "reply.at, started)", "reply.at, now)")),
+    "goes-on-under-a-taken-name": Mutation("4", not_found(lease.LeaseFinding.TAKEN)),
+    "former-life-not-waited-for": Mutation("4", not_found(lease.LeaseFinding.HELD)),
     "former-life-ends-the-next": Mutation(
         "4", ((lease.LeaseCase, "is_taken", property(broken.taken_by_what_was_found)),)
     ),
@@ -268,26 +277,28 @@ RED: dict[str, Mutation] = {
         "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)
     ),
     "position-off": Mutation("fence", ((record, "check_fence", broken.blind_fence("position")),)),
-    "healer-row-off": _without("a token is beyond the record, and its node may live"),
-    "absence-row-off": _without("its owner is gone, and a missing lease proves nothing"),
-    "code-row-off": _without("nobody runs it, and a live node serves the code that it began with"),
-    "death-row-off": _without("its process is gone, and that is not held against its tool yet"),
-    "pause-row-off": _without("its process is gone, and its tool is paused"),
-    "suspect-row-off": _without("it is a suspect, and others are before it"),
-    "released-call-left-alone": Mutation("each-script", ((ownership, "evidence_of", broken.blind_to_a_release),)),
+    "healer-row-off": without("a token is beyond the record, and its node may live"),
+    "absence-row-off": without("its owner is gone, and a missing lease proves nothing"),
+    "code-row-off": without("nobody runs it, and a live node serves the code that it began with"),
+    "death-row-off": without("its process is gone, and that is not held against its tool yet"),
+    "pause-row-off": without("its process is gone, and its tool is paused"),
+    "suspect-row-off": without("it is a suspect, and others are before it"),
+    "released-call-left-alone": Mutation(
+        "each-script", function(ownership, "evidence_of", "return Evidence.RELEASED", "return None")
+    ),
     "no-second-asking": Mutation(
         "retry-table", ((retry, "ROWS", tuple(r for r in retry.ROWS if r.when != "r = R - 1")),)
     ),
     "boundary-off": Mutation("I8", ((Process, "lets_in", lambda *_: True),)),
     "no-room-ignored": Mutation("I9", ((Driver, "make_room", lambda _: True),)),
-    "claim-granted-twice": Mutation("each-script", _script(Claim, " and record.epoch == request.seen.epoch + 1", "")),
+    "claim-granted-twice": Mutation("each-script", script(Claim, " and record.epoch == request.seen.epoch + 1", "")),
     "release-granted-to-anybody": Mutation(
         "each-script",
-        _script(Release, " and (record.epoch, record.position) == (fence.epoch, fence.position)", ""),
+        script(Release, " and (record.epoch, record.position) == (fence.epoch, fence.position)", ""),
     ),
-    "one-attempt-too-many": Mutation("15", _script(Claim, "record.attempts >= request", "record.attempts > request")),
-    "ended-call-takes-writes": Mutation("fence", _fence("record.is_over", "False")),
-    "repeat-unknown": Mutation("fence", _fence("resulting is not None and record.history == resulting", "False")),
+    "one-attempt-too-many": Mutation("15", script(Claim, "record.attempts >= request", "record.attempts > request")),
+    "ended-call-takes-writes": Mutation("fence", fence("record.is_over", "False")),
+    "repeat-unknown": Mutation("fence", fence("resulting is not None and record.history == resulting", "False")),
     # Either finds what the other one would: the pair shows that something must.
     "head-of-anybody": Mutation("29", (_anything("is_head"), (takeover, "is_of", lambda *_: True))),
     "head-of-another-call": Mutation(
@@ -299,7 +310,7 @@ RED: dict[str, Mutation] = {
     "outcome-of-anybody": Mutation("29", (_anything("is_outcome"),)),
     "done-without-an-outcome": Mutation(
         "29",
-        ((takeover, "_from_record", edited(takeover._from_record, "=record.outcome", "=record.outcome or None")),),
+        function(takeover, "_from_record", "=record.outcome", "=record.outcome or None"),
     ),
     "record-believed": Mutation("29", _said("found")),
     "round-of-a-record-believed": Mutation("29", _said("(said[0], found[1], *said[2:])")),
@@ -315,7 +326,7 @@ RED: dict[str, Mutation] = {
             (lease.LeaseCase, "is_held", property(lambda case: None not in (case.found, case._of_another))),
         ),
     ),
-    "lease-of-another-name": Mutation("29", ((Seals, "holds", edited(Seals.holds, "item.node == name and ", "")),)),
+    "lease-of-another-name": Mutation("29", function(Seals, "holds", "item.node == name and ", "")),
     "name-taken-by-anybody": Mutation(
         "29", ((lease.LeaseCase, "is_taken", property(lambda case: case.reply.result is lease.Renewal.TAKEN)),)
     ),
@@ -332,7 +343,7 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "behind-by-half": (
         "a frame that is over heals, and its heal is refused: whoever went on has raised the epoch",
-        Mutation("fence", _fence("lower and not higher", "lower")),
+        Mutation("fence", fence("lower and not higher", "lower")),
     ),
     "epoch-fence-off": (
         "the owner fence and the position refuse the same writes",
@@ -344,7 +355,7 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "withheld-for-good": (
         "the round overruns, and whoever rebuilds it runs the effect or is in doubt",
-        Mutation("6", _rows(Renewed, continuation.ignore)),
+        Mutation("6", rows(Renewed, continuation.ignore)),
     ),
     "claim-of-anything": (
         "the claim still raises the epoch, so the loser is fenced; only work is lost",
@@ -352,7 +363,7 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "went-back-row-off": (
         "a frame that the store lost heals, and whoever claimed its call is fenced; only work is lost",
-        _without("it may be claimed, and the store went back lately"),
+        without("it may be claimed, and the store went back lately"),
     ),
     "claims-after-the-store-went-back": (
         "a missing lease proves nothing meanwhile, and who claims a released call is fenced; only work is lost",
@@ -360,28 +371,28 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "not-said-to-have-gone-back": (
         "as `claims-after-the-store-went-back`",
-        Mutation("7", _not_found(lease.LeaseFinding.WENT_BACK)),
+        Mutation("7", not_found(lease.LeaseFinding.WENT_BACK)),
     ),
     "not-said-to-be-foreign": (
         "what is not this process's is registered over in any case; only claims are held back without need",
-        Mutation("4", _not_found(lease.LeaseFinding.FOREIGN)),
+        Mutation("4", not_found(lease.LeaseFinding.FOREIGN)),
     ),
     "overwritten-row-off": (
         "the owner that lives is fenced by the claim; only work is lost",
-        _without("its owner is gone, and something else stands in the place of its lease"),
+        without("its owner is gone, and something else stands in the place of its lease"),
     ),
     "draining-node-claims": (
         "what it claims it hands off again, or its successor claims once its lease is given back; only work is lost",
-        _without("it is another node's, and this node drains"),
+        without("it is another node's, and this node drains"),
     ),
     "doubt-live": (
         "the store refuses the second intent",
-        Mutation("13", ((replay.Cursor, "once", broken.never_in_doubt),)),
+        Mutation("13", _NEVER_IN_DOUBT),
     ),
     # ---- one condition of a script each; tests/core/test_record.py and tests/store/test_contract.py hold it by itself
     "commit-of-any-round": (
         "each commit appends an entry, so a position belongs to one round",
-        Mutation("each-script", _script(Commit, "record.round != request.fence.round", "False")),
+        Mutation("each-script", script(Commit, "record.round != request.fence.round", "False")),
     ),
     "other-answers-accepted": (
         "who passes the fence has recorded the answers itself, or has read them with its claim",
@@ -389,7 +400,7 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "intent-granted-twice": (
         "whoever replays the journal knows of the first one (`doubt-forgotten` takes both away)",
-        Mutation("each-script", _script(Intent, " or (record is not None and request.key in record.intents)", "")),
+        Mutation("each-script", _INTENT_AGAIN),
     ),
     "result-granted-twice": (
         "a result is carried once, behind its intent, and from a position of its own",
@@ -397,29 +408,29 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "finish-granted-to-anybody": (
         "no two outcomes have the same seal",
-        Mutation("each-script", _script(Finish, "same and ", "")),
+        Mutation("each-script", script(Finish, "same and ", "")),
     ),
     "finish-of-any-outcome": (
         "a frame ends once",
-        Mutation("each-script", _script(Finish, " and record.outcome == request.outcome", "")),
+        Mutation("each-script", script(Finish, " and record.outcome == request.outcome", "")),
     ),
     "claim-granted-to-any-process": (
         "another process of the same name reads the record before it claims, and finds another epoch",
-        Mutation("each-script", _script(Claim, "OPEN and mine and", "OPEN and record.owner == request.owner and")),
+        Mutation("each-script", script(Claim, "OPEN and mine and", "OPEN and record.owner == request.owner and")),
     ),
     "verify-granted-anywhere": (
         "nobody but the frame itself raises a record to that epoch under that incarnation",
         Mutation(
-            "each-script", _script(Verify, "record.epoch, record.position) == wanted", "record.epoch) == wanted[:3]")
+            "each-script", script(Verify, "record.epoch, record.position) == wanted", "record.epoch) == wanted[:3]")
         ),
     ),
     "heal-keeps-epoch": (
         "what a frame sent before its heal is what it sends again, and whoever else wrote raised the epoch",
-        Mutation("each-script", _script(Heal, "fence.epoch + 1", "fence.epoch")),
+        Mutation("each-script", script(Heal, "fence.epoch + 1", "fence.epoch")),
     ),
     "heal-of-what-was-not-read": (
         "the fence of the heal is BEHIND only where nobody else went on",
-        Mutation("each-script", _script(Heal, "(stored.record.seen if stored else None) != request.seen", "False")),
+        Mutation("each-script", script(Heal, "(stored.record.seen if stored else None) != request.seen", "False")),
     ),
 }
 """Mutations that something else makes up for, and what that is."""
@@ -457,7 +468,6 @@ ELSEWHERE = {
 
 @contextmanager
 def mutated(name: str | None) -> Iterator[None]:
-    """Run with one mutation."""
     patches = () if name is None else (RED[name] if name in RED else MASKED[name][1]).patches
     undo: list[Patch] = []
     for place, key, value in patches:

@@ -7,14 +7,12 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from framehold_core import ownership
 
-from . import report
+from . import runs
 from .bound_checks import BoundWatch
 from .found import FOUND_BY, find
 from .mutations import ELSEWHERE, MASKED, RED, mutated
@@ -58,33 +56,14 @@ def test_a_long_run_that_never_saw_something_fails_and_names_it(
     seen = Counter({**{name: 1 for name in INTERESTING if name != "heals"}, "schedules": schedules})
     played: list[int] = []
 
-    def run(first: int, runs: int, _: str | None = None) -> tuple[Counter[str], int | None]:
+    def run(play: object, first: int, count: int, chunk: int) -> tuple[Counter[str], int | None]:
         played.append(first)
         return seen.copy(), None
 
-    monkeypatch.setattr(report, "run", run)
+    monkeypatch.setattr(runs, "run", run)
     assert main(1, schedules, None) == code
     assert ("schedules saw none of: heals" in capsys.readouterr().out) == bool(code)
     assert played == [1, ENOUGH + 1][: 1 + code], "so many again are played before it is held for missing"
-
-
-def test_a_run_with_minutes_plays_until_they_are_over(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It goes on behind the seeds that it has played, and says how many they were."""
-    played: list[int] = []
-
-    def run(first: int, runs: int, _: str | None = None) -> tuple[Counter[str], int | None]:
-        played.append(first)
-        clock.now += 50
-        return Counter({**dict.fromkeys(INTERESTING, 1), "schedules": runs}), None
-
-    clock: Any = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=lambda: clock.now)
-    monkeypatch.setattr(report, "time", clock)
-    monkeypatch.setattr(report, "run", run)
-    assert main(7, 0, None, minutes=2) == 0
-    assert played == [7, 7 + ENOUGH, 7 + 2 * ENOUGH]
-    assert capsys.readouterr().out.startswith(f"{3 * ENOUGH} schedules clean in 150.0 s")
 
 
 @pytest.mark.parametrize("seed", RARE)
@@ -93,9 +72,13 @@ def test_a_rare_schedule_is_clean(seed: int) -> None:
     assert play(draw(seed, 0.0))[1] is None
 
 
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_is_clean(name: str) -> None:
+    assert play(STORIES[name])[1] is None
+
+
 @pytest.mark.parametrize("name", RED)
 def test_a_rule_taken_away_turns_the_simulation_red(name: str) -> None:
-    """Each mutation that nothing masks is found."""
     assert find(name) is not None
 
 
@@ -123,7 +106,6 @@ def test_every_rule_has_a_mutation_or_a_test_elsewhere(number: str) -> None:
 
 @pytest.mark.parametrize(("invariant", "name"), FOUND_BY.items())
 def test_every_invariant_finds_a_mutation_by_its_name(invariant: str, name: str) -> None:
-    """An invariant that nothing can break is none."""
     assert find(name, invariant) is not None
 
 
@@ -145,7 +127,6 @@ def test_a_handler_that_ends_its_processes_is_paused_until_it_is_resumed() -> No
 
 
 def _paused(seed: int) -> set[str]:
-    """The handlers that are paused in one schedule of a handler that ends its processes, beside others."""
     text, held = story(replace(POISON_BESIDE_OTHERS, seed=seed))
     assert held, text
     return set(re.findall(r"\[([^]]+)\] is paused", text))
@@ -158,12 +139,6 @@ def test_those_beside_a_handler_that_ends_its_processes_are_not_paused(monkeypat
     monkeypatch.setattr(ownership, "is_suspect", lambda *_: False)
     monkeypatch.setattr(BoundWatch, "i9_alone", lambda *_: None)
     assert any(_paused(seed) > poison for seed in range(60))
-
-
-def test_owner_and_epoch_fence_mask_each_other() -> None:
-    """Either alone refuses what the other would; without both, histories go back."""
-    assert {"owner-fence-off", "epoch-fence-off"} <= set(MASKED)
-    assert "both-fences-off" in RED
 
 
 def test_a_failing_schedule_shrinks_to_a_transcript() -> None:
@@ -185,7 +160,6 @@ def test_a_seed_always_tells_the_same_story() -> None:
 
 
 def test_a_mutation_leaves_no_trace() -> None:
-    """After a mutated run the core is whole again."""
     with mutated("both-fences-off"):
         pass
     assert play(draw(228))[1] is None

@@ -58,7 +58,6 @@ class Stage:
 
 
 def pytest(*words: str) -> Command:
-    """A run of pytest."""
     return (sys.executable, "-m", "pytest", "-q", *words)
 
 
@@ -109,7 +108,6 @@ def _other_python(release: str) -> Stage:
     return Stage(f"python-{release}", (("sh", "-ec", f"{making}; {running}"),), minutes=30)
 
 
-_CONFORMANCE = (*SHIPPED, "tests/conformance", "tests/fleet", "tests/store")
 NIGHTLY = (
     Stage("test", (_module("tests.stages", "test"),), minutes=60),
     Stage("rest", _parallel(f"nightly and not ({TOOLED})"), minutes=20),
@@ -130,9 +128,12 @@ NIGHTLY = (
     Stage("audit", (_module("release.audit"),), reads=("images", "tests", "loadtest", "release"), asks=True),
     _other_python("3.12"),
     _other_python("3.13"),
-    Stage("conformance-held", (_module("tests.conformance"),), ("npm",), reads=_CONFORMANCE),
-    Stage("conformance-rehearsed", (_module("tests.conformance", "--way", "rehearse"),), ("npm",), reads=_CONFORMANCE),
-    Stage("conformance-replayed", (_module("tests.conformance", "--way", "replay"),), ("npm",), reads=_CONFORMANCE),
+    Stage(
+        "conformance-ways",
+        (pytest("-m", "npm and nightly"),),
+        ("npm",),
+        reads=(*SHIPPED, "tests/conformance", "tests/fleet", "tests/store"),
+    ),
     Stage("suites", (_module("tests.suites"),), minutes=30, reads=(*SHIPPED, "tests/suites", "tests/store")),
     Stage("soak", (_module("tests.fleet.soak", "--times", "1", "--minutes", "{minutes}"),), minutes=20),
     Stage("memory", (_module("tests.memory"),), minutes=15, reads=(*SHIPPED, "tests/memory"), needs_root=True),

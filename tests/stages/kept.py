@@ -39,7 +39,6 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether it ran and nothing failed."""
         return self.outcome == "passed"
 
 

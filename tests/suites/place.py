@@ -36,7 +36,6 @@ class Place:
 
     @property
     def source(self) -> Path:
-        """The unpacked source archive."""
         return self.folder / "source"
 
     @property
@@ -46,7 +45,6 @@ class Place:
 
     @property
     def results(self) -> Path:
-        """Where runs write."""
         return self.folder / "results"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.suites.outcomes import Outcome, read
+from tests.suites.comparison import Outcome, read
 from tests.suites.place import Place
 from tests.suites.suites import PLAIN, Suite
 
@@ -43,7 +43,6 @@ class Files:
     logs: Path
 
     def clear(self) -> None:
-        """Remove what an earlier run has written."""
         for old in (self.junit, self.placed, self.log):
             old.unlink(missing_ok=True)
         shutil.rmtree(self.logs, ignore_errors=True)

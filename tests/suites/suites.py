@@ -41,7 +41,6 @@ class Suite:
 
     @property
     def modes(self) -> list[str]:
-        """The modes in which this suite can be played."""
         return [mode for mode in MODES if mode != FLEET or self.fleet_plugin]
 
     def plugins(self, mode: str) -> list[str]:
@@ -52,7 +51,6 @@ class Suite:
         return [*common, "placed", self.fleet_plugin if mode in (SERVED, FLEET) else self.plugin]
 
     def files(self, mode: str) -> tuple[str, ...]:
-        """The tests for a mode."""
         return self.fleet_tests if mode in (SERVED, FLEET) else self.tests
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
-from tests.fleet.trial import LOST, Trial, ended
+from tests.fleet.trial import Trial, Trials, ended
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
-
-leavers = pytest.mark.parametrize("who", ["client", "router"])
 
 
 async def left(made: FaultyFleet, call: Trial, who: str) -> None:
@@ -32,32 +29,22 @@ async def left(made: FaultyFleet, call: Trial, who: str) -> None:
     made.open(call.name)
 
 
-@leavers
-async def test_a_reentrant_round_is_cancelled_and_the_retry_replays_it(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], who: str
+@pytest.mark.parametrize("who", ["client", "router"])
+@pytest.mark.parametrize("column", [MARKED, UNMARKED])
+async def test_a_round_is_cancelled_and_the_retry_replays_it_or_is_told(
+    made: FaultyFleet, router: str, trial: Trials, column: str, who: str
 ) -> None:
-    """What it had learned by then stays: the journal is not the round's."""
-    call = trial("errand", MARKED)
+    """What it had learned by then stays: the journal is not the round's. An unmarked one is not entered again."""
+    call = trial("errand", column)
     await left(made, call, who)
-    assert await call.finish(router) == call.done
-    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
-    assert made.ledger.count(call.name, "entered") == 2
-
-
-@leavers
-async def test_an_unmarked_round_is_cancelled_and_the_retry_is_told(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], who: str
-) -> None:
-    """Its frame is gone and nobody enters it again."""
-    call = trial("errand", UNMARKED)
-    await left(made, call, who)
-    result = await call.insist(router)
-    assert result.result["isError"] and LOST in result.text
-    assert made.ledger.effects(call.name) == ["first", "second"]
+    if column == MARKED:
+        await made.completes([call], router, entered=2)
+    else:
+        await made.is_lost(call, router, ran=["first", "second"])
 
 
 async def test_a_client_that_leaves_again_and_again_makes_no_call_stuck(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+    made: FaultyFleet, router: str, trial: Trials
 ) -> None:
     """Attempts count nodes that died of a handler, and none has: more leavings than a call has attempts are none."""
     call = trial("errand", MARKED)
@@ -70,5 +57,4 @@ async def test_a_client_that_leaves_again_and_again_makes_no_call_stuck(
         await asyncio.wait((request,))
         await made.ledger.has(call.name, "cancelled", number)
     made.open(call.name)
-    assert await call.finish(router) == call.done
-    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+    await made.completes([call], router)

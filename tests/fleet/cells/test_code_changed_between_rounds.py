@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
-from tests.fleet.trial import Trial
+from tests.fleet.trial import Trial, Trials
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
@@ -23,9 +21,7 @@ async def redeployed(made: FaultyFleet, call: Trial) -> str:
     return owner
 
 
-async def test_a_reentrant_call_diverges_by_name_and_nothing_is_run_again(
-    made: FaultyFleet, trial: Callable[..., Trial]
-) -> None:
+async def test_a_reentrant_call_diverges_by_name_and_nothing_is_run_again(made: FaultyFleet, trial: Trials) -> None:
     """Its journal stays as it is: where the code is what it was, the call goes on."""
     call = trial("changing", MARKED)
     changed = await redeployed(made, call)
@@ -39,7 +35,7 @@ async def test_a_reentrant_call_diverges_by_name_and_nothing_is_run_again(
     assert made.ledger.effects(call.name) == ["first", "second"]
 
 
-async def test_an_unmarked_call_is_not_entered_again(made: FaultyFleet, trial: Callable[..., Trial]) -> None:
+async def test_an_unmarked_call_is_not_entered_again(made: FaultyFleet, trial: Trials) -> None:
     """Whatever its code is now."""
     call = trial("changing", UNMARKED)
     changed = await redeployed(made, call)

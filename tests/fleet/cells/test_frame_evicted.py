@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet, standing
-from tests.fleet.trial import Trial
+from tests.fleet.trial import Trials
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
@@ -17,27 +17,22 @@ MOST = 4
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
-    """One node with room for few calls."""
     with standing(tmp_path_factory.mktemp("small"), 1, 0, max_parked=str(MOST)) as made:
         yield made
 
 
-async def test_reentrant_frames_make_room_and_are_replayed(small: FaultyFleet, trial: Callable[..., Trial]) -> None:
+async def test_reentrant_frames_make_room_and_are_replayed(small: FaultyFleet, trial: Trials) -> None:
     """Twice as many calls as there is room for: all are begun, all complete."""
     (node,) = small.nodes.values()
     calls = [trial("errand", MARKED) for _ in range(2 * MOST)]
     for call in calls:
         assert (await call.begin(node.url)).messages == [f"{call.name} one?"]
-    result = [await call.finish(node.url) for call in calls]
-    assert result == [call.done for call in calls]
     for call in calls:
-        assert small.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+        await small.completes([call], node.url)
     assert sum(small.ledger.count(call.name, "entered") > 1 for call in calls) >= MOST, "frames were dropped"
 
 
-async def test_unmarked_frames_stay_and_new_calls_are_refused_first(
-    small: FaultyFleet, trial: Callable[..., Trial]
-) -> None:
+async def test_unmarked_frames_stay_and_new_calls_are_refused_first(small: FaultyFleet, trial: Trials) -> None:
     """With 503 and a time to come again; lists still work, and so do the rounds of who is there."""
     (node,) = small.nodes.values()
     calls = [trial("errand", UNMARKED) for _ in range(MOST)]
@@ -47,7 +42,6 @@ async def test_unmarked_frames_stay_and_new_calls_are_refused_first(
     assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
     assert "FRAMEHOLD_MAX_PARKED" in refused.text and small.ledger.lines(new.name) == []
     assert len((await new.list_tools(node.url)).result["tools"]) > 1
-    assert [await call.finish(node.url) for call in calls] == [call.done for call in calls]
-    assert [small.ledger.count(call.name, "entered") for call in calls] == [1] * MOST
+    await small.completes(calls, node.url, entered=1)
     await new.begin(node.url)
-    assert await new.finish(node.url) == new.done
+    await small.completes([new], node.url)

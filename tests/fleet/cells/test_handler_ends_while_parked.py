@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
-from tests.fleet.trial import Trial
+from tests.fleet.trial import Trials
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 
-both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 
-
-async def moved_on(made: FaultyFleet, call: Trial, router: str) -> None:
-    """A call that is parked, and whose handler went on meanwhile."""
+@pytest.mark.parametrize("column", [MARKED, UNMARKED])
+@pytest.mark.parametrize(("how", "comes_to"), [("finishes", "ended"), ("raises", "raised"), ("asks", "passed")])
+async def test_the_next_retry_gets_what_came_of_it(
+    made: FaultyFleet, router: str, trial: Trials, column: str, how: str, comes_to: str
+) -> None:
+    """The result or the error, whatever it answers, and so does its duplicate. A question comes once its answer is
+    taken."""
+    call = trial("restless", column, how=how)
     made.shut(call.name)
-    reply = await call.begin(router)
-    assert reply.messages == [f"{call.name} one?"]
+    assert (await call.begin(router)).messages == [f"{call.name} one?"]
     await made.ledger.has(call.name, "runs")
     made.open(call.name)
-    await made.ledger.has(call.name, "passed")
-
-
-@both
-async def test_the_next_retry_gets_the_result(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], column: str
-) -> None:
-    """Whatever it answers; and so does its duplicate."""
-    call = trial("restless", column, how="finishes")
-    await moved_on(made, call, router)
-    await made.ledger.has(call.name, "ended")
-    result = [(await call.insist(url)).text for url in (router, made.routers[1].url)]
-    assert result == [f"{call.name}: unanswered"] * 2
-    assert made.ledger.count(call.name, "entered") == 1
-
-
-@both
-async def test_the_next_retry_gets_the_error(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], column: str
-) -> None:
-    """As a tool's error result."""
-    call = trial("restless", column, how="raises")
-    await moved_on(made, call, router)
-    await made.ledger.has(call.name, "raised")
-    for url in (router, made.routers[1].url):
-        result = await call.insist(url)
-        assert result.result["isError"] and f"{call.name} gave up" in result.text
-    assert made.ledger.count(call.name, "entered") == 1
-
-
-@both
-async def test_the_next_retry_gets_the_question(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], column: str
-) -> None:
-    """Its answer is taken, and then it hears what was asked while nobody listened."""
-    call = trial("restless", column, how="asks")
-    await moved_on(made, call, router)
-    assert (await call.insist(router)).messages == [f"{call.name} two?"]
-    assert await call.finish(router) == call.done
+    await made.ledger.has(call.name, comes_to)
+    if how == "asks":
+        assert (await call.insist(router)).messages == [f"{call.name} two?"]
+        assert await call.finish(router) == call.done
+    else:
+        replies = [await call.insist(url) for url in (router, made.routers[1].url)]
+        assert [bool(reply.result.get("isError")) for reply in replies] == [how == "raises"] * 2
+        text = f"{call.name} gave up" if how == "raises" else f"{call.name}: unanswered"
+        assert all(text in reply.text for reply in replies)
     assert made.ledger.count(call.name, "entered") == 1

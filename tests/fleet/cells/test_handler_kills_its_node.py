@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from framehold_store import StoreConfig, open_store
 from framehold_store.base import Store
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
-from tests.fleet.trial import LOST, Trial, again, ended
+from tests.fleet.trial import LOST, Trial, Trials, again, ended
 from tests.processes import DEADLINE
 from tests.wire import Reply
 
@@ -66,7 +66,7 @@ async def struck(made: FaultyFleet, call: Trial, router: str) -> Reply | None:
 
 
 async def test_a_reentrant_call_has_its_tool_paused_after_four_processes(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+    made: FaultyFleet, router: str, trial: Trials
 ) -> None:
     """The call waits, and new ones are refused, until its tool is resumed."""
     call = trial("deadly", MARKED)
@@ -85,7 +85,7 @@ async def test_a_reentrant_call_has_its_tool_paused_after_four_processes(
     await resume(made, call.tool)
 
 
-async def test_those_beside_it_are_not_paused(made: FaultyFleet, router: str, trial: Callable[..., Trial]) -> None:
+async def test_those_beside_it_are_not_paused(made: FaultyFleet, router: str, trial: Trials) -> None:
     """Calls of three other tools, which are answered again and again while it kills their nodes."""
     call = trial("deadly", MARKED)
     await begun(call, router)
@@ -106,9 +106,7 @@ async def test_those_beside_it_are_not_paused(made: FaultyFleet, router: str, tr
     await resume(made, call.tool)
 
 
-async def test_a_reentrant_call_is_stuck_after_five_claims(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial]
-) -> None:
+async def test_a_reentrant_call_is_stuck_after_five_claims(made: FaultyFleet, router: str, trial: Trials) -> None:
     """The node that it began on and five more, however often its tool is resumed; then nobody tries again, and its
     client is told so."""
     call = trial("deadly", MARKED)
@@ -122,11 +120,10 @@ async def test_a_reentrant_call_is_stuck_after_five_claims(
     assert made.ledger.count(call.name, "entered") == 1 + CLAIMS
 
 
-async def test_an_unmarked_call_kills_one_node(made: FaultyFleet, router: str, trial: Callable[..., Trial]) -> None:
-    """It is entered once."""
+async def test_an_unmarked_call_kills_one_node(made: FaultyFleet, router: str, trial: Trials) -> None:
     call = trial("deadly", UNMARKED)
     await call.begin(router)
     while (result := await struck(made, call, router)) is None:
         pass
     assert result.result["isError"] and LOST in result.text
-    assert made.ledger.count(call.name, "entered") == 1
+    await made.is_lost(call, router, ran=[])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from tests.fleet.faults import DEADLINE, MARKED, UNMARKED, FaultyFleet
-from tests.fleet.trial import LOST, Trial
+from tests.fleet.faults import DEADLINE, EFFECTS, MARKED, UNMARKED, FaultyFleet
+from tests.fleet.trial import Trial, Trials
 from tests.processes import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet, pytest.mark.alone]
@@ -27,7 +26,7 @@ async def at_one_node(made: FaultyFleet, *calls: Trial) -> str:
 
 
 async def test_reentrant_calls_are_handed_off_and_resume_elsewhere_at_once(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], capsys: pytest.CaptureFixture[str]
+    made: FaultyFleet, router: str, trial: Trials, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The next retry waits for no lease; nobody is told to come again."""
     calls = [trial("errand", MARKED) for _ in range(5)]
@@ -47,16 +46,11 @@ async def test_reentrant_calls_are_handed_off_and_resume_elsewhere_at_once(
         print(f"\nresume of a call that was handed off: {1000 * min(took):.0f} to {1000 * max(took):.0f} ms")
     # docs/guarantees.md: at most 200 ms. Of five the third: one may have met another process on this machine.
     assert statistics.median(took) <= 0.2
-    assert await asyncio.gather(*(call.finish(router) for call in calls)) == [call.done for call in calls]
-    for call in calls:
-        assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
-    assert await kept.finish(router) == kept.done
+    await made.completes([*calls, kept], router)
     await made.left(name)
 
 
-async def test_a_reentrant_round_that_runs_is_finished_first(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial]
-) -> None:
+async def test_a_reentrant_round_that_runs_is_finished_first(made: FaultyFleet, router: str, trial: Trials) -> None:
     """Who waits gets its reply; what parks then is handed off too."""
     call = trial("errand", MARKED)
     name = await at_one_node(made, call)
@@ -69,12 +63,11 @@ async def test_a_reentrant_round_that_runs_is_finished_first(
     call.heard = await request
     assert call.heard.messages == [f"{call.name} two?"] and call.owner == name
     await made.left(name)
-    assert await call.finish(router) == call.done
-    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+    await made.completes([call], router)
 
 
 async def test_unmarked_calls_are_kept_until_the_deadline_and_then_lost(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+    made: FaultyFleet, router: str, trial: Trials
 ) -> None:
     """One is answered in time, by the node that drains; the other's client is told."""
     early, late, new = (trial("errand", UNMARKED) for _ in range(3))
@@ -87,14 +80,13 @@ async def test_unmarked_calls_are_kept_until_the_deadline_and_then_lost(
     assert await early.finish(router) == early.done
     await made.left(name)
     assert time.monotonic() - started >= DEADLINE - 0.5, "somebody was still waited for"
-    result = await late.insist(router)
-    assert result.result["isError"] and LOST in result.text
-    assert await new.finish(router) == new.done
-    assert [made.ledger.count(call.name, "entered") for call in (early, late, new)] == [1, 1, 1]
+    await made.is_lost(late, router, ran=["first"])
+    await made.completes([new], router, entered=1)
+    assert made.ledger.count(early.name, "entered") == 1
 
 
 async def test_calls_are_handed_off_when_a_silent_store_answers_again(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+    made: FaultyFleet, router: str, trial: Trials
 ) -> None:
     """The store is paused when the drain begins. The node waits for it, and no call waits for a lease."""
     calls = [trial("errand", MARKED) for _ in range(5)]
@@ -105,12 +97,10 @@ async def test_calls_are_handed_off_when_a_silent_store_answers_again(
         await until(lambda: "no call is handed off until it does" in node.log(), "the drain that waits for the store")
     await made.left(name)
     assert "node drained: 5 calls handed off" in node.log() and "were not handed off" not in node.log()
-    assert await asyncio.gather(*(call.finish(router) for call in calls)) == [call.done for call in calls]
-    for call in calls:
-        assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+    await made.completes(calls, router)
 
 
-async def test_all_nodes_are_restarted_one_by_one_under_load(made: FaultyFleet, trial: Callable[..., Trial]) -> None:
+async def test_all_nodes_are_restarted_one_by_one_under_load(made: FaultyFleet, trial: Trials) -> None:
     """No client sees an error: calls begin, are answered and end while every node goes."""
     routers = [router.url for router in made.routers]
     done: list[str] = []
@@ -141,5 +131,4 @@ async def test_all_nodes_are_restarted_one_by_one_under_load(made: FaultyFleet, 
             group.create_task(load(number))
         group.create_task(roll())
     assert len(done) >= 24
-    for name in done:
-        assert made.ledger.effects(name) == ["first", "second", "third", "fourth"]
+    assert all(made.ledger.effects(name) == EFFECTS for name in done)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from framehold_store.keys import Keys
 from tests.fleet.faults import MARKED, UNMARKED, TrialFleet
-from tests.fleet.trial import LOST, Trial
+from tests.fleet.trial import Trial, Trials
 from tests.store.topologies import ClusterTrio
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
@@ -25,13 +25,11 @@ class Sharded(TrialFleet):
         super().__init__(folder.mktemp("cluster"), trio)
 
     def record(self, call: Trial) -> str:
-        """The key of a call's record."""
         return Keys(self.folder.name).call(call.heard.token.split(".")[1])[0]
 
 
 @pytest.fixture(scope="module")
 def sharded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sharded]:
-    """For all of these tests."""
     trio = ClusterTrio()
     made = None
     try:
@@ -48,7 +46,7 @@ def sharded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sharded]:
 
 @both
 async def test_parked_calls_go_on_while_their_slots_move_and_after(
-    sharded: Sharded, trial: Callable[..., Trial], column: str
+    sharded: Sharded, trial: Trials, column: str
 ) -> None:
     """One is answered when its slot has moved, one while some of it is here and some there."""
     moved, moving = trial("errand", column), trial("errand", column)
@@ -65,14 +63,12 @@ async def test_parked_calls_go_on_while_their_slots_move_and_after(
     await asyncio.to_thread(trio.end_move, key, source, to)
     await asyncio.gather(request, return_exceptions=True)
     for call in (moved, moving):
-        assert await call.finish(sharded.url(sharded.other(call.owner))) == call.done
-        assert sharded.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
-        assert sharded.ledger.count(call.name, "entered") == 1
+        await sharded.completes([call], sharded.url(sharded.other(call.owner)), entered=1)
 
 
 @both
 async def test_a_call_whose_slot_moved_is_found_when_its_node_dies(
-    sharded: Sharded, trial: Callable[..., Trial], column: str
+    sharded: Sharded, trial: Trials, column: str
 ) -> None:
     """Its record and the lease of its node, both elsewhere by then."""
     call = trial("errand", column)
@@ -82,8 +78,6 @@ async def test_a_call_whose_slot_moved_is_found_when_its_node_dies(
     sharded.kill(call.owner)
     url = sharded.url(sharded.other())
     if column == MARKED:
-        assert await call.finish(url) == call.done
-        assert sharded.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+        await sharded.completes([call], url)
     else:
-        assert LOST in (await call.insist(url)).text
-        assert sharded.ledger.effects(call.name) == ["first"]
+        await sharded.is_lost(call, url, ran=["first"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import httpx2
 import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet, standing
-from tests.fleet.trial import Trial
+from tests.fleet.trial import Trials
 from tests.wire import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
@@ -32,7 +32,7 @@ def refused(reply: Reply) -> bool:
 
 @both
 async def test_inside_the_window_a_parked_call_finishes_and_a_new_park_keeps_its_frame(
-    roomy: FaultyFleet, trial: Callable[..., Trial], column: str
+    roomy: FaultyFleet, trial: Trials, column: str
 ) -> None:
     """With the store paused: an outcome leaves, a question does not; the retry that asks for it joins the same frame,
     and its answer is not taken twice."""
@@ -52,26 +52,8 @@ async def test_inside_the_window_a_parked_call_finishes_and_a_new_park_keeps_its
 
 
 @both
-async def test_a_pause_that_ends_soon_is_not_even_noticed(
-    roomy: FaultyFleet, trial: Callable[..., Trial], column: str
-) -> None:
-    """A round whose commit waits for the store is answered when it has it."""
-    (node,) = roomy.nodes.values()
-    call = trial("talk", column)
-    await call.begin(node.url)
-    with roomy.redis.paused():
-        request = call.answering(node.url)
-        await roomy.ledger.has(call.name, "passed")
-        assert not request.done()
-    result = await request
-    assert result.status == 503 or result.messages == [f"{call.name} two?"]
-    assert await call.finish(node.url) == call.done
-    assert roomy.ledger.count(call.name, "entered") == 1
-
-
-@both
 async def test_after_the_window_everything_waits_and_then_goes_on(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], column: str
+    made: FaultyFleet, router: str, trial: Trials, column: str
 ) -> None:
     """No answer is taken, no handler is entered for a call that can't be kept; afterwards the frames are verified. The
     node is not ready, and alive: nobody should start it again."""
@@ -83,14 +65,12 @@ async def test_after_the_window_everything_waits_and_then_goes_on(
         assert refused(await call.answer(router))
         assert refused(await fresh.begin(router))
         assert made.ledger.effects(call.name) == ["first"] and made.ledger.effects(fresh.name) == []
-    assert await call.finish(router) == call.done
-    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
-    assert made.ledger.count(call.name, "entered") == 1
+    await made.completes([call], router, entered=1)
 
 
 @both
 async def test_killed_and_started_again_with_its_append_only_file(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], column: str
+    made: FaultyFleet, router: str, trial: Trials, column: str
 ) -> None:
     """Calls in every round go on where they were, in the frames that they had."""
     calls = [trial("errand", column) for _ in range(6)]
@@ -101,19 +81,14 @@ async def test_killed_and_started_again_with_its_append_only_file(
     await asyncio.sleep(0.1)
     made.restore()
     await asyncio.gather(*asked, return_exceptions=True)
-    result = await asyncio.gather(*(call.finish(router) for call in calls))
-    assert result == [call.done for call in calls]
-    for call in calls:
-        assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
-        assert made.ledger.count(call.name, "entered") == 1
+    await made.completes(calls, router, entered=1)
 
 
-async def test_killed_store_and_node_together(made: FaultyFleet, router: str, trial: Callable[..., Trial]) -> None:
+async def test_killed_store_and_node_together(made: FaultyFleet, router: str, trial: Trials) -> None:
     """All that is left of the call is the store's file."""
     call = trial("errand", MARKED)
     await call.begin(router)
     made.kill_store()
     made.kill(call.owner)
     made.restore()
-    assert await call.finish(router) == call.done
-    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+    await made.completes([call], router)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
-from tests.fleet.trial import Trial
+from tests.fleet.trial import Trials
 from tests.wire import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
@@ -17,13 +16,12 @@ both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 
 
 def turned_away(reply: Reply) -> bool:
-    """Whether a request was refused in the SDK's own words."""
     return "error" in reply.message and (reply.code, reply.text) == (-32602, "Invalid or expired requestState")
 
 
 @both
 async def test_whatever_is_wrong_with_a_token_nothing_runs(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], column: str
+    made: FaultyFleet, router: str, trial: Trials, column: str
 ) -> None:
     """And the call is none the worse for it."""
     call, other = trial("errand", column), trial("errand", column)
@@ -58,7 +56,7 @@ async def test_whatever_is_wrong_with_a_token_nothing_runs(
 
 @both
 async def test_an_expired_token_is_refused_where_its_frame_was_and_elsewhere(
-    made: FaultyFleet, router: str, trial: Callable[..., Trial], column: str
+    made: FaultyFleet, router: str, trial: Trials, column: str
 ) -> None:
     """Its second is over; the handler never hears the answer."""
     call = trial("brief", column)

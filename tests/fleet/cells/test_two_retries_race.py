@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
-from tests.fleet.trial import LOST, Trial, again, ended
+from tests.fleet.faults import EFFECTS, MARKED, UNMARKED, FaultyFleet
+from tests.fleet.trial import LOST, Trial, Trials, again, ended
 from tests.wire import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
@@ -19,7 +18,7 @@ both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 
 @both
 async def test_at_one_node_the_same_answers_join_and_others_conflict(
-    made: FaultyFleet, trial: Callable[..., Trial], column: str
+    made: FaultyFleet, trial: Trials, column: str
 ) -> None:
     """Through either router: one round runs, all who bring its answers hear its reply."""
     routers = [router.url for router in made.routers]
@@ -35,15 +34,13 @@ async def test_at_one_node_the_same_answers_join_and_others_conflict(
     for result in await asyncio.gather(*requests, late):
         assert result.messages == [f"{call.name} two?"]
     assert (await call.answer(routers[0], word="other")).code == -32602
-    assert await call.finish(*routers) == call.done
-    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
-    assert made.ledger.count(call.name, "entered") == 1
+    await made.completes([call], *routers, entered=1)
 
 
 @pytest.mark.parametrize("text", [{}, {"word": "other"}], ids=["same answers", "other answers"])
 @both
 async def test_at_the_old_and_the_new_owner_one_answer_counts(
-    made: FaultyFleet, trial: Callable[..., Trial], column: str, text: dict[str, Any]
+    made: FaultyFleet, trial: Trials, column: str, text: dict[str, Any]
 ) -> None:
     """The old owner wakes with a retry in its socket just when another node claims the call: whoever is first, all
     hear the same, or that other answers stand."""
@@ -86,4 +83,4 @@ async def _settled(made: FaultyFleet, call: Trial, text: dict[str, Any]) -> None
         return
     result = await call.finish(*urls)
     assert result in (call.done, call.done.replace("<one>", text.get("word", "<one>")))
-    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+    assert made.ledger.effects(call.name) == EFFECTS

@@ -17,8 +17,8 @@ from tests.fleet.day.night import DAY, lacks
 from tests.fleet.day.page import left_out, page, row, rows
 from tests.fleet.day.prometheus import prometheus
 from tests.fleet.day.recorder import Recorder
-from tests.fleet.day.scenes import Scene
-from tests.fleet.day.stage import day
+from tests.fleet.day.scenes import Scene, nothing
+from tests.fleet.day.stage import day, eventually
 from tests.helm.runbook import ROOT
 
 PAGE = ROOT / "docs" / "the-day.md"
@@ -27,8 +27,7 @@ LASTS, LONGER = 60.0, 3.0
 
 
 async def play(scene: Scene, folder: Path, browser: Browser) -> str:
-    """Play one scene; its row."""
-    async with day(folder, browser, scene.prepare, alone=True) as made, prometheus(folder, made.targets()) as root:
+    async with day(folder, browser, scene.prepare) as made, prometheus(folder, made.targets()) as root:
         # Rates need something to compare with.
         await asyncio.sleep(LONGER)
         recorder = Recorder(made, scene, root)
@@ -41,11 +40,14 @@ async def play(scene: Scene, folder: Path, browser: Browser) -> str:
                         if scene.lasts:
                             await scene.strike(made)
             await asyncio.sleep(LONGER)
-        return row(scene, recorder.first, recorder.expected, recorder.false, made.traffic.figures)
+        met = made.traffic.figures
+        if scene.mend is not nothing:
+            await scene.mend(made)
+            await eventually(made.is_well, "a fleet without a problem after the mend")
+        return row(scene, recorder.first, recorder.expected, recorder.false, met)
 
 
 async def attempt(scene: Scene, folder: Path, browser: Browser) -> str:
-    """Play one scene; its row, too where it could not be played to its end."""
     try:
         return await play(scene, folder, browser)
     except Exception as error:
@@ -54,7 +56,6 @@ async def attempt(scene: Scene, folder: Path, browser: Browser) -> str:
 
 
 async def run(scenes: list[Scene]) -> None:
-    """Play scenes, and write the page after each."""
     for scene in scenes:
         if missing := lacks(scene):
             line = left_out(scene, f"this machine lacks {missing}")

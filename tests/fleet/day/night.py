@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.fleet.day import faults, scenes
-from tests.fleet.day.alerts import Alert
 from tests.fleet.day.faults import FIRST, SECOND, STRAY, THIRD
-from tests.fleet.day.scenes import Scene, fired, nothing, problem
+from tests.fleet.day.scenes import Alert, Scene, fired, problem
 from tests.fleet.day.voices import HARM, RISK
 
 SUSPECT = frozenset({"node_unreachable", "node_lost", "node_lapsed", "heartbeat_late", "loop_stood"})
@@ -22,19 +21,16 @@ LATE = frozenset({"StoreSlow", "LoopLagHigh", "CallsRefused", "RequestsFail", "S
 _EMPTIED = Scene(
     "the store comes back empty",
     faults.come_back_empty,
-    nothing,
     problem(RISK, "store_emptied"),
     passing=STARVED | {"loop_stood"},
-    besides=LATE | {"StoreEmptied"},
+    besides=frozenset({"StoreEmptied"}),
     logged="written again|lost the store",
 )
 _WRONG_CLOCK = Scene(
     "the clock of a node is 90 s ahead",
     faults.fast_clock,
-    nothing,
     problem(RISK, "clock_wrong", SECOND),
     passing=SUSPECT,
-    besides=LATE,
     false="store clock +ok.{0,60}same",
     logged="(?i)clock",
     needs=("faketime",),
@@ -42,32 +38,27 @@ _WRONG_CLOCK = Scene(
 _OTHER_SERVER = Scene(
     "a server of another team has this fleet's settings",
     faults.another_server,
-    nothing,
     problem(HARM, "servers_differ"),
     passing=frozenset({"tools_differ"}),
-    besides=LATE,
     because="its log is its own; FrameholdServersDiffer is not waited for",
 )
-NIGHT = (
+_NIGHT = (
     Scene(
         "a node stands still for 20 s",
         faults.stand_still,
-        nothing,
         problem(HARM, "node_unreachable", FIRST) | problem(HARM, "loop_stood", FIRST),
         passing=SUSPECT,
         alerts=fired(Alert("ProcessDown", instance=FIRST)),
-        besides=LATE | {"FencedWrites"},
+        besides=frozenset({"FencedWrites"}),
         logged=FIRST,
     ),
     Scene(
         "the store is gone for 15 s",
         faults.come_back,
-        nothing,
         problem(HARM, "store_silent"),
         # It answers LOADING while it reads its journal.
         passing=STARVED | {"loop_stood", "store_refuses"},
         alerts=scenes.UNSERVED,
-        besides=LATE,
         false="store_emptied|came back empty",
         logged="until the store is back|lost the store",
         prepare=faults.keep_on_disk,
@@ -77,10 +68,8 @@ NIGHT = (
     Scene(
         "the store fails over while two clocks are wrong",
         faults.fail_over,
-        nothing,
         problem(RISK, "clock_wrong", FIRST) | problem(RISK, "clock_wrong", SECOND),
         passing=SUSPECT | STARVED,
-        besides=LATE,
         false="(?i)meadow[^.]{0,40}clock[^.]{0,40}(ahead|behind)",
         logged="(?i)clock",
         prepare=faults.two_servers,
@@ -90,11 +79,9 @@ NIGHT = (
     Scene(
         "the disk of the store's journal is full",
         faults.fill_disk,
-        nothing,
         problem(HARM, "store_refuses") | problem(HARM, "store_unsaved"),
         passing=STARVED,
         alerts=scenes.UNSERVED,
-        besides=LATE,
         false="(?i)doesn't answer|does not answer|speaks TLS|start one",
         logged="MISCONF|No space left",
         prepare=faults.small_disk,
@@ -103,19 +90,15 @@ NIGHT = (
     Scene(
         "a router is killed",
         faults.kill_router,
-        nothing,
         problem(RISK, "router_lost"),
         alerts=fired(Alert("ProcessDown", instance="router-1")),
-        besides=LATE,
         because="a killed process logs nothing",
     ),
     Scene(
         "all routers are cut off from a node",
         faults.cut_all,
-        nothing,
         problem(HARM, "node_unreachable", FIRST),
         passing=SUSPECT - {"node_lost"},
-        besides=LATE,
         false="(?i)harbour[^.]{0,60}(is dead|was lost)",
         logged=FIRST,
         needs=("root", "iptables", "setpriv"),
@@ -124,10 +107,8 @@ NIGHT = (
     Scene(
         "one router is cut off from a node",
         faults.cut_one,
-        nothing,
         problem(HARM, "node_unreachable", FIRST),
         passing=SUSPECT - {"node_lost"},
-        besides=LATE,
         false="(?i)harbour[^.]{0,60}(is dead|was lost)",
         logged=FIRST,
         needs=("root", "iptables", "setpriv"),
@@ -136,20 +117,16 @@ NIGHT = (
     Scene(
         "a node dies again and again",
         faults.die_again,
-        nothing,
         problem(HARM, "nodes_dying"),
         passing=SUSPECT,
         alerts=fired(Alert("NodesDying")),
-        besides=LATE,
         because="a killed process logs nothing",
     ),
     Scene(
         "a node has other keys",
         faults.wrong_keys,
-        nothing,
         problem(RISK, "node_other_keys", STRAY),
         alerts=fired(Alert("KeysDiffer")),
-        besides=LATE,
         logged="(?i)keys",
     ),
     _WRONG_CLOCK,
@@ -162,20 +139,16 @@ NIGHT = (
     Scene(
         "a node has 60 descriptors",
         faults.few_descriptors,
-        nothing,
         problem(HARM, "descriptors", THIRD),
         passing=SUSPECT,
-        besides=LATE,
         logged="(?i)descriptors|too many open files",
         needs=("linux",),
     ),
     Scene(
         "a router has 60 descriptors",
         faults.few_router_descriptors,
-        nothing,
         problem(HARM, "router_descriptors"),
         passing=frozenset({"router_lost"}),
-        besides=LATE,
         false="something else listens",
         logged="(?i)descriptors|too many open files",
         needs=("linux",),
@@ -183,10 +156,9 @@ NIGHT = (
     Scene(
         "a tool takes all memory of its node",
         faults.leak,
-        nothing,
         problem(RISK, "memory_near_limit", THIRD) | problem(HARM, "node_full", THIRD),
         passing=SUSPECT,
-        besides=LATE | {"FrameMemoryHigh"},
+        besides=frozenset({"FrameMemoryHigh"}),
         logged="(?i)memory",
         needs=("root", "cgroup"),
         because="it drops frames before the alert's 95 %",
@@ -201,26 +173,21 @@ NIGHT = (
     Scene(
         "a drain of a node with 40 parked calls",
         faults.drain_parked,
-        nothing,
-        besides=LATE,
         because="it was ordered; its calls go on elsewhere",
     ),
     Scene(
         "a flood of calls that nobody answers",
         faults.flood,
-        nothing,
-        besides=LATE,
         because="there is room",
     ),
     Scene(
         "a server that is mounted in another app",
         faults.serve_mounted,
-        nothing,
-        besides=LATE,
         prepare=faults.mount,
         because="nothing is wrong",
     ),
 )
+NIGHT = tuple(replace(scene, besides=scene.besides | LATE) for scene in _NIGHT)
 DAY = (*scenes.SCENES, *NIGHT)
 
 

@@ -8,16 +8,25 @@ import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx2
 
 from framehold_cli.local.ports import free as free_port
-from tests.fleet.day.alerts import RULES
-from tests.fleet.day.metrics import Target
 from tests.fleet.fleet import listens
-from tests.processes import DEADLINE, Child
+from tests.processes import DEADLINE, ROOT, Child
+
+RULES = ROOT / "helm" / "framehold" / "alerts" / "framehold.yaml"
+NODE, ROUTER = "node", "router"
+"""The jobs."""
+
+
+class Target(NamedTuple):
+    """A process that is scraped."""
+
+    job: str
+    instance: str
 
 
 @asynccontextmanager

@@ -122,7 +122,7 @@ class Recorder:
         return invoked(words, env).output
 
     async def _pages(self) -> None:
-        for _, screen in self._day.screens:
+        for screen in self._day.screens:
             text = await screen.page.evaluate(_BOX)
             self._says(PAGE, text, true=self._tells(text))
 

@@ -1,18 +1,17 @@
 """The events of the day, as a table: what is done, what each voice must report, and how it is mended.
 
-`framehold status`, the API and the dashboard report the `problems` in the same words. Metrics and alerts have names of
-their own. Where they report less than the problems, or more, `because` has the reason.
+`framehold status`, the API and the dashboard report the `problems` in the same words. Alerts have names of their own.
+Where they report less than the problems, or more, `because` has the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import httpx2
 
-from tests.fleet.day.alerts import Alert
-from tests.fleet.day.metrics import NODE, ROUTER, Metric, each_is, grows, still
 from tests.fleet.day.stage import NODES, Day, eventually
 from tests.fleet.day.traffic import ONE_IN
 from tests.fleet.day.voices import HARM, RISK, Problem, ask
@@ -22,11 +21,18 @@ from tests.processes import until
 from tests.wire import Caller
 
 Act = Callable[[Day], Awaitable[None]]
-ALL_LIVE: Mapping[str, int] = {"live": len(NODES)}
 
 
 async def nothing(day: Day) -> None:
     """Nothing is to be done."""
+
+
+class Alert(NamedTuple):
+    """An alert that fires, and the tool or the process that it names."""
+
+    name: str
+    tool: str = ""
+    instance: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,22 +41,16 @@ class Scene:
 
     name: str
     strike: Act
-    mend: Act
     problems: frozenset[Problem] = frozenset()
     """What needs an operator until it is mended."""
+    mend: Act = nothing
     passing: frozenset[str] = frozenset()
     """Kinds of problems that may be reported for a moment, before or after."""
-    nodes: Mapping[str, int] = field(default_factory=lambda: ALL_LIVE)
-    """How many nodes are in each state."""
-    store: str = "answers"
-    metrics: tuple[Metric, ...] = ()
     alerts: frozenset[Alert] = frozenset()
     besides: frozenset[str] = frozenset()
     """Names of alerts that may fire too: it depends on what was under way."""
     lasts: bool = False
-    """Whether it is a state that lasts, rather than a single event: then counters go on growing while alerts wait."""
-    harmless: bool = False
-    """Whether the clients of the traffic meet nothing of it: no request is refused or cut."""
+    """Whether it is a state that lasts, rather than a single event: then it is done again while alerts wait."""
     false: str = ""
     """What no voice may say: a regular expression."""
     logged: str = ""
@@ -64,12 +64,10 @@ class Scene:
 
 
 def problem(severity: str, kind: str, node: str = "", tool: str = "") -> frozenset[Problem]:
-    """The one problem of a scene."""
     return frozenset({Problem(severity, kind, node, tool)})
 
 
 def fired(*alerts: Alert) -> frozenset[Alert]:
-    """The alerts of a scene."""
     return frozenset(alerts)
 
 
@@ -77,7 +75,6 @@ def fired(*alerts: Alert) -> frozenset[Alert]:
 
 
 async def traffic(day: Day, calls: int) -> None:
-    """Wait until so many calls of the traffic have ended."""
     wanted = day.traffic.figures.ended + calls
     await until(lambda: day.traffic.figures.ended >= wanted, "the ends of calls")
 
@@ -88,12 +85,10 @@ async def work(day: Day) -> None:
 
 
 async def drain(day: Day) -> None:
-    """Drain a node, by command."""
     await day.run("drain", NODES[1], "--no-wait")
 
 
 async def undrain(day: Day) -> None:
-    """Take the drain back."""
     await day.run("drain", NODES[1], "--undo")
 
 
@@ -107,12 +102,10 @@ async def roll(day: Day) -> None:
 
 
 async def kill(day: Day) -> None:
-    """SIGKILL a node."""
     day.fleet.nodes[NODES[0]].kill()
 
 
 async def start_again(day: Day) -> None:
-    """Start it again."""
     await day.restart(NODES[0])
 
 
@@ -134,7 +127,6 @@ async def silence(day: Day) -> None:
 
 
 async def wake(day: Day) -> None:
-    """SIGCONT the store."""
     day.redis.resume()
 
 
@@ -189,12 +181,10 @@ async def poison(day: Day) -> None:
 
 
 async def paused(day: Day) -> bool:
-    """Whether a tool is paused."""
     return bool((await ask(day.root, "overview"))["paused"])
 
 
 async def imported(day: Day, caller: Caller) -> bool:
-    """Answer the call of the poison tool; whether it has ended."""
     asked = day.poisoned
     try:
         reply = await caller.retry("import_file", asked.token, asked.accept(word="all.csv"))
@@ -221,13 +211,6 @@ async def diverge(day: Day) -> None:
         assert reply.result["isError"], reply
 
 
-WITHOUT_STORE = (
-    grows(NODE, "store_errors_total"),
-    each_is(1, NODE, "node_state", state="lapsed"),
-    each_is(3, ROUTER, "nodes", state="live"),
-    still(ROUTER, "failover_duration_seconds_count", phase="detect"),
-)
-"""What metrics show while nodes can't write to the store: nodes have no lease, and no router takes them for dead."""
 UNSERVED = fired(
     Alert("StoreErrors"),
     Alert("RequestsFail"),
@@ -239,72 +222,43 @@ SCENES = (
     Scene(
         "traffic with failing calls",
         work,
-        nothing,
-        metrics=(
-            grows(NODE, "rounds_total", 3, tool="book", outcome="failed"),
-            grows(NODE, "rounds_total", 40, tool="book", outcome="ended"),
-        ),
         lasts=True,
-        harmless=True,
         because="a few failing calls are the author's affair",
     ),
     Scene(
         "a tool whose calls fail",
         fail,
-        succeed,
         problem(HARM, "calls_fail", tool="refund"),
-        metrics=(grows(NODE, "rounds_total", 16, tool="refund", outcome="failed"),),
+        mend=succeed,
         alerts=fired(Alert("CallsFail", tool="refund")),
         lasts=True,
-        harmless=True,
         logged="refund",
     ),
     Scene(
         "a drain",
         drain,
-        undrain,
-        nodes={"live": 2, "draining": 1},
-        metrics=(
-            each_is(1, ROUTER, "nodes", state="draining"),
-            each_is(2, ROUTER, "nodes", state="live"),
-            still(NODE, "drain_deadline_hits_total"),
-        ),
-        harmless=True,
+        mend=undrain,
         because="it was ordered",
     ),
     Scene(
         "a roll",
         roll,
-        nothing,
-        metrics=(each_is(3, ROUTER, "nodes", state="live"), still(ROUTER, "failover_duration_seconds_count")),
-        harmless=True,
         because="it was ordered",
     ),
     Scene(
         "a kill",
         kill,
-        start_again,
         problem(RISK, "node_lost", NODES[0]),
+        mend=start_again,
         passing=frozenset({"node_unreachable"}),
-        nodes={"live": 2},
-        metrics=(
-            each_is(2, ROUTER, "nodes", state="live"),
-            grows(ROUTER, "failover_duration_seconds_count", phase="detect"),
-        ),
         alerts=fired(Alert("ProcessDown", instance=NODES[0])),
         logged="harbour",
     ),
     Scene(
         "a full store",
         fill,
-        make_room,
         problem(HARM, "store_full"),
-        nodes={"unheard": 3},
-        store="full",
-        metrics=(
-            each_is(1, ROUTER, "store_memory_limit_bytes"),
-            *WITHOUT_STORE,
-        ),
+        mend=make_room,
         alerts=UNSERVED,
         lasts=True,
         because="one problem stands for what follows; each has an alert",
@@ -314,11 +268,8 @@ SCENES = (
     Scene(
         "a silent store",
         silence,
-        wake,
         problem(HARM, "store_silent"),
-        nodes={"unheard": 3},
-        store="silent",
-        metrics=(*WITHOUT_STORE,),
+        mend=wake,
         alerts=UNSERVED | {Alert("StoreSlow")},
         lasts=True,
         because="one problem stands for what follows; each has an alert",
@@ -327,10 +278,9 @@ SCENES = (
     Scene(
         "a blocked loop",
         block,
-        release,
         problem(HARM, "loop_stood", NODES[2], "resize"),
+        mend=release,
         passing=frozenset({"node_unreachable", "node_lapsed"}),
-        metrics=(grows(NODE, "event_loop_lag_seconds_sum", 3),),
         alerts=fired(Alert("LoopLagHigh", instance=NODES[2])),
         besides=frozenset({"StoreSlow", "CallsRefused", "RequestsFail"}),
         lasts=True,
@@ -340,13 +290,9 @@ SCENES = (
     Scene(
         "a poison tool",
         poison,
-        resume,
         problem(HARM, "tool_paused", tool="import_file"),
+        mend=resume,
         passing=frozenset({"node_unreachable", "node_lost"}),
-        metrics=(
-            grows(ROUTER, "failover_duration_seconds_count", 3, phase="detect"),
-            each_is(1, NODE, "tool_paused", tool="import_file", by="framehold"),
-        ),
         alerts=fired(Alert("NodesDying"), Alert("ToolPausedByItself", tool="import_file")),
         false="paused by (its|an) operator|book.{0,20} is paused",
         logged="import_file",
@@ -354,12 +300,9 @@ SCENES = (
     Scene(
         "a divergence",
         diverge,
-        Day.an_hour_later,
         problem(HARM, "diverged", tool="quote"),
-        metrics=(grows(NODE, "replay_divergence_total", tool="quote"),),
         alerts=fired(Alert("ReplayDivergence", tool="quote")),
-        harmless=True,
-        because="reported for an hour; its alert ends after 15 minutes",
+        because="reported for an hour",
         logged="quote",
     ),
 )

@@ -30,7 +30,3 @@ def test_a_cell_has_the_seconds_of_the_last_voice_or_says_that_one_was_silent_or
     cells = f"| {SCENE.name} | 3.2 | **wrong** | **silent** | - | 40/1 | "
     assert line.startswith(cells)
     assert "dashboard said after 4.0 s: 'all / is well'" in line
-
-
-def test_a_scene_that_was_left_out_says_why() -> None:
-    assert page.left_out(SCENE, "this machine lacks root").endswith("| - | left out: this machine lacks root |")

@@ -28,35 +28,26 @@ class Figures(NamedTuple):
 
 
 class Traffic:
-    """Clients that book until `stop`."""
+    """Clients that book until they are cancelled."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = urls
         self._numbers = itertools.count(1)
-        self._over = asyncio.Event()
         self._ended = self._failed = self._refused = 0
-        self.wrong: list[str] = []
-        """Calls that had another end than they should have."""
 
     @property
     def figures(self) -> Figures:
-        """The counts since the start."""
         return Figures(self._ended, self._failed, self._refused)
 
     async def run(self) -> None:
-        """Book until `stop`; calls that began are carried to their ends."""
         async with AsyncExitStack() as stack:
             callers = [await stack.enter_async_context(Caller(url)) for url in self._urls]
             async with asyncio.TaskGroup() as group:
                 for number in range(_WORKERS):
                     group.create_task(self._work(itertools.cycle([*callers[number:], *callers[:number]])))
 
-    def stop(self) -> None:
-        """Begin no more calls."""
-        self._over.set()
-
     async def _work(self, callers: itertools.cycle[Caller]) -> None:
-        while not self._over.is_set():
+        while True:
             arguments = {"fails": next(self._numbers) % ONE_IN == 0}
             reply = await self._taken(next(callers).call("book", arguments=arguments))
             if reply is not None:
@@ -73,8 +64,6 @@ class Traffic:
             await asyncio.sleep(_PAUSE)
         self._ended += 1
         self._failed += arguments["fails"]
-        if reply.message.get("result", {}).get("isError", False) is not arguments["fails"]:
-            self.wrong.append(str(reply.message))
 
     async def _taken(self, request: Coroutine[Any, Any, Reply]) -> Reply | None:
         """The response; None if the request was refused or cut, and is to be sent again."""

@@ -188,7 +188,6 @@ def sagas(data: bytes) -> bool:
 
 
 def json_of(saga: Saga) -> Saga:
-    """A saga as JSON gives it back."""
     return Saga(*json.loads(json.dumps(saga)))
 
 

@@ -57,7 +57,6 @@ class Started(NamedTuple):
     processes: list[BaseProcess]
 
     def end(self) -> None:
-        """End the processes. Nothing that they hold is needed."""
         for process in self.processes:
             process.kill()
         for process in self.processes:
@@ -95,7 +94,6 @@ def _start(server: Any) -> Started:
 
 
 def _served(server: Any) -> Started:
-    """The SDK's app of the server in one process."""
     port = free()
 
     def serve() -> None:

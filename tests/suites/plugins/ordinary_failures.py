@@ -8,7 +8,6 @@ import _pytest.raises
 
 
 def fail(message: str = "", pytrace: bool = True) -> None:
-    """Take the place of `pytest.fail` in `pytest.raises`."""
     raise AssertionError(message)
 
 

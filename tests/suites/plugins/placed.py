@@ -133,11 +133,9 @@ class Collector:
         placed.update(getattr(node, "workeroutput", {}).get("placed", {}))
 
     def pytest_unconfigure(self) -> None:
-        """Write the counts to the file that the run reads."""
         Path(os.environ["SUITE_PLACED"]).write_text(json.dumps(placed))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the collector in the main process."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(), "framehold-placed")
