@@ -44,6 +44,7 @@ class TrialFleet(Fleet):
         self.common[VARIABLE] = str(self.ledger.path)
 
     async def grow(self, count: int = 1) -> list[str]:
+        """Start nodes that all routers know then; their names."""
         names = list(itertools.islice(self._names, count))
         await self.add_nodes(*names)
         return names
@@ -53,6 +54,7 @@ class TrialFleet(Fleet):
         await self.start_nodes(*itertools.islice(self._names, count))
 
     def kill(self, name: str) -> None:
+        """SIGKILL a node."""
         self.nodes[name].kill()
         self.bury(name)
 
@@ -61,6 +63,7 @@ class TrialFleet(Fleet):
         self.nodes.pop(name).stop()
 
     def url(self, name: str) -> str:
+        """Where a node is."""
         return self.nodes[name].url
 
     async def ready(self, name: str, takes: bool = True) -> None:
@@ -153,6 +156,7 @@ class FaultyFleet(TrialFleet):
             await router.knows(*self.nodes)
 
     def pause(self, name: str) -> None:
+        """SIGSTOP a node."""
         self.nodes[name].pause()
 
     async def woken(self, name: str) -> None:
@@ -161,6 +165,7 @@ class FaultyFleet(TrialFleet):
         await self.registered(name)
 
     def drain(self, name: str) -> None:
+        """SIGTERM a node."""
         self._leaving.add(name)
         os.kill(self.nodes[name].pid, signal.SIGTERM)
 
@@ -175,6 +180,7 @@ class FaultyFleet(TrialFleet):
         self.redis.kill()
 
     def fill_store(self) -> None:
+        """From now on the store answers reads and refuses writes: it has used all its memory."""
         self._limit_memory(1)
 
     def restore(self) -> None:
@@ -186,6 +192,7 @@ class FaultyFleet(TrialFleet):
         self._limit_memory(0)
 
     def _limit_memory(self, limit: int) -> None:
+        """Set how many bytes the store may use; 0 is no limit."""
         with self.redis.client() as client:
             client.config_set("maxmemory", limit)
 
@@ -194,22 +201,27 @@ class FaultyFleet(TrialFleet):
         self.lines.pop(name).close()
 
     async def restarted(self, name: str, **environment: str) -> None:
+        """Kill a node, and start it again under its own name."""
         self.kill(name)
         await self.add_nodes(name, **environment)
 
     def lease(self, name: str) -> bytes | None:
+        """A node's lease, as the store has it; None where there is none."""
         with self.redis.client() as client:
             found = client.get(Keys(self.folder.name).node(name))
         assert found is None or isinstance(found, bytes)
         return found
 
     async def lapsed(self, name: str) -> None:
+        """Wait until a node's lease has run out in the store."""
         await until(lambda: self.lease(name) is None, f"the end of {name}'s lease")
 
     async def registered(self, name: str) -> None:
+        """Wait until a node has a lease in the store."""
         await until(lambda: self.lease(name) is not None, f"a lease of {name}")
 
     def record(self, token: str) -> dict[str, str]:
+        """The record of a token's call, as the store has it."""
         with self.redis.client() as client:
             raw: Any = client.hgetall(Keys(self.folder.name).call(token.split(".")[1])[0])
         return {key.decode(): value.decode("latin-1") for key, value in raw.items()}
@@ -242,6 +254,7 @@ async def started(made: FaultyFleet, nodes: int, routers: int) -> None:
 
 
 def _status(url: str) -> int:
+    """What is answered there; 0 where nobody is."""
     try:
         return httpx2.get(url, timeout=5).status_code
     except httpx2.TransportError:

@@ -48,16 +48,20 @@ class Stored(Protocol):
 
 
 class RouterProcess(FrameholdProcess):
+    """One `framehold router` child."""
+
     def __init__(self, log: Path, **environment: str) -> None:
         super().__init__(["router", "--port", "0"], log, **environment)
 
     async def nodes(self) -> list[dict[str, Any]]:
+        """What it says of the nodes."""
         async with httpx2.AsyncClient() as http:
             result = await http.get(f"{self.root}/api/v1/nodes")
         found: list[dict[str, Any]] = result.json()["nodes"]
         return found
 
     async def overview(self) -> dict[str, Any]:
+        """What it says of the fleet."""
         async with httpx2.AsyncClient() as http:
             found: dict[str, Any] = (await http.get(f"{self.root}/api/v1/overview")).json()
         return found
@@ -115,6 +119,7 @@ class Fleet:
             await router.knows(*self.nodes)
 
     async def start_router(self, **settings: str) -> RouterProcess:
+        """Start a router."""
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in settings.items()}
         log = self.folder / f"router-{next(self._numbers)}.log"
         router = RouterProcess(log, **{**self.common, **named})
@@ -129,6 +134,7 @@ class Fleet:
         return router
 
     async def remove_node(self, name: str) -> None:
+        """End a node in good order, and wait until routers know."""
         self.nodes.pop(name).stop()
         for router in self.routers:
             await router.knows(*self.nodes)
@@ -138,6 +144,7 @@ class Fleet:
             child.stop()
 
     def entries(self) -> Counter[str]:
+        """How often each call's handler was entered."""
         return Counter(entries(self.entered))
 
     def complaints(self) -> list[str]:
@@ -183,6 +190,7 @@ async def haproxy(folder: Path, template: Path, nodes: Mapping[str, Rooted]) -> 
 
 
 def listens(port: int) -> bool:
+    """Whether somebody accepts connections at a port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -46,6 +46,8 @@ def note(call: str, what: str, key: str = "-") -> None:
 
 
 class Ledger:
+    """Reads the file back."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -58,6 +60,7 @@ class Ledger:
         return [line for line in found if call in (None, line.call) and what in (None, line.what)]
 
     def count(self, call: str, what: str) -> int:
+        """How often a call did that."""
         return len(self.lines(call, what))
 
     def effects(self, call: str) -> list[str]:
@@ -77,9 +80,11 @@ class Ledger:
         await until(lambda: self.count(call, what) >= times, f"{call} {what} x {times}", deadline)
 
     def repeated(self) -> list[tuple[str, str]]:
+        """The (call, key) of effects that ran more than once: always none."""
         ran = Counter((line.call, line.key) for line in self.lines(what="effect"))
         return [which for which, times in ran.items() if times > 1]
 
     def entered_again(self, calls: Iterable[str]) -> list[str]:
+        """Which of these calls' handlers were entered more than once."""
         times = Counter(line.call for line in self.lines(what="entered"))
         return [call for call in calls if times[call] > 1]

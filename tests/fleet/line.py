@@ -35,9 +35,11 @@ class Line:
         self._do(self._set(requests=not requests, replies=not replies))
 
     def heal(self, *, late: bool = True) -> None:
+        """Everything passes again. `late`: also what was held back meanwhile."""
         self._do(self._set(requests=True, replies=True, cut=not late))
 
     def close(self) -> None:
+        """Break everything off, and end the thread."""
         self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -33,11 +33,13 @@ class Load:
         self.wrong: list[str] = []
 
     async def run(self, clients: int) -> None:
+        """Call until `stop`, and then until every call has its end."""
         async with Client() as client, asyncio.TaskGroup() as group:
             for _ in range(clients):
                 group.create_task(self._work(client))
 
     def stop(self) -> None:
+        """Begin no more calls."""
         self._over.set()
 
     def effects(self, call: str) -> int:

@@ -194,6 +194,7 @@ class Release:
         return f"{who} {self.method} paid declined True w w {self.body} {self.rate}"
 
     def write(self, folder: Path, kind: str) -> str:
+        """Write its files; the target of a node."""
         members = "".join(f'    {name} = "{name}"\n' for name in self.members)
         fields = "".join(f"    {name}: int = 0\n" for name in self.fields)
         filled = {"rate": self.rate, "body": self.body, "method": self.method, "place": self.place}

@@ -73,6 +73,7 @@ async def mixed(minutes: float, seed: int, folder: Path) -> bool:
 
 
 def told(made: FaultyFleet, load: Load, weather: Weather, seconds: float) -> bool:
+    """Print what happened; whether it was all right."""
     ledger = made.ledger
     repeated = ledger.repeated()
     again = ledger.entered_again(load.unmarked)

@@ -49,6 +49,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def pair(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+    """Two nodes behind a router."""
     async with fleet(tmp_path_factory.mktemp("pair"), redis, "node-1", "node-2") as made:
         await made.add_router()
         yield made

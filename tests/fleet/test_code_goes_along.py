@@ -80,6 +80,7 @@ class Deployed:
         await self.fleet.routers[0].knows(*self.fleet.nodes)
 
     async def trail(self, token: str) -> list[dict[str, Any]]:
+        """The steps of a call, as a router has them."""
         async with httpx2.AsyncClient() as http:
             call = await http.get(f"{self.fleet.routers[0].root}/api/v1/leases/{named(token)}")
         steps: list[dict[str, Any]] = call.json()["trail"]

@@ -32,6 +32,7 @@ TTL = 2.0
 
 @pytest.fixture
 async def pair(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+    """Two nodes behind a router."""
     async with fleet(tmp_path_factory.mktemp("planted"), redis, "node-1", "node-2", lease_ttl=str(TTL)) as made:
         await made.add_router()
         yield made
@@ -54,6 +55,7 @@ class Writer:
         return value, lease
 
     def believed(self, node: str) -> tuple[bytes, NodeRecord] | None:
+        """The same, if the node has written it."""
         with contextlib.suppress(AssertionError):
             value, lease = self.lease(node)
             return (value, lease) if self._seals.holds(lease) else None

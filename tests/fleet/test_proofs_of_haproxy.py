@@ -34,6 +34,8 @@ Answer = Callable[[str, "Server"], tuple[int, bytes]]
 
 
 class Request:
+    """One that came, and was no check."""
+
     def __init__(self, head: bytes) -> None:
         found = _HEAD.fullmatch(head)
         assert found, head

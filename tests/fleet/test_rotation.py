@@ -84,6 +84,7 @@ class Call:
         self.result = ""
 
     async def through(self, router: RouterProcess) -> None:
+        """Send its next round."""
         async with Caller(router.url) as caller:
             if not self._token:
                 reply = await caller.call("words", arguments=self._arguments)

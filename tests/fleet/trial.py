@@ -82,6 +82,7 @@ class Trial:
         return f"{self.name}: <one> <two>"
 
     async def begin(self, url: str) -> Reply:
+        """Round 1, sent once."""
         return self._kept(await self.send(url, {}))
 
     async def begin_at_last(self, url: str) -> Reply:
@@ -104,6 +105,7 @@ class Trial:
         return self._kept(await taken(lambda: self.answer(next(places))))
 
     async def finish(self, *urls: str) -> str:
+        """Answer all there is to answer; what the tool says at its end."""
         while (reply := await self.insist(*urls)).message.get("result", {}).get("resultType") == "input_required":
             pass
         return reply.text
@@ -117,11 +119,13 @@ class Trial:
             return await self.client.at(url).send("tools/call", whole, headers=headers)
 
     async def greet(self, url: str) -> Reply:
+        """A call of a tool that never asks."""
         headers = {"authorization": f"Bearer {self.user}"}
         params = {"name": "greet", "arguments": {"name": self.name}}
         return await self.client.at(url).send("tools/call", params, headers=headers)
 
     async def list_tools(self, url: str) -> Reply:
+        """What a client asks before it calls."""
         return await self.client.at(url).send("tools/list", {}, headers={"authorization": f"Bearer {self.user}"})
 
     def answering(self, url: str, reply: Reply | None = None, **text: Any) -> asyncio.Task[Reply]:

@@ -30,6 +30,7 @@ class Users:
     """Believes whoever says a name."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
+        """The user of that name."""
         return AccessToken(token=token, client_id="trial", subject=token, scopes=["ask"], expires_at=None)
 
 
@@ -81,6 +82,7 @@ async def ask(call: str, key: str) -> str:
 
 
 async def act(call: str, key: str) -> None:
+    """An effect under `once`."""
     try:
         await framehold.once(key, note, call, "effect", key)
     except framehold.InDoubt:
@@ -88,6 +90,7 @@ async def act(call: str, key: str) -> None:
 
 
 async def gate(call: str) -> None:
+    """Wait until it is open."""
     path = Path(os.environ[VARIABLE]).with_name(f"gate-{call}")
     note(call, "runs")
     while path.exists():

@@ -95,6 +95,7 @@ class Truth:
             self.false.setdefault(f"{kind} {node}", str(problem["text"]))
 
     def silent(self) -> list[str]:
+        """The faults that nobody has named in time. Routers are told by their number alone."""
         until = time.monotonic() - PATIENCE
         kinds = {kind for kind, _ in self._named}
         return [

@@ -4,4 +4,5 @@ import time
 
 
 def today() -> int:
+    """The first seed of the day."""
     return int(time.time() // 86_400) * 1_000_000

@@ -71,6 +71,7 @@ def _kill_descendants() -> None:
 
 
 def main() -> int:
+    """Run each part for its seconds."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60, help="seconds for each part (60)")
     parser.add_argument("--minutes", type=float, help="minutes for all parts together, in place of --seconds")

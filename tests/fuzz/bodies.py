@@ -66,6 +66,7 @@ RAW = (
 
 
 def value(draw: Random, depth: int = 3) -> Any:
+    """Any JSON value."""
     if depth and draw.random() < 0.4:
         if draw.random() < 0.5:
             return [value(draw, depth - 1) for _ in range(draw.randrange(4))]
@@ -116,6 +117,7 @@ class Writer:
         self._twice = draw.choice([0, 0, 0.1])
 
     def text(self, item: Any) -> str:
+        """The value as JSON."""
         match item:
             case Raw():
                 return str(item)

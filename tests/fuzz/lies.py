@@ -142,6 +142,7 @@ class Planter:
         return "of another call"
 
     def _no_call(self) -> str:
+        """A record of a call that never was."""
         key, _ = self.keys.call(f"{self.draw.getrandbits(128):032x}")
         if (kept := self.client.dump(self._call()[0])) is not None:
             self.client.restore(key, 60_000, kept, replace=True)
@@ -225,6 +226,7 @@ class Planter:
         return f"{channel} = {value!r:.60}"
 
     def _type(self) -> str:
+        """A value of another type."""
         fixed = (self.keys.nodes, self.keys.tools, self.keys.log, *map(self.keys.node, self.nodes))
         slot = self.keys.sample(10, int(time.time()) // 10 - self.draw.choice((0, 1)))
         key = self.draw.choice((*fixed, slot, *self._call(), *self._call(), *self._call()))

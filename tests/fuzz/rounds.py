@@ -206,4 +206,5 @@ async def _run(seed: int, seconds: float) -> Outcome:
 
 
 def run(seed: int, seconds: float) -> Outcome:
+    """Start all positions, and play rounds."""
     return asyncio.run(_run(seed, seconds))

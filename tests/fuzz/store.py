@@ -85,9 +85,11 @@ class Fleet:
         """Which kinds of lie led to which answers."""
 
     async def close(self) -> None:
+        """Close its client of the API."""
         await self._http.aclose()
 
     async def _told(self, reply: Reply, name: str, tool: str, where: Caller) -> Reply:
+        """The response to an answer."""
         arguments = {"name": name}
         return await where.retry(tool, reply.token, reply.accept(word="yes"), arguments=arguments)
 
@@ -195,6 +197,7 @@ def _kind(reply: Reply) -> str:
 
 @asynccontextmanager
 async def fleet(redis: RedisServer) -> AsyncIterator[Fleet]:
+    """Two nodes and a router."""
     namespace = secrets.token_hex(4)
     common: dict[str, Any] = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,)}
     listening = socket.create_server(("127.0.0.1", 0))
@@ -230,6 +233,7 @@ async def _bounded(redis: RedisServer, seed: int, seconds: float) -> tuple[Outco
 
 
 def run(seed: int, seconds: float) -> Outcome:
+    """Tell the lies of the seeds that begin with `seed`, for some seconds."""
     runner = asyncio.Runner()
     with running(RedisServer()) as redis:
         outcome, has_ended = runner.run(_bounded(redis, seed, seconds))

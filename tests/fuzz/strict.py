@@ -69,6 +69,7 @@ class Strict:
     _open: dict[asyncio.StreamWriter, Any] = field(default_factory=dict)
 
     def begin(self) -> None:
+        """Forget what came."""
         self.requests, self.raw, self.violations = [], [], []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -86,6 +87,7 @@ class Strict:
             del self._open[writer]
 
     async def close(self) -> None:
+        """End its connections."""
         for writer in self._open:
             writer.close()
         if self._open:
@@ -175,6 +177,7 @@ class Strict:
 
 @asynccontextmanager
 async def strict(*, is_lax: bool = False) -> AsyncIterator[Strict]:
+    """A running server."""
     made = Strict(("", 0), is_lax)
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0, limit=1 << 20)
     made.address = server.sockets[0].getsockname()[:2]

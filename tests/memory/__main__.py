@@ -71,6 +71,7 @@ class Seen:
 
 
 async def _served(send: Callable[[], Awaitable[Reply]]) -> Reply:
+    """The reply to a request. It is sent again where the reply says so."""
     while (reply := await send()).status == 503:
         await asyncio.sleep(0.1)
     return reply
@@ -121,6 +122,7 @@ async def _watches(child: Child, seen: Seen, ends: asyncio.Event) -> None:
 
 
 async def play(name: str, row: Row, folder: Path, redis: RedisServer) -> Seen:
+    """One row."""
     seen = Seen()
     made = Fleet(
         folder,

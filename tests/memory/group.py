@@ -59,6 +59,7 @@ def group(pid: int, name: str, limit: int) -> Iterator[Group]:
 
 
 def _leave(folder: Path) -> None:
+    """Move what is left in a group to the one above, and remove it."""
     for pid in (folder / "cgroup.procs").read_text().split():
         try:
             (folder.parent / "cgroup.procs").write_text(pid)
@@ -72,6 +73,7 @@ def _resident(pid: int) -> int:
 
 
 def resident(pid: int) -> int | None:
+    """Bytes that a process has resident; None if it is gone."""
     try:
         return _resident(pid)
     except (OSError, IndexError):

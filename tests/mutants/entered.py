@@ -71,6 +71,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_sessionfinish() -> None:
+    """Write it."""
     Path(os.environ["ENTERED"]).write_text(json.dumps(_found))
 
 

@@ -59,6 +59,7 @@ _kept: list[asyncio.Future[Any]] = []
 
 
 def started(awaitable: Awaitable[Any]) -> None:
+    """Start what would be awaited."""
     _kept.append(asyncio.ensure_future(awaitable))
 
 

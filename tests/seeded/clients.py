@@ -37,12 +37,14 @@ class Client:
 
     @property
     def call(self) -> str:
+        """The name of the call of the present attempt."""
         return f"{self.name}.{self.attempts}"
 
     def _handler(self, at: Process) -> Scripted:
         return Scripted(self.call, self.intent, at.release, self.world.ledger)
 
     async def run(self) -> None:
+        """Make calls until one has ended, or was lost."""
         await asyncio.sleep(self.intent.at)
         while not self.end:
             self.attempts += 1

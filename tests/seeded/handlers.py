@@ -63,6 +63,7 @@ class Ledger:
         self._world.released(call, release)
 
     async def effect(self, call: str, key: str) -> str:
+        """An effect outside of the fleet."""
         if self._world.loop.is_killed(OWNER.get()):
             await never()
         self._begin(call, key)

@@ -60,6 +60,7 @@ class Line:
         return max(self.cut_until, self._store.down_until) > self.loop.time()
 
     def delay(self) -> float:
+        """Seconds that a message takes, one way."""
         return self._random.uniform(0.0002, self.slow)
 
     def chance(self, share: float) -> bool:
@@ -133,6 +134,7 @@ class CommonMemory(MemoryStore):
         self._watch = watch
 
     def apply(self, request: Request) -> Reply:
+        """Apply a request."""
         before = self._calls.get(request.call)
         reply = self._apply(request)
         after = self._calls.get(request.call)
@@ -141,22 +143,28 @@ class CommonMemory(MemoryStore):
         return reply
 
     def store(self, line: Line) -> Store:
+        """The store as a process has it, at the end of a line."""
         return _FarMemory(self, line)
 
     def record(self, call: CallId) -> Record | None:
+        """The record of a call."""
         stored = self._calls.get(call)
         return None if stored is None else stored.record
 
     def keeps(self, code: str) -> bool:
+        """Whether the store has this code."""
         return code in self._codes
 
     def lapse(self, node: NodeId) -> None:
+        """The lease of a node is gone."""
         self._nodes.pop(node, None)
 
     def snapshot(self) -> dict[str, Any]:
+        """All that is stored."""
         return {name: copy.copy(getattr(self, name)) for name in _DATA}
 
     def go_back(self, then: dict[str, Any]) -> None:
+        """The store is as it was at a snapshot: what was acknowledged since is lost."""
         vars(self).update({name: copy.copy(data) for name, data in then.items()})
 
 
@@ -198,9 +206,11 @@ class _FarMemory:
         await self._far("publish", lambda: spread(self._store, message))
 
     async def open(self) -> None:
+        """Make ready."""
         self._line.feed = Feed(POLL)
 
     async def close(self) -> None:
+        """End the feed."""
         self._line.feed.close()
 
     async def _far(self, name: str, act: Callable[[], Any]) -> Any:
@@ -239,6 +249,7 @@ class _FarMemory:
 
 
 def announce(store: Common, node: NodeId) -> None:
+    """All processes hear that the lease of a node has changed."""
     for line in store.lines:
         line.feed.notify(node)
 

@@ -79,6 +79,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._kept_back.append(self._queues.pop(owner, None))
 
     def is_killed(self, owner: str) -> bool:
+        """Whether this process was killed."""
         return owner in self._killed
 
     def run_in_executor(  # type: ignore[override]

@@ -129,6 +129,7 @@ class Plan(NamedTuple):
         return any(fault.kind == "lapse" for fault in self.faults)
 
     def without(self, group: str, at: int, size: int) -> Plan:
+        """This schedule without some decisions of a group."""
         decisions = getattr(self, group)
         left: dict[str, Any] = {group: (*decisions[:at], *decisions[at + size :])}
         return self._replace(**left)

@@ -49,6 +49,8 @@ class Token(NamedTuple):
 
 
 class Process:
+    """A runtime under a node's name."""
+
     def __init__(self, world: World, number: int, life: int) -> None:
         self.world, self.number, self.name = world, number, f"n{number}"
         self.owner = f"{self.name}.{life}"
@@ -89,6 +91,7 @@ class Process:
         vars(performer)["answer"] = watched
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run a coroutine in this process."""
         return self.world.loop.create_task(work, context=self.context)
 
     async def _begin(self) -> None:
@@ -104,6 +107,7 @@ class Process:
             self.world.later(0.001, _broke, waiting)
 
     def leave(self) -> None:
+        """A client whose request is served here leaves."""
         waiting = [reply for reply in self._open if not reply.done()]
         if waiting:
             self.world.random.choice(waiting).cancel()
@@ -127,12 +131,14 @@ class Process:
         ]
 
     async def pause(self, tool: str) -> None:
+        """An operator pauses a tool here."""
         try:
             await self.runtime.door.pauses.pause(tool, "", "an operator")
         except StoreUnavailable:
             self.world.say(self.owner, f"does not know whether {tool} is paused")
 
     async def resume(self) -> None:
+        """An operator ends all pauses that this node knows."""
         for tool in list(self.runtime.door.pauses.known):
             try:
                 await self.runtime.door.pauses.resume(tool, "an operator")

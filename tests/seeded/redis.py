@@ -81,6 +81,7 @@ class CommonRedis:
             self._answer("SCRIPT", "LOAD", script.text)
 
     def socket(self) -> Any:
+        """A connection to the server: it takes bytes, and has what was answered."""
         connection = FakeRedis(server=self._server, protocol=2).connection_pool.get_connection()
         self._connections.append(connection)
         return connection._sock
@@ -90,6 +91,7 @@ class CommonRedis:
         return self._own.responses.get_nowait()
 
     def store(self, line: Line) -> Store:
+        """The store as a process has it, at the end of a line."""
         return _FarRedis(self, line)
 
     def ran(self, sha: bytes, key: bytes) -> None:
@@ -103,6 +105,7 @@ class CommonRedis:
             self._watch(call, NAMES.get(sha, ""), old, new)
 
     def record(self, call: CallId) -> Record | None:
+        """The record of a call."""
         request = Read(call)
         script, arguments = codec.encode(request, CONFIG.max_journal)
         raw = self._answer("EVALSHA", script.sha, 2, *KEYS.call(call), *arguments)
@@ -110,16 +113,20 @@ class CommonRedis:
         return None if stored is None else stored.record
 
     def keeps(self, code: str) -> bool:
+        """Whether the store has this code."""
         return bool(self._answer("EXISTS", KEYS.code(code)))
 
     def lapse(self, node: NodeId) -> None:
+        """The lease of a node is gone."""
         self._answer("DEL", KEYS.node(node))
 
     def snapshot(self) -> Any:
+        """All that is stored."""
         data = self._server.dbs[0]
         return copy.deepcopy((data._dict, data._expiry_heap))
 
     def go_back(self, then: Any) -> None:
+        """The store is as it was at a snapshot."""
         data = self._server.dbs[0]
         data._dict, data._expiry_heap = copy.deepcopy(then)
 
@@ -215,6 +222,8 @@ class _Connections:
 
 
 class _Pipe:
+    """A connection."""
+
     def __init__(self, common: CommonRedis, line: Line, receive: Receive, lost: Lost) -> None:
         self._line, self._receive, self._lost = line, receive, lost
         self._socket = common.socket()

@@ -33,6 +33,7 @@ class Release(NamedTuple):
 
 @cache
 def releases() -> tuple[Release, Release]:
+    """Both releases."""
     codes = Codes(Authors(["tests"]))
     found = []
     for function in (_first, _second):

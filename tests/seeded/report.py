@@ -33,6 +33,7 @@ def places() -> Places:
 
 
 def run_part(first: int, count: int) -> runs.Part:
+    """Play some schedules in a row, until one fails."""
     at, counts, failed = places(), Counter[str](), None
     for seed in range(first, first + count):
         world, error = play(draw(seed), at)

@@ -56,6 +56,7 @@ class World:
         self.clients = [Client(self, number, intent) for number, intent in enumerate(plan.intents)]
 
     def say(self, who: str, text: str) -> None:
+        """Add a line to the trace."""
         self.lines.append(f"{self.loop.time():9.4f}  {who:<6} {text}")
 
     def later(self, seconds: float, act: Callable[..., object], *args: Any) -> None:
@@ -73,9 +74,11 @@ class World:
         return reply
 
     def any_node(self) -> int:
+        """The number of a node."""
         return self.random.randrange(self.plan.nodes)
 
     def kill(self, owner: str, again: float) -> None:
+        """Kill a process, if it lives. Its node begins anew after a while."""
         process = self._process(owner)
         if process is not None and process.alive:
             self.say(owner, "ends")
@@ -246,6 +249,7 @@ class World:
             self.watch.begins(call, key, name, self.store.record(self.ids[call]))
 
     def recorded(self, call: str, key: str, heard: bool) -> None:
+        """An effect begins, after its handler has `heard` an answer or not."""
         self.watch.recorded(call, key, heard, self.store.record(self.ids[call]))
 
 
@@ -255,6 +259,7 @@ was killed would do what no killed process does."""
 
 
 def play(plan: Plan, places: Places) -> tuple[World, Exception | None]:
+    """Play a schedule; what did not hold."""
     logging.disable(logging.CRITICAL)
     world = World(plan, places)
     _KEPT.append(world)

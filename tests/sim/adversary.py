@@ -134,6 +134,8 @@ ended."""
 
 
 class Adversary:
+    """The writer of one world's store."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         self.touched: dict[str, set[str]] = defaultdict(set)
@@ -153,6 +155,7 @@ class Adversary:
         return not any(name in TAKES[one] for one in what)
 
     def act(self, act: Act) -> None:
+        """Do it, if there is something to do it to."""
         done = ACTS[act.kind](self, random.Random(act.roll))
         if done:
             self._world.counts[f"act {act.kind}"] += 1
@@ -299,6 +302,7 @@ class Adversary:
         return " ".join(filter(None, done))
 
     def delete(self, rng: random.Random) -> str:
+        """Delete a call, or its journal."""
         if not (call := self._call(rng)):
             return ""
         stored = self._world.store.calls[call]
@@ -343,6 +347,7 @@ class Adversary:
         return f"lease of {name}, of {item.inc} and beat {item.beat}"
 
     def lease_of_another(self, rng: random.Random) -> str:
+        """Put the lease of one node under the name of another."""
         nodes = self._world.store.nodes
         if len(nodes) < 2:
             return ""
@@ -351,6 +356,7 @@ class Adversary:
         return f"leases of {one} and {other} exchanged"
 
     def no_lease(self, rng: random.Random) -> str:
+        """Delete a lease."""
         if not (name := self._lease(rng)):
             return ""
         del self._world.store.nodes[name]

@@ -45,9 +45,11 @@ class BoundWatch:
     # ---- what the world reports
 
     def minted(self, token: Token) -> None:
+        """A node seals a token."""
         self._minted.add(token)
 
     def applied(self, request: Request, before: Stored | None, after: Stored | None, reply: Reply) -> None:
+        """A script ran."""
         if isinstance(request, Commit) and reply.verdict is Verdict.OK and after is not None and after.record.attempts:
             self._fail("I9 bounded", f"{request.call} has moved on and its attempts are not forgiven")
         if not isinstance(request, Claim) or before is None or not self._world.watch.holds(request.call, "I9"):

@@ -170,6 +170,7 @@ def any_window(call: Call, write: Write, packed: writes.Packed, reply: Reply, he
 
 
 def lapse_is_death(sight: Sight) -> Evidence | None:
+    """Whoever has lost one lease is dead, whatever process holds the next one."""
     assert sight.stored is not None
     record_ = sight.stored.record
     owner = sight.leases.get(NodeId(record_.owner))
@@ -196,6 +197,7 @@ def says_all_is_well(stored: Stored | None, request: Finish, now: float) -> reco
 
 
 def half_is_enough(call: Call, case: retry.RetryCase, now: float) -> Move:
+    """The frame resumes with the answers that came, complete or not."""
     given = {answer.key for answer in case.usable}
     return _RIGHT_ACCEPT(replace(call, asks=tuple(ask for ask in call.asks if ask.key in given)), case, now)
 

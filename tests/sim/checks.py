@@ -60,6 +60,8 @@ class Violation(Exception):
 
 
 class Watch:
+    """What was seen so far, and the checks on it."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         self.effects = EffectWatch(world, self.fail)
@@ -90,6 +92,7 @@ class Watch:
         return self._strict and self._world.adversary.leaves(call, name)
 
     def fail(self, name: str, text: str) -> None:
+        """Stop the schedule."""
         raise Violation(f"{name}: {text}")
 
     # ---- what the world reports
@@ -97,6 +100,7 @@ class Watch:
     def applied(
         self, request: Request, before: Stored | None, after: Stored | None, reply: Reply, attempt: Attempt | None
     ) -> None:
+        """A script ran."""
         self.i2_refused_leaves_nothing(request, before, after, reply)
         self.bounds.applied(request, before, after, reply)
         self.heals.nobody_is_missed_too_early(request, before, reply)
@@ -120,6 +124,7 @@ class Watch:
             self.i4_answers_fixed(request.call, attempt.believed)
 
     def entered(self, slot: Slot, epoch: int, frame: int, entries: tuple[Entry, ...]) -> None:
+        """A handler is entered."""
         call, reentrant = slot.call.id, slot.call.reentrant
         self._world.counts["entries"] += 1
         self._entries[call] = self._entries.get(call, 0) + 1
@@ -161,6 +166,7 @@ class Watch:
             self.fail("I6 no-hidden-re-entry", f"a node says that {call} was not taken, and its handler is entered")
 
     def goes_on(self, slot: Slot) -> None:
+        """A handler asks, has an effect or ends: what it learned is about to show."""
         self.replays.goes_on(slot)
 
     def replied(self, slot: Slot, event: object, answer: Questions | Outcome, text: object, ungated: bool) -> None:
@@ -200,6 +206,7 @@ class Watch:
             self.fail("I10 allowed", f"{call.id} is entered with entry {forged[0].n}, which no node has written")
 
     def i1_single_owner(self, call: str, epoch: int, frame: int) -> None:
+        """Per (call, epoch) at most one frame."""
         if self.holds(call, "I1") and self._entered.setdefault((call, epoch), frame) != frame:
             self.fail("I1 single-owner", f"two frames of {call} have epoch {epoch}")
 
@@ -226,6 +233,7 @@ class Watch:
     def i2_refused_leaves_nothing(
         self, request: Request, before: Stored | None, after: Stored | None, reply: Reply
     ) -> None:
+        """A refused write leaves the record identical."""
         if reply.verdict not in APPLIED and before is not None and after != before:
             self.fail("I2 monotone", f"{type(request).__name__} was refused ({reply.verdict}) and left a trace")
 

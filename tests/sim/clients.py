@@ -59,6 +59,7 @@ class Said(NamedTuple):
 
 
 def answer(key: str, value: str) -> Answer:
+    """An answer as a node's boundary hands it in."""
     raw = journal.canonical(value)
     return Answer(key, journal.digest(raw), raw)
 
@@ -136,6 +137,7 @@ class Client:
 
     @staticmethod
     def make(token: Token, style: str) -> tuple[Answer, ...]:
+        """Answers to a token's questions."""
         word = "no" if style == "other" else "yes"
         full = tuple(answer(key, word) for key in token.keys)
         if style in ("forged", "stolen", "expired"):
@@ -169,6 +171,7 @@ class Client:
             self._world.send("client", process.name, process.take, process.hung_up, self._open)
 
     def hear(self, what: Request, text: Said) -> None:
+        """A reply arrived."""
         if self.ended or what.call != self.call:
             return
         mine = what.number == self._open

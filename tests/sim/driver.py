@@ -70,6 +70,8 @@ REHEARSED = "rehearsed"
 
 
 class Driver:
+    """All calls of one process."""
+
     def __init__(self, process: Process) -> None:
         self._process = process
         self._world = process.world
@@ -130,6 +132,7 @@ class Driver:
             self.feed(slot, Recheck(self._process.lease))
 
     def evict(self) -> None:
+        """Memory is short."""
         self._signal(Evict())
 
     def stop(self) -> None:
@@ -152,6 +155,7 @@ class Driver:
         return not room or len(self.slots) < room
 
     def drain(self) -> None:
+        """The node leaves."""
         self._signal(Drain())
 
     def _signal(self, event: Event) -> None:

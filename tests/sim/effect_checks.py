@@ -53,6 +53,7 @@ class EffectWatch:
     # ---- what the world reports
 
     def applied(self, request: Request, attempt: Attempt | None) -> None:
+        """A script changed a record."""
         if isinstance(request, Intent):
             self._intents.add((request.call, request.key))
         if isinstance(request, Commit | Intent | Result) and request.answered is not None:
@@ -78,6 +79,7 @@ class EffectWatch:
         self._behind.setdefault((frame.number, key), {item.round for item in progress(call).answered})
 
     def began(self, slot: Slot, frame: Frame, name: str) -> None:
+        """An effect begins to run."""
         call = slot.call.id
         place = (call, once_digest(name))
         self._world.counts["effects"] += 1

@@ -89,6 +89,7 @@ def _key(mutation: str, invariant: str) -> str:
 
 
 def _write() -> None:
+    """Keep the seed of each mutation that is found."""
     questions = [*((name, "") for name in RED), *((name, invariant) for invariant, name in FOUND_BY.items())]
     found = {_key(*question): find(*question) for question in questions}
     kept = {key: seed for key, seed in found.items() if seed is not None}

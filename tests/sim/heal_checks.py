@@ -41,6 +41,7 @@ class HealWatch:
     # ---- what the world reports
 
     def written(self, call: str, record: Record) -> None:
+        """The store has changed the record of a call."""
         self.known.add(call)
         if record.state in (RecordState.DONE, RecordState.RELEASED):
             self._going.add(call)
@@ -48,6 +49,7 @@ class HealWatch:
             self._going.discard(call)
 
     def store_went_back(self) -> None:
+        """The store has forgotten something."""
         plan, nodes = self._world.plan, self._world.store.nodes
         if not plan.restores:
             return
@@ -65,6 +67,7 @@ class HealWatch:
         self._world.after(HEALED, self.healed_at_once)
 
     def dropped(self, slot: Slot, cause: str) -> None:
+        """A frame goes."""
         if not slot.call.reentrant or (cause != "released" and self._is_behind(slot)):
             self._lost.add(slot.call.id)
 

@@ -32,6 +32,7 @@ class Membership(Tenure):
         return f"{self._process.boot}.{self._lives}"
 
     def renew(self) -> None:
+        """Send the next heartbeat now."""
         self._beat(b"")
 
     def _beat(self, over: bytes) -> None:
@@ -58,6 +59,7 @@ class Membership(Tenure):
             self._rest()
 
     def _rest(self) -> None:
+        """Wait for the time of the next heartbeat."""
         self._sent += 1
         self._process.later(self.pause, self._turn, self._sent)
 

@@ -468,6 +468,7 @@ ELSEWHERE = {
 
 @contextmanager
 def mutated(name: str | None) -> Iterator[None]:
+    """Run with one mutation."""
     patches = () if name is None else (RED[name] if name in RED else MASKED[name][1]).patches
     undo: list[Patch] = []
     for place, key, value in patches:

@@ -40,6 +40,7 @@ DRAIN_TIMEOUT = 0.4
 
 @lru_cache(maxsize=64)
 def ring_of(names: frozenset[NodeId]) -> Ring:
+    """The ring of these nodes."""
     return Ring(names)
 
 
@@ -57,6 +58,8 @@ class Open(NamedTuple):
 
 
 class Process:
+    """One process under a node's name."""
+
     def __init__(self, world: World, name: str, boot: str, rate: float) -> None:
         self.world, self.name, self.boot = world, NodeId(name), Boot(boot)
         self.alive, self.began = True, world.now
@@ -80,12 +83,15 @@ class Process:
 
     @property
     def lease(self) -> Lease:
+        """The node lease as last acknowledged."""
         return self.member.lease
 
     def now(self) -> float:
+        """Seconds on this node's clock."""
         return self._offset + self.world.now * self._rate
 
     def code_of(self, tool: str) -> str:
+        """The code that this process has for a handler."""
         return code_of(tool, self.variant)
 
     def _tick(self) -> None:
@@ -93,6 +99,7 @@ class Process:
         self.driver.tick()
 
     def take(self, act: Callable[..., None], *args: Any) -> None:
+        """Something arrives."""
         if not self.alive:
             return
         if self.world.now < self._paused_until:
@@ -101,6 +108,7 @@ class Process:
             act(*args)
 
     def later(self, delay: float, act: Callable[..., None], *args: Any) -> None:
+        """A timer."""
         self.world.after(delay, self.take, act, *args)
 
     def pause(self, span: float) -> None:
@@ -118,6 +126,7 @@ class Process:
                 act(*args)
 
     def die(self) -> None:
+        """Lose everything."""
         self.alive = False
 
     def recheck(self) -> None:
@@ -126,6 +135,7 @@ class Process:
             self.later(0.01 * place, self.driver.recheck, slot)
 
     def skip(self, seconds: float) -> None:
+        """The clock jumps forward."""
         self._offset += seconds
 
     def drain(self, away: float) -> None:
@@ -203,6 +213,7 @@ class Process:
                     self.driver.feed(slot, Left(Waiter(waiter)))
 
     def answer(self, slot: Slot, effect: Respond, text: object) -> None:
+        """Give a waiter its reply."""
         item = self.open.pop(effect.waiter, None)
         if item is None:
             return
@@ -252,6 +263,7 @@ class Process:
         self.later(RELAY_PATIENCE, self._relay_unanswered, what.number, what.tries)
 
     def relayed_back(self, number: int, text: Said) -> None:
+        """The other node answered."""
         item = self._relayed.pop(number, None)
         if item is not None:
             self._send(item.what, None, text)

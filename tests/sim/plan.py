@@ -150,10 +150,12 @@ class Plan:
 
     @property
     def changed_for_good(self) -> bool:
+        """Whether some node never gets its old code again."""
         return any(fault.kind == "change" and not fault.span for fault in self.faults)
 
     @property
     def calm_from(self) -> float:
+        """When the last fault is over."""
         ends = [fault.at + fault.span for fault in self.faults]
         others: list[Mischief | Intent | Act] = [*self.mischief, *self.clients, *self.acts]
         return max([0.0, *ends, *(item.at for item in others)])
@@ -165,6 +167,7 @@ class Plan:
         return replace(self, **{group: cut})
 
     def lines(self) -> Iterator[str]:
+        """The plan as text."""
         yield f"plan of seed {self.seed}: nodes {' '.join(self.nodes)}{', rehearsing' if self.rehearses else ''}"
         happenings: list[Fault | Mischief | Intent | Act] = [*self.clients, *self.faults, *self.mischief, *self.acts]
         for item in sorted(happenings, key=lambda item: item.at):
@@ -172,6 +175,7 @@ class Plan:
 
 
 def draw(seed: int, adverse: float = ADVERSE) -> Plan:
+    """The plan of a seed. `adverse` is the share of seeds in which somebody writes the store."""
     plan, rng = _draw(seed), random.Random(f"{seed}:adversary")
     if rng.random() >= adverse or plan.restores:
         return plan

@@ -49,12 +49,14 @@ class ReplayWatch:
         return next(iter(self._wrote.get(call, ())), program)
 
     def diverged(self, slot: Slot, was: Call) -> None:
+        """A replay was given up."""
         if not self.only_knows(was.id, slot.program):
             self._world.counts["divergences"] += 1
             self.gave_up.add(was.id)
         self.divergence_leaves_the_record(slot, was)
 
     def finished(self, call: str) -> None:
+        """A client heard the outcome of a call."""
         self._world.counts["finished after a divergence"] += call in self.gave_up
 
     def goes_on(self, slot: Slot) -> None:

@@ -69,6 +69,7 @@ CHUNK = 200
 
 
 def run_part(first: int, count: int, mutation: str | None = None) -> Part:
+    """Some schedules in a row: the counts, and the seed that failed."""
     counts: Counter[str] = Counter()
     with mutated(mutation):
         for seed in range(first, first + count):
@@ -95,12 +96,14 @@ def _broken(plan: Plan) -> str:
 
 
 def story(plan: Plan, mutation: str | None = None) -> tuple[str, bool]:
+    """The transcript of a plan, and whether all invariants held."""
     with mutated(mutation):
         world, violation = play(plan, recording=True)
     return "\n".join((*plan.lines(), "", *(world.lines or ()), "")), violation is None
 
 
 def summary(counts: Counter[str], seconds: float) -> str:
+    """One line about a run."""
     done = counts["schedules"]
     seen = ", ".join(f"{name} {counts[name]}" for name in INTERESTING)
     return f"{done} schedules clean in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s): {seen}"

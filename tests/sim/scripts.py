@@ -58,6 +58,8 @@ class Attempt:
 
 
 class Slot:
+    """One call on one process."""
+
     def __init__(self, process: Process, call: Call, program: str, tool: str) -> None:
         self.process = process
         self.call = call
@@ -85,11 +87,14 @@ class Slot:
 
 
 def terms(call: Call, head: Head) -> Terms:
+    """The terms of a call with this head."""
     tombstone_ttl = call.ttl + SKEW
     return Terms(head, tombstone_ttl + MAX_ROUND, tombstone_ttl)
 
 
 class Scripts:
+    """The scripts that one process sends."""
+
     def __init__(self, process: Process, slots: dict[str, Slot], feed: Callable[[Slot, Event], None]) -> None:
         self._process = process
         self._world = process.world

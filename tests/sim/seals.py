@@ -35,6 +35,8 @@ def sealed(call: str, head: Head) -> Head:
 
 
 class Seals:
+    """The seals of one world."""
+
     def __init__(self) -> None:
         self._entries: set[tuple[str, bytes]] = set()
         self._outcomes: set[tuple[str, bytes]] = set()
@@ -83,6 +85,7 @@ class Seals:
                 raise JournalError(_NOT_OURS.format("journal"))
 
     def is_head(self, call: str, head: Head) -> bool:
+        """Whether this head was sealed for this call."""
         return head.seal == sealed(call, head).seal
 
     def is_entry(self, call: str, raw: bytes) -> bool:
@@ -90,9 +93,11 @@ class Seals:
         return (call, raw) in self._entries
 
     def is_outcome(self, call: str, outcome: bytes) -> bool:
+        """Whether this outcome was sealed for this call."""
         return (call, outcome) in self._outcomes
 
     def is_lease(self, item: NodeRecord) -> bool:
+        """Whether a node has written this very lease."""
         return item in self._leases
 
     def holds(self, name: str, item: NodeRecord) -> bool:

@@ -37,6 +37,7 @@ def _kept(held: NodeRecord | None) -> NodeRecord | None:
 
 
 def _raw(item: NodeRecord) -> bytes:
+    """The bytes of a lease, as a node reads them."""
     return repr(item).encode()
 
 
@@ -49,6 +50,8 @@ class Primary(NamedTuple):
 
 
 class Store:
+    """The one store of a schedule."""
+
     def __init__(self, world: World, rate: float) -> None:
         self._world = world
         self._rate, self._ahead = rate, 0.0
@@ -69,6 +72,7 @@ class Store:
         self.nodes: dict[str, NodeRecord] = {}
 
     def now(self) -> float:
+        """Seconds on the store's clock."""
         return 1000.0 + self._world.now * self._rate + self._ahead
 
     def call(
@@ -94,6 +98,7 @@ class Store:
         self._world.send("store", process.name, process.take, then, result)
 
     def apply(self, request: Request, attempt: Attempt | None = None) -> Reply:
+        """One record script."""
         before = self.calls.get(request.call)
         if before is not None and before.record.expires <= self.now():
             del self.calls[request.call]
@@ -152,6 +157,7 @@ class Store:
         return self._renewed(wanted, held, result)
 
     def renew(self, wanted: NodeRecord, acknowledged: int, ttl: float) -> LeaseReply:
+        """The renew script."""
         wanted = replace(wanted, expires=self.now() + ttl)
         held = self._lease(wanted.node)
         _, result = lease.renew(_kept(held), wanted, acknowledged, ttl, self.now())
@@ -174,6 +180,7 @@ class Store:
         self._put(self.nodes, item.node, item)
 
     def leave(self, node: str, incarnation: str) -> None:
+        """The leave script."""
         held = self.nodes.get(node)
         if held is not None and held.inc == incarnation:
             del self.nodes[node]
@@ -197,6 +204,7 @@ class Store:
         self._world.watch.heals.store_went_back()
 
     def jump(self, seconds: float) -> None:
+        """The clock is another from now on."""
         self._ahead += seconds
         self.was_set_back |= seconds < 0
 
@@ -207,6 +215,7 @@ class Store:
         self.go_back(seconds)
 
     def fail(self, span: float) -> None:
+        """Answer nothing for a while."""
         self._down_until = max(self._down_until, self._world.now + span)
 
     def go_back(self, seconds: float) -> None:

@@ -127,6 +127,7 @@ def test_a_handler_that_ends_its_processes_is_paused_until_it_is_resumed() -> No
 
 
 def _paused(seed: int) -> set[str]:
+    """The handlers that are paused in one schedule of a handler that ends its processes, beside others."""
     text, held = story(replace(POISON_BESIDE_OTHERS, seed=seed))
     assert held, text
     return set(re.findall(r"\[([^]]+)\] is paused", text))

@@ -34,6 +34,7 @@ def sealed(token: Token) -> Token:
 
 
 def is_good(token: Token, call: str, user: int, now: float) -> bool:
+    """Whether a node's boundary lets this token in."""
     return token.seal == _over(token) and (token.call, token.user) == (call, user) and now < token.expires
 
 

@@ -7,6 +7,7 @@ from framehold_core.events import Acked, Asked, Diverged, Event, Evict, Found, M
 
 
 def tell_event(event: Event) -> str:
+    """An event in a few words."""
     name = type(event).__name__
     if isinstance(event, Retry):
         given = " ".join(f"{item.key}={item.value.decode()}" for item in event.answers) or "nothing"
@@ -28,6 +29,7 @@ def tell_event(event: Event) -> str:
 
 
 def tell_effects(effects: tuple[Effect, ...]) -> str:
+    """What follows, in a few words."""
     return ": " + ", ".join(_effect(effect) for effect in effects) if effects else ""
 
 

@@ -77,6 +77,7 @@ class Fault:
 
 
 def fault(rng: random.Random, nodes: tuple[str, ...], weather: tuple[str, ...]) -> Fault:
+    """One fault of this weather."""
     kind, node = rng.choice(weather), rng.choice(nodes)
     at = rng.uniform(0.1, 1.8)
     if kind in ("crash", "pause", "replace", "drain"):

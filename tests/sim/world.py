@@ -40,6 +40,8 @@ STORE: dict[str, Callable[[Store, Fault], None]] = {
 
 
 class World:
+    """One schedule being played."""
+
     def __init__(self, plan: Plan, recording: bool = False) -> None:
         self.plan = plan
         self.now = 0.0
@@ -117,6 +119,7 @@ class World:
         self.after(delay, act, *args)
 
     def say(self, actor: str, text: str) -> None:
+        """Add a line to the transcript."""
         if self.lines is not None:
             self.lines.append(f"{self.now:8.3f}  {actor:<9} {text}")
 
@@ -199,6 +202,7 @@ class World:
 
 
 def play(plan: Plan, recording: bool = False) -> tuple[World, Violation | None]:
+    """Play a plan; the world as it was left, and what went wrong."""
     world = World(plan, recording)
     try:
         world.play()

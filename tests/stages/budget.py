@@ -21,6 +21,7 @@ _WORTH = 1.0
 
 
 def minutes() -> dict[str, float]:
+    """The minutes of each room."""
     return {name: float(value) for name, value in tomllib.loads(MINUTES.read_text(encoding="utf-8")).items()}
 
 
@@ -32,6 +33,7 @@ def durations() -> dict[str, float]:
 
 
 def room(file: str, rooms: Mapping[str, float]) -> str:
+    """The room of a test file: the longest of the rooms that contain it."""
     holding = [name for name in rooms if file.startswith(f"tests/{name}/")]
     return max(holding, key=len, default="rest")
 

@@ -58,6 +58,7 @@ class Stage:
 
 
 def pytest(*words: str) -> Command:
+    """A run of pytest."""
     return (sys.executable, "-m", "pytest", "-q", *words)
 
 

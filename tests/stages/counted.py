@@ -41,6 +41,7 @@ def write(path: Path, counted: Counted) -> None:
 
 
 def read(paths: Iterable[Path]) -> Counted:
+    """What the runs of one stage did together. A run that was ended early left no file."""
     counted = Counted()
     for path in paths:
         if path.exists():

@@ -39,6 +39,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
+        """Whether it ran and nothing failed."""
         return self.outcome == "passed"
 
 

@@ -57,6 +57,7 @@ class Lane:
                 self._child.wait()
 
     def show(self) -> None:
+        """Print what it wrote to its file."""
         if self._output is not None:
             print(f"\n-- output of {self._name}", flush=True)
             print(self._output.read_text(errors="replace"), end="", flush=True)

@@ -12,6 +12,7 @@ from tests.fleet.trial import Client, Trial, Trials
 
 @pytest.fixture(scope="package")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
+    """Three nodes and two routers for all these tests."""
     with standing(tmp_path_factory.mktemp("cells"), 3, 2) as made:
         yield made
 
@@ -26,10 +27,12 @@ async def made(lasting: FaultyFleet) -> AsyncIterator[FaultyFleet]:
 
 @pytest.fixture
 def router(made: FaultyFleet) -> str:
+    """Where its clients are."""
     return made.routers[0].url
 
 
 @pytest.fixture
 async def trial() -> AsyncIterator[Trials]:
+    """Makes calls: `trial(shape, column)`, with further arguments by name."""
     async with Client() as client:
         yield lambda shape, column, **more: Trial(client, shape, column, **more)

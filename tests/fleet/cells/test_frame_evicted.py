@@ -17,6 +17,7 @@ MOST = 4
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
+    """One node with room for few calls."""
     with standing(tmp_path_factory.mktemp("small"), 1, 0, max_parked=str(MOST)) as made:
         yield made
 

@@ -25,11 +25,13 @@ class Sharded(TrialFleet):
         super().__init__(folder.mktemp("cluster"), trio)
 
     def record(self, call: Trial) -> str:
+        """The key of a call's record."""
         return Keys(self.folder.name).call(call.heard.token.split(".")[1])[0]
 
 
 @pytest.fixture(scope="module")
 def sharded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sharded]:
+    """For all of these tests."""
     trio = ClusterTrio()
     made = None
     try:

@@ -16,6 +16,7 @@ both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 
 
 def turned_away(reply: Reply) -> bool:
+    """Whether a request was refused in the SDK's own words."""
     return "error" in reply.message and (reply.code, reply.text) == (-32602, "Invalid or expired requestState")
 
 

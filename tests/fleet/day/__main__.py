@@ -27,6 +27,7 @@ LASTS, LONGER = 60.0, 3.0
 
 
 async def play(scene: Scene, folder: Path, browser: Browser) -> str:
+    """Play one scene; its row."""
     async with day(folder, browser, scene.prepare) as made, prometheus(folder, made.targets()) as root:
         # Rates need something to compare with.
         await asyncio.sleep(LONGER)
@@ -48,6 +49,7 @@ async def play(scene: Scene, folder: Path, browser: Browser) -> str:
 
 
 async def attempt(scene: Scene, folder: Path, browser: Browser) -> str:
+    """Play one scene; its row, too where it could not be played to its end."""
     try:
         return await play(scene, folder, browser)
     except Exception as error:
@@ -56,6 +58,7 @@ async def attempt(scene: Scene, folder: Path, browser: Browser) -> str:
 
 
 async def run(scenes: list[Scene]) -> None:
+    """Play scenes, and write the page after each."""
     for scene in scenes:
         if missing := lacks(scene):
             line = left_out(scene, f"this machine lacks {missing}")

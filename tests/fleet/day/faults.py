@@ -84,20 +84,24 @@ async def small_disk(day: Day) -> None:
 
 
 async def fill_disk(day: Day) -> None:
+    """Leave no room on the disk of the store's journal."""
     with (day.disk / "other").open("wb") as file:
         file.write(bytes(os.statvfs(day.disk).f_bavail * os.statvfs(day.disk).f_frsize))
 
 
 async def kill_router(day: Day) -> None:
+    """SIGKILL one of the two routers."""
     day.fleet.routers[1].kill()
 
 
 async def cut_all(day: Day) -> None:
+    """Drop all that the routers send to one node."""
     for number in range(len(day.fleet.routers)):
         _cut(day, number)
 
 
 async def cut_one(day: Day) -> None:
+    """Drop all that one of the two routers sends to one node."""
     _cut(day, 0)
 
 
@@ -118,6 +122,7 @@ async def die_again(day: Day) -> None:
 
 
 async def wrong_keys(day: Day) -> None:
+    """Start one more node, with keys of its own."""
     await day.start_as(STRAY, FRAMEHOLD_KEYS=secrets.token_hex(32))
 
 

@@ -30,17 +30,20 @@ def page(rows: Mapping[str, str], names: Iterable[str]) -> str:
 
 
 def rows(text: str) -> dict[str, str]:
+    """The rows of a page, by the names of their scenes."""
     lines = [line for line in text.splitlines() if line.startswith("| ")][2:]
     return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
 
 
 def row(scene: Scene, first: Mapping[str, float], expected: set[str], false: list[Said], met: Figures) -> str:
+    """The row of a scene that was played."""
     cells = (_cell([one for one in voices if one in expected], voices, first, false) for voices in VOICES.values())
     said = [f"{one.voice} said after {one.at:.1f} s: {one.text.strip()[:160]!r}" for one in false[:3]]
     return _line([scene.name, *cells, f"{met.ended}/{met.refused}", "; ".join([scene.because, *said]).strip("; ")])
 
 
 def left_out(scene: Scene, reason: str) -> str:
+    """The row of a scene that was not."""
     return _line([scene.name, *("-" for _ in VOICES), "-", f"left out: {reason}"])
 
 

@@ -64,10 +64,12 @@ class Scene:
 
 
 def problem(severity: str, kind: str, node: str = "", tool: str = "") -> frozenset[Problem]:
+    """The one problem of a scene."""
     return frozenset({Problem(severity, kind, node, tool)})
 
 
 def fired(*alerts: Alert) -> frozenset[Alert]:
+    """The alerts of a scene."""
     return frozenset(alerts)
 
 
@@ -75,6 +77,7 @@ def fired(*alerts: Alert) -> frozenset[Alert]:
 
 
 async def traffic(day: Day, calls: int) -> None:
+    """Wait until so many calls of the traffic have ended."""
     wanted = day.traffic.figures.ended + calls
     await until(lambda: day.traffic.figures.ended >= wanted, "the ends of calls")
 
@@ -85,10 +88,12 @@ async def work(day: Day) -> None:
 
 
 async def drain(day: Day) -> None:
+    """Drain a node, by command."""
     await day.run("drain", NODES[1], "--no-wait")
 
 
 async def undrain(day: Day) -> None:
+    """Take the drain back."""
     await day.run("drain", NODES[1], "--undo")
 
 
@@ -102,10 +107,12 @@ async def roll(day: Day) -> None:
 
 
 async def kill(day: Day) -> None:
+    """SIGKILL a node."""
     day.fleet.nodes[NODES[0]].kill()
 
 
 async def start_again(day: Day) -> None:
+    """Start it again."""
     await day.restart(NODES[0])
 
 
@@ -127,6 +134,7 @@ async def silence(day: Day) -> None:
 
 
 async def wake(day: Day) -> None:
+    """SIGCONT the store."""
     day.redis.resume()
 
 
@@ -181,10 +189,12 @@ async def poison(day: Day) -> None:
 
 
 async def paused(day: Day) -> bool:
+    """Whether a tool is paused."""
     return bool((await ask(day.root, "overview"))["paused"])
 
 
 async def imported(day: Day, caller: Caller) -> bool:
+    """Answer the call of the poison tool; whether it has ended."""
     asked = day.poisoned
     try:
         reply = await caller.retry("import_file", asked.token, asked.accept(word="all.csv"))

@@ -69,6 +69,7 @@ class Day:
 
     @property
     def root(self) -> str:
+        """The address of a router."""
         return self.fleet.routers[0].root
 
     @property
@@ -77,6 +78,7 @@ class Day:
         return self.fleet.routers[0].url
 
     async def start(self) -> None:
+        """Start all processes, and open the dashboards."""
         self.fleet.ports = {name: free_port() for name in NODES}
         if self.mounted:
             for name in NODES:
@@ -107,10 +109,12 @@ class Day:
         return True
 
     async def restart(self, name: str) -> None:
+        """Start a node that has ended, under its own name, as a supervisor does."""
         self.fleet.nodes[name].stop()
         await self.fleet.start_nodes(name)
 
     async def roll(self, name: str) -> None:
+        """Stop a node in good order, and start it again."""
         self.fleet.nodes[name].terminate()
         await self.fleet.nodes[name].ends()
         await self.restart(name)
@@ -121,6 +125,7 @@ class Day:
         assert code == 0, out
 
     def targets(self) -> dict[Target, str]:
+        """What Prometheus scrapes, and where."""
         path = mounted.PATH if self.mounted else ""
         nodes = {Target(NODE, name): f"http://127.0.0.1:{port}{path}" for name, port in self.fleet.ports.items()}
         routers = {Target(ROUTER, f"router-{number}"): router.root for number, router in enumerate(self.fleet.routers)}

@@ -37,9 +37,11 @@ class Traffic:
 
     @property
     def figures(self) -> Figures:
+        """The counts since the start."""
         return Figures(self._ended, self._failed, self._refused)
 
     async def run(self) -> None:
+        """Book until `stop`; calls that began are carried to their ends."""
         async with AsyncExitStack() as stack:
             callers = [await stack.enter_async_context(Caller(url)) for url in self._urls]
             async with asyncio.TaskGroup() as group:

@@ -43,6 +43,7 @@ _TERMINAL = threading.Lock()
 
 
 def invoked(words: Sequence[str], env: Mapping[str, str] | None = None) -> Result:
+    """Run a command of `framehold` in this process."""
     with _TERMINAL:
         return CliRunner(env=env).invoke(app, words)
 

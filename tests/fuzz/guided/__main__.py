@@ -43,6 +43,7 @@ def _fuzz(name: str, targets: Any, folder: str, corpus: str, seconds: str, seed:
 
 
 def main() -> None:
+    """Fuzz all targets."""
     with atheris.instrument_imports(include=[*FRAMEHOLD]):
         from framehold_store import pickles
 

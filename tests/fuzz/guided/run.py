@@ -24,6 +24,7 @@ _RAISED = re.compile(r"=== Uncaught Python exception: ===\n(.*?)\n==\d+==|(ERROR
 
 
 def run(seed: int, seconds: float, corpus: Path = CORPUS) -> Outcome:
+    """Fuzz all targets, together for some seconds; `seed` is libFuzzer's."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
         folder = Path(name)
         for target in TARGETS:

@@ -60,6 +60,7 @@ def _seals() -> list[bytes]:
 
 
 def of(name: str) -> list[bytes]:
+    """The seeds of one target."""
     found: dict[str, list[Any]] = {
         "reader": [bytes((seed % 256,)) + b"".join(streams.drawn(seed)) for seed in range(300)],
         "tokens": [*_texts("tokens"), *_texts("sagas")],
@@ -86,6 +87,7 @@ def stretched(seed: bytes) -> list[bytes]:
 
 
 def write(name: str, folder: Path) -> None:
+    """Write the seeds of one target, a file each."""
     known = of(name)
     long = [data for seed in known[:5] for data in stretched(seed)]
     for number, data in enumerate(known + long):

@@ -188,6 +188,7 @@ def sagas(data: bytes) -> bool:
 
 
 def json_of(saga: Saga) -> Saga:
+    """A saga as JSON gives it back."""
     return Saga(*json.loads(json.dumps(saga)))
 
 
