@@ -22,7 +22,6 @@ from framehold_store.memory import MemoryStore
 from tests.processes import until
 from tests.router.cast import NOW, cast_of, get, said, saying
 
-pytestmark = pytest.mark.anyio
 FIRST = int(NOW // COARSE) * COARSE // STEP
 """The first slot of the minute of NOW."""
 
@@ -103,7 +102,6 @@ async def test_two_routers_and_a_restarted_one_show_the_same() -> None:
 
 
 async def test_a_sample_is_kept_at_the_end_of_each_slot(caplog: pytest.LogCaptureFixture) -> None:
-    """A bug in one does not end the others."""
     store, loop = Shelf(), asyncio.get_running_loop()
     began, asked = loop.time(), 0
 
@@ -129,7 +127,6 @@ async def test_a_sample_is_kept_at_the_end_of_each_slot(caplog: pytest.LogCaptur
 
 
 async def test_what_was_read_is_not_read_again() -> None:
-    """Only what may still come."""
     store = Shelf()
     fleet = Fleet(store)
     router = fleet.router()
@@ -158,20 +155,9 @@ async def test_while_the_store_is_away_a_router_knows_its_own_samples(caplog: py
     assert await fleet.router().samples(STEP, [FIRST + 1]) == [None]
 
 
-async def test_what_ended_is_forgotten() -> None:
-    store = Shelf()
-    fleet = Fleet(store)
-    router = fleet.router()
-    await fleet.passed(router, FIRST, a={"parked": 1})
-    await router.samples(STEP, [FIRST])
-    later = FIRST + (histories.KEPT[STEP] + 300) // STEP
-    await router.samples(STEP, [later])
-    await fleet.passed(router, later, a={"parked": 1})
-    assert FIRST not in router._known[STEP]
-
-
 async def test_what_nobody_looks_at_is_not_kept_in_memory() -> None:
-    """A day of 100 nodes takes more than 100 MB, and one look would hold it for as long as the router runs."""
+    """A day of 100 nodes takes more than 100 MB, and one look would hold it for as long as the router runs. What ended
+    is forgotten."""
     store = Shelf()
     fleet = Fleet(store)
     router = fleet.router()
@@ -188,32 +174,20 @@ async def test_what_nobody_looks_at_is_not_kept_in_memory() -> None:
     found = await router.samples(STEP, [FIRST + 1])
     assert rates(found) == [0.0] or found[0] is not None, "what only this router knows is not forgotten"
     assert (await router.samples(COARSE, [minute]))[0] is not None
+    later = FIRST + (histories.KEPT[STEP] + 300) // STEP
+    await router.samples(STEP, [FIRST, later])
+    await fleet.passed(router, later, a={"parked": 1})
+    assert FIRST not in router._known[STEP]
 
 
-async def test_other_work_runs_while_many_samples_are_read() -> None:
-    """Those of a large fleet take up to a second of CPU."""
-    store, slots = Shelf(), range(FIRST - 100, FIRST)
-    for slot in slots:
-        await store.keep_sample(STEP, slot, packed(Sample(nodes={"a": Figures(parked=1)})), 3600.0)
-    router, turns = Fleet(store).router(), 0
-
-    async def other_work() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other_work())
-    assert None not in await router.samples(STEP, slots)
-    task.cancel()
-    assert turns >= 10
+FIGURES = Figures(rounds=123.456, ended=12.3, failed=0.5, p50=0.0123, p99=0.1234, store=0.001, lag=0.002, busy=0.5,
+                  parked=1234, running=1234, frames=1234, rss=123456789)  # fmt: skip
 
 
-def test_the_figures_of_a_node_take_little_memory() -> None:
-    """A router holds those of 100 nodes in 1,800 slots while somebody looks at a day."""
-    figures = Figures(rounds=123.456, ended=12.3, failed=0.5, p50=0.0123, p99=0.1234, store=0.001, lag=0.002, busy=0.5,
-                      parked=1234, running=1234, frames=1234, rss=123456789)  # fmt: skip
-    data = packed(Sample(nodes={f"node-{number}": figures for number in range(100)}))
+def test_the_figures_of_a_node_take_little_room() -> None:
+    """A router holds those of 100 nodes in 1,800 slots while somebody looks at a day, and a store those of a day."""
+    sample = Sample(nodes={f"node-{number}": FIGURES for number in range(100)}, release="1.0.0 abcdefab")
+    data = packed(sample)
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -221,16 +195,20 @@ def test_the_figures_of_a_node_take_little_memory() -> None:
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held is not None and after - before < 100 * 700
+    assert held == sample and after - before < 100 * 700
+    assert len(packed(Sample(nodes={f"node-{number}": FIGURES for number in range(3)}))) < 400
 
 
 def test_the_figures_of_a_fleet_and_of_a_minute() -> None:
     nodes = {"a": Figures(rounds=1, p99=0.5, p50=0.1, parked=3, busy=0.2), "b": Figures(rounds=2, p99=0.2, parked=4)}
     assert of_fleet(Sample(nodes=nodes)) == Figures(rounds=3, p99=0.5, p50=0.1, parked=7, busy=0.2)
-    later = Sample(nodes={"a": Figures(rounds=3, p99=0.4, p50=0.3, parked=6)}, release="2")
-    of_minute = of_several([Sample(nodes=nodes, release="1"), later])
+    one = ToolFigures(asked=1, took=(0, 1), parked=4)
+    other = ToolFigures(asked=2, took=(0, 0, 3), thought=(1,), parked=1)
+    later = Sample(nodes={"a": Figures(rounds=3, p99=0.4, p50=0.3, parked=6)}, release="2", tools={"t": other})
+    of_minute = of_several([Sample(nodes=nodes, release="1", tools={"t": one}), Sample(), later])
     assert of_minute.release == "2"
     assert of_minute.nodes == {"a": Figures(rounds=2, p99=0.5, p50=0.2, parked=4, busy=0.2), "b": nodes["b"]}
+    assert of_minute.tools == {"t": ToolFigures(asked=3, took=(0, 1, 3), thought=(1,), parked=2)}
     assert of_several([]) == Sample()
 
 
@@ -238,17 +216,7 @@ def test_the_figures_of_a_fleet_and_of_a_minute() -> None:
     "data", [b"", b"no", zlib.compress(b"no"), zlib.compress(b'{"nodes": 1}'), zlib.compress(b" " * (1 << 20))]
 )
 def test_a_sample_of_somebody_else_is_none(data: bytes) -> None:
-    """Even one that is very large when it is decompressed."""
     assert unpacked(data) is None
-
-
-def test_a_sample_is_small() -> None:
-    """So that a day of 40 nodes takes a few megabytes."""
-    figures = Figures(rounds=123.456, ended=12.3, failed=0.0, p50=0.0123, p99=0.1234, store=0.001, lag=0.002, busy=0.5,
-                      parked=1234, running=12, frames=1234, rss=123456789)  # fmt: skip
-    sample = Sample(nodes={f"node-{number}": figures for number in range(3)}, release="1.0.0 abcdefab")
-    assert unpacked(packed(sample)) == sample
-    assert len(packed(sample)) < 400
 
 
 async def test_the_answer_has_series_and_marks() -> None:
@@ -278,6 +246,8 @@ async def test_the_answer_has_series_and_marks() -> None:
         assert each["nodes"]["b"]["parked"][-3:] == [10, 10, 10]
         assert (await get(client, "/api/v1/history?range=24h"))["step"] == COARSE
         await get(client, "/api/v1/history?range=2h", 400)
+        cast.more["history"] = None
+        assert "FRAMEHOLD_HISTORY" in (await get(await cast.client(), "/api/v1/history", 404))["error"]
 
 
 async def test_of_the_nodes_of_a_day_those_that_were_there_last_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,15 +263,7 @@ async def test_of_the_nodes_of_a_day_those_that_were_there_last_are_listed(monke
         assert view["series"]["parked"][-3:] == [3, 3, 1]
 
 
-async def test_a_router_that_keeps_none_says_so() -> None:
-    async with cast_of() as cast:
-        cast.more["history"] = None
-        refused = await get(await cast.client(), "/api/v1/history", 404)
-        assert "FRAMEHOLD_HISTORY" in refused["error"]
-
-
 async def test_a_sample_is_of_what_nodes_say() -> None:
-    """Also of one that does not answer: what its lease says."""
     async with cast_of() as cast:
         figures = {"rounds": 5, "calls_ended": 3, "calls_failed": 1, "resume_p99": 0.25, "loop_busy": 0.5}
         await cast.node("a", saying(said("a", **figures)))
@@ -338,13 +300,6 @@ def test_a_tool_is_counted_since_the_last_sample_on_all_nodes() -> None:
     anew = [status("a", boot="c", asked=1, took=(1,)), status("b", asked=10, failed=1)]
     assert sampler.sample((), anew, 20.0).tools == {"t": ToolFigures(asked=1, failed=1, parked=0)}
     assert sampler.sample((), anew, 30.0).tools == {}, "nobody called it, and nothing is parked"
-
-
-def test_the_tools_of_a_minute_are_added() -> None:
-    one = ToolFigures(asked=1, took=(0, 1), parked=4)
-    other = ToolFigures(asked=2, took=(0, 0, 3), thought=(1,), parked=1)
-    whole = of_several([Sample(tools={"t": one}), Sample(), Sample(tools={"t": other})])
-    assert whole.tools == {"t": ToolFigures(asked=3, took=(0, 1, 3), thought=(1,), parked=2)}
 
 
 async def test_the_history_of_one_tool() -> None:

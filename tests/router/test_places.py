@@ -1,15 +1,21 @@
-"""Who gives way when all connections of a router are taken: never a request that may have begun."""
+"""Who gives way when all connections of a router are taken, and the one that is accepted as its server ends."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from framehold_fleet.http_server import client_connection
 from framehold_fleet.http_server.places import AT_ONCE, yielding
-from tests.router.wires import Reply, both_loops, head, node, ok, post, router
+from framehold_fleet.members.address import Address
+from tests.node.nodes import served
+from tests.router.wires import DEADLINE, Reply, both_loops, head, node, ok, post, router, silent
 
 anyio_backend = both_loops
 LISTEN = post(b"{}", "Mcp-Method: subscriptions/listen")
@@ -38,7 +44,6 @@ def test_the_longest_of_the_address_with_most_places_goes_first() -> None:
 
 
 def test_an_address_takes_no_place_from_one_that_has_fewer() -> None:
-    """Whoever holds most can't drive others out."""
     assert yielding(held(few=[1.0], many=[None, None]), "many", 10.0) == []
     (gone,) = yielding(held(few=[None], many=[1.0, None]), "few", 10.0)
     assert gone.peer == "many"
@@ -102,3 +107,54 @@ async def test_an_idle_connection_gives_way_and_a_call_does_not(monkeypatch: pyt
         assert await idle.reader.read() == b""
         gate.set()
         assert (await busy.heard()).body == b"slow"
+
+
+anyio_backend = both_loops
+
+TURNS = range(6)
+"""Turns of the event loop between a connection and the end of the server: one of them hits the moment."""
+
+
+@asynccontextmanager
+async def front() -> AsyncIterator[Address]:
+    """A router, which ends with its front."""
+    async with router() as it:
+        yield "127.0.0.1", it.port
+
+
+@asynccontextmanager
+async def raw() -> AsyncIterator[Address]:
+    """The node of other tests."""
+    async with node(silent) as it:
+        yield it.address
+
+
+@asynccontextmanager
+async def app() -> AsyncIterator[Address]:
+    """An app as other tests serve it."""
+
+    async def nothing(scope: Any, receive: Any, send: Any) -> None:
+        while scope["type"] == "lifespan":
+            await send({"type": f"{(await receive())['type']}.complete"})
+
+    async with served(nothing) as url:
+        host, _, port = url.split("/")[2].partition(":")
+        yield host, int(port)
+
+
+@pytest.mark.parametrize("turns", TURNS)
+@pytest.mark.parametrize("server", [front, raw, app])
+async def test_the_connection_that_comes_last_is_closed(
+    server: Callable[[], AbstractAsyncContextManager[Address]], turns: int
+) -> None:
+    with socket.socket() as late:
+        late.setblocking(False)
+        async with server() as address:
+            late.connect_ex(address)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        async with asyncio.timeout(DEADLINE):
+            try:
+                assert await asyncio.get_running_loop().sock_recv(late, 1) == b""
+            except ConnectionError:
+                pass

@@ -24,7 +24,6 @@ PURPOSES = ("journal", "outcome", "token", "code", "event", "saga")
 
 
 def test_as_text_they_are_the_same_keys() -> None:
-    """In their order, each with its own form's version; so routers and nodes believe each other."""
     texts = text_of([NEW, OLD]).split(",")
     assert [RouterKey.parse(text) for text in texts] == [RouterKey.of(NEW), RouterKey.of(OLD)]
     assert all(text.startswith("r1.") and len(text) == 131 for text in texts)
@@ -70,8 +69,7 @@ GOOD = text_of([NEW])
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["x", NEW.decode(), GOOD[:-1], GOOD + "A", f"{GOOD},{GOOD[:-1]}", "r2" + GOOD[2:], f"r1.+{GOOD[4:]}"],
+    "text", ["x", NEW.decode(), GOOD[:-1], GOOD + "A", f"{GOOD},{GOOD[:-1]}", "r2" + GOOD[2:], f"r1.+{GOOD[4:]}"]
 )
 def test_what_is_no_such_text_is_refused_and_not_shown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAMEHOLD_ROUTER_KEYS", text)

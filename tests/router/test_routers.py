@@ -13,8 +13,6 @@ from framehold_router.collect.routers import BEAT, MISSED, SHOWN, Routers
 from framehold_store.memory import MemoryStore
 from tests.router.cast import NOW, TRUST
 
-pytestmark = pytest.mark.anyio
-
 
 class Hall:
     """A store, and routers that write to it when a test lets them."""

@@ -179,7 +179,6 @@ ONE_FORM = {
 
 @pytest.mark.parametrize(("data", "length", "body"), ONE_FORM.values(), ids=ONE_FORM.keys())
 async def test_is_sent_on_in_one_form(data: bytes, length: bytes, body: bytes) -> None:
-    """The node gets exactly one request: one length, no coding, one Host, and nothing of a connection's own."""
     async with node(ok()) as upstream, router(upstream.address) as it:
         assert (await it.ask(data)).status == 200
         (reply,) = upstream.requests
@@ -249,7 +248,6 @@ FOLLOWED["chunks that are empty lines"] = chunked(b"2\r\n\r\n\r\n4\r\n\r\n\r\n\r
 
 @pytest.mark.parametrize("data", FOLLOWED.values(), ids=FOLLOWED.keys())
 def test_requests_end_where_they_end_wherever_their_bytes_are_cut(data: bytes) -> None:
-    """Two pipelined requests in one read, in any two reads, and byte by byte are the same two requests."""
     whole = read([data])
     assert len(whole) == 2
     assert whole[1].body == b"second"
@@ -344,7 +342,6 @@ ALIKE = [
 
 @given(st.lists(st.sampled_from(ALIKE), max_size=8), st.lists(st.integers(0, 500), max_size=3))
 def test_a_repeated_head_is_read_as_the_parser_reads_it(requests: list[bytes], cuts: list[int]) -> None:
-    """Each request in a read of its own, or with some reads cut in two."""
     reads = list(requests)
     for cut in cuts:
         for at, data in enumerate(reads):
@@ -372,7 +369,6 @@ REPEATED = WRITTEN % (b"", b"5", b"1", b"first")
     ],
 )
 def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) -> None:
-    """Also when the head that was read before differs in the digits of its length only."""
     reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
     assert reader.feed(REPEATED) == len(REPEATED)
     reader.take("peer")
@@ -381,7 +377,6 @@ def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) ->
 
 
 def test_a_repeated_head_is_read_once() -> None:
-    """It is the same object, until KEPT others came or it is forgotten."""
     reader = Reader(limits_of(1 << 20, 32 * 1024, 100))
 
     def head(*pieces: bytes) -> RequestHead:
@@ -419,16 +414,7 @@ def test_heads_that_are_never_repeated_are_kept_rarely() -> None:
 
 
 @pytest.mark.parametrize(
-    "target",
-    [
-        "/admin/drain",
-        "/admin",
-        "//admin/drain",
-        "/%61dmin/drain",
-        "/mcp/../admin/drain",
-        "/./admin/x",
-        "/x/%2e%2e/admin",
-    ],
+    "target", ["/admin", "//admin/x", "/%61dmin/x", "/mcp/../admin/x", "/./admin/x", "/x/%2e%2e/admin"]
 )
 async def test_no_spelling_of_admin_reaches_a_node(target: str) -> None:
     """A node decodes its paths: what it would take for /admin isn't sent to it."""
@@ -442,7 +428,6 @@ async def test_no_spelling_of_admin_reaches_a_node(target: str) -> None:
     ["/metrics", "//metrics", "/%6detrics", "/x/../dashboard", "/api/v1/nodes", "/api//v1/nodes", "/%61pi/v1/nodes"],
 )
 async def test_no_spelling_of_a_page_is_served_to_clients_beside_an_admin_port(target: str) -> None:
-    """Neither by the router itself nor by a node."""
 
     def closed(*parts: Any) -> RequestRelay:
         relay = RequestRelay(*parts)
