@@ -103,7 +103,6 @@ async def doors() -> AsyncIterator[Doors]:
 
 
 async def test_every_route_is_listed() -> None:
-    """And what is listed is there: the check at the door knows them all."""
     async with AsyncExitStack() as stack:
         app = guarded(await Cast(stack).sources(), None, saying(""))
         there = {
@@ -115,7 +114,6 @@ async def test_every_route_is_listed() -> None:
 
 
 def test_what_changes_something_is_an_action() -> None:
-    """All that is posted, but for a look-up; and nothing is open but what tells nothing of the fleet."""
     for route in ROUTES:
         assert (route.need is Need.ACTION) == (route.method == "POST" and route.path != "lookup")
         assert (route.need is Need.OPEN) == (route.path in ("openapi.json", "access"))
@@ -124,7 +122,6 @@ def test_what_changes_something_is_an_action() -> None:
 @pytest.mark.parametrize("router", STATUS)
 @pytest.mark.parametrize("way", WAYS, ids=IDS)
 async def test_who_is_let_in(doors: Doors, way: tuple[str, str], router: str) -> None:
-    """A browser is asked for a password if one is enough."""
     need = LISTED[way]
     for who, (read, action) in STATUS[router].items():
         wanted = {Need.READ: read, Need.ACTION: action}.get(need, LET_IN)
@@ -149,14 +146,12 @@ async def test_a_script_that_asks_for_itself_is_not_offered_basic(doors: Doors, 
 
 
 async def access(client: Client, shown: str) -> tuple[bool, bool, bool]:
-    """Whether a token is set, whether this is the admin token, and whether it reads."""
     body = await get(client, f"{BASE}access", 200, **({"Authorization": shown} if shown else {}))
     assert set(body) == {"token_set", "token_right", "may_read", "credential", "playground"}
     return body["token_set"], body["token_right"], body["may_read"]
 
 
 async def test_who_asks_is_told_whether_the_token_is_right(doors: Doors) -> None:
-    """As actions and reads take it. It says no more than the status of either does."""
     for name, shown in {**RIGHT, **WRONG}.items():
         assert await access(doors.closed, shown) == (True, name == "bearer", name in RIGHT), name
         assert await access(doors.free, shown) == (False, False, True), name
@@ -199,7 +194,6 @@ async def test_head_is_no_way_round(doors: Doors, way: tuple[str, str]) -> None:
 
 
 async def test_a_route_that_nobody_listed_is_closed() -> None:
-    """Even to readers: it needs what the most needs."""
 
     async def forgotten(_: web.Request) -> web.Response:
         return web.Response(text="told")

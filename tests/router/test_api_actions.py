@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit
 from framehold_router.collect import node_client
-from tests.router.cast import Answer, Cast, Client, cast_of, is_inside, member, said, saying
+from tests.router.cast import Answer, Cast, Client, cast_of, cut, hang, is_inside, member, said, saying
 from tests.store.calls import E0, HEAD, batch, fence
 
 TOKEN = "correct-horse-battery-staple"
@@ -45,19 +44,8 @@ async def recorded(cast: Cast) -> None:
     await cast.store.run(Commit(CALL, fence(0, 0, owner="a"), batch((), E0), 600.0, None, HEAD))
 
 
-async def cut(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
-
-
 async def elsewhere(_: web.Request) -> web.StreamResponse:
     raise web.HTTPTemporaryRedirect("/admin/drain")
-
-
-async def hang(_: web.Request) -> web.StreamResponse:
-    await asyncio.Event().wait()
-    return web.Response()
 
 
 UNKNOWN = "nobody knows whether"
@@ -82,7 +70,6 @@ OWNER_SAYS: dict[str, tuple[Answer, int, str]] = {
 async def test_what_the_owner_says_is_passed_on(
     cast: Cast, recorded: None, monkeypatch: pytest.MonkeyPatch, answer: Answer, status: int, says: str
 ) -> None:
-    """An action is sent once, to one node, also where nobody knows whether it was done."""
     monkeypatch.setattr(node_client, "ACTION_TIMEOUT", 0.5)
     await node(cast, "a", answer)
     await node(cast, "b", saying({"done": "never asked"}))
@@ -141,7 +128,6 @@ async def test_where_the_owner_is_not_known_all_are_asked(
     ],
 )
 async def test_the_named_node_gets_the_order(cast: Cast, action: str, status: int, says: Any) -> None:
-    """And no other; for an unknown name there is a 404."""
     for name in ("a", "b"):
         await node(cast, name, saying(says, status), action)
     client = await cast.client()
@@ -155,7 +141,6 @@ async def test_the_named_node_gets_the_order(cast: Cast, action: str, status: in
 
 @pytest.mark.parametrize(("playground", "status"), [("", 409), ("call", 409), ("kill", 202)])
 async def test_a_node_is_killed_only_where_the_playground_may(cast: Cast, playground: str, status: int) -> None:
-    """Another router's setting is no reason to send it."""
     await node(cast, "a", saying({"done": "it is killed"}, 202), "kill")
     if playground:
         cast.more["playground"] = playground
@@ -172,12 +157,14 @@ async def on_tool(client: Client, what: str, **body: Any) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("what", ["pause", "resume"])
 async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
-    """One that can't be reached is passed over. The store has it for the others."""
+    """One that can't be reached is passed over. The store has it for the others. What the node says is passed on."""
     result: list[Any] = []
+    says = [saying({"done": f"{what}d"}), saying({"error": "there is no tool typo"}, 404)]
+    says += [saying({"error": "the store did not answer"}, 503)]
 
     async def done(request: web.Request) -> web.StreamResponse:
-        result.append(await request.json())
-        return await saying({"done": f"{what}d"})(request)
+        result.append((await request.json())["tool"])
+        return await says[len(result) - 1](request)
 
     client = await cast.client()
     status, body = await on_tool(client, what, tool="book")
@@ -185,18 +172,13 @@ async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
     cast.members.append(member("a", "http://127.0.0.1:1"))
     await node(cast, "b", done, what)
     await node(cast, "c", done, what)
-    assert await on_tool(client, what, tool="a/b") == (200, {"done": f"{what}d"})
-    assert len(result) == 1 and result[0]["tool"] == "a/b"
     for wrong in ({}, {"tool": ""}, {"tool": "x" * 201}, {"tool": "book", "until": "noon"}):
         assert (await on_tool(client, what, **wrong))[0] == 400
-    assert len(result) == 1
-
-
-@pytest.mark.parametrize(("status", "text"), [(404, "there is no tool typo"), (503, "the store did not answer")])
-async def test_what_a_node_says_of_a_tool_is_passed_on(cast: Cast, status: int, text: str) -> None:
-    await node(cast, "a", saying({"error": text}, status), "pause")
-    found, body = await on_tool(await cast.client(), "pause", tool="typo")
-    assert (found, text in body["error"]) == (404 if status == 404 else 502, True)
+    assert await on_tool(client, what, tool="a/b") == (200, {"done": f"{what}d"})
+    for answered, text in ((404, "there is no tool typo"), (502, "the store did not answer")):
+        status, body = await on_tool(client, what, tool="typo")
+        assert (status, text in body["error"]) == (answered, True)
+    assert result == ["a/b", "typo", "typo"]
 
 
 async def test_what_is_no_call_id_is_not_looked_for(cast: Cast) -> None:

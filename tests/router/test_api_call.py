@@ -95,8 +95,6 @@ async def test_the_fate_of_a_call(
 
 
 async def test_a_parked_call(cast: Cast) -> None:
-    """Its record, its trail, and its frame as its node tells of it: one read and no scan, whatever the store holds.
-    Lines that can't be read are left out."""
     story = Story()
     await node(cast, held(story.call))
     body = await shown(cast, story, story.ask)
@@ -113,7 +111,6 @@ async def test_a_parked_call(cast: Cast) -> None:
 
 @pytest.mark.parametrize("kept", [False, True])
 async def test_a_call_that_was_taken_over(cast: Cast, kept: bool) -> None:
-    """Its trail leads over both nodes, and says whether it goes on with kept code."""
     story = Story()
     await node(cast, held(story.call, node="node-2"), "node-2", "boot-9")
     body = await shown(cast, story, story.ask, replace(story.claim, kept=kept))
@@ -124,7 +121,6 @@ async def test_a_call_that_was_taken_over(cast: Cast, kept: bool) -> None:
 
 
 async def test_a_stuck_call(cast: Cast) -> None:
-    """As many owners died as may; while one of them runs it, it isn't stuck yet."""
     story = Story()
     claims = [story.claims(Seen(1, "node-1", "inc-1"), Evidence.GONE)]
     for epoch in range(2, 6):
@@ -138,7 +134,6 @@ async def test_a_stuck_call(cast: Cast) -> None:
 
 
 async def test_a_call_that_has_ended(cast: Cast) -> None:
-    """No node is asked. The trail outlives the journal."""
     story = Story()
     await node(cast, held(story.call))
     body = await shown(cast, story, story.ask, story.finish)
@@ -211,8 +206,6 @@ async def looked_up(cast: Cast, token: str, status: int = 200) -> Any:
 
 
 async def test_where_a_token_goes(cast: Cast) -> None:
-    """By the ring, by what was learned, and to nobody; the token itself is not repeated. Of the frame at a node that
-    does not answer nothing is known: it may be there."""
     await node(cast, held(CALL, node="a"), "a")
     cast.more["place"] = Placer(lambda: cast.fleet, lambda: 0.0).where
     body = await looked_up(cast, f"h1.{CALL}.secret")
@@ -230,7 +223,6 @@ async def test_where_a_token_goes(cast: Cast) -> None:
 
 
 async def test_where_other_tokens_go(cast: Cast) -> None:
-    """Any node serves a stateless one; a session goes to its node as long as that lives."""
     cast.members.append(member("n", "http://127.0.0.1:1", stats=Stats(), boot="b1"))
     for token, kind, name, reason in (
         ("s1.sealed", "replay", "", "any"),

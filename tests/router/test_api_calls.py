@@ -22,7 +22,7 @@ from framehold_router.collect.history import STEP
 from framehold_router.collect.samples import packed
 from framehold_router.config import RouterSettings
 from framehold_store.base import MAX_EVENTS
-from tests.router.cast import NOW, Cast, cast_of, get, said, saying
+from tests.router.cast import NOW, Cast, get, said, saying
 from tests.router.test_api_leases import lease
 
 
@@ -105,7 +105,6 @@ async def test_filters_order_and_pages(cast: Cast) -> None:
 
 
 async def test_counts_of_what_another_filter_would_list(cast: Cast) -> None:
-    """Each facet leaves its own filter out, and keeps the others; the most come first."""
     ends = (("a", "fine", "completed"), ("a", "pay", "tool_error"), ("b", "pay", "tool_error"), ("b", "plain", "lost"))
     await cast.ended(*(ended(f"{n}", NOW, node, how, tool=tool) for n, (node, tool, how) in enumerate(ends)))
     client = await cast.client()
@@ -163,63 +162,58 @@ async def keeps(cast: Cast, seconds_ago: int, **counts: Any) -> None:
     await cast.store.keep_sample(STEP, slot, packed(Sample(tools={"book": ToolFigures(**counts)})), 3600.0)
 
 
-async def test_tools_are_summed_over_nodes() -> None:
-    async with cast_of() as cast:
-        pause = {"tool": "ask", "at": NOW, "by": "operator"}
-        await node(cast, "a", {"tool": "book", "parked": 2, "oldest": 5.0, "journal": 10})
-        book = {"tool": "book", "parked": 1, "oldest": 9.0, "journal": 5}
-        await node(cast, "b", {"tool": "ask"}, book, paused=[pause])
-        await cast.ended(*(ended(f"{took}", NOW, tool="book", seconds=took) for took in (4.0, 2.0, 1.0)))
-        client = await cast.client()
-        view = await get(client, "/api/v1/tools")
-        assert [tool["tool"] for tool in view["tools"]] == ["ask", "book"] and view["missing"] == []
-        ask, book = view["tools"]
-        assert ask["paused"]["by"] == "operator" and book["paused"] is None
-        assert (book["parked"], book["oldest"], book["journal"]) == (3, 9.0, 15)
-        assert (book["call_p50"], book["call_p99"]) == (2.0, 4.0)
-        # Nothing was sampled yet.
-        assert (book["rounds_per_second"], book["failed_share"], book["p99"]) == (None, None, None)
-        one = await get(client, "/api/v1/tools?tool=book")
-        assert [tool["tool"] for tool in one["tools"]] == ["book"]
-        assert (await get(client, "/api/v1/tools?tool=other"))["tools"] == []
+async def test_tools_are_summed_over_nodes(cast: Cast) -> None:
+    pause = {"tool": "ask", "at": NOW, "by": "operator"}
+    await node(cast, "a", {"tool": "book", "parked": 2, "oldest": 5.0, "journal": 10})
+    book = {"tool": "book", "parked": 1, "oldest": 9.0, "journal": 5}
+    await node(cast, "b", {"tool": "ask"}, book, paused=[pause])
+    await cast.ended(*(ended(f"{took}", NOW, tool="book", seconds=took) for took in (4.0, 2.0, 1.0)))
+    client = await cast.client()
+    view = await get(client, "/api/v1/tools")
+    assert [tool["tool"] for tool in view["tools"]] == ["ask", "book"] and view["missing"] == []
+    ask, book = view["tools"]
+    assert ask["paused"]["by"] == "operator" and book["paused"] is None
+    assert (book["parked"], book["oldest"], book["journal"]) == (3, 9.0, 15)
+    assert (book["call_p50"], book["call_p99"]) == (2.0, 4.0)
+    # Nothing was sampled yet.
+    assert (book["rounds_per_second"], book["failed_share"], book["p99"]) == (None, None, None)
+    one = await get(client, "/api/v1/tools?tool=book")
+    assert [tool["tool"] for tool in one["tools"]] == ["book"]
+    assert (await get(client, "/api/v1/tools?tool=other"))["tools"] == []
 
 
-async def test_each_figure_is_of_its_time() -> None:
-    """Rounds of a minute, failures of ten, replays of an hour."""
-    async with cast_of() as cast:
-        await node(cast, "a", {"tool": "book"})
-        took = [0] * (len(ROUND) + 1)
-        took[4] = 10
-        await keeps(cast, 0, asked=30, ended=5, failed=5, took=tuple(took))
-        await keeps(cast, 300, ended=7, failed=3, refused=2)
-        await keeps(cast, 1200, ended=100, replays=4, thought=(0, 2))
-        (book,) = (await get(await cast.client(), "/api/v1/tools"))["tools"]
-        assert book["rounds_per_second"] == 4.0
-        assert (book["ended"], book["failed"], book["failed_share"], book["refused"]) == (20, 8, 0.4, 2)
-        assert (book["replays"], book["think_p50"]) == (4, 3.0)
-        assert book["p50"] == pytest.approx(0.0075)
-        assert len(book["rounds"]) == 30 and book["rounds"][-1] == 4.0 and book["rounds"][0] is None
+async def test_each_figure_is_of_its_time(cast: Cast) -> None:
+    await node(cast, "a", {"tool": "book"})
+    took = [0] * (len(ROUND) + 1)
+    took[4] = 10
+    await keeps(cast, 0, asked=30, ended=5, failed=5, took=tuple(took))
+    await keeps(cast, 300, ended=7, failed=3, refused=2)
+    await keeps(cast, 1200, ended=100, replays=4, thought=(0, 2))
+    (book,) = (await get(await cast.client(), "/api/v1/tools"))["tools"]
+    assert book["rounds_per_second"] == 4.0
+    assert (book["ended"], book["failed"], book["failed_share"], book["refused"]) == (20, 8, 0.4, 2)
+    assert (book["replays"], book["think_p50"]) == (4, 3.0)
+    assert book["p50"] == pytest.approx(0.0075)
+    assert len(book["rounds"]) == 30 and book["rounds"][-1] == 4.0 and book["rounds"][0] is None
 
 
-async def test_a_node_that_does_not_answer_is_named() -> None:
-    async with cast_of() as cast:
-        await node(cast, "a", {"tool": "book"})
-        await cast.node("old", saying(said("old")))
-        await cast.node("other", saying(said("other")), {"GET /admin/tools": saying({"node_id": "z", "boot": "b"})})
-        view = await get(await cast.client(), "/api/v1/tools")
-        assert ([tool["tool"] for tool in view["tools"]], view["missing"]) == (["book"], ["old", "other"])
+async def test_a_node_that_does_not_answer_is_named(cast: Cast) -> None:
+    await node(cast, "a", {"tool": "book"})
+    await cast.node("old", saying(said("old")))
+    await cast.node("other", saying(said("other")), {"GET /admin/tools": saying({"node_id": "z", "boot": "b"})})
+    view = await get(await cast.client(), "/api/v1/tools")
+    assert ([tool["tool"] for tool in view["tools"]], view["missing"]) == (["book"], ["old", "other"])
 
 
-async def test_who_waits_and_which_tokens_expire() -> None:
-    async with cast_of() as cast:
-        book = {"tool": "book", "parked": 3, "expiring": [1, 2]}
-        await node(cast, "a", book, {"tool": "idle"}, holders=[{"who": "x", "calls": 2}], over_limit=1)
-        others = [{"who": f"y{number}", "calls": 1} for number in range(15)]
-        await node(cast, "b", book, holders=[{"who": "x", "calls": 5}, *others], over_limit=2)
-        view = await get(await cast.client(), "/api/v1/waiting")
-        assert view["tools"] == [{"tool": "book", "expiring": [2, 4, 0, 0, 0, 0, 0]}]
-        assert view["holders"][0] == {"who": "x", "calls": 7} and len(view["holders"]) == 10
-        assert (view["over_limit"], len(view["bounds"])) == (3, 6)
+async def test_who_waits_and_which_tokens_expire(cast: Cast) -> None:
+    book = {"tool": "book", "parked": 3, "expiring": [1, 2]}
+    await node(cast, "a", book, {"tool": "idle"}, holders=[{"who": "x", "calls": 2}], over_limit=1)
+    others = [{"who": f"y{number}", "calls": 1} for number in range(15)]
+    await node(cast, "b", book, holders=[{"who": "x", "calls": 5}, *others], over_limit=2)
+    view = await get(await cast.client(), "/api/v1/waiting")
+    assert view["tools"] == [{"tool": "book", "expiring": [2, 4, 0, 0, 0, 0, 0]}]
+    assert view["holders"][0] == {"who": "x", "calls": 7} and len(view["holders"]) == 10
+    assert (view["over_limit"], len(view["bounds"])) == (3, 6)
 
 
 def test_a_user_has_one_name_in_a_fleet() -> None:

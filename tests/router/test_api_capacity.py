@@ -49,7 +49,6 @@ def test_the_loss_of_the_fullest_node(
 
 
 def test_what_is_not_measured_does_not_count() -> None:
-    """A node without a memory limit, one of an older release, and no node at all."""
     older = node("old", None, max_parked=None)
     view = capacity.of([node("a", 1, rss=50, memory_limit=None), node("b", 3, rss=50, memory_limit=200), older])
     assert [(found.name, found.fullest, found.limit) for found in view.resources] == [
@@ -76,7 +75,6 @@ def hour(*frames: int) -> list[Sample]:
 
 
 def test_what_grows_is_full_at_a_time() -> None:
-    """A frame in ten seconds, and 20 of 100 are left."""
     nodes = [node("a", 80), node("b", 5)]
     view = capacity.of(nodes, samples=hour(*range(20, 80)))
     assert view.resources[0].full_in == pytest.approx(200.0)

@@ -28,7 +28,6 @@ def event(number: int, at: float, node: str = "a", kind: str = "takeover") -> di
 
 
 async def node(cast: Cast, name: str, *takeovers: Any, events: Any = (), **other: Any) -> None:
-    """A node, and what it wrote to the event log."""
     await cast.node(name, saying(said(name, **other)))
     for takeover in takeovers:
         await cast.logs(takeover=takeover)
@@ -37,7 +36,6 @@ async def node(cast: Cast, name: str, *takeovers: Any, events: Any = (), **other
 
 
 async def saw(cast: Cast, node: str, heartbeat: float, detected: float, left: bool = False) -> None:
-    """A router saw this node end."""
     at = {"last_heartbeat": NOW - 100 + heartbeat, "detected": NOW - 100 + detected}
     await cast.logs(end={"node_id": node, "boot": "b1", "incarnation": "i1", "state": "live", "left": left, **at})
 
@@ -47,7 +45,6 @@ async def failovers(cast: Cast) -> Any:
 
 
 async def test_the_story_of_a_death(cast: Cast) -> None:
-    """Calls that two nodes took over are one failover; its times are of the call that was resumed first."""
     await node(cast, "a", takeover("c1", 5, 6, 7, 9), takeover("c2", 4, 5, None, None, outcome="under way"), fenced=2)
     await node(cast, "b", takeover("c3", 4.5, 5, 6, 7, to="b"), takeover("c4", 20, outcome="lost"), fenced=3)
     await saw(cast, "z", 0, 3)
@@ -103,7 +100,6 @@ async def test_one_failover(
 
 
 async def test_many_calls_of_several_nodes(cast: Cast) -> None:
-    """All are counted, the newest hundred are shown; the newest node first. One that left had none."""
     await node(cast, "a", *(takeover(f"c{n}", n + 60, n + 60) for n in range(300)), takeover("d1", 1, 2, node="y"))
     await saw(cast, "z", 80, 83)
     await saw(cast, "x", 80, 83, left=True)
@@ -113,7 +109,6 @@ async def test_many_calls_of_several_nodes(cast: Cast) -> None:
 
 
 async def test_other_outcomes_and_reasons(cast: Cast) -> None:
-    """A frame that its own node rebuilt is no failover; an unreadable call counts as failed."""
     await node(
         cast,
         "a",
@@ -149,7 +144,6 @@ async def test_a_process_that_came_back_with_all_its_calls_failed_over_to_nobody
 
 
 async def test_the_overview(cast: Cast) -> None:
-    """Sums over nodes, medians of medians, the worst of the worst, and what is missing counts for nothing."""
     figures = {"orphaned": 2, "stuck": 1, "resume_p50": 0.2, "resume_p99": 0.5, "store_seconds": 0.01}
     recent, old = takeover("c1", 90, 91, 92, 93), takeover("c2", -7200, node="y")
     await node(cast, "a", recent, old, events=[event(n, NOW + n) for n in range(30)], **figures)
@@ -171,7 +165,6 @@ async def test_the_overview(cast: Cast) -> None:
 
 
 async def test_takeovers_of_single_calls_push_nothing_out_of_the_overview(cast: Cast) -> None:
-    """Those within seconds of each other are one event; one of another time, or of another kind, is its own."""
     about = {"kind": "takeover", "text": "node z is gone"}
     many = [{"id": f"{n}", "at": NOW + n / 100, "node_id": "ab"[n % 2], "call": f"c{n}", **about} for n in range(40)]
     for item in (*many, {**many[0], "id": "w", "call": "", "count": 272, "text": "272 more likewise, within 1 s"}):

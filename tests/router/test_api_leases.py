@@ -16,7 +16,7 @@ from framehold_fleet.models.calls import LeaseQuery, LeasesView, LeaseView
 from framehold_fleet.models.choices import Sort, State
 from framehold_router.api import leases
 from framehold_router.api.leases import merge
-from tests.router.cast import Answer, Cast, get, member, said, saying
+from tests.router.cast import Answer, Cast, get, hang, member, said, saying
 
 
 def lease(call: str, node: str = "a", state: str = "parked", epoch: int = 1, **other: object) -> LeaseView:
@@ -28,7 +28,6 @@ def lease(call: str, node: str = "a", state: str = "parked", epoch: int = 1, **o
 
 @pytest.mark.parametrize("sort", Sort)
 def test_a_cursor_is_read_back(sort: Sort) -> None:
-    """Whatever the calls are sorted by; what is missing counts as 0; and it fits a query."""
     for item in (lease("c" * 36), lease("d", began=1.5, expires=2**53, journal_bytes=7), lease("\u00e4" * 200)):
         text = paging.encode(sort, item)
         assert paging.decode(text, sort) == paging.decode(text) == paging.key(sort, item)
@@ -53,7 +52,6 @@ def test_what_is_no_cursor_is_refused(text: str) -> None:
 
 
 def page_of(items: list[LeaseView], query: LeaseQuery) -> LeasesView:
-    """What a node answers: the slow and obvious way."""
     ordered = sorted(items, key=lambda item: paging.key(query.sort, item), reverse=query.descending)
     if query.after is not None:
         after = paging.decode(query.after)
@@ -65,7 +63,6 @@ def page_of(items: list[LeaseView], query: LeaseQuery) -> LeasesView:
 
 
 def through(nodes: list[list[LeaseView]], query: LeaseQuery) -> list[LeaseView]:
-    """All pages, one after the other."""
     found: list[LeaseView] = []
     for _ in range(1000):
         page = merge([page_of(items, query) for items in nodes], query)
@@ -81,7 +78,6 @@ def through(nodes: list[list[LeaseView]], query: LeaseQuery) -> list[LeaseView]:
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_all_pages_together_are_all_calls_in_order(sort: Sort, descending: bool, seed: int) -> None:
-    """Each once, also where values are equal, nodes have none, and some calls stand with two nodes."""
     draw = random.Random(seed)
     calls = [f"{draw.getrandbits(128):032x}" for _ in range(200)]
     nodes: list[list[LeaseView]] = [[] for _ in range(4)]
@@ -203,13 +199,7 @@ async def test_a_wrong_query_is_refused_by_name(cast: Cast, query: str, named: s
     assert cast.asked == []
 
 
-async def hang(_: web.Request) -> web.StreamResponse:
-    await asyncio.Event().wait()
-    return web.Response()
-
-
 async def test_nodes_that_do_not_answer_are_named(cast: Cast) -> None:
-    """One hangs, one lies, one is not there, one may not be asked: the others' calls are shown."""
     await node(cast, "a", hang)
     await node(cast, "b", saying({"items": [{"call_id": "x"}], "total": 1}))
     cast.members += [member("c", "http://127.0.0.1:1"), member("d", "nowhere")]
@@ -220,7 +210,6 @@ async def test_nodes_that_do_not_answer_are_named(cast: Cast) -> None:
 
 
 async def test_an_answer_without_end_is_cut_off(cast: Cast) -> None:
-    """A page of so many calls has so many bytes at most; a page of a thousand real ones passes."""
     full = listing(*(f"{number:032x}" for number in range(1000)))
     await node(cast, "a", full)
     await node(cast, "b", saying({"items": [], "total": 0, "pad": "x" * 400_000}))

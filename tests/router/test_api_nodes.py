@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from framehold_core.ids import NodeId
 from framehold_fleet.members.ring import SPACE, Ring
 from framehold_router.api import fleet
-from tests.router.cast import NOW, Answer, Cast, get, member, said, saying
+from tests.router.cast import NOW, Answer, Cast, get, hang, member, said, saying
 
 CALLS = [f"{number:032x}" for number in range(300)]
 
@@ -27,7 +26,6 @@ async def departed(cast: Cast) -> Any:
 
 
 async def test_who_departed_is_told_beside_who_is_there(cast: Cast) -> None:
-    """How, when, and how many calls it had; the newest first. Counts are of who is there."""
     await cast.node("a", saying(said("a")))
     await departs(cast, "x", 100, left=True, parked=0)
     await departs(cast, "y", 10, parked=7)
@@ -41,7 +39,6 @@ async def test_who_departed_is_told_beside_who_is_there(cast: Cast) -> None:
 
 
 async def test_who_has_a_lease_has_not_departed(cast: Cast) -> None:
-    """By whatever boot, and even where it does not answer, or has other keys."""
     for name, state in (("a", "live"), ("b", "draining"), ("c", "other keys")):
         cast.members.append(member(name, f"http://127.0.0.1:1/{name}", state))
         await departs(cast, name, 10, boot="b1")
@@ -68,8 +65,8 @@ def on(cast: Cast, *names: str) -> None:
     cast.members = [member(name, f"http://{name}:1") for name in names]
 
 
-async def test_arcs_are_told_to_who_asks(cast: Cast) -> None:
-    """In order from 0 on, neighbours of different nodes, each as long as shares say; a draining node has none."""
+async def test_arcs_are_told_to_who_asks(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All or none: more than anybody sees are not."""
     on(cast, "b", "c", "a")
     cast.members.append(member("aa", "http://aa:1", "draining"))
     for query in ("", "?arcs=false"):
@@ -83,6 +80,9 @@ async def test_arcs_are_told_to_who_asks(cast: Cast) -> None:
         lengths[arc["node"]] += end - arc["start"]
     assert [lengths[number] for number in range(4)] == pytest.approx([node["share"] for node in result["nodes"]])
     assert [node["node_id"] for node in result["nodes"]] == ["a", "aa", "b", "c"] and lengths[1] == 0
+    for most, told in ((len(starts), len(starts)), (len(starts) - 1, 0)):
+        monkeypatch.setattr(fleet, "MAX_ARCS", most)
+        assert len((await ring(cast))["arcs"]) == told
 
 
 async def test_a_call_lies_on_the_arc_of_its_node(cast: Cast) -> None:
@@ -94,14 +94,6 @@ async def test_a_call_lies_on_the_arc_of_its_node(cast: Cast) -> None:
         arc = max(arc["start"] for arc in result["arcs"] if arc["start"] <= found["position"])
         [index] = [item["node"] for item in result["arcs"] if item["start"] == arc]
         assert result["nodes"][index]["node_id"] == found["ring_node"]
-
-
-async def test_more_arcs_than_anybody_sees_are_not_told(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    on(cast, "a", "b")
-    count = len((await ring(cast))["arcs"])
-    for most, result in ((count, count), (count - 1, 0)):
-        monkeypatch.setattr(fleet, "MAX_ARCS", most)
-        assert len((await ring(cast))["arcs"]) == result
 
 
 def test_arcs_close_behind_the_last_point() -> None:
@@ -119,10 +111,7 @@ def test_arcs_close_behind_the_last_point() -> None:
 
 MEMORY = {
     "resident": 100, "limit": 1000, "start": 60, "high": 900,
-    "parts": [
-        {"name": "at start", "bytes": 60, "count": None, "estimated": False},
-        {"name": "frames", "bytes": 40, "count": 2, "estimated": True},
-    ],
+    "parts": [{"name": "frames", "bytes": 40, "count": 2, "estimated": True}],
 }  # fmt: skip
 TOOLS = [{"tool": "book", "frames": 2, "bytes": 40, "journal_bytes": 7, "parked": 1, "running": 1}]
 PROFILE = {"node_id": "a", "memory": MEMORY, "tools": TOOLS, "sessions": 3}
@@ -154,7 +143,6 @@ async def test_a_node_of_an_older_release_is_shown_without_a_profile(cast: Cast)
 
 @pytest.mark.parametrize("name", ["a", "%3Cscript%3E", "%00", "..%2F..", "x" * 500, "%ED%A0%80"])
 async def test_a_node_that_is_not_there_is_not_found(cast: Cast, name: str) -> None:
-    """Nor is its name repeated."""
     await cast.node("b", saying(said("b")))
     result = await asked(cast, 404, name)
     assert result["error"].startswith("no node of this name has a lease; see `nodes`")
@@ -182,11 +170,6 @@ async def test_what_can_not_be_read_is_no_answer(cast: Cast, answer: Answer, why
 
 
 async def test_a_node_that_does_not_answer_is_said_not_to(cast: Cast) -> None:
-    """Whether it is gone, or only hangs."""
-
-    async def hang(_: Any) -> Any:
-        await asyncio.Event().wait()
-
     await cast.node("a", saying(said("a")), {PATH: hang})
     assert "node a did not say where its memory goes (" in (await asked(cast, 502, limit=0.2))["error"]
     cast.members[:] = [member("a", "http://127.0.0.1:9")]

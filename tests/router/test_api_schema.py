@@ -95,7 +95,6 @@ async def ask(client: Client, route: Route, url: str = "", **more: Any) -> tuple
 
 
 def test_the_document_is_openapi() -> None:
-    """By the specification's own schema, and with a path for each route."""
     validate(DOCUMENT)
     assert DOCUMENT["openapi"].startswith("3.1")
     there = {(path, method) for path, item in DOCUMENT["paths"].items() for method in item}
@@ -106,7 +105,6 @@ def test_the_document_is_openapi() -> None:
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.path)
 async def test_a_good_answer_is_as_the_document_says(client: Client, route: Route) -> None:
-    """Status, kind of content, and every field; nothing beside them."""
     status, kind, text = await ask(client, route)
     response = DOCUMENT["paths"][BASE + route.path][route.method.lower()]["responses"][str(status)]
     assert status == route.status
@@ -130,7 +128,6 @@ async def test_a_list_is_also_a_table(client: Client, route: Route) -> None:
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.view is not None], ids=lambda route: route.path)
 async def test_a_refusal_is_as_the_document_says(client: Client, route: Route) -> None:
-    """An unknown parameter is named, and each status that came is in the document."""
     url = (BASE + route.path).format(node_id="a", call_id=CALL)
     responses = DOCUMENT["paths"][BASE + route.path][route.method.lower()]["responses"]
     cases: list[tuple[str, dict[str, Any]]] = [(f"{url}?colour=red", {})]
@@ -150,7 +147,6 @@ async def test_a_refusal_is_as_the_document_says(client: Client, route: Route) -
 
 
 async def test_no_value_of_a_journal_is_told(client: Client) -> None:
-    """Nor anything of the request's digest or principal."""
     _, _, text = await ask(client, next(route for route in ROUTES if route.answers == "call"))
     body = json.loads(text)
     assert body["journal"] == [{"n": 0, "kind": "ask", "key": "k", "round": 0, "lane": "main", "bytes": len("sealed")}]

@@ -30,7 +30,6 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def client() -> AsyncIterator[Client]:
-    """The pages of a router with the token."""
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
         cast.token = TOKEN
@@ -53,7 +52,6 @@ async def sent(client: Client, way: tuple[str, str], signed: Signed, body: bytes
 
 
 def asked_for(way: tuple[str, str]) -> tuple[tuple[str, str], bytes]:
-    """A request of one of the routes."""
     method, path = way
     body = json.dumps({"token": "t"}).encode() if path.endswith("/lookup") else b""
     return (method, path.format(node_id="a", call_id=CALL, page="nodes", path="app.js")), body
@@ -73,7 +71,6 @@ async def test_a_signature_opens_what_the_token_opens(client: Client, way: tuple
 
 
 async def test_a_signature_is_for_one_request(client: Client) -> None:
-    """Whoever has read it can't do another thing with it, nor the same one again."""
     drain, leave, pause = (("POST", f"{BASE}{path}") for path in ("nodes/a/drain", "nodes/b/drain", "tools/pause"))
     mine, yours = (json.dumps({"tool": tool}).encode() for tool in ("mine", "yours"))
     others = (leave, b"", b""), (("GET", f"{BASE}nodes"), b"", b""), (("POST", f"{drain[1]}?x=1"), b"", b"")
@@ -138,14 +135,12 @@ def test_a_signature_that_is_forgotten_is_not_good_again(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("text", ["", ".", "...", "x.y.z.s", "1.2.3", "1.2.3.4.5", "\u0661.n.d.s", "1.\udcff.d.s"])
 def test_no_text_is_taken_for_a_signature(text: str) -> None:
-    """Nor does one raise. Where no token is set nothing is proved."""
     for scheme in ("Framehold ", "Framehold", "", "Bearer "):
         assert Signatures([TOKEN]).read("GET", "/", scheme + text) is None
     assert Signatures([]).read("GET", "/", sign("", "GET", "/", b"").authorization) is None
 
 
 async def test_it_goes_through_the_socket_of_the_pages(tmp_path: Path) -> None:
-    """Percent-encoded names too: the target is signed as it is sent."""
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
         app = guarded(await cast.sources(), TOKEN, saying(""))

@@ -63,7 +63,6 @@ class Stage:
         return await self._stack.enter_async_context(TestClient(TestServer(self.app())))
 
     async def looked(self) -> None:
-        """What stands here now was seen."""
         looks = self.looks
         await until(lambda: self.looks > looks + 1)
 
@@ -159,7 +158,6 @@ async def test_all_readers_share_one_look_and_none_is_taken_without(stack: Async
 
 
 async def test_a_reader_who_lags_is_ended(stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It keeps no more than so many messages, and takes nothing from the others."""
     monkeypatch.setattr(stream, "MAX_QUEUED_MESSAGES", 8)
     stage = Stage(stack, look_pause=3600.0)
     client = await stage.client()
@@ -177,12 +175,20 @@ async def test_a_reader_who_lags_is_ended(stack: AsyncExitStack, monkeypatch: py
     assert await quick.next() == ("last", 1)
 
 
-async def test_a_quiet_stream_says_that_it_lives(stack: AsyncExitStack) -> None:
+async def test_a_quiet_stream_says_that_it_lives_until_it_is_closed(stack: AsyncExitStack) -> None:
+    """By a comment, which no reader shows. Closing ends all readers, and no new one is served."""
     stage = Stage(stack, keep_alive_pause=0.05)
-    reader = await reading(stack, await stage.client())
+    client = await stage.client()
+    reader = await reading(stack, client)
     await reader.next(), await reader.next()
     for _ in range(2):
         assert (await reader.raw()).startswith(b": ")
+    stage.stream.close()
+    with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError, ConnectionError)):
+        while True:
+            await reader.raw()
+    assert (await client.get("/")).status == 503
+    await until(lambda: not stage.stream._readers)
 
 
 async def test_who_has_left_takes_nobodys_place(
@@ -204,18 +210,6 @@ async def test_who_has_left_takes_nobodys_place(
     reader = await reading(stack, client)
     assert (await reader.next())[0] == "overview"
     await until(lambda: len(stage.stream._readers) == 1)
-
-
-async def test_closing_ends_all_readers(stack: AsyncExitStack) -> None:
-    stage = Stage(stack)
-    client = await stage.client()
-    reader = await reading(stack, client)
-    stage.stream.close()
-    with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError, ConnectionError)):
-        while True:
-            await reader.raw()
-    assert (await client.get("/")).status == 503
-    await until(lambda: not stage.stream._readers)
 
 
 async def test_the_fleet_is_streamed(stack: AsyncExitStack) -> None:

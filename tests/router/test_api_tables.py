@@ -24,7 +24,6 @@ def rows(text: str | None) -> list[list[str]]:
 
 
 def test_a_header_and_a_row_an_item() -> None:
-    """Every field of the model has a column; what is null is empty."""
     found = rows(table(LeasesView(items=[lease("c1", began=1.5, replayed=True), lease("c2")], total=9)))
     assert found[0] == list(LeaseView.model_fields)
     first, second = (dict(zip(found[0], row, strict=True)) for row in found[1:])
@@ -35,7 +34,6 @@ def test_a_header_and_a_row_an_item() -> None:
 
 
 def test_lists_within_a_row() -> None:
-    """Names of tools beside each other; a failover's durations each in a column, its calls as their number."""
     node = NodeView(node_id="n", incarnation="i", boot="b", state="live", address="", tools=("a", "b"))
     found = rows(table(NodesView(nodes=[node])))
     assert dict(zip(*found, strict=True))["tools"] == "a b"
@@ -47,7 +45,6 @@ def test_lists_within_a_row() -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum(a1)", "\t=1", "\r=1", '=cmd|"/c calc"!A1'])
 def test_no_text_is_a_formula(text: str) -> None:
-    """A spreadsheet shows it; a number stays one."""
     event = EventView(id=text, at=1.0, kind=text, text=text, round=3)
     [_, row] = rows(table(EventsView(events=[event])))
     assert [cell for cell in row if cell.startswith("'")] == ["'" + text] * 3
@@ -90,7 +87,6 @@ async def test_hostile_texts_break_nothing(cast: Cast, text: str) -> None:
     client = await cast.client()
 
     async def both(path: str, name: str) -> list[dict[str, Any]]:
-        """The items as JSON, once CSV has shown as many."""
         items: list[dict[str, Any]] = (await get(client, f"/api/v1/{path}"))[name]
         found = list(csv.reader(io.StringIO(await get(client, f"/api/v1/{path}?format=csv"), newline="")))
         assert len(found) == 1 + len(items) and {len(row) for row in found} == {len(found[0])}

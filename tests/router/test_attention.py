@@ -64,7 +64,6 @@ def one(problems: list[ProblemView], wanted: tuple[str, str, str], *texts: str) 
 
 
 def test_a_fleet_in_health() -> None:
-    """A node that drains was ordered to, and one that left did as it should."""
     well = node(
         frames=70, max_parked=100, rss=7, memory_limit=10, heartbeat_age=1.0, loop_lag_p99=0.2, clock_offset=-19.0
     )
@@ -252,7 +251,6 @@ def test_what_a_problem_does_not_say() -> None:
 
 
 def test_a_node_that_can_not_be_reached_for_want_of_descriptors() -> None:
-    """Its heartbeats say so."""
     out, mute = seen(node("b", state="unreachable", descriptors=60, descriptors_limit=60), node())[::-1]
     assert kinds([mute, out]) == [("harm", "node_unreachable", "b"), ("harm", "descriptors", "b")]
     one(
@@ -265,7 +263,6 @@ def met(limit: str, ago: float, *, of_one: bool = False) -> RefusedView:
 
 
 def test_a_node_that_refuses_new_calls() -> None:
-    """As a fact of the last minute, with the setting. A limit of one user harms nobody else."""
     full = node(refused=(met("FRAMEHOLD_MAX_PARKED", 3.0), met("FRAMEHOLD_MEMORY_LIMIT", 61.0)))
     says = "FRAMEHOLD_MAX_PARKED is met: the last one 3s ago, 24 since its start", "raise FRAMEHOLD_MAX_PARKED"
     one(seen(full, node("b")), ("harm", "node_full", "a"), *says)
@@ -276,7 +273,6 @@ def test_a_node_that_refuses_new_calls() -> None:
 
 
 def test_a_store_that_was_emptied() -> None:
-    """For an hour, with what all nodes have written again since that loss."""
     loss = LossView(at=NOW - 60.0, since=NOW - 72.0, emptied=True, calls=3, pauses=1)
     old = loss.model_copy(update={"at": NOW - 3600.0})
     without = loss.model_copy(update={"pauses": 0})
@@ -294,7 +290,6 @@ def test_a_store_that_was_emptied() -> None:
 
 
 def test_a_store_that_is_nearly_too_slow() -> None:
-    """One problem for the store, by the node that has it worst; none of a node that gets no answer at all."""
     fast, near, over = (
         node(name, round_trip=trip, longest_round_trip=0.5) for name, trip in zip("abc", (0.29, 0.48, 0.6), strict=True)
     )
@@ -325,7 +320,6 @@ def ended(name: str, ago: float, *, left: bool = False) -> EndView:
 
 
 def test_a_node_that_dies_again_and_again() -> None:
-    """Also while it is back; not while the store is in trouble, where all leases run out."""
     four = [ended("b", ago) for ago in (1.0, 12.0, 25.0, 40.0)]
     problems = seen(node(), node("b"), ends=[*four, ended("a", 3.0, left=True), ended("c", 5.0)])
     one(problems, ("harm", "nodes_dying", "b"), "b died 4 times in the last 40s")
@@ -371,7 +365,6 @@ def test_calls_that_are_stuck_or_diverged() -> None:
 
 
 def test_clients_that_leave() -> None:
-    """By all nodes together; a few, or a small share, are none."""
     many = node(recent_rounds=30, recent_left=9, leaving="slow")
     few = node("b", recent_rounds=10, recent_left=1, leaving="fast")
     [leave] = seen(many, few)
@@ -413,7 +406,6 @@ def test_a_full_store_is_the_one_problem(how: str) -> None:
 
 @pytest.mark.parametrize("word", [FULL, REFUSES, SILENT])
 def test_leases_that_ran_out_all_at_once_are_no_dead_nodes(word: str) -> None:
-    """The last word of each was that it can't write."""
     [problem] = seen(departed=[lost("a", store=word), lost("b", store=SILENT)])
     assert problem.kind == f"store_{word}"
     found = seen(departed=[lost("a", store=word), lost("b", store=ANSWERS)])

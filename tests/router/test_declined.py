@@ -41,7 +41,6 @@ def declining(
 
 @asynccontextmanager
 async def before(*answers: Answer | bytes, mint: bool = True, more: Address | None = None) -> AsyncIterator[Before]:
-    """A router before nodes that answer so, and before one more address."""
     async with AsyncExitStack() as stack:
         nodes = [await stack.enter_async_context(node(answer)) for answer in answers]
         addresses = [*(each.address for each in nodes), *([more] if more else [])]
@@ -49,7 +48,6 @@ async def before(*answers: Answer | bytes, mint: bool = True, more: Address | No
 
 
 async def test_a_new_call_goes_to_a_node_with_room() -> None:
-    """Under another id, and the client sees nothing of it. The node is not drawn again for now."""
     async with before(declining(), ok(b"taken")) as (it, (full, free)):
         reply = await it.ask(post(b"{}"))
         assert (reply.status, reply.body) == (200, b"taken")
@@ -60,7 +58,6 @@ async def test_a_new_call_goes_to_a_node_with_room() -> None:
 
 
 async def test_two_further_nodes_and_no_more() -> None:
-    """Then the client gets the last refusal, with the smallest Retry-After."""
     async with before(declining(9), declining(3), declining(5), ok()) as (it, full):
         client = await it.client()
         reply = await client.ask(post())
@@ -118,7 +115,6 @@ async def test_a_client_that_leaves_meanwhile_leaves_nothing_behind() -> None:
 
 
 def test_a_node_that_declined_is_not_drawn_until_its_next_heartbeat() -> None:
-    """Its own calls are sent to it. Where all have declined, any of them is drawn."""
     a, b, c = (NodeId(name) for name in "abc")
     stage = Stage(a, b, c)
 

@@ -41,21 +41,14 @@ def request(body: bytes, *headers: tuple[bytes, bytes], method: bytes = b"POST")
 
 
 @pytest.mark.parametrize("method", CALLS)
-@pytest.mark.parametrize("headers", [(), (MODERN,)])
-def test_a_token_names_its_call(method: str, headers: tuple[tuple[bytes, bytes], ...]) -> None:
-    assert read(request(message(method, requestState=TOKEN), *headers)) == RETRY
-
-
-@pytest.mark.parametrize("method", CALLS)
 def test_a_call_without_a_token_starts_one_on_2026_07_28_only(method: str) -> None:
-    """On an older revision a call can't suspend: its place is not for a ring to decide."""
-    assert read(request(message(method), MODERN)) == START
-    assert read(request(message(method))) == ANY
-    assert read(request(message(method), (b"mcp-protocol-version", b"2025-11-25"))) == ANY
+    """On an older revision a call can't suspend: its place is not for a ring to decide. A token names its call."""
+    for headers, facts in (((MODERN,), START), ((), ANY), (((b"mcp-protocol-version", b"2025-11-25"),), ANY)):
+        assert read(request(message(method), *headers)) == facts
+        assert read(request(message(method, requestState=TOKEN), *headers)) == RETRY
 
 
 def test_a_sagas_token_names_its_call() -> None:
-    """It stands under a name of its own; each wire's requests are read by theirs alone."""
     saga = partial(read, methods=WITH_SAGAS)
     for headers in ((), (MODERN,)):
         assert saga(request(message("tools/resumeSaga", sagaToken=SAGA), *headers)) == RETRY
@@ -90,7 +83,6 @@ def test_a_token_that_names_no_call_is_as_good_as_none(state: str | None) -> Non
 
 @pytest.mark.parametrize("method", [b"POST", b"GET", b"DELETE"])
 def test_a_session_names_its_node(method: bytes) -> None:
-    """Ahead of everything in the body; white space round the header's value is not part of it."""
     named = session_ids.wrap(NodeId("node-1"), Boot("b0"), "abc.def").encode()
     found = read(request(message(requestState=TOKEN), (b"mcp-session-id", b" " + named + b"\t"), MODERN, method=method))
     assert found == Facts(RequestKind.SESSION, node=NodeId("node-1"))

@@ -61,7 +61,6 @@ class Shelf(MemoryStore):
 
 @pytest.fixture
 async def cast(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cast]:
-    """Each look reads anew."""
     monkeypatch.setattr(shared_look, "FRESH", 0.0)
     async with cast_of() as made:
         made.store = Shelf()
@@ -79,8 +78,6 @@ def log_of(cast: Cast) -> FleetLog:
 
 
 async def test_entries_are_read_once_and_later_ones_after_them(cast: Cast) -> None:
-    """The newest event is first. A takeover that was written again is there as it is by now; what was under way in a
-    process that is gone has failed. A silent store takes nothing back, and what this router saw itself is shown."""
     log = log_of(cast)
     await shelf(cast).append_events([b"", b"no", b"[]", b'{"event": 1}'])
     await shelf(cast).add(LogEntry(event=event(1)), LogEntry(takeover=takeover("c1", "under way")))
@@ -196,7 +193,6 @@ async def test_entries_are_written_together_and_the_last_of_a_key_counts() -> No
 async def test_a_write_that_fails_is_tried_again_and_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What waits is bounded; nothing of it is lost while there is room, and what was is counted."""
     monkeypatch.setattr(event_writer, "MAX_PENDING", 5)
     monkeypatch.setattr(event_writer, "BATCH", 2)
     store = Shelf()
@@ -213,7 +209,6 @@ async def test_a_write_that_fails_is_tried_again_and_said(
 
 
 async def test_a_process_that_ends_writes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And does not wait for a store that does not answer."""
     monkeypatch.setattr(event_writer, "LAST", 0.05)
     store = Shelf()
     writer = EventWriter(store)
@@ -265,45 +260,43 @@ def told(node: str, kind: str, boot: str = "b", at: float = NOW) -> LogEntry:
     return LogEntry(event=EventView(id=f"{boot}-000000007", at=at, node_id=node, kind=kind, text=kind))
 
 
-async def ends_after(cast: Cast, *entries: LogEntry, patience: float = GRACE) -> dict[tuple[str, str], bool]:
-    """The ends that a new router tells `patience` seconds after its first look; whether each node left."""
+AFTER = joined("z", "former", NOW - 60), joined("z"), LogEntry(end=end())
+UNSEEN: dict[str, tuple[list[LogEntry], dict[tuple[str, str], bool]]] = {
+    "by its joining, or by what it wrote": (
+        [joined("x"), told("y", "takeover", "c")], {("x", "b"): False, ("y", "c"): False},
+    ),
+    "it drained": (
+        [joined("x"), told("x", "drain"), joined("y", "c"), told("y", "node_draining", "c")],
+        {("x", "b"): True, ("y", "c"): True},
+    ),
+    "one is here in another life, one's last event is old": (
+        [joined("a", "former"), joined("x", at=NOW - HOUR - 1)], {},
+    ),
+    "a router saw it end: so its former life ended too": ([*AFTER], {}),
+    "its last life after that": ([*AFTER, joined("z", "next", NOW + 1)], {("z", "next"): False}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("entries", "ends"), UNSEEN.values(), ids=UNSEEN)
+async def test_a_node_that_nobody_saw_go_is_missed(
+    cast: Cast, entries: list[LogEntry], ends: dict[tuple[str, str], bool]
+) -> None:
+    """When it was missed is known, and no more; whether it left. It is told no more once it is back."""
     await shelf(cast).add(*entries)
     log = log_of(cast)
-    assert not [end for end in (await log.logged()).ends.values() if end.last_heartbeat is None]
-    cast.now += patience
-    return {life: end.left for life, end in (await log.logged()).ends.items() if end.last_heartbeat is None}
 
+    async def missed() -> dict[tuple[str, str], EndView]:
+        return {life: one for life, one in (await log.logged()).ends.items() if one.last_heartbeat is None}
 
-async def test_a_node_that_nobody_saw_go_is_lost(cast: Cast) -> None:
-    """By its joining, or by anything that it wrote itself. When it was missed is known, and no more."""
-    assert await ends_after(cast, joined("x"), told("y", "takeover", "c")) == {("x", "b"): False, ("y", "c"): False}
-    log = log_of(cast)
-    await log.logged()
-    missed, cast.now = cast.now, cast.now + GRACE
-    found = (await log.logged()).ends["x", "b"]
-    assert (found.detected, found.last_heartbeat, found.calls) == (missed, None, None)
-
-
-async def test_one_that_drained_has_left(cast: Cast) -> None:
-    drained = await ends_after(cast, joined("x"), told("x", "drain"), joined("y", "c"), told("y", "node_draining", "c"))
-    assert drained == {("x", "b"): True, ("y", "c"): True}
-
-
-async def test_those_that_are_here_or_were_seen_to_go_are_not_told_again(cast: Cast) -> None:
-    """A node of that name is here, in whatever life; a router has seen it end; its last event is old."""
-    old = joined("x", at=NOW - HOUR - 1)
-    assert await ends_after(cast, joined("a", "former"), joined("z"), LogEntry(end=end()), old) == {}
-
-
-async def test_only_the_last_life_under_a_name_counts(cast: Cast) -> None:
-    """Of the one before nobody saw the end either, and it is told by the last one's."""
-    entries = joined("z", "former", NOW - 60), joined("z"), LogEntry(end=end())
-    assert await ends_after(cast, *entries) == {}
-    assert await ends_after(cast, joined("z", "next", NOW + 1)) == {("z", "next"): False}
-
-
-async def test_nothing_is_told_too_early(cast: Cast) -> None:
-    assert await ends_after(cast, joined("x"), patience=GRACE - 0.1) == {}
+    assert not await missed()
+    began, cast.now = cast.now, cast.now + GRACE - 0.1
+    assert not await missed()
+    cast.now += 0.1
+    found = await missed()
+    assert {life: one.left for life, one in found.items()} == ends
+    assert all((one.detected, one.calls) == (began, None) for one in found.values())
+    cast.members += [member(name, "http://127.0.0.1:2") for name, _ in ends]
+    assert not await missed()
 
 
 async def test_the_time_without_a_store_does_not_count(cast: Cast) -> None:
@@ -319,13 +312,3 @@ async def test_the_time_without_a_store_does_not_count(cast: Cast) -> None:
     assert not (await log.logged()).ends
     cast.now += GRACE
     assert ("x", "b") in (await log.logged()).ends
-
-
-async def test_it_is_told_no_more_once_it_is_back(cast: Cast) -> None:
-    log = log_of(cast)
-    await shelf(cast).add(joined("x"))
-    await log.logged()
-    cast.now += GRACE
-    assert ("x", "b") in (await log.logged()).ends
-    cast.members.append(member("x", "http://127.0.0.1:2"))
-    assert ("x", "b") not in (await log.logged()).ends

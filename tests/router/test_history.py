@@ -20,10 +20,11 @@ from framehold_router.collect.samples import Sampler, of_fleet, of_several, pack
 from framehold_router.collect.tool_survey import ToolsSeen
 from framehold_store.memory import MemoryStore
 from tests.processes import until
-from tests.router.cast import NOW, cast_of, get, said, saying
+from tests.router.cast import NOW, Cast, get, said, saying
 
 FIRST = int(NOW // COARSE) * COARSE // STEP
 """The first slot of the minute of NOW."""
+VERSIONS = "1.0", "1.0", "1.1"
 
 
 class Shelf(MemoryStore):
@@ -64,7 +65,6 @@ class Fleet:
         return History(self.store, self.ask, self.ask_tools, lambda: self.now)
 
     async def passed(self, router: History, slot: int, **nodes: dict[str, Any]) -> None:
-        """A slot ends, with these figures."""
         self.nodes, self.now = nodes, (slot + 1) * STEP
         await router.keep(slot)
 
@@ -74,18 +74,23 @@ def rates(samples: list[Sample | None], node: str = "a") -> list[float | None]:
 
 
 async def test_a_rate_is_of_its_slot() -> None:
-    """The first look at a node, and at a process that began anew, gives none."""
-    fleet = Fleet(Shelf())
+    store = Shelf()
+    fleet = Fleet(store)
     router = fleet.router()
     for slot, rounds, boot in ((0, 100, "b"), (1, 150, "b"), (2, 150, "b"), (3, 20, "c"), (4, 30, "c")):
         await fleet.passed(router, FIRST + slot, a={"rounds": rounds, "boot": boot, "parked": slot})
     found = await router.samples(STEP, range(FIRST, FIRST + 6))
     assert rates(found) == [None, 5.0, 0.0, None, 1.0, None]
     assert [item.nodes["a"].parked for item in found if item is not None] == [0, 1, 2, 3, 4]
+    slots = range(FIRST - 20, FIRST + 1)
+    await router.samples(STEP, slots)
+    store.read = 0
+    await router.samples(STEP, slots)
+    # Of the 20 slots before it, which nobody has sampled, those of the last two minutes.
+    assert store.read == 8
 
 
 async def test_two_routers_and_a_restarted_one_show_the_same() -> None:
-    """Each samples; the first sample of a slot counts."""
     fleet = Fleet(Shelf())
     one, other = fleet.router(), fleet.router()
     for slot in range(6):
@@ -124,19 +129,6 @@ async def test_a_sample_is_kept_at_the_end_of_each_slot(caplog: pytest.LogCaptur
         task.cancel()
         await asyncio.wait((task,))
     assert "a bug in keeping the history" in caplog.text
-
-
-async def test_what_was_read_is_not_read_again() -> None:
-    store = Shelf()
-    fleet = Fleet(store)
-    router = fleet.router()
-    await fleet.passed(router, FIRST, a={"rounds": 1})
-    slots = range(FIRST - 20, FIRST + 1)
-    await router.samples(STEP, slots)
-    store.read = 0
-    await router.samples(STEP, slots)
-    # Of the 20 slots before it, which nobody has sampled, those of the last two minutes.
-    assert store.read == 12
 
 
 async def test_while_the_store_is_away_a_router_knows_its_own_samples(caplog: pytest.LogCaptureFixture) -> None:
@@ -219,62 +211,72 @@ def test_a_sample_of_somebody_else_is_none(data: bytes) -> None:
     assert unpacked(data) is None
 
 
-async def test_the_answer_has_series_and_marks() -> None:
-    """Of the fleet, of one node, and of each; a deploy is where the release changed."""
-    async with cast_of() as cast:
-        end = int(NOW // STEP)
-        for slot, parked, version in ((end - 3, 1, "1.0"), (end - 2, 2, "1.0"), (end - 1, 3, "1.1")):
-            nodes = {"a": Figures(parked=parked), "b": Figures(parked=10)}
-            await cast.store.keep_sample(STEP, slot, packed(Sample(nodes=nodes, release=version)), 3600.0)
-        drain = {"id": "1", "at": NOW - 15, "node_id": "b", "kind": "drain", "text": "node b was told to drain"}
-        await cast.logs(event=drain)
-        await cast.logs(event={**drain, "id": "2", "kind": "takeover"})
-        await cast.logs(event={**drain, "id": "3", "at": NOW - 5000})
-        client = await cast.client()
-        view = await get(client, "/api/v1/history?range=15m")
-        assert (view["step"], view["start"]) == (STEP, (end - 90) * STEP)
-        assert list(view["series"]) == ["parked"] and view["nodes"] == {}
-        assert view["series"]["parked"] == [None] * 87 + [11, 12, 13]
-        marks = [(mark["kind"], mark["at"]) for mark in view["marks"]]
-        assert marks == [("drain", NOW - 15), ("deployed", end * STEP)]
-        assert view["marks"][0]["event"]["id"] == "1" and view["marks"][1]["event"] is None
-        assert "1.1" in view["marks"][1]["text"] and "1.0" in view["marks"][1]["text"]
-        of_one = await get(client, "/api/v1/history?range=1h&node=a")
-        assert len(of_one["series"]["parked"]) == 360 and of_one["series"]["parked"][-3:] == [1, 2, 3]
-        assert [mark["kind"] for mark in of_one["marks"]] == ["deployed"]
-        each = await get(client, "/api/v1/history?range=15m&each=true")
-        assert each["nodes"]["b"]["parked"][-3:] == [10, 10, 10]
-        assert (await get(client, "/api/v1/history?range=24h"))["step"] == COARSE
-        await get(client, "/api/v1/history?range=2h", 400)
-        cast.more["history"] = None
-        assert "FRAMEHOLD_HISTORY" in (await get(await cast.client(), "/api/v1/history", 404))["error"]
+async def test_the_answer_has_series_and_marks(cast: Cast) -> None:
+    nodes = [{"a": Figures(parked=parked), "b": Figures(parked=10)} for parked in (1, 2, 3)]
+    end = await keeps(cast, *(Sample(nodes=of, release=version) for of, version in zip(nodes, VERSIONS, strict=True)))
+    drain = {"id": "1", "at": NOW - 15, "node_id": "b", "kind": "drain", "text": "node b was told to drain"}
+    for event in (drain, {**drain, "id": "2", "kind": "takeover"}, {**drain, "id": "3", "at": NOW - 5000}):
+        await cast.logs(event=event)
+    client = await cast.client()
+    view = await get(client, "/api/v1/history?range=15m")
+    assert (view["step"], view["start"]) == (STEP, (end - 90) * STEP)
+    assert list(view["series"]) == ["parked"] and view["nodes"] == {}
+    assert view["series"]["parked"] == [None] * 87 + [11, 12, 13]
+    marks = [(mark["kind"], mark["at"]) for mark in view["marks"]]
+    assert marks == [("drain", NOW - 15), ("deployed", end * STEP)]
+    assert view["marks"][0]["event"]["id"] == "1" and view["marks"][1]["event"] is None
+    assert "1.1" in view["marks"][1]["text"] and "1.0" in view["marks"][1]["text"]
+    of_one = await get(client, "/api/v1/history?range=1h&node=a")
+    assert len(of_one["series"]["parked"]) == 360 and of_one["series"]["parked"][-3:] == [1, 2, 3]
+    assert [mark["kind"] for mark in of_one["marks"]] == ["deployed"]
+    each = await get(client, "/api/v1/history?range=15m&each=true")
+    assert each["nodes"]["b"]["parked"][-3:] == [10, 10, 10]
+    assert (await get(client, "/api/v1/history?range=24h"))["step"] == COARSE
+    await get(client, "/api/v1/history?range=2h", 400)
+    cast.more["history"] = None
+    assert "FRAMEHOLD_HISTORY" in (await get(await cast.client(), "/api/v1/history", 404))["error"]
 
 
-async def test_of_the_nodes_of_a_day_those_that_were_there_last_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_history_of_one_tool(cast: Cast) -> None:
+    called = ToolFigures(asked=10, ended=8, failed=2, refused=1, took=(0, 0, 20), thought=(0, 4), parked=7)
+    await keeps(cast, Sample(tools={"t": called}), Sample())
+    view = await get(await cast.client(), "/api/v1/history?range=15m&tool=t")
+    last = {name: values[-3:] for name, values in view["series"].items()}
+    assert last["rounds"] == [None, 2.0, 0.0] and last["failed"] == [None, 0.2, 0.0]
+    assert last["parked"] == [None, 7, 0]
+    assert last["p50"] == [None, pytest.approx(0.00175), None], "the middle of the bucket"
+    assert last["think"] == [None, 3.0, None]
+
+
+async def test_a_sample_is_of_what_nodes_say(cast: Cast) -> None:
+    figures = {"rounds": 5, "calls_ended": 3, "calls_failed": 1, "resume_p99": 0.25, "loop_busy": 0.5}
+    await cast.node("a", saying(said("a", **figures)))
+    await cast.node("b", saying("", 500))
+    history = (await cast.sources()).history
+    assert history is not None
+    await history.keep(FIRST)
+    (sample,) = await history.samples(STEP, [FIRST])
+    assert sample is not None
+    assert sample.nodes["a"] == Figures(p99=0.25, busy=0.5, parked=12, running=13)
+    assert sample.nodes["b"] == Figures(parked=2, running=3)
+
+
+async def keeps(cast: Cast, *samples: Sample) -> int:
+    end = int(NOW // STEP)
+    for slot, sample in enumerate(samples, end - len(samples)):
+        await cast.store.keep_sample(STEP, slot, packed(sample), 3600.0)
+    return end
+
+
+async def test_of_the_nodes_of_a_day_those_that_were_there_last_are_listed(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An autoscaled fleet has hundreds of names in a day, and a list of all would take hundreds of megabytes."""
     monkeypatch.setattr(answers, "MAX_NODES", 2)
-    async with cast_of() as cast:
-        end = int(NOW // STEP)
-        for slot, names in ((end - 3, "abc"), (end - 2, "acd"), (end - 1, "d")):
-            nodes = {name: Figures(parked=1) for name in names}
-            await cast.store.keep_sample(STEP, slot, packed(Sample(nodes=nodes)), 3600.0)
-        view = await get(await cast.client(), "/api/v1/history?range=15m&each=true")
-        assert list(view["nodes"]) == ["a", "d"]
-        assert view["series"]["parked"][-3:] == [3, 3, 1]
-
-
-async def test_a_sample_is_of_what_nodes_say() -> None:
-    async with cast_of() as cast:
-        figures = {"rounds": 5, "calls_ended": 3, "calls_failed": 1, "resume_p99": 0.25, "loop_busy": 0.5}
-        await cast.node("a", saying(said("a", **figures)))
-        await cast.node("b", saying("", 500))
-        sources = await cast.sources()
-        assert sources.history is not None
-        await sources.history.keep(FIRST)
-        (sample,) = await sources.history.samples(STEP, [FIRST])
-        assert sample is not None
-        assert sample.nodes["a"] == Figures(p99=0.25, busy=0.5, parked=12, running=13)
-        assert sample.nodes["b"] == Figures(parked=2, running=3)
+    await keeps(cast, *(Sample(nodes=dict.fromkeys(names, Figures(parked=1))) for names in ("abc", "acd", "d")))
+    view = await get(await cast.client(), "/api/v1/history?range=15m&each=true")
+    assert list(view["nodes"]) == ["a", "d"]
+    assert view["series"]["parked"][-3:] == [3, 3, 1]
 
 
 def test_a_release_is_a_version_and_its_code() -> None:
@@ -300,17 +302,3 @@ def test_a_tool_is_counted_since_the_last_sample_on_all_nodes() -> None:
     anew = [status("a", boot="c", asked=1, took=(1,)), status("b", asked=10, failed=1)]
     assert sampler.sample((), anew, 20.0).tools == {"t": ToolFigures(asked=1, failed=1, parked=0)}
     assert sampler.sample((), anew, 30.0).tools == {}, "nobody called it, and nothing is parked"
-
-
-async def test_the_history_of_one_tool() -> None:
-    async with cast_of() as cast:
-        end = int(NOW // STEP)
-        called = ToolFigures(asked=10, ended=8, failed=2, refused=1, took=(0, 0, 20), thought=(0, 4), parked=7)
-        for slot, tools in ((end - 2, {"t": called}), (end - 1, {})):
-            await cast.store.keep_sample(STEP, slot, packed(Sample(tools=tools)), 3600.0)
-        view = await get(await cast.client(), "/api/v1/history?range=15m&tool=t")
-        last = {name: values[-3:] for name, values in view["series"].items()}
-        assert last["rounds"] == [None, 2.0, 0.0] and last["failed"] == [None, 0.2, 0.0]
-        assert last["parked"] == [None, 7, 0]
-        assert last["p50"] == [None, pytest.approx(0.00175), None], "the middle of the bucket"
-        assert last["think"] == [None, 3.0, None]

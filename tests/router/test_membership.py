@@ -219,7 +219,6 @@ async def test_the_first_view_is_there_when_it_opens(store: Shelf, away: bool) -
 
 
 async def test_nodes_come_and_go(store: Shelf, membership: Membership) -> None:
-    """Each change of the store reaches the view without anybody asking. A view does not change under its reader."""
     await store.put(lease("a"))
     before = await until(membership, lambda fleet: names(fleet) == ["a"])
     await store.put(lease("b"))
@@ -231,98 +230,71 @@ async def test_nodes_come_and_go(store: Shelf, membership: Membership) -> None:
         before.members[NodeId("c")] = before.members[NodeId("a")]  # type: ignore[index]  # that is the point
 
 
-async def test_a_draining_node_is_a_member_and_not_on_the_ring(store: Shelf, membership: Membership) -> None:
+async def test_what_nodes_say_of_themselves_is_in_the_view(store: Shelf, membership: Membership) -> None:
+    """A heartbeat alone announces nothing; who asks gets it. Laying out a ring takes time: the same names keep it. A
+    node that drains takes no new calls, and is still asked for those that it holds."""
     await store.put(lease("a"), lease("b"))
+    ring = (await until(membership, lambda fleet: names(fleet) == ["a", "b"])).ring
+    await store.change(lease("a", stats=Stats(pid=7, parked=3).dump()))
+    fleet = await membership.refresh()
+    assert fleet.members[NodeId("a")].stats == Stats(pid=7, parked=3) and fleet.ring is ring
     await store.change(lease("a", state="draining"))
     fleet = await until(membership, lambda fleet: names(fleet) == ["b"])
     assert fleet.members[NodeId("a")].state == "draining"
     assert fleet.members[NodeId("a")].address == ("10.0.0.1", 80)
 
 
-async def test_what_nodes_say_of_themselves_is_in_the_view(store: Shelf, membership: Membership) -> None:
-    """A heartbeat alone announces nothing; who asks gets it. Laying out a ring takes time: the same names keep it."""
-    await store.put(lease("a"))
-    ring = (await until(membership, lambda fleet: names(fleet) == ["a"])).ring
-    await store.change(lease("a", stats=Stats(pid=7, parked=3).dump()))
-    fleet = await membership.refresh()
-    assert fleet.members[NodeId("a")].stats == Stats(pid=7, parked=3) and fleet.ring is ring
-
-
-async def test_the_last_view_stays_while_the_store_is_down(
+async def test_nodes_that_come_back_one_by_one_are_in_the_view_all_the_time(
     store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line when it goes, one when it is back, and the view is true again once the nodes had time to come back."""
-    caplog.set_level(logging.INFO)
-    await store.put(lease("a"))
-    await until(membership, lambda fleet: names(fleet) == ["a"])
-    store.away = True
-    await store.unregister(lease("a"))
-    for _ in range(3):
-        assert names(await membership.refresh()) == ["a"]
-    store.away = False
-    assert names(await membership.refresh()) == ["a"]
-    monkeypatch.setattr("framehold_fleet.members.membership.BACK", 0.0)
-    assert names(await membership.refresh()) == []
-    assert sum("can't be read" in line for line in caplog.messages) == 1
-    assert sum("is back" in line for line in caplog.messages) == 1
-
-
-async def test_nodes_that_come_back_one_by_one_are_in_the_view_all_the_time(
-    store: Shelf, membership: Membership
-) -> None:
     """All leases ran out while the store was away. To drop whoever is not the first to register would give its calls to
-    others, its sessions up, and the rounds that run on it."""
+    others, its sessions up, and the rounds that run on it. The view is true again once the nodes had time to come back;
+    one line is logged when the store goes, one when it is back."""
+    caplog.set_level(logging.INFO)
     await store.put(lease("a"), lease("b"))
     await until(membership, lambda fleet: names(fleet) == ["a", "b"])
     store.away = True
     for name in ("a", "b"):
         await store.unregister(lease(name))
-    await membership.refresh()
+    for _ in range(3):
+        assert names(await membership.refresh()) == ["a", "b"]
     store.away = False
     assert names(await membership.refresh()) == ["a", "b"]
     await store.put(replace(lease("b", "http://10.0.0.9:80"), inc=Incarnation("next")), lease("c"))
     fleet = await membership.refresh()
     assert names(fleet) == ["a", "b", "c"] and fleet.members[NodeId("b")].inc == "next"
+    monkeypatch.setattr(module, "BACK", 0.0)
+    assert names(await membership.refresh()) == ["b", "c"]
+    for told in ("can't be read", "is back"):
+        assert sum(told in line for line in caplog.messages) == 1
 
 
-async def test_changes_of_the_ring_are_counted(store: Shelf) -> None:
+async def test_changes_of_the_ring_are_counted_and_looks_told_of(store: Shelf) -> None:
     """From the first one that was found on: that one took no call from anybody. A view whose ring is the same is no
-    change of it."""
+    change of it. A look that the store did not answer is not told."""
     await store.put(lease("a"))
     follower = Membership(store, OPEN)
-    await follower.open()
+    looks: list[tuple[list[NodeId], list[NodeId]]] = []
+    follower.on_looked = lambda members, leases: looks.append((list(members), [lease.node for lease in leases]))
+    await follower.refresh()
     assert (follower.changes, follower.change) == (0, None)
     await store.put(lease("b"))
-    await until(follower, lambda fleet: names(fleet) == ["a", "b"])
+    await follower.refresh()
     change = follower.change
     assert change is not None and (change.before.nodes, change.after) == (frozenset({"a"}), follower.fleet.ring)
     await store.change(lease("b", "http://10.0.0.9:80"))
     await follower.refresh()
     assert (follower.changes, follower.change) == (1, change)
     await store.unregister(lease("a"))
-    await until(follower, lambda fleet: names(fleet) == ["b"])
+    await follower.refresh()
     assert follower.changes == 2
-    await follower.close()
-
-
-async def test_each_look_is_told_of(store: Shelf) -> None:
-    looks: list[tuple[list[NodeId], list[NodeId]]] = []
-    follower = Membership(store, OPEN)
-    follower.on_looked = lambda members, leases: looks.append((list(members), [lease.node for lease in leases]))
-    await follower.refresh()
-    await store.put(lease("a"))
-    await follower.refresh()
     store.away = True
     await follower.refresh()
-    await store.unregister(lease("a"))
-    store.away = False
-    await follower.refresh()
-    assert looks == [([], []), (["a"], ["a"]), (["a"], [])]
+    assert looks == [(["a"], ["a"]), (["a", "b"], ["a", "b"]), (["a", "b"], ["a", "b"]), (["a", "b"], ["b"])]
 
 
 @pytest.fixture
 async def counting() -> AsyncIterator[tuple[Shelf, Membership]]:
-    """One that reads at each fifth poll, over three nodes, of a store that polls all the time."""
     shelf = Shelf()
     shelf._feed = Feed(0.0)
     await shelf.put(lease("a"), lease("b"), lease("c"))
@@ -352,7 +324,6 @@ async def test_a_lease_that_ran_out_is_missed_at_the_next_poll(counting: tuple[S
 
 
 async def run_out(shelf: Shelf) -> None:
-    """The lease of c ends; a and b have renewed theirs."""
     shelf.now = TTL / 2
     await shelf.change(lease("a"))
     await shelf.change(lease("b"))
@@ -398,17 +369,6 @@ async def test_of_a_change_one_lease_is_read_by_who_polls_for_no_more(store: She
     assert len(store.leases) == (302 if every == 1 else 3)
     await follower.close()
     assert fleet == (await Membership(store, OPEN).refresh())
-
-
-async def test_after_the_store_was_away_the_leases_are_read_again(counting: tuple[Shelf, Membership]) -> None:
-    """The number of nodes may be unchanged although their names are not."""
-    shelf, membership = counting
-    async with asyncio.timeout(SOON):
-        for away in (True, False):
-            shelf.away = away
-            while membership.stale is not away:
-                await asyncio.sleep(0)
-    assert names(membership.fleet) == ["a", "b", "c"]
 
 
 async def test_a_bug_in_reading_does_not_end_the_following(

@@ -43,7 +43,6 @@ def figures(view: OpenView) -> tuple[tuple[int, str], ...]:
 
 
 def test_before_the_first_scan_no_age_is_claimed() -> None:
-    """A node that does not answer counts by its last lease."""
     view = account([node("a", frames=5, asleep=2)], logged(), NOW)
     assert figures(view) == ((5, "counted"), (2, "counted"), (0, "counted"), (0, "counted"))
     assert (view.held.at, view.orphaned, view.looked) == (NOW - 1, FigureView(), None)

@@ -23,11 +23,25 @@ from framehold_router.collect import node_client, shared_look, survey
 from framehold_router.collect.node_client import QUICK_BYTES, NodeClient
 from framehold_router.config import RouterSettings
 from framehold_router.pages import serve_pages
-from tests.router.cast import SOON, STATS, TRUST, Answer, Cast, cast_of, get, guarded, is_inside, member, said, saying
+from tests.router.cast import (
+    SOON,
+    STATS,
+    TRUST,
+    Answer,
+    Cast,
+    cast_of,
+    cut,
+    get,
+    guarded,
+    hang,
+    is_inside,
+    member,
+    said,
+    saying,
+)
 
 
 async def test_the_probes(cast: Cast) -> None:
-    """A router that answers is healthy; one that knows a live node is ready, and any other says why it is not."""
     client = await cast.client()
     assert await get(client, "/healthz") == "ok\n"
     assert "no live node" in await get(client, "/readyz", 503)
@@ -38,7 +52,6 @@ async def test_the_probes(cast: Cast) -> None:
 
 
 async def test_nodes_say_how_they_are_now(cast: Cast) -> None:
-    """In order of their names; what the lease said is not used where the node answers, and more fields do no harm."""
     await cast.node("b", saying(said("b", state="draining", later=[1])))
     await cast.node("a", saying(said("a")))
     body = await get(await cast.client(), "/api/v1/nodes")
@@ -61,12 +74,6 @@ async def endless(request: web.Request) -> web.StreamResponse:
         return response
 
 
-async def cut_off(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
-
-
 BAD: dict[str, Answer] = {
     "an error": saying(said("a"), 500),
     "a refusal": saying(said("a"), 403),
@@ -79,13 +86,12 @@ BAD: dict[str, Answer] = {
     "deep nesting": saying("[" * 50_000),
     "a novel": saying(said("a", later="x" * 100_000)),
     "no end": endless,
-    "a cut connection": cut_off,
+    "a cut connection": cut,
 }
 
 
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
 async def test_a_node_that_does_not_answer_well_is_unreachable(cast: Cast, answer: Answer) -> None:
-    """The lease's last word stands in, and the others are none the worse."""
     await cast.node("a", answer)
     await cast.node("z", saying(said("z")))
     body = await get(await cast.client(), "/api/v1/nodes")
@@ -127,11 +133,6 @@ async def test_a_node_below_a_prefix_is_asked_there(cast: Cast) -> None:
     await get(await cast.client(), "/api/v1/nodes")
     [request] = cast.asked
     assert request.path == "/weather/admin/node" and is_inside(request), "nodes tell nobody else"
-
-
-async def hang(_: web.Request) -> web.StreamResponse:
-    await asyncio.Event().wait()
-    return web.Response()
 
 
 async def test_a_node_that_hangs_costs_its_limit_only(cast: Cast) -> None:
@@ -190,7 +191,6 @@ async def test_a_node_that_stops_listening_while_it_drains_is_leaving(cast: Cast
 
 
 async def test_nodes_are_asked_side_by_side_and_not_all_at_once(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many at a time as the limit says; waiting for a place costs a node none of its own time."""
     monkeypatch.setattr(node_client, "MAX_NODES_AT_ONCE", 2)
     now = most = 0
     full = asyncio.Event()
@@ -266,7 +266,6 @@ async def test_a_survey_is_repeated_when_it_is_stale(cast: Cast, monkeypatch: py
 
 
 async def test_the_ring(cast: Cast) -> None:
-    """Ideal and actual share of each node, and its points; a draining node has none, and an empty ring no shares."""
     empty = {"nodes": [], "points": 0, "arcs": [], "moved": 0.0, "moved_together": 0.0, "changed": None}
     assert await get(await cast.client(), "/api/v1/ring") == empty
     cast.members = [member("b", "http://b:1"), member("a", "http://a:1"), member("c", "http://c:1", "draining")]
@@ -297,7 +296,6 @@ async def test_a_bug_in_a_page_says_nothing_of_itself(cast: Cast, caplog: pytest
 
 
 async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> None:
-    """For as long as the context is open; one that a killed router left behind is replaced."""
     path = tmp_path / "pages.sock"
     for _ in range(2):
         async with serve_pages(guarded(await cast.sources()), str(path), 32 * 1024):
@@ -313,7 +311,6 @@ async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> N
 
 
 async def test_closing_does_not_wait_for_a_node(cast: Cast) -> None:
-    """A survey that is under way is cancelled, and so are the readers that wait for it."""
     await cast.node("a", hang)
     async with cast.survey(3600.0) as asking:
         reader = asyncio.create_task(asking.nodes())

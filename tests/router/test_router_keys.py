@@ -60,7 +60,6 @@ def test_they_open_and_make_no_token() -> None:
 
 
 def guesses(key: bytes) -> list[bytes]:
-    """What one who has a router's keys would try."""
     derived = RouterKey.of(key)
     return [*derived, derived.text().encode(), *(b"".join(some) for some in permutations(derived))]
 

@@ -57,7 +57,6 @@ LOOKS: dict[str, tuple[Trouble, Trouble, MemoryUse | Trouble, StoreLook]] = {
 async def test_how_a_store_is(
     store: Scale, unread: Trouble, unwritten: Trouble, use: MemoryUse | Trouble, look: StoreLook
 ) -> None:
-    """A save that failed is told. A stale view is enough: to ask a silent store would hold up whoever looks."""
     store.use = use
     found = await StoreHealth(store, repeat(unread).__next__, repeat(unwritten).__next__).look()
     assert found._replace(unsaved="") == look

@@ -36,12 +36,10 @@ def seen() -> Iterator[Traces]:
 
 @pytest.fixture
 def traced(seen: Traces) -> partial[RequestRelay]:
-    """The relay of a router whose provider is `seen`'s."""
     return partial(TracedRelay, Meter())  # type: ignore[return-value]  # it is a Relay, but partial is invariant
 
 
 def call(state: str | None = None, **meta: Any) -> bytes:
-    """A `tools/call` as its client sends it."""
     params = {"name": "book", "_meta": meta, **({} if state is None else {"requestState": state})}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     return post(json.dumps(body).encode(), "MCP-Protocol-Version: 2026-07-28")
@@ -50,7 +48,6 @@ def call(state: str | None = None, **meta: Any) -> bytes:
 async def test_a_request_is_one_span_that_names_call_node_and_status(
     seen: Traces, traced: partial[RequestRelay]
 ) -> None:
-    """It hangs under the span of the client, which its body or its headers name, as the node's span does."""
     async with node(ok()) as upstream, router(upstream.address, mint=True, relay=traced) as it:
         for asked in (call(traceparent=CLIENT), call(TOKEN), post(b"no JSON", f"traceparent: {CLIENT}")):
             assert (await it.ask(asked)).status == 200
@@ -102,7 +99,6 @@ async def test_a_line_about_a_request_names_its_span(
 
 
 def test_a_router_makes_spans_where_there_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And needs no OpenTelemetry."""
     assert app._traced_relay() is None
     with traces():
         assert app._traced_relay() is TracedRelay

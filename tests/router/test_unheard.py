@@ -52,7 +52,6 @@ async def shelf() -> AsyncIterator[Shelf]:
 
 @pytest.fixture
 async def membership(shelf: Shelf, nodes: Nodes) -> AsyncIterator[Membership]:
-    """Of a router that has seen a, b and c."""
     await shelf.put(lease("a"), lease("b"), lease("c"))
     follower = Membership(shelf, OPEN, kept=UnheardNodes(nodes).kept)
     await follower.open()
@@ -148,7 +147,6 @@ async def test_a_node_may_be_late_once_and_is_back_when_it_answers(nodes: Nodes)
 
 
 async def test_what_a_node_says_of_itself_is_in_the_view(nodes: Nodes) -> None:
-    """A node that drains takes no new call. One that was started again can't register, and serves at its address."""
     nodes.says = {"a": answer(FAILS, draining=True), "b": answer(FAILS, boot="next")}
     kept = await UnheardNodes(nodes).kept({NodeId(name): member(name, "http://10.0.0.1:80") for name in "ab"}, {})
     assert kept is not None

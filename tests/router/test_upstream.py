@@ -84,7 +84,6 @@ class Talk:
 
 
 def joined(connect_timeout: float = 1.0, upstream_timeout: float = 30.0) -> Upstream:
-    """The side of a router of the tests' fleet."""
     limits = {"connect_timeout": connect_timeout, "timeout": upstream_timeout}
     return Upstream(TRUST, Role.ROUTER, system_clock(), **limits)
 
@@ -101,7 +100,6 @@ async def upstream(**settings: Any) -> AsyncIterator[Upstream]:
 
 
 async def ask(side: Upstream, address: Address, data: bytes | None = None, *, mute: bool = False) -> Talk:
-    """One request and what comes of it."""
     talk = Talk()
     side.send(address if isinstance(address, str) else at(address), *parts(data or post()), talk, mute=mute)
     await talk.over.wait()
@@ -109,7 +107,6 @@ async def ask(side: Upstream, address: Address, data: bytes | None = None, *, mu
 
 
 async def gone(side: Upstream) -> None:
-    """Wait until no connection is left."""
     while side.connections:
         await asyncio.sleep(0)
 
@@ -187,7 +184,6 @@ async def test_a_repeated_head_is_read_as_the_parser_reads_it(data: bytes) -> No
 
 
 def proof(request: Reply) -> bytes:
-    """The statement of a request, which each has."""
     found = request.one(PROOF)
     assert found is not None
     return found
@@ -322,7 +318,6 @@ async def test_processes_that_have_gone_are_forgotten() -> None:
 
 
 def given(talk: Talk) -> tuple[object, ...]:
-    """What a conversation was given."""
     return talk.status, talk.headers, talk.length, talk.body, talk.failure
 
 
@@ -451,26 +446,28 @@ async def test_a_node_that_does_not_accept_in_time_was_sent_nothing() -> None:
             caller.close()
 
 
-async def test_a_silent_node_is_given_up_and_its_connection_closed() -> None:
-    async with node(silent) as it, upstream(upstream_timeout=0.1) as side:
-        assert (await ask(side, it.address)).failure is LinkFailure.SILENT
-        assert await it.closed.get() == 0
-
-
-async def test_a_node_that_says_something_now_and_then_is_not_silent() -> None:
+@pytest.mark.parametrize(("said", "failure"), [(0, LinkFailure.SILENT), (8, None)])
+async def test_a_silent_node_is_given_up_and_one_that_says_something_now_and_then_is_not(
+    said: int, failure: LinkFailure | None
+) -> None:
     async def slow(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(HEAD + b"Content-Length: 8\r\n\r\n")
-        for _ in range(8):
+        if said:
+            writer.write(HEAD + b"Content-Length: 8\r\n\r\n")
+        for _ in range(said):
             await asyncio.sleep(0.05)
             writer.write(b"a")
 
     async with node(slow) as it, upstream(upstream_timeout=0.2) as side:
-        assert (await ask(side, it.address)).body == b"a" * 8
+        talk = await ask(side, it.address)
+        assert (talk.body, talk.failure) == (b"a" * said, failure)
+        assert not failure or await it.closed.get() == 0
 
 
-async def test_a_paused_connection_is_neither_read_nor_silent() -> None:
+@pytest.mark.parametrize("connected", [True, False], ids=["connected", "before there is a connection"])
+async def test_a_paused_connection_is_neither_read_nor_silent(connected: bool) -> None:
     async with node(ok(bytes(4 << 20))) as it, upstream(upstream_timeout=0.1) as side:
-        await ask(side, it.address)  # the next one has its connection at once
+        if connected:
+            await ask(side, it.address)  # the next one has its connection at once
         talk = Talk()
         hold = side.send(at(it.address), *parts(post()), talk)
         hold.pause()
@@ -479,19 +476,6 @@ async def test_a_paused_connection_is_neither_read_nor_silent() -> None:
         hold.resume()
         await talk.over.wait()
         assert len(talk.body) == 4 << 20
-
-
-async def test_a_pause_before_there_is_a_connection_counts() -> None:
-    async with node(ok()) as it, upstream(upstream_timeout=0.1) as side:
-        talk = Talk()
-        hold = side.send(at(it.address), *parts(post()), talk)
-        hold.pause()
-        await it.arrived.wait()
-        await asyncio.sleep(0.3)
-        assert (talk.status, talk.failure) == (0, None)
-        hold.resume()
-        await talk.over.wait()
-        assert talk.body == b"fine"
 
 
 async def test_an_aborted_request_ends_its_connection_and_hears_no_more() -> None:
