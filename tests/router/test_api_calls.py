@@ -126,16 +126,14 @@ async def test_counts_of_what_another_filter_would_list(cast: Cast) -> None:
     [("https://t/{trace_id}?x", "0af7", "https://t/0af7?x"), ("", "0af7", ""), ("https://t/{trace_id}", "", "")],
 )
 async def test_the_address_of_a_trace(cast: Cast, url: str, trace: str, address: str) -> None:
+    """One that leads to no trace is refused by the name of its setting."""
     cast.more["trace_url"] = url
     await cast.ended(ended("1", NOW, trace_id=trace))
     body = await get(await cast.client(), "/api/v1/calls")
     assert [item["trace_url"] for item in body["items"]] == [address]
-
-
-@pytest.mark.parametrize("wrong", ["jaeger", "http://127.0.0.1/trace", "ftp://127.0.0.1/{trace_id}"])
-def test_an_address_that_leads_to_no_trace_is_refused_by_name(wrong: str) -> None:
-    with pytest.raises(ConfigError, match=r"FRAMEHOLD_TRACE_URL is wrong: .*\{trace_id\}"):
-        read(RouterSettings, trace_url=wrong)
+    for wrong in ("jaeger", "http://127.0.0.1/trace", "ftp://127.0.0.1/{trace_id}"):
+        with pytest.raises(ConfigError, match=r"FRAMEHOLD_TRACE_URL is wrong: .*\{trace_id\}"):
+            read(RouterSettings, trace_url=wrong)
     assert read(RouterSettings, trace_url="http://127.0.0.1/{trace_id}").trace_url
 
 

@@ -410,6 +410,8 @@ def test_leases_that_ran_out_all_at_once_are_no_dead_nodes(word: str) -> None:
     assert problem.kind == f"store_{word}"
     found = seen(departed=[lost("a", store=word), lost("b", store=ANSWERS)])
     assert [problem.kind for problem in found] == ["no_live_node", "node_lost", "node_lost"]
+    [problem] = seen(node(), store=StoreLook(REFUSES, unsaved="rdb_last_bgsave_status:err"))
+    assert problem.kind == "store_refuses", "that it does not save is the cause"
 
 
 def test_a_store_that_refuses_is_reported_with_its_own_word() -> None:
@@ -422,8 +424,3 @@ def test_a_store_that_refuses_is_reported_with_its_own_word() -> None:
         assert "'MISCONF no disk'" in found[0].text and "disk" in found[0].next and "not answer" not in found[0].text
     [problem] = seen(node(store=REFUSES, store_says="NOPERM no right"))
     assert "rights" in problem.next and "do not restart nodes" in problem.next
-
-
-def test_a_store_that_refuses_writes_since_it_does_not_save_is_one_problem() -> None:
-    look = StoreLook(REFUSES, unsaved="rdb_last_bgsave_status:err")
-    assert "store_unsaved" not in {found.kind for found in seen(node(), store=look)}

@@ -232,6 +232,8 @@ def test_a_call_that_was_not_delivered_starts_elsewhere_under_a_new_id() -> None
     assert {first.node, second.node, third.node} == {A, B, C}
     assert len({first.call, second.call, third.call}) == 3
     assert stage.placer.place(START, [A, B, C]) is None
+    for facts in (START, ANY, Facts(RequestKind.RETRY, call=first.call), Facts(RequestKind.SESSION, node=A)):
+        assert Stage().placer.place(facts) is None, "an empty fleet takes nothing"
 
 
 def test_one_node_left_of_very_many_is_found() -> None:
@@ -245,13 +247,6 @@ def test_one_node_left_of_very_many_is_found() -> None:
     assert astray.call is not None
     stage.placer.learned(astray, "node-7")
     assert stage.retry(astray.call) == "node-7"
-
-
-def test_an_empty_fleet_takes_nothing() -> None:
-    stage = Stage()
-    call = CallId("0" * 32)
-    for facts in (START, ANY, Facts(RequestKind.RETRY, call=call), Facts(RequestKind.SESSION, node=A)):
-        assert stage.placer.place(facts) is None
 
 
 def test_a_retry_goes_to_the_rings_owner_then_along_the_ring() -> None:

@@ -21,7 +21,7 @@ from framehold_fleet.identity.plane import PROOF
 from framehold_fleet.identity.statements import HELLO, Role
 from framehold_fleet.members.address import Address
 from framehold_store.system_clock import system_clock
-from tests.proofs import answered
+from tests.proofs import BOOT, answered
 from tests.router.wires import (
     DEADLINE,
     KEY,
@@ -243,10 +243,19 @@ async def test_a_stranger_gets_nothing(answer: bytes) -> None:
 
 
 async def test_the_process_is_the_one_that_the_lease_names(caplog: pytest.LogCaptureFixture) -> None:
+    """Another process of the fleet at its address gets nothing either; the log says what may be wrong. Whether a node
+    is back is asked in the same way, and what was opened is kept."""
     async with node(ok()) as it, upstream() as side:
         it.boot = "another"
         assert (await ask(side, it.address)).failure is LinkFailure.NOT_SENT
+        assert not await side.reaches(at(it.address)) and not await side.reaches(at(nowhere()))
         assert it.requests == []
+        it.boot = BOOT
+        assert await side.reaches(at(it.address))
+        opened = len(it.received)
+        assert (await ask(side, it.address)).body == b"fine" and len(it.received) == opened
+        it.boot = None
+        assert not await side.reaches(at(it.address)._replace(boots=()))
     assert "did not prove that it is the process that the lease names: nothing was sent" in caplog.text
 
 
@@ -299,24 +308,6 @@ async def test_a_node_is_asked_under_the_path_by_which_it_is_reached() -> None:
         ]
 
 
-async def test_whether_a_node_is_back_is_asked_in_the_same_way() -> None:
-    async with node(ok()) as it, upstream() as side:
-        assert not await side.reaches(at(nowhere()))
-        assert await side.reaches(at(it.address))
-        assert (await ask(side, it.address)).body == b"fine" and len(it.received) == 1
-        it.boot = None
-        assert not await side.reaches(at(it.address)._replace(boots=()))
-
-
-async def test_processes_that_have_gone_are_forgotten() -> None:
-    async with upstream(upstream_timeout=0.05) as side:
-        async with node(ok()) as it:
-            await ask(side, it.address)
-            assert len(side._idle) == 1
-        while side._idle:
-            await asyncio.sleep(0.01)
-
-
 def given(talk: Talk) -> tuple[object, ...]:
     return talk.status, talk.headers, talk.length, talk.body, talk.failure
 
@@ -341,12 +332,16 @@ async def test_a_connection_whose_response_is_its_last_is_closed(data: bytes) ->
 
 
 async def test_an_idle_connection_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And processes that have gone are forgotten."""
     monkeypatch.setattr(node_connection, "IDLE", 0.05)
-    async with node(ok()) as it, upstream(upstream_timeout=0.2) as side:
-        await ask(side, it.address)
-        assert await it.closed.get() == 0
-        await gone(side)
-        assert side._idle[at(it.address)] == []
+    async with upstream(upstream_timeout=0.2) as side:
+        async with node(ok()) as it:
+            await ask(side, it.address)
+            assert await it.closed.get() == 0
+            await gone(side)
+            assert side._idle == {at(it.address): []}
+        while side._idle:
+            await asyncio.sleep(0.01)
 
 
 BODIES = {
@@ -490,27 +485,21 @@ async def test_an_aborted_request_ends_its_connection_and_hears_no_more() -> Non
 
 
 async def test_a_connection_that_nobody_waits_for_any_more_serves_the_next_request() -> None:
+    """A hold that is over touches no later one: an abort while the connection is idle leaves it alone."""
     async with node(ok()) as it, upstream() as side:
         talk = Talk()
         side.send(at(it.address), *parts(post(b"never")), talk).abort()
         while not side._idle[at(it.address)]:
             await asyncio.sleep(0)
-        assert (await ask(side, it.address)).body == b"fine"
+        heard = Talk()
+        hold = side.send(at(it.address), *parts(post()), heard)
+        await heard.over.wait()
+        hold.pause()
+        hold.abort()
+        assert (await ask(side, it.address)).body == heard.body == b"fine"
         assert len(it.received) == 1
         assert b"never" not in it.bytes
         assert not talk.over.is_set()
-
-
-async def test_a_hold_that_is_over_touches_no_later_request() -> None:
-    async with node(ok()) as it, upstream() as side:
-        await ask(side, it.address)
-        talk = Talk()
-        hold = side.send(at(it.address), *parts(post()), talk)
-        await talk.over.wait()
-        hold.pause()
-        hold.abort()
-        assert (await ask(side, it.address)).body == b"fine"
-        assert len(it.received) == 1
 
 
 async def test_the_end_breaks_off_what_is_under_way() -> None:
