@@ -35,7 +35,7 @@ NONE = held(CALL, "")
 async def shown(cast: Cast, story: Story, *steps: Request) -> Any:
     for step in steps:
         await cast.store.run(step)
-    return await get(await cast.client(0.2), f"/api/v1/leases/{story.call}")
+    return await get(await cast.client(), f"/api/v1/leases/{story.call}")
 
 
 async def node(cast: Cast, answer: Answer, name: str = "node-1", boot: str = "boot-1") -> None:
@@ -234,6 +234,7 @@ async def test_where_other_tokens_go(cast: Cast) -> None:
     ):
         body = await looked_up(cast, token)
         assert (body["kind"], body["node_id"], reason in body["reason"]) == (kind, name, True), token
+        assert body["position"] is None, "it names no call"
 
 
 async def test_a_token_that_is_too_long_is_refused_unseen(cast: Cast) -> None:

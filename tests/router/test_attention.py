@@ -246,6 +246,8 @@ def test_what_a_problem_does_not_say() -> None:
         "node_other_keys"
     ]
     assert seen(SERVERS[0], node("b", server="shop"), node("c")) == []
+    mixed = seen(node(rss=9, memory_limit=10), node("b", state="unreachable"), departed=[lost("c")])
+    assert [problem.severity.value for problem in mixed] == ["harm", "risk", "risk"], "harm comes first"
     old, new = node(tools_digest="1"), node("b", tools_digest="2")
     assert seen(old, new) == seen(old, node("c", tools_digest="1"), tools_steady=True) == [], "a rolling update"
 

@@ -176,6 +176,24 @@ FIGURES = Figures(rounds=123.456, ended=12.3, failed=0.5, p50=0.0123, p99=0.1234
                   parked=1234, running=1234, frames=1234, rss=123456789)  # fmt: skip
 
 
+async def test_other_work_runs_while_many_samples_are_read() -> None:
+    """Those of a large fleet take up to a second of CPU."""
+    store, slots, turns = Shelf(), range(FIRST - 100, FIRST), 0
+    for slot in slots:
+        await store.keep_sample(STEP, slot, packed(Sample(nodes={"a": Figures(parked=1)})), 3600.0)
+
+    async def other_work() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other_work())
+    assert None not in await Fleet(store).router().samples(STEP, slots)
+    task.cancel()
+    assert turns >= 10
+
+
 def test_the_figures_of_a_node_take_little_room() -> None:
     """A router holds those of 100 nodes in 1,800 slots while somebody looks at a day, and a store those of a day."""
     sample = Sample(nodes={f"node-{number}": FIGURES for number in range(100)}, release="1.0.0 abcdefab")

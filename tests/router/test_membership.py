@@ -371,6 +371,17 @@ async def test_of_a_change_one_lease_is_read_by_who_polls_for_no_more(store: She
     assert fleet == (await Membership(store, OPEN).refresh())
 
 
+async def test_after_the_store_was_away_the_leases_are_read_again(counting: tuple[Shelf, Membership]) -> None:
+    """The number of nodes may be unchanged although their names are not."""
+    shelf, membership = counting
+    async with asyncio.timeout(SOON):
+        for away in (True, False):
+            shelf.away = away
+            while membership.stale is not away:
+                await asyncio.sleep(0)
+    assert names(membership.fleet) == ["a", "b", "c"]
+
+
 async def test_a_bug_in_reading_does_not_end_the_following(
     store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -361,3 +361,10 @@ async def test_where_metrics_are_off_nothing_is_counted(monkeypatch: pytest.Monk
         reply = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (reply.status, "FRAMEHOLD_METRICS=false" in reply.body.decode()) == (404, True)
         assert not actor.asked.is_set()
+
+
+async def test_several_routers_in_one_process_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stand(monkeypatch) as one, stand(monkeypatch) as other:
+        await one.ask(call())
+        assert (await one.scrape())[requests("other", "start", "none", "5xx")] == 1
+        assert requests("other", "start", "none", "5xx") not in await other.scrape()
