@@ -290,7 +290,11 @@ async def test_changes_of_the_ring_are_counted_and_looks_told_of(store: Shelf) -
     assert follower.changes == 2
     store.away = True
     await follower.refresh()
-    assert looks == [(["a"], ["a"]), (["a", "b"], ["a", "b"]), (["a", "b"], ["a", "b"]), (["a", "b"], ["b"])]
+    await store.unregister(lease("b"))
+    store.away = False
+    await follower.refresh()
+    both = ["a", "b"]
+    assert looks == [(["a"], ["a"]), (both, both), (both, both), (["b"], ["b"]), (["b"], [])]
 
 
 @pytest.fixture
