@@ -145,8 +145,9 @@ async def test_a_process_that_came_back_with_all_its_calls_failed_over_to_nobody
 
 async def test_the_overview(cast: Cast) -> None:
     figures = {"orphaned": 2, "stuck": 1, "resume_p50": 0.2, "resume_p99": 0.5, "store_seconds": 0.01}
+    fails = {"tool": "t", "ended": 4, "failed": 1}
     recent, old = takeover("c1", 90, 91, 92, 93), takeover("c2", -7200, node="y")
-    await node(cast, "a", recent, old, events=[event(n, NOW + n) for n in range(30)], **figures)
+    await node(cast, "a", recent, old, events=[event(n, NOW + n) for n in range(30)], failing=[fails], **figures)
     paused = {"tool": "book", "at": NOW, "by": "framehold", "why": "it ends its processes"}
     await node(cast, "b", resume_p50=0.4, resume_p99=0.1, store_seconds=0.03, state="draining", paused=[paused])
     cast.members.append(cast.members[0]._replace(node=NodeId("c"), address=None, url="nowhere"))
@@ -158,7 +159,7 @@ async def test_the_overview(cast: Cast) -> None:
     wanted = {
         "at": NOW, "nodes": {"live": 1, "draining": 1, "unreachable": 1}, "parked": 12 + 12 + 2,
         "in_flight": 13 + 13 + 3, "orphaned": 2, "stuck": 1, "rounds_per_second": None, "routers": [],
-        "resume_p99": 0.5, "affinity": None, "failovers_last_hour": 1, "ended": 0, "failed": 0, "failing": [],
+        "resume_p99": 0.5, "affinity": None, "failovers_last_hour": 1, "ended": 0, "failed": 0, "failing": [fails],
         "store": "answers", "store_used": None, "store_limit": None, "paused": [paused],
     }  # fmt: skip
     assert {name: body[name] for name in wanted} == wanted
