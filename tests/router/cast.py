@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -84,6 +85,17 @@ def saying(answer: Any, status: int = 200) -> Answer:
     return handler
 
 
+async def hang(_: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    return web.Response()
+
+
+async def cut(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
 async def at_once(_: float) -> None:
     """Wrong tokens are answered without a pause."""
 
@@ -98,7 +110,6 @@ def guarded(
     hosts: Collection[str] = (),
     guesses: Guesses | None = None,
 ) -> web.Application:
-    """The pages of a router with these tokens and names."""
     access = Access(token, read, is_exposed=exposed, credential=sources.credential, playground=sources.playground)
     slowly = guesses or Guesses(logging.getLogger("tests"), Counter(), pause=at_once)
     return pages(sources, Guard(access, hosts, slowly), metrics)
@@ -128,7 +139,6 @@ class Cast:
         return Fleet.of(self.members)
 
     async def node(self, name: str, answer: Answer, more: Mapping[str, Answer] | None = None, **other: Any) -> None:
-        """A node whose `GET /admin/node` is answered so, and `more` by method and path."""
 
         def noted(answer: Answer) -> Answer:
             async def note(request: web.Request) -> web.StreamResponse:
@@ -149,7 +159,6 @@ class Cast:
         await self.store.append_events([json.dumps(entry).encode()])
 
     async def ended(self, *calls: EndedCallView) -> None:
-        """Calls that ended on nodes of the fleet."""
         for call in calls:
             entry = call.model_dump_json().encode()
             await self.store.append_events([entry], "failed" if call.outcome in FAILED else "ended")

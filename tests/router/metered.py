@@ -68,7 +68,6 @@ class Actor:
         return "http://{}:{}".format(*self.wire.address) if self.wire is not None else "http://127.0.0.1:1"
 
     def lease(self, now: float, state: str = "live") -> NodeRecord:
-        """The next lease, as it is written at `now`."""
         self.beat += 1
         life = NodeId(self.name), Incarnation(f"i-{self.boot}"), Boot(self.boot), self.beat
         return SEALS.seal(NodeRecord(*life, self.url, state, "", self.stats.dump(), end_of(now, TTL)))
@@ -84,7 +83,6 @@ class Stand:
         self._stack = stack
 
     async def node(self, name: str = "n1", tools: Iterable[str] = ("book",), answer: Answer | None = None) -> Actor:
-        """A node joins, and the router knows it and its tools."""
 
         async def fine(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(ok(b"fine", f"framehold-node: {name}"))
@@ -113,7 +111,6 @@ class Stand:
         return samples(await self.text())
 
     async def until(self, wanted: Series, value: float) -> None:
-        """Look until a series has this value."""
         while (await self.scrape()).get(wanted) != value:
             self.store._feed.notify()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import NamedTuple
 
 import pytest
 from aiohttp import web
@@ -13,8 +14,6 @@ from aiohttp.test_utils import TestClient, TestServer
 from framehold_router.api.access import Access, Need
 from framehold_router.api.routes import BASE, OPEN_PAGES, ROUTES
 from tests.router.cast import Cast, Client, get, guarded, saying
-
-pytestmark = pytest.mark.anyio
 
 TOKEN = "correct-horse-battery-staple"
 READER = "a-token-that-reads"
@@ -45,12 +44,14 @@ WRONG = {
 }
 
 
-class Doors:
+class Doors(NamedTuple):
     """The pages of four routers: with both tokens, without any, and each on a socket that other machines reach or with
     the read token alone."""
 
-    def __init__(self, closed: Client, free: Client, exposed: Client, readable: Client) -> None:
-        self.closed, self.free, self.exposed, self.readable = closed, free, exposed, readable
+    closed: Client
+    free: Client
+    exposed: Client
+    readable: Client
 
     async def knock(
         self, way: tuple[str, str], shown: str, client: Client | None = None, **more: str
@@ -63,6 +64,26 @@ class Doors:
         headers = more | ({"Authorization": shown} if shown else {})
         async with client.request(method, url, json=body, headers=headers) as response:
             return response.status, response.headers.getall("WWW-Authenticate", [])
+
+
+LET_IN = 0
+SHOWN = {
+    "nobody": list(WRONG.values()),
+    "admin": [RIGHT["bearer"]],
+    "admin by basic": [shown for name, shown in RIGHT.items() if name != "bearer"],
+    "reader": [READS["bearer"]],
+    "reader by basic": [READS["basic"]],
+}
+STATUS: dict[str, dict[str, tuple[int, int]]] = {
+    "closed": {
+        "nobody": (401, 401), "admin": (LET_IN, LET_IN), "admin by basic": (LET_IN, 401), "reader": (LET_IN, 403),
+        "reader by basic": (LET_IN, 401),
+    },
+    "free": dict.fromkeys(SHOWN, (LET_IN, 403)),
+    "exposed": dict.fromkeys(SHOWN, (403, 403)),
+    "readable": dict.fromkeys(SHOWN, (401, 403)) | dict.fromkeys(("reader", "reader by basic"), (LET_IN, 403)),
+}  # fmt: skip
+"""What each router answers to whom: to a read, and to an action. Open pages answer everybody."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +103,6 @@ async def doors() -> AsyncIterator[Doors]:
 
 
 async def test_every_route_is_listed() -> None:
-    """And what is listed is there: the check at the door knows them all."""
     async with AsyncExitStack() as stack:
         app = guarded(await Cast(stack).sources(), None, saying(""))
         there = {
@@ -94,25 +114,23 @@ async def test_every_route_is_listed() -> None:
 
 
 def test_what_changes_something_is_an_action() -> None:
-    """All that is posted, but for a look-up; and nothing is open but what tells nothing of the fleet."""
     for route in ROUTES:
         assert (route.need is Need.ACTION) == (route.method == "POST" and route.path != "lookup")
         assert (route.need is Need.OPEN) == (route.path in ("openapi.json", "access"))
 
 
+@pytest.mark.parametrize("router", STATUS)
 @pytest.mark.parametrize("way", WAYS, ids=IDS)
-async def test_without_or_with_a_wrong_token(doors: Doors, way: tuple[str, str]) -> None:
-    """Only open pages answer and nothing is done; a browser is asked for a password if one is enough."""
-    for name, shown in WRONG.items():
-        status, challenges = await doors.knock(way, shown)
-        if LISTED[way] is Need.OPEN:
-            assert status not in (401, 403), name
-            continue
-        assert status == 401, name
-        assert [challenge.split(" ")[0] for challenge in challenges] == (
-            ["Basic", "Bearer"] if LISTED[way] is Need.READ else ["Bearer"]
-        )
-        assert all('realm="framehold"' in challenge for challenge in challenges)
+async def test_who_is_let_in(doors: Doors, way: tuple[str, str], router: str) -> None:
+    need = LISTED[way]
+    for who, (read, action) in STATUS[router].items():
+        wanted = {Need.READ: read, Need.ACTION: action}.get(need, LET_IN)
+        for shown in SHOWN[who]:
+            status, challenges = await doors.knock(way, shown, getattr(doors, router))
+            assert status == wanted if wanted else status not in (401, 403), (who, shown)
+            schemes = [] if wanted != 401 else ["Basic", "Bearer"] if need is Need.READ else ["Bearer"]
+            assert [challenge.split(" ")[0] for challenge in challenges] == schemes
+            assert all('realm="framehold"' in challenge for challenge in challenges)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=IDS)
@@ -128,14 +146,12 @@ async def test_a_script_that_asks_for_itself_is_not_offered_basic(doors: Doors, 
 
 
 async def access(client: Client, shown: str) -> tuple[bool, bool, bool]:
-    """Whether a token is set, whether this is the admin token, and whether it reads."""
     body = await get(client, f"{BASE}access", 200, **({"Authorization": shown} if shown else {}))
     assert set(body) == {"token_set", "token_right", "may_read", "credential", "playground"}
     return body["token_set"], body["token_right"], body["may_read"]
 
 
 async def test_who_asks_is_told_whether_the_token_is_right(doors: Doors) -> None:
-    """As actions and reads take it. It says no more than the status of either does."""
     for name, shown in {**RIGHT, **WRONG}.items():
         assert await access(doors.closed, shown) == (True, name == "bearer", name in RIGHT), name
         assert await access(doors.free, shown) == (False, False, True), name
@@ -163,7 +179,6 @@ def test_the_token_is_compared_by_one_function_in_constant_time(monkeypatch: pyt
 
 
 def test_whoever_has_the_token_is_told_how_events_name_it() -> None:
-    """And nobody else, also where no token is set."""
     shown = {"Authorization": f"Bearer {TOKEN}"}
     at = Access(TOKEN, READER, credential="3f9a20c1", playground="kill")
     assert (at.view(shown).credential, at.view(shown).playground) == ("3f9a20c1", "kill")
@@ -172,59 +187,13 @@ def test_whoever_has_the_token_is_told_how_events_name_it() -> None:
     assert Access().view(shown).credential == ""
 
 
-@pytest.mark.parametrize("way", WAYS, ids=IDS)
-async def test_with_the_token(doors: Doors, way: tuple[str, str]) -> None:
-    """As Bearer everywhere; as the password of Basic for what is only read."""
-    for name, shown in RIGHT.items():
-        status, _ = await doors.knock(way, shown)
-        let_in = LISTED[way] is not Need.ACTION or name == "bearer"
-        assert (status in (401, 403)) is not let_in, name
-
-
-@pytest.mark.parametrize("way", WAYS, ids=IDS)
-async def test_the_read_token_reads_and_does_not_act(doors: Doors, way: tuple[str, str]) -> None:
-    """Beside an admin token and without one, and in both ways of showing it."""
-    is_action = LISTED[way] is Need.ACTION
-    for name, shown in READS.items():
-        status, challenges = await doors.knock(way, shown)
-        assert status == (401 if name == "basic" else 403) if is_action else status not in (401, 403), name
-        assert challenges == (['Bearer realm="framehold"'] if is_action and name == "basic" else [])
-        status, _ = await doors.knock(way, shown, doors.readable)
-        assert status == 403 if is_action else status not in (401, 403), name
-    for shown in ("", *WRONG.values()):
-        status, _ = await doors.knock(way, shown, doors.readable)
-        assert status == {Need.READ: 401, Need.ACTION: 403}.get(LISTED[way], status)
-
-
-@pytest.mark.parametrize("way", WAYS, ids=IDS)
-async def test_a_router_that_others_reach_and_that_has_no_token_tells_nothing(
-    doors: Doors, way: tuple[str, str]
-) -> None:
-    """Whatever is shown; probes, metrics and the files of the dashboard are served."""
-    for shown in (*RIGHT.values(), *WRONG.values()):
-        status, challenges = await doors.knock(way, shown, doors.exposed)
-        assert (status == 403) is (LISTED[way] is not Need.OPEN)
-        assert status != 401 and challenges == []
-
-
-@pytest.mark.parametrize("way", WAYS, ids=IDS)
-async def test_where_no_token_is_set(doors: Doors, way: tuple[str, str]) -> None:
-    """Everybody reads and nobody acts, whatever they show."""
-    for shown in (*RIGHT.values(), *WRONG.values()):
-        status, _ = await doors.knock(way, shown, doors.free)
-        assert (status == 403) is (LISTED[way] is Need.ACTION)
-        assert status != 401
-
-
 @pytest.mark.parametrize("way", [way for way in WAYS if way[0] == "GET"], ids=lambda way: way[1])
 async def test_head_is_no_way_round(doors: Doors, way: tuple[str, str]) -> None:
-    """It is refused like GET, or not served."""
     status, _ = await doors.knock(("HEAD", way[1]), "")
     assert status in ((401, 405) if LISTED[way] is Need.READ else (200, 404, 405, 503))
 
 
 async def test_a_route_that_nobody_listed_is_closed() -> None:
-    """Even to readers: it needs what the most needs."""
 
     async def forgotten(_: web.Request) -> web.Response:
         return web.Response(text="told")
@@ -239,7 +208,6 @@ async def test_a_route_that_nobody_listed_is_closed() -> None:
 
 
 def test_refusals_say_what_to_do() -> None:
-    """And that nothing was done."""
     action = Access(None).refusal(Need.ACTION, {})
     assert action is not None and "set FRAMEHOLD_ADMIN_TOKEN" in action.text and "nothing was done" in action.text
     wrong = Access(TOKEN).refusal(Need.ACTION, {"Authorization": basic(TOKEN)})

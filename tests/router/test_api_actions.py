@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit
 from framehold_router.collect import node_client
-from tests.router.cast import Answer, Cast, Client, cast_of, get, is_inside, member, said, saying
+from tests.router.cast import Answer, Cast, Client, cast_of, cut, hang, is_inside, member, said, saying
 from tests.store.calls import E0, HEAD, batch, fence
-
-pytestmark = pytest.mark.anyio
 
 TOKEN = "correct-horse-battery-staple"
 CALL = CallId("0123456789abcdef0123456789abcdef")
@@ -40,174 +38,115 @@ async def node(cast: Cast, name: str, answer: Answer, action: str = "cancel", **
     await cast.node(name, saying(said(name)), {f"POST /admin/{action}": answer}, **other)
 
 
-async def recorded(cast: Cast, owner: str) -> None:
-    await cast.store.run(Commit(CALL, fence(0, 0, owner=owner), batch((), E0), 600.0, None, HEAD))
+@pytest.fixture
+async def recorded(cast: Cast) -> None:
+    """The call's record names a as its owner."""
+    await cast.store.run(Commit(CALL, fence(0, 0, owner="a"), batch((), E0), 600.0, None, HEAD))
 
 
-def ports(cast: Cast) -> list[int | None]:
-    return [request.url.port for request in cast.asked]
+async def elsewhere(_: web.Request) -> web.StreamResponse:
+    raise web.HTTPTemporaryRedirect("/admin/drain")
 
 
-async def cut(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
+UNKNOWN = "nobody knows whether"
+OWNER_SAYS: dict[str, tuple[Answer, int, str]] = {
+    "done": (saying({"done": "it is cancelled"}), 200, "it is cancelled"),
+    "a write is under way": (saying({"error": "a write is under way: try again"}, 409), 409, "a write is under way"),
+    "a refusal": (
+        saying({"error": "the statement is missing"}, 403),
+        502,
+        "a refused (403) and did no cancel: the statement is missing",
+    ),
+    "a cut connection": (cut, 502, UNKNOWN),
+    "no JSON": (saying("<html>"), 502, UNKNOWN),
+    "a novel": (saying({"done": "x" * 100_000, "more": "y" * 100_000}), 502, UNKNOWN),
+    "an empty error": (saying("", 500), 502, UNKNOWN),
+    "nothing": (hang, 502, UNKNOWN),
+    "a redirect": (elsewhere, 502, ""),
+}
 
 
-async def test_the_owner_is_asked_and_nobody_else(cast: Cast) -> None:
-    """In the router's own name, with the call's id; what it says is passed on."""
+@pytest.mark.parametrize(("answer", "status", "says"), OWNER_SAYS.values(), ids=OWNER_SAYS)
+async def test_what_the_owner_says_is_passed_on(
+    cast: Cast, recorded: None, monkeypatch: pytest.MonkeyPatch, answer: Answer, status: int, says: str
+) -> None:
+    monkeypatch.setattr(node_client, "ACTION_TIMEOUT", 0.5)
+    await node(cast, "a", answer)
+    await node(cast, "b", saying({"done": "never asked"}))
+    found, body = await post(await cast.client(), CANCEL)
+    assert (found, says in str(body)) == (status, True), body
+    assert len(cast.asked) == 1
+
+
+async def test_what_never_left_was_not_done(cast: Cast, recorded: None) -> None:
+    cast.members.append(member("a", "http://127.0.0.1:1"))
+    status, body = await post(await cast.client(), CANCEL)
+    assert (status, "was not done" in body["error"], "nobody knows" in body["error"]) == (502, True, False)
+
+
+async def test_a_node_is_asked_in_the_routers_own_name(cast: Cast, recorded: None) -> None:
+    """With the call's id, and without the credentials of who asked."""
     result: list[Any] = []
 
     async def done(request: web.Request) -> web.StreamResponse:
         result.append((await request.json(), is_inside(request), request.headers.get("Authorization")))
         return await saying({"done": "it is cancelled"})(request)
 
-    await node(cast, "a", NOT_HERE)
-    await node(cast, "b", done)
-    await recorded(cast, "b")
-    assert await post(await cast.client(), CANCEL) == (200, {"done": "it is cancelled"})
+    await node(cast, "a", done)
+    assert (await post(await cast.client(), CANCEL))[0] == 200
     assert result == [({"call_id": CALL}, True, None)]
-    assert len(cast.asked) == 1
 
 
-async def test_where_the_owner_does_not_know_it_all_are_asked(cast: Cast) -> None:
-    """The record may be older than the frame's last move; each node is asked once."""
-    await node(cast, "a", NOT_HERE)
-    await node(cast, "b", NOT_HERE)
-    await node(cast, "c", saying({"done": "here it was"}))
-    await recorded(cast, "b")
-    assert await post(await cast.client(), CANCEL) == (200, {"done": "here it was"})
-    assert len(cast.asked) == len(set(ports(cast))) == 3
-
-
-async def test_a_call_without_a_record_is_looked_for_everywhere(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be in its first round; and so may any where the store is down."""
-    await node(cast, "a", saying({"done": "here it was"}))
-    await node(cast, "b", NOT_HERE)
-    client = await cast.client()
-    assert await post(client, CANCEL) == (200, {"done": "here it was"})
+@pytest.mark.parametrize("record", ["of a former owner", "none", "not to be read"])
+async def test_where_the_owner_is_not_known_all_are_asked(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch, record: str
+) -> None:
+    """The record may be older than the frame's last move, or the call in its first round. Each node is asked once."""
 
     async def down(_: object) -> object:
         raise StoreUnavailable("down")
 
-    monkeypatch.setattr(cast.store, "run", down)
-    assert await post(client, CANCEL) == (200, {"done": "here it was"})
-    assert len(cast.asked) == 4
-
-
-async def test_nobody_holds_it(cast: Cast) -> None:
-    await node(cast, "a", NOT_HERE)
-    status, body = await post(await cast.client(), CANCEL)
+    if record == "of a former owner":
+        await cast.store.run(Commit(CALL, fence(0, 0, owner="b"), batch((), E0), 600.0, None, HEAD))
+    elif record == "not to be read":
+        monkeypatch.setattr(cast.store, "run", down)
+    for name in "ab":
+        await node(cast, name, NOT_HERE)
+    client = await cast.client()
+    status, body = await post(client, CANCEL)
     assert (status, "no node holds this call" in body["error"]) == (404, True)
-
-
-async def test_a_write_under_way_is_passed_on(cast: Cast) -> None:
-    """In the node's own words."""
-    await node(cast, "a", saying({"error": "a write is under way: nothing was done; try again"}, 409))
-    await node(cast, "b", NOT_HERE)
-    await recorded(cast, "a")
-    status, body = await post(await cast.client(), CANCEL)
-    assert (status, body["error"]) == (409, "a write is under way: nothing was done; try again")
-    assert len(cast.asked) == 1
+    assert len(cast.asked) == len({request.url.port for request in cast.asked}) == 2
+    await node(cast, "c", saying({"done": "here it was"}))
+    assert await post(client, CANCEL) == (200, {"done": "here it was"})
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [cut, saying("<html>"), saying({"done": "x" * 100_000, "more": "y" * 100_000}), saying("", 500)],
-    ids=["a cut connection", "no JSON", "a novel", "an empty error"],
+    ("action", "status", "says"),
+    [
+        ("drain", 202, {"done": "b drains"}),
+        ("undrain", 409, {"error": "it does not drain; nothing was done"}),
+    ],
 )
-async def test_of_what_was_not_answered_nobody_knows(cast: Cast, answer: Answer) -> None:
-    """It is sent once, to one node, and the refusal says that it may have been done."""
-    await node(cast, "a", answer)
-    await node(cast, "b", saying({"done": "never asked"}))
-    await recorded(cast, "a")
-    status, body = await post(await cast.client(), CANCEL)
-    assert (status, "nobody knows whether" in body["error"], "a (" in body["error"]) == (502, True, True)
-    assert len(cast.asked) == 1
-
-
-async def test_a_node_that_hangs_is_given_up(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the time that an action may take."""
-    monkeypatch.setattr(node_client, "ACTION_TIMEOUT", 0.1)
-
-    async def hang(_: web.Request) -> web.StreamResponse:
-        await asyncio.Event().wait()
-        return web.Response()
-
-    await node(cast, "a", hang)
-    await recorded(cast, "a")
-    status, body = await post(await cast.client(), CANCEL)
-    assert (status, "nobody knows" in body["error"]) == (502, True)
-
-
-async def test_what_never_left_was_not_done(cast: Cast) -> None:
-    """Nobody listens there: that is known."""
-    cast.members.append(member("a", "http://127.0.0.1:1"))
-    await recorded(cast, "a")
-    status, body = await post(await cast.client(), CANCEL)
-    assert (status, "was not done" in body["error"], "nobody knows" in body["error"]) == (502, True, False)
-
-
-async def test_a_refusal_of_the_node_is_told(cast: Cast) -> None:
-    """Its keys are others, say: it did nothing."""
-    await node(cast, "a", saying({"error": "the statement is missing"}, 403))
-    await recorded(cast, "a")
-    status, body = await post(await cast.client(), CANCEL)
-    assert (status, "a refused (403)" in body["error"], "the statement is missing" in body["error"]) == (
-        502, True, True
-    )  # fmt: skip
-
-
-async def test_an_action_follows_no_redirect(cast: Cast) -> None:
-    """The secret would go along."""
-
-    async def elsewhere(_: web.Request) -> web.StreamResponse:
-        raise web.HTTPTemporaryRedirect(f"{cast.members[1].url}/admin/cancel")
-
-    await node(cast, "a", elsewhere)
-    await node(cast, "b", saying({"done": "lured"}))
-    await recorded(cast, "a")
-    status, _ = await post(await cast.client(), CANCEL)
-    assert (status, len(cast.asked)) == (502, 1)
-
-
-async def test_drain(cast: Cast) -> None:
-    """The named node gets the order, and no other; for an unknown name there is a 404."""
+async def test_the_named_node_gets_the_order(cast: Cast, action: str, status: int, says: Any) -> None:
     for name in ("a", "b"):
-        await node(cast, name, saying({"done": f"{name} drains"}, 202), "drain")
+        await node(cast, name, saying(says, status), action)
     client = await cast.client()
-    assert await post(client, "/api/v1/nodes/b/drain") == (202, {"done": "b drains"})
-    assert len(cast.asked) == 1
-    status, body = await post(client, "/api/v1/nodes/c/drain")
-    assert (status, "nothing was done" in body["error"]) == (404, True)
-    assert (await post(client, "/api/v1/nodes/%00%22%0A..%2F/drain"))[0] == 404
-
-
-async def test_a_drain_is_taken_back(cast: Cast) -> None:
-    await node(cast, "a", saying({"done": "never asked"}), "undrain")
-    await node(cast, "b", saying({"error": "it does not drain; nothing was done"}, 409), "undrain")
-    client = await cast.client()
-    assert await post(client, "/api/v1/nodes/b/undrain") == (409, {"error": "it does not drain; nothing was done"})
+    assert await post(client, f"/api/v1/nodes/b/{action}") == (status, says)
+    assert [request.url.port for request in cast.asked] == [URL(cast.members[1].url).port]
+    for name in ("c", "%00%22%0A..%2F"):
+        found, body = await post(client, f"/api/v1/nodes/{name}/{action}")
+        assert (found, "nothing was done" in body["error"]) == (404, True)
     assert len(cast.asked) == 1
 
 
-async def test_a_node_is_killed_only_where_the_playground_may(cast: Cast) -> None:
-    """The named node gets the order. Another router's setting is no reason to send it."""
+@pytest.mark.parametrize(("playground", "status"), [("", 409), ("call", 409), ("kill", 202)])
+async def test_a_node_is_killed_only_where_the_playground_may(cast: Cast, playground: str, status: int) -> None:
     await node(cast, "a", saying({"done": "it is killed"}, 202), "kill")
-    status, body = await post(await cast.client(), "/api/v1/nodes/a/kill")
-    assert (status, "nothing was done" in body["error"], len(cast.asked)) == (409, True, 0)
-    cast.more["playground"] = "call"
-    assert (await post(await cast.client(), "/api/v1/nodes/a/kill"))[0] == 409
-    cast.more["playground"] = "kill"
-    client = await cast.client()
-    assert await post(client, "/api/v1/nodes/a/kill") == (202, {"done": "it is killed"})
-    assert await get(client, "/api/v1/access") == {
-        "token_set": True,
-        "token_right": False,
-        "may_read": False,
-        "credential": "",
-        "playground": "off",
-    }
+    if playground:
+        cast.more["playground"] = playground
+    found, body = await post(await cast.client(), "/api/v1/nodes/a/kill")
+    assert (found, "nothing was done" in body.get("error", "")) == (status, status == 409)
+    assert len(cast.asked) == (status == 202)
 
 
 async def on_tool(client: Client, what: str, **body: Any) -> tuple[int, Any]:
@@ -218,12 +157,14 @@ async def on_tool(client: Client, what: str, **body: Any) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("what", ["pause", "resume"])
 async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
-    """One that can't be reached is passed over. The store has it for the others."""
+    """One that can't be reached is passed over. The store has it for the others. What the node says is passed on."""
     result: list[Any] = []
+    says = [saying({"done": f"{what}d"}), saying({"error": "there is no tool typo"}, 404)]
+    says += [saying({"error": "the store did not answer"}, 503)]
 
     async def done(request: web.Request) -> web.StreamResponse:
-        result.append(await request.json())
-        return await saying({"done": f"{what}d"})(request)
+        result.append((await request.json())["tool"])
+        return await says[len(result) - 1](request)
 
     client = await cast.client()
     status, body = await on_tool(client, what, tool="book")
@@ -231,22 +172,17 @@ async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
     cast.members.append(member("a", "http://127.0.0.1:1"))
     await node(cast, "b", done, what)
     await node(cast, "c", done, what)
-    assert await on_tool(client, what, tool="a/b") == (200, {"done": f"{what}d"})
-    assert len(result) == 1 and result[0]["tool"] == "a/b"
     for wrong in ({}, {"tool": ""}, {"tool": "x" * 201}, {"tool": "book", "until": "noon"}):
         assert (await on_tool(client, what, **wrong))[0] == 400
-    assert len(result) == 1
-
-
-@pytest.mark.parametrize(("status", "text"), [(404, "there is no tool typo"), (503, "the store did not answer")])
-async def test_what_a_node_says_of_a_tool_is_passed_on(cast: Cast, status: int, text: str) -> None:
-    await node(cast, "a", saying({"error": text}, status), "pause")
-    found, body = await on_tool(await cast.client(), "pause", tool="typo")
-    assert (found, text in body["error"]) == (404 if status == 404 else 502, True)
+    assert await on_tool(client, what, tool="a/b") == (200, {"done": f"{what}d"})
+    del cast.members[0]
+    for answered, text in ((404, "there is no tool typo"), (502, "the store did not answer")):
+        status, body = await on_tool(client, what, tool="typo")
+        assert (status, text in body["error"]) == (answered, True)
+    assert result == ["a/b", "typo", "typo"]
 
 
 async def test_what_is_no_call_id_is_not_looked_for(cast: Cast) -> None:
-    """Neither in the store nor at nodes."""
     await node(cast, "a", saying({"done": "never asked"}))
     client = await cast.client()
     for call in ("x", "a" * 40, "h1.abc", "0123456789abcdef0123456789abcde%0A"):

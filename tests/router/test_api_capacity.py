@@ -29,19 +29,26 @@ def test_the_fullest_node_decides_what_fills_first() -> None:
     assert (view.nodes, view.fills_first, view.survives) == (3, "processor", True)
 
 
-def test_a_fleet_that_can_not_lose_a_node() -> None:
-    """80 and 40 frames are more than the 100 that one node may hold."""
-    view = capacity.of([node("a", 80), node("b", 40)])
-    assert [found.without_fullest for found in view.resources] == [1.2] and view.survives is False
+SPENT = node("a", 1, descriptors=59, descriptors_limit=60)
+LOSSES: dict[str, tuple[list[NodeView], MemoryUse | None, str, float | None, bool | None]] = {
+    "80 and 40 frames are more than one node may hold": ([node("a", 80), node("b", 40)], None, "frames", 1.2, False),
+    "nobody takes over": ([node("a", 80), node("b", 10, state="draining")], None, "frames", None, None),
+    "descriptors": ([SPENT, node("b", 3)], None, "descriptors", None, True),
+    # It belongs to no node: the loss of a node frees nothing of it.
+    "the store": ([node("a", 1), node("b", 3)], MemoryUse(90, 100), "store", None, True),
+}
 
 
-def test_one_node_has_nobody_to_take_over() -> None:
-    view = capacity.of([node("a", 80), node("b", 10, state="draining")])
-    assert (view.nodes, view.resources[0].without_fullest, view.survives) == (1, None, None)
+@pytest.mark.parametrize(("nodes", "use", "first", "without", "survives"), LOSSES.values(), ids=LOSSES)
+def test_the_loss_of_the_fullest_node(
+    nodes: list[NodeView], use: MemoryUse | None, first: str, without: float | None, survives: bool | None
+) -> None:
+    view = capacity.of(nodes, use)
+    assert (view.fills_first, view.survives, view.resources[-1].name) == (first, survives, first)
+    assert view.resources[-1].without_fullest == without
 
 
 def test_what_is_not_measured_does_not_count() -> None:
-    """A node without a memory limit, one of an older release, and no node at all."""
     older = node("old", None, max_parked=None)
     view = capacity.of([node("a", 1, rss=50, memory_limit=None), node("b", 3, rss=50, memory_limit=200), older])
     assert [(found.name, found.fullest, found.limit) for found in view.resources] == [
@@ -52,20 +59,6 @@ def test_what_is_not_measured_does_not_count() -> None:
     assert (empty.nodes, empty.resources, empty.fills_first, empty.survives) == (0, [], None, None)
 
 
-def test_descriptors_fill_too() -> None:
-    view = capacity.of([node("a", 1, descriptors=59, descriptors_limit=60), node("b", 3)])
-    assert (view.fills_first, view.resources[-1].used, view.resources[-1].without_fullest) == ("descriptors", 59, None)
-
-
-def test_the_store_fills_too() -> None:
-    """It belongs to no node: the loss of a node frees nothing of it."""
-    view = capacity.of([node("a", 1), node("b", 3)], MemoryUse(90, 100))
-    store = view.resources[-1]
-    assert (store.name, store.used, store.share, store.fullest, store.without_fullest) == ("store", 90, 0.9, "", None)
-    assert (view.fills_first, view.survives) == ("store", True)
-
-
-@pytest.mark.anyio
 async def test_the_page_and_its_rows() -> None:
     async with cast_of() as cast:
         await cast.node("a", saying({**said("a"), "frames": 5, "max_parked": 50}))
@@ -82,7 +75,6 @@ def hour(*frames: int) -> list[Sample]:
 
 
 def test_what_grows_is_full_at_a_time() -> None:
-    """A frame in ten seconds, and 20 of 100 are left."""
     nodes = [node("a", 80), node("b", 5)]
     view = capacity.of(nodes, samples=hour(*range(20, 80)))
     assert view.resources[0].full_in == pytest.approx(200.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,15 +9,7 @@ import pytest
 from framehold_core.ids import Boot, NodeId
 from framehold_fleet.models.nodes import NodeView
 from framehold_router.api.overview import Rates
-from tests.router.cast import NOW, Cast, cast_of, get, said, saying
-
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def cast() -> AsyncIterator[Cast]:
-    async with cast_of() as made:
-        yield made
+from tests.router.cast import NOW, Cast, get, said, saying
 
 
 def takeover(
@@ -37,7 +28,6 @@ def event(number: int, at: float, node: str = "a", kind: str = "takeover") -> di
 
 
 async def node(cast: Cast, name: str, *takeovers: Any, events: Any = (), **other: Any) -> None:
-    """A node, and what it wrote to the event log."""
     await cast.node(name, saying(said(name, **other)))
     for takeover in takeovers:
         await cast.logs(takeover=takeover)
@@ -46,7 +36,6 @@ async def node(cast: Cast, name: str, *takeovers: Any, events: Any = (), **other
 
 
 async def saw(cast: Cast, node: str, heartbeat: float, detected: float, left: bool = False) -> None:
-    """A router saw this node end."""
     at = {"last_heartbeat": NOW - 100 + heartbeat, "detected": NOW - 100 + detected}
     await cast.logs(end={"node_id": node, "boot": "b1", "incarnation": "i1", "state": "live", "left": left, **at})
 
@@ -56,7 +45,6 @@ async def failovers(cast: Cast) -> Any:
 
 
 async def test_the_story_of_a_death(cast: Cast) -> None:
-    """Calls that two nodes took over are one failover; its times are of the call that was resumed first."""
     await node(cast, "a", takeover("c1", 5, 6, 7, 9), takeover("c2", 4, 5, None, None, outcome="under way"), fenced=2)
     await node(cast, "b", takeover("c3", 4.5, 5, 6, 7, to="b"), takeover("c4", 20, outcome="lost"), fenced=3)
     await saw(cast, "z", 0, 3)
@@ -72,42 +60,55 @@ async def test_the_story_of_a_death(cast: Cast) -> None:
     assert counts == {"recovered": 2, "lost": 1, "stuck": 0, "failed": 0, "under_way": 1}
 
 
-async def test_what_this_router_did_not_see(cast: Cast) -> None:
-    """The claim is counted from the retry; there is no total."""
-    await node(cast, "a", takeover("c1", 5, 6, 7, 9))
+CALL = takeover("c1", 5, 6, 7, 9)
+BACK = [takeover(f"r{n}", 20, 21, 22, 23, reason="restarted", to="z") for n in range(3)]
+STUCK = [
+    takeover(call, at, outcome="stuck", to=to) for call, at, to in (("c1", 5, "a"), ("c1", 9, "b"), ("c2", 12, "b"))
+]
+STORIES: dict[str, tuple[list[Any], tuple[float, float] | None, dict[str, Any]]] = {
+    "not seen by this router: the claim is counted from the retry": (
+        [CALL], None,
+        {"last_heartbeat": None, "detected": None, "durations": {"claim": 1, "replay": 1, "resume": 2}},
+    ),
+    "claimed before this router looked": (
+        [CALL], (1, 6.5), {"durations": {"detect": 5.5, "claim": 1, "replay": 1, "resume": 2, "total": 8}},
+    ),
+    "clocks that disagree: what would be negative is left out": (
+        [takeover("c1", 5, 2, 7, 6)], (1, 3), {"durations": {"detect": 2, "replay": 5, "total": 5}},
+    ),
+    "nobody came back": ([], (80, 83), {"durations": {"detect": 3.0}, "calls": []}),
+    "killed while it drained": (
+        [CALL, takeover("c2", 1, 2, 3, 4, reason="released")], (0, 3), {"planned": False, "recovered": 2},
+    ),
+    "stuck on several nodes": (STUCK, None, {"stuck": 2}),
+    "most calls went on in its next life: the reason is that of the first": (
+        [CALL, *BACK], (0, 3), {"reason": "died", "resumed": NOW - 91, "recovered": 4},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("takeovers", "seen", "wanted"), STORIES.values(), ids=STORIES)
+async def test_one_failover(
+    cast: Cast, takeovers: list[Any], seen: tuple[float, float] | None, wanted: dict[str, Any]
+) -> None:
+    await node(cast, "a", *takeovers)
+    if seen is not None:
+        await saw(cast, "z", *seen)
     [found] = (await failovers(cast))["failovers"]
-    assert (found["last_heartbeat"], found["detected"]) == (None, None)
-    assert found["durations"] == {"claim": 1, "replay": 1, "resume": 2}
+    assert {name: found[name] for name in wanted} == wanted
+    assert (await get(await cast.client(), "/api/v1/overview"))["failovers_last_hour"] == 1
 
 
-async def test_a_node_that_looked_before_this_router(cast: Cast) -> None:
-    """It claimed before the router's next look: the claim is counted from the retry."""
-    await node(cast, "a", takeover("c1", 5, 6, 7, 9))
-    await saw(cast, "z", 1, 6.5)
-    [found] = (await failovers(cast))["failovers"]
-    assert found["durations"] == {"detect": 5.5, "claim": 1, "replay": 1, "resume": 2, "total": 8}
-
-
-async def test_clocks_that_disagree(cast: Cast) -> None:
-    """What would be negative is left out, and nothing else is."""
-    await node(cast, "a", takeover("c1", 5, 2, 7, 6))
-    await saw(cast, "z", 1, 3)
-    [found] = (await failovers(cast))["failovers"]
-    assert found["durations"] == {"detect": 2, "replay": 5, "total": 5}
-
-
-async def test_how_far_it_has_come(cast: Cast) -> None:
-    """A node that nobody came back for, and one whose first call is being replayed; the newest first."""
-    await node(cast, "a", takeover("c1", 50, 51, node="y", outcome="under way"))
+async def test_many_calls_of_several_nodes(cast: Cast) -> None:
+    await node(cast, "a", *(takeover(f"c{n}", n + 60, n + 60) for n in range(300)), takeover("d1", 1, 2, node="y"))
     await saw(cast, "z", 80, 83)
     await saw(cast, "x", 80, 83, left=True)
     first, second = (await failovers(cast))["failovers"]
-    assert (first["node_id"], first["durations"], first["calls"]) == ("z", {"detect": 3.0}, [])
-    assert (second["node_id"], second["durations"]) == ("y", {"claim": 1.0})
+    assert (first["recovered"], len(first["calls"]), first["calls"][0]["call"]) == (300, 100, "c299")
+    assert (first["node_id"], second["node_id"], second["durations"]) == ("z", "y", {"claim": 1.0})
 
 
 async def test_other_outcomes_and_reasons(cast: Cast) -> None:
-    """A frame that its own node rebuilt is no failover; an unreadable call counts as failed."""
     await node(
         cast,
         "a",
@@ -132,15 +133,6 @@ async def test_a_drain_is_a_hand_off_and_no_failover(cast: Cast) -> None:
     assert overview["failovers_last_hour"] == 0
 
 
-async def test_a_node_that_was_killed_while_it_drained_is_a_failover(cast: Cast) -> None:
-    """Some of its calls were handed off by then."""
-    await node(cast, "a", takeover("c1", 5, 6, 7, 9), takeover("c2", 1, 2, 3, 4, reason="released"))
-    await saw(cast, "z", 0, 3)
-    [found] = (await failovers(cast))["failovers"]
-    assert not found["planned"]
-    assert (await get(await cast.client(), "/api/v1/overview"))["failovers_last_hour"] == 1
-
-
 async def test_a_process_that_came_back_with_all_its_calls_failed_over_to_nobody(cast: Cast) -> None:
     """Its lease ran out while the store was full; it is a failover where another node took a call meanwhile."""
     await node(cast, "a")
@@ -151,81 +143,29 @@ async def test_a_process_that_came_back_with_all_its_calls_failed_over_to_nobody
     assert [found["node_id"] for found in (await failovers(cast))["failovers"]] == ["z"]
 
 
-async def test_a_call_that_several_nodes_found_stuck_is_one(cast: Cast) -> None:
-    """Its client asks again and again, and meets another node each time."""
-    await node(cast, "a", takeover("c1", 5, outcome="stuck"), takeover("c1", 9, outcome="stuck", to="b"))
-    await node(cast, "b", takeover("c1", 12, outcome="stuck", to="b"), takeover("c2", 12, outcome="stuck", to="b"))
-    [found] = (await failovers(cast))["failovers"]
-    assert found["stuck"] == 2
-
-
-async def test_the_reason_is_that_of_the_call_whose_times_are_told(cast: Cast) -> None:
-    """A node was killed and came back: most of its calls went on in its next life, the first ones elsewhere."""
-    back = [takeover(f"r{n}", 20, 21, 22, 23, reason="restarted", to="z") for n in range(3)]
-    await node(cast, "a", takeover("c1", 5, 6, 7, 9), *back)
-    await saw(cast, "z", 0, 3)
-    [found] = (await failovers(cast))["failovers"]
-    assert (found["reason"], found["resumed"], found["recovered"]) == ("died", NOW - 91, 4)
-
-
-async def test_a_thousand_calls_of_one_node(cast: Cast) -> None:
-    """All are counted, the newest hundred are shown."""
-    await node(cast, "a", *(takeover(f"c{n}", n, n) for n in range(500)))
-    [found] = (await failovers(cast))["failovers"]
-    assert (found["recovered"], len(found["calls"]), found["calls"][0]["call"]) == (500, 100, "c499")
-
-
-async def test_events_of_all(cast: Cast) -> None:
-    """The newest first, and so many at most."""
-    await node(cast, "a", events=[event(n, NOW + n) for n in range(0, 500, 2)])
-    await node(cast, "b", events=[event(n, NOW + n, "b") for n in range(1, 600, 2)])
-    await cast.logs(event=event(1, NOW + 1000, "z", "node_lost"))
-    events = (await get(await cast.client(), "/api/v1/events"))["events"]
-    assert (len(events), events[0]["kind"], events[0]["node_id"]) == (500, "node_lost", "z")
-    assert [item["at"] for item in events] == sorted((item["at"] for item in events), reverse=True)
-
-
 async def test_the_overview(cast: Cast) -> None:
-    """Sums over nodes, medians of medians, the worst of the worst, and what is missing counts for nothing."""
     figures = {"orphaned": 2, "stuck": 1, "resume_p50": 0.2, "resume_p99": 0.5, "store_seconds": 0.01}
-    recent = takeover("c1", 90, 91, 92, 93)
-    old = takeover("c2", -7200, node="y")
-    await node(cast, "a", recent, old, events=[event(n, NOW + n) for n in range(30)], **figures)
+    fails = {"tool": "t", "ended": 4, "failed": 1}
+    recent, old = takeover("c1", 90, 91, 92, 93), takeover("c2", -7200, node="y")
+    await node(cast, "a", recent, old, events=[event(n, NOW + n) for n in range(30)], failing=[fails], **figures)
     paused = {"tool": "book", "at": NOW, "by": "framehold", "why": "it ends its processes"}
     await node(cast, "b", resume_p50=0.4, resume_p99=0.1, store_seconds=0.03, state="draining", paused=[paused])
     cast.members.append(cast.members[0]._replace(node=NodeId("c"), address=None, url="nowhere"))
     body = await get(await cast.client(), "/api/v1/overview")
-    assert body.pop("version")
-    assert [item["id"] for item in body.pop("events")] == [str(n) for n in range(29, 9, -1)]
-    problems = body.pop("problems")
-    assert [problem["kind"] for problem in problems] == ["calls_stuck", "tool_paused", "node_unreachable"]
-    middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
-    assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
-    assert body.pop("open")["held"]["count"] == 12 + 13 + 12 + 13 + 2 + 3
-    assert body == {
-        "at": NOW,
-        "nodes": {"live": 1, "draining": 1, "unreachable": 1},
-        "parked": 12 + 12 + 2,
-        "in_flight": 13 + 13 + 3,
-        "orphaned": 2,
-        "stuck": 1,
-        "rounds_per_second": None,
-        "routers": [],
-        "resume_p99": 0.5,
-        "affinity": None,
-        "failovers_last_hour": 1,
-        "ended": 0,
-        "failed": 0,
-        "failing": [],
-        "store": "answers",
-        "store_used": None,
-        "store_limit": None,
-        "paused": [paused],
-    }
+    assert [item["id"] for item in body["events"]] == [str(n) for n in range(29, 9, -1)]
+    assert [problem["kind"] for problem in body["problems"]] == ["calls_stuck", "tool_paused", "node_unreachable"]
+    assert (body["resume_p50"], body["store_seconds"]) == (pytest.approx(0.3), pytest.approx(0.02))
+    assert body["open"]["held"]["count"] == 12 + 13 + 12 + 13 + 2 + 3
+    wanted = {
+        "at": NOW, "nodes": {"live": 1, "draining": 1, "unreachable": 1}, "parked": 12 + 12 + 2,
+        "in_flight": 13 + 13 + 3, "orphaned": 2, "stuck": 1, "rounds_per_second": None, "routers": [],
+        "resume_p99": 0.5, "affinity": None, "failovers_last_hour": 1, "ended": 0, "failed": 0, "failing": [fails],
+        "store": "answers", "store_used": None, "store_limit": None, "paused": [paused],
+    }  # fmt: skip
+    assert {name: body[name] for name in wanted} == wanted
 
 
 async def test_takeovers_of_single_calls_push_nothing_out_of_the_overview(cast: Cast) -> None:
-    """Those within seconds of each other are one event; one of another time, or of another kind, is its own."""
     about = {"kind": "takeover", "text": "node z is gone"}
     many = [{"id": f"{n}", "at": NOW + n / 100, "node_id": "ab"[n % 2], "call": f"c{n}", **about} for n in range(40)]
     for item in (*many, {**many[0], "id": "w", "call": "", "count": 272, "text": "272 more likewise, within 1 s"}):
@@ -236,11 +176,6 @@ async def test_takeovers_of_single_calls_push_nothing_out_of_the_overview(cast: 
     assert one["text"] == "312 such events, at a, b; of the last call: node z is gone"
     assert (one["count"], one["node_id"], one["call"], one["at"]) == (312, "", "", NOW + 0.39)
     assert (lost["id"], old["id"], old["call"]) == ("lost", "old", "c0")
-
-
-async def test_an_empty_fleet(cast: Cast) -> None:
-    body = await get(await cast.client(), "/api/v1/overview")
-    assert (body["nodes"], body["parked"], body["resume_p99"], body["events"]) == ({}, 0, None, [])
 
 
 class Retries:
@@ -271,7 +206,6 @@ def test_rates_are_differences() -> None:
 
 
 def test_rates_keep_a_bounded_number_of_everything() -> None:
-    """However many lives nodes have, and however often they are looked at."""
     now = [0.0]
     rates = Rates(lambda: now[0], None)
     for number in range(3000):

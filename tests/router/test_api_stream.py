@@ -21,8 +21,6 @@ from framehold_router.api.stream import Full, Stream
 from framehold_router.pages import serve_pages
 from tests.router.cast import NOW, SOON, Cast, Client, said, saying
 
-pytestmark = pytest.mark.anyio
-
 
 def overview(parked: int, at: float = 0.0) -> OverviewView:
     return OverviewView(
@@ -62,8 +60,11 @@ class Stage:
         return app
 
     async def client(self) -> Client:
-        app = self.app()
-        return await self._stack.enter_async_context(TestClient(TestServer(app)))
+        return await self._stack.enter_async_context(TestClient(TestServer(self.app())))
+
+    async def looked(self) -> None:
+        looks = self.looks
+        await until(lambda: self.looks > looks + 1)
 
 
 @pytest.fixture
@@ -101,13 +102,19 @@ async def reading(stack: AsyncExitStack, client: Client | aiohttp.ClientSession,
 
 
 async def test_at_once_and_then_what_changed(stack: AsyncExitStack) -> None:
-    """An overview whose time alone moved on has not changed."""
+    """An overview whose time alone moved on has not changed; who comes later is told it all the same: a page tells ages
+    by it. A bug in a look ends nothing."""
     stage = Stage(stack)
-    reader = await reading(stack, await stage.client())
+    client = await stage.client()
+    stage.broken = True
+    reader = await reading(stack, client)
+    await stage.looked()
+    stage.broken = False
     assert [(await reader.next())[0] for _ in range(2)] == ["overview", "nodes"]
-    looks = stage.looks
     stage.now = overview(0, at=99.0), *stage.now[1:]
-    await until(lambda: stage.looks > looks + 2)
+    await stage.looked()
+    kind, data = await (await reading(stack, client)).next()
+    assert (kind, data["at"]) == ("overview", 99.0)
     stage.now = overview(5, at=100.0), *stage.now[1:]
     kind, data = await reader.next()
     assert (kind, data["parked"], data["at"]) == ("overview", 5, 100.0)
@@ -117,23 +124,9 @@ async def test_at_once_and_then_what_changed(stack: AsyncExitStack) -> None:
     assert (kind, data["nodes"][0]["node_id"]) == ("nodes", "n")
 
 
-async def test_who_comes_later_is_told_what_time_it_is(stack: AsyncExitStack) -> None:
-    """A fleet in which nothing has changed for an hour: a page tells ages by the overview's time."""
-    stage = Stage(stack)
-    client = await stage.client()
-    await reading(stack, client)
-    await until(lambda: stage.looks > 0)
-    stage.now = overview(0, at=3600.0), *stage.now[1:]
-    looks = stage.looks
-    await until(lambda: stage.looks > looks + 2)
-    later = await reading(stack, client)
-    kind, data = await later.next()
-    assert (kind, data["at"]) == ("overview", 3600.0)
-
-
 async def test_each_new_event_once(stack: AsyncExitStack) -> None:
     """In the order in which they happened; those before the first look are in the overview. A node that is not heard
-    of for a while has none told again; equal numbers of two nodes are two."""
+    of for a while has none told again. Line breaks of every kind stay within a message."""
     stage = Stage(stack)
     stage.now = *stage.now[:2], [event(1)]
     reader = await reading(stack, await stage.client())
@@ -141,15 +134,14 @@ async def test_each_new_event_once(stack: AsyncExitStack) -> None:
     stage.now = *stage.now[:2], [event(3), event(2), event(1)]
     assert [(await reader.next())[1]["id"] for _ in range(2)] == ["2", "3"]
     stage.now = *stage.now[:2], []
-    looks = stage.looks
-    await until(lambda: stage.looks > looks + 1)
-    stage.now = *stage.now[:2], [event(3), event(2), event(1), event(3, node="b")]
+    await stage.looked()
+    text = "a\n\nevent: forged\ndata: {}\n\n\r\r\u2028\u2029\x00\"'\ud800"
+    stage.now = *stage.now[:2], [event(3), event(2), event(1), event(3, text, "n\n\n")]
     kind, data = await reader.next()
-    assert (kind, data["id"], data["node_id"]) == ("event", "3", "b")
+    assert (kind, data["id"], data["text"], data["node_id"]) == ("event", "3", text.replace("\ud800", "?"), "n\n\n")
 
 
 async def test_all_readers_share_one_look_and_none_is_taken_without(stack: AsyncExitStack) -> None:
-    """A later reader gets at once the state that the others have."""
     stage = Stage(stack, look_pause=3600.0)
     client = await stage.client()
     assert stage.looks == 0
@@ -166,7 +158,6 @@ async def test_all_readers_share_one_look_and_none_is_taken_without(stack: Async
 
 
 async def test_a_reader_who_lags_is_ended(stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It keeps no more than so many messages, and takes nothing from the others."""
     monkeypatch.setattr(stream, "MAX_QUEUED_MESSAGES", 8)
     stage = Stage(stack, look_pause=3600.0)
     client = await stage.client()
@@ -184,30 +175,20 @@ async def test_a_reader_who_lags_is_ended(stack: AsyncExitStack, monkeypatch: py
     assert await quick.next() == ("last", 1)
 
 
-async def test_a_quiet_stream_says_that_it_lives(stack: AsyncExitStack) -> None:
-    """By a comment, which no reader shows."""
+async def test_a_quiet_stream_says_that_it_lives_until_it_is_closed(stack: AsyncExitStack) -> None:
+    """By a comment, which no reader shows. Closing ends all readers, and no new one is served."""
     stage = Stage(stack, keep_alive_pause=0.05)
-    reader = await reading(stack, await stage.client())
+    client = await stage.client()
+    reader = await reading(stack, client)
     await reader.next(), await reader.next()
     for _ in range(2):
         assert (await reader.raw()).startswith(b": ")
-
-
-async def test_only_so_many_readers(stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next one is turned away, and may come when one has left."""
-    monkeypatch.setattr(stream, "MAX_READERS", 2)
-    stage = Stage(stack)
-    client = await stage.client()
-    async with AsyncExitStack() as leaving:
-        for _ in range(2):
-            await reading(leaving, client)
-        assert (await client.get("/")).status == 503
-    for number in range(1000):
-        stage.now = overview(number), *stage.now[1:]
-        if len(stage.stream._readers) < 2:
-            break
-        await asyncio.sleep(0.005)
-    await reading(stack, client)
+    stage.stream.close()
+    with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError, ConnectionError)):
+        while True:
+            await reader.raw()
+    assert (await client.get("/")).status == 503
+    await until(lambda: not stage.stream._readers)
 
 
 async def test_who_has_left_takes_nobodys_place(
@@ -224,38 +205,14 @@ async def test_who_has_left_takes_nobodys_place(
         for _ in range(2):
             reader = await reading(leaving, client)
             await reader.next(), await reader.next()
+        assert (await client.get("/")).status == 503
     await until(lambda: all(reader.gone for reader in stage.stream._readers))
     reader = await reading(stack, client)
     assert (await reader.next())[0] == "overview"
     await until(lambda: len(stage.stream._readers) == 1)
 
 
-async def test_a_bug_in_a_look_ends_nothing(stack: AsyncExitStack, caplog: pytest.LogCaptureFixture) -> None:
-    """The next look is taken as ever."""
-    stage = Stage(stack)
-    stage.broken = True
-    reader = await reading(stack, await stage.client())
-    await until(lambda: stage.looks > 2)
-    stage.broken = False
-    assert (await reader.next())[0] == "overview"
-    assert "readers got nothing" in caplog.text
-
-
-async def test_closing_ends_all_readers(stack: AsyncExitStack) -> None:
-    """And no new one is served."""
-    stage = Stage(stack)
-    client = await stage.client()
-    reader = await reading(stack, client)
-    stage.stream.close()
-    with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError, ConnectionError)):
-        while True:
-            await reader.raw()
-    assert (await client.get("/")).status == 503
-    await until(lambda: not stage.stream._readers)
-
-
 async def test_the_fleet_is_streamed(stack: AsyncExitStack) -> None:
-    """Through the pages, with what the nodes say."""
     cast = Cast(stack)
     await cast.node("a", saying(said("a")))
     await cast.logs(event=event(1).model_dump())
@@ -268,14 +225,3 @@ async def test_the_fleet_is_streamed(stack: AsyncExitStack) -> None:
     assert (kind, data["parked"], data["at"], data["events"][0]["id"]) == ("overview", 12, NOW, "1")
     kind, data = await reader.next()
     assert (kind, data["nodes"][0]["node_id"]) == ("nodes", "a")
-
-
-async def test_hostile_texts_make_no_message_of_their_own(stack: AsyncExitStack) -> None:
-    """Line breaks of every kind stay within a message's data."""
-    stage = Stage(stack)
-    reader = await reading(stack, await stage.client())
-    await reader.next(), await reader.next()
-    text = "a\n\nevent: forged\ndata: {}\n\n\r\r\u2028\u2029\x00\"'\ud800"
-    stage.now = *stage.now[:2], [event(1, text, "n\n\n")]
-    kind, data = await reader.next()
-    assert (kind, data["text"], data["node_id"]) == ("event", text.replace("\ud800", "?"), "n\n\n")

@@ -41,22 +41,14 @@ def request(body: bytes, *headers: tuple[bytes, bytes], method: bytes = b"POST")
 
 
 @pytest.mark.parametrize("method", CALLS)
-@pytest.mark.parametrize("headers", [(), (MODERN,)])
-def test_a_token_names_its_call(method: str, headers: tuple[tuple[bytes, bytes], ...]) -> None:
-    """Of all three methods, whatever the revision header says."""
-    assert read(request(message(method, requestState=TOKEN), *headers)) == RETRY
-
-
-@pytest.mark.parametrize("method", CALLS)
 def test_a_call_without_a_token_starts_one_on_2026_07_28_only(method: str) -> None:
-    """On an older revision a call can't suspend: its place is not for a ring to decide."""
-    assert read(request(message(method), MODERN)) == START
-    assert read(request(message(method))) == ANY
-    assert read(request(message(method), (b"mcp-protocol-version", b"2025-11-25"))) == ANY
+    """On an older revision a call can't suspend: its place is not for a ring to decide. A token names its call."""
+    for headers, facts in (((MODERN,), START), ((), ANY), (((b"mcp-protocol-version", b"2025-11-25"),), ANY)):
+        assert read(request(message(method), *headers)) == facts
+        assert read(request(message(method, requestState=TOKEN), *headers)) == RETRY
 
 
 def test_a_sagas_token_names_its_call() -> None:
-    """It stands under a name of its own; each wire's requests are read by theirs alone."""
     saga = partial(read, methods=WITH_SAGAS)
     for headers in ((), (MODERN,)):
         assert saga(request(message("tools/resumeSaga", sagaToken=SAGA), *headers)) == RETRY
@@ -81,7 +73,7 @@ def test_where_sagas_are_off_their_methods_are_any_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", ["", "s1.abc", "h1", "h1.", "h1.short.x", f"h1.{CALL}.", f"h2.{CALL}.x", "h1.a/b.c", None]
+    "state", ["", "s1.abc", "h1", "h1.", "h1.short.x", f"h1.{CALL}.", f"h2.{CALL}.x", "h1.a/b.c", "h1.\ud800", None]
 )
 def test_a_token_that_names_no_call_is_as_good_as_none(state: str | None) -> None:
     """A stateless one may be served anywhere; a malformed one is refused by the node that it reaches."""
@@ -89,21 +81,8 @@ def test_a_token_that_names_no_call_is_as_good_as_none(state: str | None) -> Non
     assert read(request(message(requestState=state))) == ANY
 
 
-@pytest.mark.parametrize("method", ["initialize", "tools/list", "ping", "", "Tools/Call", "tools/call "])
-def test_other_methods_belong_anywhere(method: str) -> None:
-    """Also with a token in them."""
-    assert read(request(message(method, requestState=TOKEN), MODERN)) == ANY
-
-
-@pytest.mark.parametrize("method", [b"GET", b"DELETE", b"OPTIONS", b"post"])
-def test_only_a_post_has_a_body_to_read(method: bytes) -> None:
-    """Whatever came with another."""
-    assert read(request(message(requestState=TOKEN), MODERN, method=method)) == ANY
-
-
 @pytest.mark.parametrize("method", [b"POST", b"GET", b"DELETE"])
 def test_a_session_names_its_node(method: bytes) -> None:
-    """Ahead of everything in the body; white space round the header's value is not part of it."""
     named = session_ids.wrap(NodeId("node-1"), Boot("b0"), "abc.def").encode()
     found = read(request(message(requestState=TOKEN), (b"mcp-session-id", b" " + named + b"\t"), MODERN, method=method))
     assert found == Facts(RequestKind.SESSION, node=NodeId("node-1"))
@@ -111,7 +90,6 @@ def test_a_session_names_its_node(method: bytes) -> None:
 
 @pytest.mark.parametrize("named", [b"", b"abc", b"l1.node.boot", b"l1..b.c", b"l1.a.b.\xff", b"l1.a/../b.c.d", b"\x00"])
 def test_a_session_id_of_somebody_else_names_none(named: bytes) -> None:
-    """The body is looked at as if it were not there."""
     assert read(request(message(requestState=TOKEN), (b"mcp-session-id", named))) == RETRY
 
 
@@ -126,17 +104,20 @@ HOSTILE = {
     "a method that is an object": b'{"method":{},"params":{}}',
     "nested lists": b'{"method":"tools/call","params":{"arguments":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
     "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
-    "nothing but brackets": b"[" * 1_000_000,
     "no UTF-8 in the token": b'{"method":"tools/call","params":{"requestState":"h1.\xff\xfe"}}',
-    "NUL": b'{"method":"tools/call\x00"}',
     "a method that is a huge number": b'{"method":' + b"9" * 100_000 + b"}",
+    **{
+        f"method {name!r}": message(name, requestState=TOKEN)
+        for name in ("tools/list", "", "Tools/Call", "tools/call ")
+    },
 }
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
-def test_what_can_not_be_read_belongs_anywhere(body: bytes) -> None:
-    """And never raises: the node that it reaches says what is wrong with it."""
+def test_other_messages_belong_anywhere(body: bytes) -> None:
+    """What can't be read never raises: the node that it reaches says what is wrong with it. Only a POST has a body."""
     assert read(request(body, MODERN)) == ANY
+    assert read(request(message(requestState=TOKEN), MODERN, method=b"GET")) == ANY
 
 
 READABLE = {
@@ -152,15 +133,8 @@ READABLE = {
 }
 
 
-def test_a_token_with_a_lone_surrogate_names_no_call() -> None:
-    """As other texts that are no token of ours."""
-    body = b'{"method":"tools/call","params":{"requestState":"h1.\\ud800"}}'
-    assert read(request(body, MODERN)) == START
-
-
 @pytest.mark.parametrize("body", READABLE.values(), ids=READABLE)
 def test_what_is_odd_elsewhere_hides_no_token(body: bytes) -> None:
-    """Only two fields are read; of a repeated one the last counts, as it does for the node."""
     assert read(request(body, MODERN)) == RETRY
 
 
@@ -224,35 +198,23 @@ boots = st.from_regex(r"[0-9A-Za-z_-]{1,64}", fullmatch=True).map(Boot)
 ids = st.from_regex(r"[!-~]{1,200}", fullmatch=True)
 
 
-@given(node_ids, boots, ids)
-def test_a_session_id_reads_as_it_was_written(node: NodeId, boot: Boot, session: str) -> None:
+BAD = [
+    *((node, "b", "c") for node in ("", "a.b", "-a", "a" * 64, "a\n")),
+    *(("a", boot, "c") for boot in ("", "b.c", "b" * 65, "b\n", "ü")),
+    *(("a", "b", session) for session in ("", "c d", "c\n", "é", "x" * 201)),
+]
+
+
+@pytest.mark.parametrize(("node", "boot", "session"), BAD)
+def test_a_session_id_that_is_none_is_neither_written_nor_read(node: str, boot: str, session: str) -> None:
+    """A client would come back with such an id, and get the answer that there is no session."""
+    with pytest.raises(ProtocolError):
+        session_ids.wrap(NodeId(node), Boot(boot), session)
+    assert session_ids.parse(f"l1.{node}.{boot}.{session}") != (node, boot, session)
+
+
+@given(node_ids, boots, ids, st.text() | st.text(alphabet="l1.ab-_ \n/"))
+def test_a_session_id_reads_as_it_was_written(node: NodeId, boot: Boot, session: str, other: str) -> None:
     assert session_ids.parse(session_ids.wrap(node, boot, session)) == (node, boot, session)
-
-
-@given(st.text() | st.text(alphabet="l1.ab-_ \n/"))
-def test_no_session_id_raises_and_no_bad_name_comes_through(text: str) -> None:
-    found = session_ids.parse(text)
-    if found is not None:
-        assert session_ids.wrap(*found) == text
-
-
-@pytest.mark.parametrize("node", ["", "a.b", "-a", "a" * 64, "a\n"])
-def test_a_session_id_with_a_bad_node_is_not_written(node: str) -> None:
-    """A client would come back with such an id, and get the answer that there is no session."""
-    with pytest.raises(ProtocolError):
-        session_ids.wrap(NodeId(node), Boot("b"), "c")
-
-
-@pytest.mark.parametrize("boot", ["", "b.c", "b" * 65, "b\n", "ü"])
-def test_a_session_id_with_a_bad_boot_is_not_written(boot: str) -> None:
-    """A client would come back with such an id, and get the answer that there is no session."""
-    with pytest.raises(ProtocolError):
-        session_ids.wrap(NodeId("a"), Boot(boot), "c")
-
-
-@pytest.mark.parametrize("session", ["", "c d", "c\n", "é", "x" * 201])
-def test_a_session_id_of_the_sdk_that_no_header_carries_is_not_written(session: str) -> None:
-    """Nor read."""
-    with pytest.raises(ProtocolError):
-        session_ids.wrap(NodeId("a"), Boot("b"), session)
-    assert session_ids.parse(f"l1.a.b.{session}") is None
+    found = session_ids.parse(other)
+    assert found is None or session_ids.wrap(*found) == other

@@ -15,12 +15,11 @@ from framehold_fleet.members.event_writer import EventWriter
 from framehold_fleet.models.events import EndView, EventView, LogEntry, TakeoverView
 from framehold_router.collect import event_reader, fleet_log, shared_look
 from framehold_router.collect.fleet_log import SURE, FleetLog, FleetPast
+from framehold_router.collect.unseen_ends import GRACE, HOUR
 from framehold_store.base import StoredEvent, StreamName
 from framehold_store.memory import MemoryStore
 from tests.processes import until
-from tests.router.cast import NOW, Cast, cast_of, get, member, said, saying
-
-pytestmark = pytest.mark.anyio
+from tests.router.cast import NOW, Cast, cast_of, member
 
 
 def event(number: int, node: str = "a", kind: str = "takeover") -> EventView:
@@ -62,7 +61,6 @@ class Shelf(MemoryStore):
 
 @pytest.fixture
 async def cast(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cast]:
-    """Each look reads anew."""
     monkeypatch.setattr(shared_look, "FRESH", 0.0)
     async with cast_of() as made:
         made.store = Shelf()
@@ -80,20 +78,27 @@ def log_of(cast: Cast) -> FleetLog:
 
 
 async def test_entries_are_read_once_and_later_ones_after_them(cast: Cast) -> None:
-    """The newest event is first. A takeover that was written again is there as it is by now."""
     log = log_of(cast)
+    await shelf(cast).append_events([b"", b"no", b"[]", b'{"event": 1}'])
     await shelf(cast).add(LogEntry(event=event(1)), LogEntry(takeover=takeover("c1", "under way")))
     first = await log.logged()
     assert [item.outcome for item in first.takeovers] == ["under way"]
+    assert await log.logged() is first, "nothing is new"
+    await shelf(cast).append_events([b'{"news": 1, "event": null}'])
     await shelf(cast).add(LogEntry(event=event(2)), LogEntry(takeover=takeover("c1")))
+    await shelf(cast).add(LogEntry(takeover=takeover("c2", "under way")))
     second = await log.logged()
     assert [item.id for item in second.events] == [event(2).id, event(1).id]
-    assert [item.outcome for item in second.takeovers] == ["recovered"]
-    assert shelf(cast).asked == ["", "000000000002"] and second.changes > first.changes
+    assert [item.outcome for item in second.takeovers] == ["recovered", "under way"]
+    assert shelf(cast).asked == ["", "000000000006", "000000000006"] and second.changes > first.changes
+    cast.members[0] = cast.members[0]._replace(boot=Boot("next"))
+    assert [item.outcome for item in (await log.logged()).takeovers] == ["recovered", "failed"]
+    shelf(cast).trouble = StoreUnavailable("away")
+    log.add(LogEntry(event=event(3)))
+    assert len((await log.logged()).events) == 3
 
 
 async def test_two_routers_and_one_that_was_restarted_show_the_same(cast: Cast) -> None:
-    """What one of them saw, and what nodes wrote that are gone since."""
     one, other = log_of(cast), log_of(cast)
     seen = LogEntry(event=EventView(id="end-b-i", at=NOW, node_id="z", kind="node_lost", text="lost"), end=end())
     one.add(seen)
@@ -116,42 +121,7 @@ async def test_an_end_that_several_routers_saw_is_one(cast: Cast) -> None:
     assert (await log.logged()).ends["z", "b"].incarnation == "later", "its last end counts"
 
 
-async def test_what_was_under_way_in_a_process_that_is_gone_has_failed(cast: Cast) -> None:
-    log = log_of(cast)
-    await shelf(cast).add(LogEntry(takeover=takeover("c1", "under way")), LogEntry(takeover=takeover("c2")))
-    assert [item.outcome for item in (await log.logged()).takeovers] == ["under way", "recovered"]
-    cast.members[0] = cast.members[0]._replace(boot=Boot("next"))
-    assert [item.outcome for item in (await log.logged()).takeovers] == ["failed", "recovered"]
-
-
-async def test_where_nothing_is_new_nothing_is_made_anew(cast: Cast) -> None:
-    log = log_of(cast)
-    await shelf(cast).add(LogEntry(event=event(1)))
-    first = await log.logged()
-    assert await log.logged() is first
-    log.add(LogEntry(event=event(2)))
-    assert await log.logged() is not first
-
-
-async def test_what_nobody_of_the_fleet_wrote_is_skipped(cast: Cast) -> None:
-    """Garbage, and what a newer release says beside what is known."""
-    await cast.store.append_events([b"", b"no", b"[]", b'{"event": 1}', b'{"news": 1, "event": null}'])
-    await shelf(cast).add(LogEntry(event=event(1)))
-    assert [item.id for item in (await log_of(cast).logged()).events] == [event(1).id]
-
-
-async def test_a_silent_store_takes_nothing_back(cast: Cast) -> None:
-    """And what this router saw itself is shown meanwhile."""
-    log = log_of(cast)
-    await shelf(cast).add(LogEntry(event=event(1)))
-    await log.logged()
-    shelf(cast).trouble = StoreUnavailable("away")
-    log.add(LogEntry(event=event(2)))
-    assert len((await log.logged()).events) == 2
-
-
 async def test_what_is_kept_is_bounded(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest go first; pages are read until there are no more."""
     for name in ("MAX_EVENTS", "MAX_TAKEOVERS", "MAX_ENDS"):
         monkeypatch.setattr(fleet_log, name, 3)
     monkeypatch.setattr(event_reader, "PAGE", 2)
@@ -161,19 +131,6 @@ async def test_what_is_kept_is_bounded(cast: Cast, monkeypatch: pytest.MonkeyPat
     logged: FleetPast = await log_of(cast).logged()
     assert [item.id for item in logged.events] == [event(number).id for number in (6, 5, 4)]
     assert [item.call for item in logged.takeovers] == ["c4", "c5", "c6"]
-
-
-async def test_the_api_shows_the_log(cast: Cast) -> None:
-    """After a restart of the only router, and of the node that wrote it."""
-    cast.members.clear()
-    await cast.node("a", saying(said("a", fenced=3)))
-    await shelf(cast).add(LogEntry(event=event(1)), LogEntry(takeover=takeover("c1")), LogEntry(end=end(at=NOW - 9)))
-    client = await cast.client()
-    assert [item["id"] for item in (await get(client, "/api/v1/events"))["events"]] == [event(1).id]
-    result = await get(client, "/api/v1/failovers")
-    assert (result["fenced"], [item["node_id"] for item in result["failovers"]]) == (3, ["z"])
-    [lost] = [item for item in (await get(client, "/api/v1/overview"))["problems"] if item["kind"] == "node_lost"]
-    assert lost["node"] == "z"
 
 
 # ---- calls that were lost with their process
@@ -186,11 +143,13 @@ def loss(boot: str, calls: int, at: float = 0.0, event_id: str = "", kind: str =
 
 
 async def test_lost_calls_are_counted_once_and_when_they_are_sure(cast: Cast) -> None:
-    """Whoever saw it, and how many times; what is older than this router was counted by others."""
+    """Whoever saw it, and how many times; what is older than this router was counted by others. A node that is killed
+    at the end of its drain has said what it leaves over: its lease runs out with the same calls."""
     await shelf(cast).add(loss("old", 9, at=-5.0))
     log = log_of(cast)
     log.add(loss("died", 4))
-    await shelf(cast).add(loss("died", 4), loss("slow", 2, event_id="slow-000000001", kind="drain"))
+    drained = loss("slow", 2, event_id="slow-000000001", kind="drain")
+    await shelf(cast).add(loss("died", 4), drained, loss("slow", 2, kind="node_left"))
     await log.logged()
     assert log.lost == {"died": 0, "drain_deadline": 0}
     cast.now += SURE
@@ -216,16 +175,6 @@ async def test_a_process_that_comes_back_has_lost_nothing(cast: Cast) -> None:
     assert log.lost["died"] == 5
 
 
-async def test_a_node_that_is_killed_at_the_end_of_its_drain_loses_its_calls_once(cast: Cast) -> None:
-    """It has said what it leaves over, and a router has seen its lease run out with the same calls."""
-    log = log_of(cast)
-    said_so = loss("slow", 2, event_id="slow-000000001", kind="drain")
-    await shelf(cast).add(said_so, loss("slow", 2, at=5.0, kind="node_left"))
-    cast.now += SURE + 5.0
-    await log.logged()
-    assert log.lost == {"died": 0, "drain_deadline": 2}
-
-
 # ---- writing
 
 
@@ -244,7 +193,6 @@ async def test_entries_are_written_together_and_the_last_of_a_key_counts() -> No
 async def test_a_write_that_fails_is_tried_again_and_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What waits is bounded; nothing of it is lost while there is room, and what was is counted."""
     monkeypatch.setattr(event_writer, "MAX_PENDING", 5)
     monkeypatch.setattr(event_writer, "BATCH", 2)
     store = Shelf()
@@ -261,28 +209,26 @@ async def test_a_write_that_fails_is_tried_again_and_said(
 
 
 async def test_a_process_that_ends_writes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And does not wait for a store that does not answer."""
     monkeypatch.setattr(event_writer, "LAST", 0.05)
     store = Shelf()
     writer = EventWriter(store)
-    task = asyncio.create_task(writer.run())
-    await asyncio.sleep(0)
-    writer.write("1", LogEntry(event=event(1)))
-    task.cancel()
-    await asyncio.wait((task,))
-    assert len(await store.events()) == 1
+
+    async def one_life(number: int) -> asyncio.Task[None]:
+        task = asyncio.create_task(writer.run())
+        await asyncio.sleep(0)
+        writer.write(f"{number}", LogEntry(event=event(number)))
+        task.cancel()
+        async with asyncio.timeout(5.0):
+            await asyncio.wait((task,))
+        return task
 
     async def never(entries: Any, to: str) -> None:
         await asyncio.Event().wait()
 
+    await one_life(1)
+    assert len(await store.events()) == 1
     monkeypatch.setattr(store, "append_events", never)
-    task = asyncio.create_task(writer.run())
-    await asyncio.sleep(0)
-    writer.write("2", LogEntry(event=event(2)))
-    task.cancel()
-    async with asyncio.timeout(5.0):
-        await asyncio.wait((task,))
-    assert task.cancelled()
+    assert (await one_life(2)).cancelled()
 
 
 def test_a_writer_is_run_again_in_another_event_loop() -> None:
@@ -303,3 +249,66 @@ def test_a_writer_is_run_again_in_another_event_loop() -> None:
     writer.write("between", LogEntry(event=event(2)))
     asyncio.run(one_life(3))
     assert len(asyncio.run(store.events())) == 3
+
+
+def joined(node: str, boot: str = "b", at: float = NOW) -> LogEntry:
+    text = f"Node {node} has joined"
+    return LogEntry(event=EventView(id=f"node_joined-{boot}-i", at=at, node_id=node, kind="node_joined", text=text))
+
+
+def told(node: str, kind: str, boot: str = "b", at: float = NOW) -> LogEntry:
+    return LogEntry(event=EventView(id=f"{boot}-000000007", at=at, node_id=node, kind=kind, text=kind))
+
+
+AFTER = joined("z", "former", NOW - 60), joined("z"), LogEntry(end=end())
+UNSEEN: dict[str, tuple[list[LogEntry], dict[tuple[str, str], bool]]] = {
+    "by its joining, or by what it wrote": (
+        [joined("x"), told("y", "takeover", "c")], {("x", "b"): False, ("y", "c"): False},
+    ),
+    "it drained": (
+        [joined("x"), told("x", "drain"), joined("y", "c"), told("y", "node_draining", "c")],
+        {("x", "b"): True, ("y", "c"): True},
+    ),
+    "one is here in another life, one's last event is old": (
+        [joined("a", "former"), joined("x", at=NOW - HOUR - 1)], {},
+    ),
+    "a router saw it end: so its former life ended too": ([*AFTER], {}),
+    "its last life after that": ([*AFTER, joined("z", "next", NOW + 1)], {("z", "next"): False}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("entries", "ends"), UNSEEN.values(), ids=UNSEEN)
+async def test_a_node_that_nobody_saw_go_is_missed(
+    cast: Cast, entries: list[LogEntry], ends: dict[tuple[str, str], bool]
+) -> None:
+    """When it was missed is known, and no more; whether it left. It is told no more once it is back."""
+    await shelf(cast).add(*entries)
+    log = log_of(cast)
+
+    async def missed() -> dict[tuple[str, str], EndView]:
+        return {life: one for life, one in (await log.logged()).ends.items() if one.last_heartbeat is None}
+
+    assert not await missed()
+    began, cast.now = cast.now, cast.now + GRACE - 0.1
+    assert not await missed()
+    cast.now += 0.1
+    found = await missed()
+    assert {life: one.left for life, one in found.items()} == ends
+    assert all((one.detected, one.calls) == (began, None) for one in found.values())
+    cast.members += [member(name, "http://127.0.0.1:2") for name, _ in ends]
+    assert not await missed()
+
+
+async def test_the_time_without_a_store_does_not_count(cast: Cast) -> None:
+    """While the store is away nobody can renew a lease: the time begins anew with its return."""
+    log = log_of(cast)
+    await shelf(cast).add(joined("x"))
+    await log.logged()
+    shelf(cast).trouble = StoreUnavailable("away")
+    cast.now += GRACE
+    assert not (await log.logged()).ends
+    shelf(cast).trouble = None
+    cast.now += 1
+    assert not (await log.logged()).ends
+    cast.now += GRACE
+    assert ("x", "b") in (await log.logged()).ends

@@ -20,11 +20,11 @@ from framehold_router.collect.samples import Sampler, of_fleet, of_several, pack
 from framehold_router.collect.tool_survey import ToolsSeen
 from framehold_store.memory import MemoryStore
 from tests.processes import until
-from tests.router.cast import NOW, cast_of, get, said, saying
+from tests.router.cast import NOW, Cast, get, said, saying
 
-pytestmark = pytest.mark.anyio
 FIRST = int(NOW // COARSE) * COARSE // STEP
 """The first slot of the minute of NOW."""
+VERSIONS = "1.0", "1.0", "1.1"
 
 
 class Shelf(MemoryStore):
@@ -65,7 +65,6 @@ class Fleet:
         return History(self.store, self.ask, self.ask_tools, lambda: self.now)
 
     async def passed(self, router: History, slot: int, **nodes: dict[str, Any]) -> None:
-        """A slot ends, with these figures."""
         self.nodes, self.now = nodes, (slot + 1) * STEP
         await router.keep(slot)
 
@@ -75,18 +74,23 @@ def rates(samples: list[Sample | None], node: str = "a") -> list[float | None]:
 
 
 async def test_a_rate_is_of_its_slot() -> None:
-    """The first look at a node, and at a process that began anew, gives none."""
-    fleet = Fleet(Shelf())
+    store = Shelf()
+    fleet = Fleet(store)
     router = fleet.router()
     for slot, rounds, boot in ((0, 100, "b"), (1, 150, "b"), (2, 150, "b"), (3, 20, "c"), (4, 30, "c")):
         await fleet.passed(router, FIRST + slot, a={"rounds": rounds, "boot": boot, "parked": slot})
     found = await router.samples(STEP, range(FIRST, FIRST + 6))
     assert rates(found) == [None, 5.0, 0.0, None, 1.0, None]
     assert [item.nodes["a"].parked for item in found if item is not None] == [0, 1, 2, 3, 4]
+    slots = range(FIRST - 20, FIRST + 1)
+    await router.samples(STEP, slots)
+    store.read = 0
+    await router.samples(STEP, slots)
+    # Of the 20 slots before it, which nobody has sampled, those of the last two minutes.
+    assert store.read == 8
 
 
 async def test_two_routers_and_a_restarted_one_show_the_same() -> None:
-    """Each samples; the first sample of a slot counts."""
     fleet = Fleet(Shelf())
     one, other = fleet.router(), fleet.router()
     for slot in range(6):
@@ -103,7 +107,6 @@ async def test_two_routers_and_a_restarted_one_show_the_same() -> None:
 
 
 async def test_a_sample_is_kept_at_the_end_of_each_slot(caplog: pytest.LogCaptureFixture) -> None:
-    """A bug in one does not end the others."""
     store, loop = Shelf(), asyncio.get_running_loop()
     began, asked = loop.time(), 0
 
@@ -128,20 +131,6 @@ async def test_a_sample_is_kept_at_the_end_of_each_slot(caplog: pytest.LogCaptur
     assert "a bug in keeping the history" in caplog.text
 
 
-async def test_what_was_read_is_not_read_again() -> None:
-    """Only what may still come."""
-    store = Shelf()
-    fleet = Fleet(store)
-    router = fleet.router()
-    await fleet.passed(router, FIRST, a={"rounds": 1})
-    slots = range(FIRST - 20, FIRST + 1)
-    await router.samples(STEP, slots)
-    store.read = 0
-    await router.samples(STEP, slots)
-    # Of the 20 slots before it, which nobody has sampled, those of the last two minutes.
-    assert store.read == 12
-
-
 async def test_while_the_store_is_away_a_router_knows_its_own_samples(caplog: pytest.LogCaptureFixture) -> None:
     store = Shelf()
     fleet = Fleet(store)
@@ -158,20 +147,9 @@ async def test_while_the_store_is_away_a_router_knows_its_own_samples(caplog: py
     assert await fleet.router().samples(STEP, [FIRST + 1]) == [None]
 
 
-async def test_what_ended_is_forgotten() -> None:
-    store = Shelf()
-    fleet = Fleet(store)
-    router = fleet.router()
-    await fleet.passed(router, FIRST, a={"parked": 1})
-    await router.samples(STEP, [FIRST])
-    later = FIRST + (histories.KEPT[STEP] + 300) // STEP
-    await router.samples(STEP, [later])
-    await fleet.passed(router, later, a={"parked": 1})
-    assert FIRST not in router._known[STEP]
-
-
 async def test_what_nobody_looks_at_is_not_kept_in_memory() -> None:
-    """A day of 100 nodes takes more than 100 MB, and one look would hold it for as long as the router runs."""
+    """A day of 100 nodes takes more than 100 MB, and one look would hold it for as long as the router runs. What ended
+    is forgotten."""
     store = Shelf()
     fleet = Fleet(store)
     router = fleet.router()
@@ -188,14 +166,21 @@ async def test_what_nobody_looks_at_is_not_kept_in_memory() -> None:
     found = await router.samples(STEP, [FIRST + 1])
     assert rates(found) == [0.0] or found[0] is not None, "what only this router knows is not forgotten"
     assert (await router.samples(COARSE, [minute]))[0] is not None
+    later = FIRST + (histories.KEPT[STEP] + 300) // STEP
+    await router.samples(STEP, [FIRST, later])
+    await fleet.passed(router, later, a={"parked": 1})
+    assert FIRST not in router._known[STEP]
+
+
+FIGURES = Figures(rounds=123.456, ended=12.3, failed=0.5, p50=0.0123, p99=0.1234, store=0.001, lag=0.002, busy=0.5,
+                  parked=1234, running=1234, frames=1234, rss=123456789)  # fmt: skip
 
 
 async def test_other_work_runs_while_many_samples_are_read() -> None:
     """Those of a large fleet take up to a second of CPU."""
-    store, slots = Shelf(), range(FIRST - 100, FIRST)
+    store, slots, turns = Shelf(), range(FIRST - 100, FIRST), 0
     for slot in slots:
         await store.keep_sample(STEP, slot, packed(Sample(nodes={"a": Figures(parked=1)})), 3600.0)
-    router, turns = Fleet(store).router(), 0
 
     async def other_work() -> None:
         nonlocal turns
@@ -204,16 +189,15 @@ async def test_other_work_runs_while_many_samples_are_read() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other_work())
-    assert None not in await router.samples(STEP, slots)
+    assert None not in await Fleet(store).router().samples(STEP, slots)
     task.cancel()
     assert turns >= 10
 
 
-def test_the_figures_of_a_node_take_little_memory() -> None:
-    """A router holds those of 100 nodes in 1,800 slots while somebody looks at a day."""
-    figures = Figures(rounds=123.456, ended=12.3, failed=0.5, p50=0.0123, p99=0.1234, store=0.001, lag=0.002, busy=0.5,
-                      parked=1234, running=1234, frames=1234, rss=123456789)  # fmt: skip
-    data = packed(Sample(nodes={f"node-{number}": figures for number in range(100)}))
+def test_the_figures_of_a_node_take_little_room() -> None:
+    """A router holds those of 100 nodes in 1,800 slots while somebody looks at a day, and a store those of a day."""
+    sample = Sample(nodes={f"node-{number}": FIGURES for number in range(100)}, release="1.0.0 abcdefab")
+    data = packed(sample)
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -221,16 +205,20 @@ def test_the_figures_of_a_node_take_little_memory() -> None:
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held is not None and after - before < 100 * 700
+    assert held == sample and after - before < 100 * 700
+    assert len(packed(Sample(nodes={f"node-{number}": FIGURES for number in range(3)}))) < 400
 
 
 def test_the_figures_of_a_fleet_and_of_a_minute() -> None:
     nodes = {"a": Figures(rounds=1, p99=0.5, p50=0.1, parked=3, busy=0.2), "b": Figures(rounds=2, p99=0.2, parked=4)}
     assert of_fleet(Sample(nodes=nodes)) == Figures(rounds=3, p99=0.5, p50=0.1, parked=7, busy=0.2)
-    later = Sample(nodes={"a": Figures(rounds=3, p99=0.4, p50=0.3, parked=6)}, release="2")
-    of_minute = of_several([Sample(nodes=nodes, release="1"), later])
+    one = ToolFigures(asked=1, took=(0, 1), parked=4)
+    other = ToolFigures(asked=2, took=(0, 0, 3), thought=(1,), parked=1)
+    later = Sample(nodes={"a": Figures(rounds=3, p99=0.4, p50=0.3, parked=6)}, release="2", tools={"t": other})
+    of_minute = of_several([Sample(nodes=nodes, release="1", tools={"t": one}), Sample(), later])
     assert of_minute.release == "2"
     assert of_minute.nodes == {"a": Figures(rounds=2, p99=0.5, p50=0.2, parked=4, busy=0.2), "b": nodes["b"]}
+    assert of_minute.tools == {"t": ToolFigures(asked=3, took=(0, 1, 3), thought=(1,), parked=2)}
     assert of_several([]) == Sample()
 
 
@@ -238,81 +226,75 @@ def test_the_figures_of_a_fleet_and_of_a_minute() -> None:
     "data", [b"", b"no", zlib.compress(b"no"), zlib.compress(b'{"nodes": 1}'), zlib.compress(b" " * (1 << 20))]
 )
 def test_a_sample_of_somebody_else_is_none(data: bytes) -> None:
-    """Even one that is very large when it is decompressed."""
     assert unpacked(data) is None
 
 
-def test_a_sample_is_small() -> None:
-    """So that a day of 40 nodes takes a few megabytes."""
-    figures = Figures(rounds=123.456, ended=12.3, failed=0.0, p50=0.0123, p99=0.1234, store=0.001, lag=0.002, busy=0.5,
-                      parked=1234, running=12, frames=1234, rss=123456789)  # fmt: skip
-    sample = Sample(nodes={f"node-{number}": figures for number in range(3)}, release="1.0.0 abcdefab")
-    assert unpacked(packed(sample)) == sample
-    assert len(packed(sample)) < 400
+async def test_the_answer_has_series_and_marks(cast: Cast) -> None:
+    nodes = [{"a": Figures(parked=parked), "b": Figures(parked=10)} for parked in (1, 2, 3)]
+    end = await keeps(cast, *(Sample(nodes=of, release=version) for of, version in zip(nodes, VERSIONS, strict=True)))
+    drain = {"id": "1", "at": NOW - 15, "node_id": "b", "kind": "drain", "text": "node b was told to drain"}
+    for event in (drain, {**drain, "id": "2", "kind": "takeover"}, {**drain, "id": "3", "at": NOW - 5000}):
+        await cast.logs(event=event)
+    client = await cast.client()
+    view = await get(client, "/api/v1/history?range=15m")
+    assert (view["step"], view["start"]) == (STEP, (end - 90) * STEP)
+    assert list(view["series"]) == ["parked"] and view["nodes"] == {}
+    assert view["series"]["parked"] == [None] * 87 + [11, 12, 13]
+    marks = [(mark["kind"], mark["at"]) for mark in view["marks"]]
+    assert marks == [("drain", NOW - 15), ("deployed", end * STEP)]
+    assert view["marks"][0]["event"]["id"] == "1" and view["marks"][1]["event"] is None
+    assert "1.1" in view["marks"][1]["text"] and "1.0" in view["marks"][1]["text"]
+    of_one = await get(client, "/api/v1/history?range=1h&node=a")
+    assert len(of_one["series"]["parked"]) == 360 and of_one["series"]["parked"][-3:] == [1, 2, 3]
+    assert [mark["kind"] for mark in of_one["marks"]] == ["deployed"]
+    each = await get(client, "/api/v1/history?range=15m&each=true")
+    assert each["nodes"]["b"]["parked"][-3:] == [10, 10, 10]
+    assert (await get(client, "/api/v1/history?range=24h"))["step"] == COARSE
+    await get(client, "/api/v1/history?range=2h", 400)
+    cast.more["history"] = None
+    assert "FRAMEHOLD_HISTORY" in (await get(await cast.client(), "/api/v1/history", 404))["error"]
 
 
-async def test_the_answer_has_series_and_marks() -> None:
-    """Of the fleet, of one node, and of each; a deploy is where the release changed."""
-    async with cast_of() as cast:
-        end = int(NOW // STEP)
-        for slot, parked, version in ((end - 3, 1, "1.0"), (end - 2, 2, "1.0"), (end - 1, 3, "1.1")):
-            nodes = {"a": Figures(parked=parked), "b": Figures(parked=10)}
-            await cast.store.keep_sample(STEP, slot, packed(Sample(nodes=nodes, release=version)), 3600.0)
-        drain = {"id": "1", "at": NOW - 15, "node_id": "b", "kind": "drain", "text": "node b was told to drain"}
-        await cast.logs(event=drain)
-        await cast.logs(event={**drain, "id": "2", "kind": "takeover"})
-        await cast.logs(event={**drain, "id": "3", "at": NOW - 5000})
-        client = await cast.client()
-        view = await get(client, "/api/v1/history?range=15m")
-        assert (view["step"], view["start"]) == (STEP, (end - 90) * STEP)
-        assert list(view["series"]) == ["parked"] and view["nodes"] == {}
-        assert view["series"]["parked"] == [None] * 87 + [11, 12, 13]
-        marks = [(mark["kind"], mark["at"]) for mark in view["marks"]]
-        assert marks == [("drain", NOW - 15), ("deployed", end * STEP)]
-        assert view["marks"][0]["event"]["id"] == "1" and view["marks"][1]["event"] is None
-        assert "1.1" in view["marks"][1]["text"] and "1.0" in view["marks"][1]["text"]
-        of_one = await get(client, "/api/v1/history?range=1h&node=a")
-        assert len(of_one["series"]["parked"]) == 360 and of_one["series"]["parked"][-3:] == [1, 2, 3]
-        assert [mark["kind"] for mark in of_one["marks"]] == ["deployed"]
-        each = await get(client, "/api/v1/history?range=15m&each=true")
-        assert each["nodes"]["b"]["parked"][-3:] == [10, 10, 10]
-        assert (await get(client, "/api/v1/history?range=24h"))["step"] == COARSE
-        await get(client, "/api/v1/history?range=2h", 400)
+async def test_the_history_of_one_tool(cast: Cast) -> None:
+    called = ToolFigures(asked=10, ended=8, failed=2, refused=1, took=(0, 0, 20), thought=(0, 4), parked=7)
+    await keeps(cast, Sample(tools={"t": called}), Sample())
+    view = await get(await cast.client(), "/api/v1/history?range=15m&tool=t")
+    last = {name: values[-3:] for name, values in view["series"].items()}
+    assert last["rounds"] == [None, 2.0, 0.0] and last["failed"] == [None, 0.2, 0.0]
+    assert last["parked"] == [None, 7, 0]
+    assert last["p50"] == [None, pytest.approx(0.00175), None], "the middle of the bucket"
+    assert last["think"] == [None, 3.0, None]
 
 
-async def test_of_the_nodes_of_a_day_those_that_were_there_last_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sample_is_of_what_nodes_say(cast: Cast) -> None:
+    figures = {"rounds": 5, "calls_ended": 3, "calls_failed": 1, "resume_p99": 0.25, "loop_busy": 0.5}
+    await cast.node("a", saying(said("a", **figures)))
+    await cast.node("b", saying("", 500))
+    history = (await cast.sources()).history
+    assert history is not None
+    await history.keep(FIRST)
+    (sample,) = await history.samples(STEP, [FIRST])
+    assert sample is not None
+    assert sample.nodes["a"] == Figures(p99=0.25, busy=0.5, parked=12, running=13)
+    assert sample.nodes["b"] == Figures(parked=2, running=3)
+
+
+async def keeps(cast: Cast, *samples: Sample) -> int:
+    end = int(NOW // STEP)
+    for slot, sample in enumerate(samples, end - len(samples)):
+        await cast.store.keep_sample(STEP, slot, packed(sample), 3600.0)
+    return end
+
+
+async def test_of_the_nodes_of_a_day_those_that_were_there_last_are_listed(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An autoscaled fleet has hundreds of names in a day, and a list of all would take hundreds of megabytes."""
     monkeypatch.setattr(answers, "MAX_NODES", 2)
-    async with cast_of() as cast:
-        end = int(NOW // STEP)
-        for slot, names in ((end - 3, "abc"), (end - 2, "acd"), (end - 1, "d")):
-            nodes = {name: Figures(parked=1) for name in names}
-            await cast.store.keep_sample(STEP, slot, packed(Sample(nodes=nodes)), 3600.0)
-        view = await get(await cast.client(), "/api/v1/history?range=15m&each=true")
-        assert list(view["nodes"]) == ["a", "d"]
-        assert view["series"]["parked"][-3:] == [3, 3, 1]
-
-
-async def test_a_router_that_keeps_none_says_so() -> None:
-    async with cast_of() as cast:
-        cast.more["history"] = None
-        refused = await get(await cast.client(), "/api/v1/history", 404)
-        assert "FRAMEHOLD_HISTORY" in refused["error"]
-
-
-async def test_a_sample_is_of_what_nodes_say() -> None:
-    """Also of one that does not answer: what its lease says."""
-    async with cast_of() as cast:
-        figures = {"rounds": 5, "calls_ended": 3, "calls_failed": 1, "resume_p99": 0.25, "loop_busy": 0.5}
-        await cast.node("a", saying(said("a", **figures)))
-        await cast.node("b", saying("", 500))
-        sources = await cast.sources()
-        assert sources.history is not None
-        await sources.history.keep(FIRST)
-        (sample,) = await sources.history.samples(STEP, [FIRST])
-        assert sample is not None
-        assert sample.nodes["a"] == Figures(p99=0.25, busy=0.5, parked=12, running=13)
-        assert sample.nodes["b"] == Figures(parked=2, running=3)
+    await keeps(cast, *(Sample(nodes=dict.fromkeys(names, Figures(parked=1))) for names in ("abc", "acd", "d")))
+    view = await get(await cast.client(), "/api/v1/history?range=15m&each=true")
+    assert list(view["nodes"]) == ["a", "d"]
+    assert view["series"]["parked"][-3:] == [3, 3, 1]
 
 
 def test_a_release_is_a_version_and_its_code() -> None:
@@ -338,24 +320,3 @@ def test_a_tool_is_counted_since_the_last_sample_on_all_nodes() -> None:
     anew = [status("a", boot="c", asked=1, took=(1,)), status("b", asked=10, failed=1)]
     assert sampler.sample((), anew, 20.0).tools == {"t": ToolFigures(asked=1, failed=1, parked=0)}
     assert sampler.sample((), anew, 30.0).tools == {}, "nobody called it, and nothing is parked"
-
-
-def test_the_tools_of_a_minute_are_added() -> None:
-    one = ToolFigures(asked=1, took=(0, 1), parked=4)
-    other = ToolFigures(asked=2, took=(0, 0, 3), thought=(1,), parked=1)
-    whole = of_several([Sample(tools={"t": one}), Sample(), Sample(tools={"t": other})])
-    assert whole.tools == {"t": ToolFigures(asked=3, took=(0, 1, 3), thought=(1,), parked=2)}
-
-
-async def test_the_history_of_one_tool() -> None:
-    async with cast_of() as cast:
-        end = int(NOW // STEP)
-        called = ToolFigures(asked=10, ended=8, failed=2, refused=1, took=(0, 0, 20), thought=(0, 4), parked=7)
-        for slot, tools in ((end - 2, {"t": called}), (end - 1, {})):
-            await cast.store.keep_sample(STEP, slot, packed(Sample(tools=tools)), 3600.0)
-        view = await get(await cast.client(), "/api/v1/history?range=15m&tool=t")
-        last = {name: values[-3:] for name, values in view["series"].items()}
-        assert last["rounds"] == [None, 2.0, 0.0] and last["failed"] == [None, 0.2, 0.0]
-        assert last["parked"] == [None, 7, 0]
-        assert last["p50"] == [None, pytest.approx(0.00175), None], "the middle of the bucket"
-        assert last["think"] == [None, 3.0, None]

@@ -20,14 +20,12 @@ from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members import membership as module
 from framehold_fleet.members.address import Address, TlsAddress, address_of
-from framehold_fleet.members.membership import STRANGE, Fleet, Member, Membership
+from framehold_fleet.members.membership import STRANGE, Fleet, Membership
 from framehold_fleet.members.node_stats import Stats, read
 from framehold_store.feed import Feed
 from framehold_store.memory import MemoryStore
 from tests.leases import changed
 from tests.processes import until as settled
-
-pytestmark = pytest.mark.anyio
 
 TTL = 60.0
 SOON = 10.0
@@ -186,7 +184,6 @@ async def test_a_node_whose_lease_somebody_changes_stays_until_it_has_written_it
 
 
 async def test_a_lease_that_holds_is_verified_once(store: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred leases that are as they were cost next to nothing."""
     seals = LeaseSeal(Trust([b"k" * 32]), "ns")
     for number in range(100):
         store.write(seals.seal(replace(lease(f"n{number}"), expires=TTL)))
@@ -207,151 +204,101 @@ async def test_a_lease_that_holds_is_verified_once(store: Shelf, monkeypatch: py
     assert [made.node for made in verified[100:]] == ["n7"]
 
 
-async def test_the_first_view_is_there_when_it_opens(store: Shelf) -> None:
-    """A router that is ready places its first request well."""
-    await store.put(lease("a"), lease("b"))
+@pytest.mark.parametrize("away", [False, True])
+async def test_the_first_view_is_there_when_it_opens(store: Shelf, away: bool) -> None:
+    """A router that is ready places its first request well. Without the store it opens all the same."""
+    await store.put(lease("a"))
+    store.away = away
     membership = Membership(store, OPEN)
-    assert names(membership.fleet) == []
     await membership.open()
-    try:
-        assert names(membership.fleet) == ["a", "b"]
-    finally:
-        await membership.close()
+    assert names(membership.fleet) == ([] if away else ["a"])
+    store.away = False
+    await store.put(lease("b"))
+    await until(membership, lambda fleet: names(fleet) == ["a", "b"])
+    await membership.close()
 
 
 async def test_nodes_come_and_go(store: Shelf, membership: Membership) -> None:
-    """Each change of the store reaches the view without anybody asking."""
     await store.put(lease("a"))
-    await until(membership, lambda fleet: names(fleet) == ["a"])
+    before = await until(membership, lambda fleet: names(fleet) == ["a"])
     await store.put(lease("b"))
     await until(membership, lambda fleet: names(fleet) == ["a", "b"])
     await store.unregister(lease("a"))
     fleet = await until(membership, lambda fleet: names(fleet) == ["b"])
-    assert list(fleet.members) == ["b"]
+    assert (list(before.members), list(fleet.members)) == (["a"], ["b"])
+    with pytest.raises(TypeError):
+        before.members[NodeId("c")] = before.members[NodeId("a")]  # type: ignore[index]  # that is the point
 
 
-async def test_a_draining_node_is_a_member_and_not_on_the_ring(store: Shelf, membership: Membership) -> None:
-    """It takes no new calls, and is still asked for those that it holds."""
+async def test_what_nodes_say_of_themselves_is_in_the_view(store: Shelf, membership: Membership) -> None:
+    """A heartbeat alone announces nothing; who asks gets it. Laying out a ring takes time: the same names keep it. A
+    node that drains takes no new calls, and is still asked for those that it holds."""
     await store.put(lease("a"), lease("b"))
+    ring = (await until(membership, lambda fleet: names(fleet) == ["a", "b"])).ring
+    await store.change(lease("a", stats=Stats(pid=7, parked=3).dump()))
+    fleet = await membership.refresh()
+    assert fleet.members[NodeId("a")].stats == Stats(pid=7, parked=3) and fleet.ring is ring
     await store.change(lease("a", state="draining"))
     fleet = await until(membership, lambda fleet: names(fleet) == ["b"])
     assert fleet.members[NodeId("a")].state == "draining"
     assert fleet.members[NodeId("a")].address == ("10.0.0.1", 80)
 
 
-async def test_what_nodes_say_of_themselves_is_in_the_view(store: Shelf, membership: Membership) -> None:
-    """A heartbeat alone announces nothing; who asks gets it."""
-    await store.put(lease("a"))
-    ring = (await until(membership, lambda fleet: names(fleet) == ["a"])).ring
-    await store.change(lease("a", stats=Stats(pid=7, parked=3).dump()))
-    fleet = await membership.refresh()
-    assert fleet.members[NodeId("a")].stats == Stats(pid=7, parked=3)
-    # Laying out a ring takes time: the same names keep the same one.
-    assert fleet.ring is ring
-
-
-async def test_a_view_does_not_change_under_its_reader(store: Shelf, membership: Membership) -> None:
-    """A reader that took a view may keep it."""
-    await store.put(lease("a"))
-    before = await until(membership, lambda fleet: names(fleet) == ["a"])
-    await store.put(lease("b"))
-    await until(membership, lambda fleet: names(fleet) == ["a", "b"])
-    assert (names(before), list(before.members)) == (["a"], ["a"])
-    with pytest.raises(TypeError):
-        before.members[NodeId("c")] = before.members[NodeId("a")]  # type: ignore[index]  # that is the point
-
-
-async def test_the_last_view_stays_while_the_store_is_down(
+async def test_nodes_that_come_back_one_by_one_are_in_the_view_all_the_time(
     store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line when it goes, one when it is back, and the view is true again once the nodes had time to come back."""
-    caplog.set_level(logging.INFO)
-    await store.put(lease("a"))
-    await until(membership, lambda fleet: names(fleet) == ["a"])
-    store.away = True
-    await store.unregister(lease("a"))
-    for _ in range(3):
-        assert names(await membership.refresh()) == ["a"]
-    store.away = False
-    assert names(await membership.refresh()) == ["a"]
-    monkeypatch.setattr("framehold_fleet.members.membership.BACK", 0.0)
-    assert names(await membership.refresh()) == []
-    assert sum("can't be read" in line for line in caplog.messages) == 1
-    assert sum("is back" in line for line in caplog.messages) == 1
-
-
-async def test_nodes_that_come_back_one_by_one_are_in_the_view_all_the_time(
-    store: Shelf, membership: Membership
-) -> None:
     """All leases ran out while the store was away. To drop whoever is not the first to register would give its calls to
-    others, its sessions up, and the rounds that run on it."""
+    others, its sessions up, and the rounds that run on it. The view is true again once the nodes had time to come back;
+    one line is logged when the store goes, one when it is back."""
+    caplog.set_level(logging.INFO)
     await store.put(lease("a"), lease("b"))
     await until(membership, lambda fleet: names(fleet) == ["a", "b"])
     store.away = True
     for name in ("a", "b"):
         await store.unregister(lease(name))
-    await membership.refresh()
+    for _ in range(3):
+        assert names(await membership.refresh()) == ["a", "b"]
     store.away = False
     assert names(await membership.refresh()) == ["a", "b"]
     await store.put(replace(lease("b", "http://10.0.0.9:80"), inc=Incarnation("next")), lease("c"))
     fleet = await membership.refresh()
     assert names(fleet) == ["a", "b", "c"] and fleet.members[NodeId("b")].inc == "next"
+    monkeypatch.setattr(module, "BACK", 0.0)
+    assert names(await membership.refresh()) == ["b", "c"]
+    for told in ("can't be read", "is back"):
+        assert sum(told in line for line in caplog.messages) == 1
 
 
-async def test_changes_of_the_ring_are_counted(store: Shelf) -> None:
+async def test_changes_of_the_ring_are_counted_and_looks_told_of(store: Shelf) -> None:
     """From the first one that was found on: that one took no call from anybody. A view whose ring is the same is no
-    change of it."""
+    change of it. A look that the store did not answer is not told."""
     await store.put(lease("a"))
     follower = Membership(store, OPEN)
-    await follower.open()
+    looks: list[tuple[list[NodeId], list[NodeId]]] = []
+    follower.on_looked = lambda members, leases: looks.append((list(members), [lease.node for lease in leases]))
+    await follower.refresh()
     assert (follower.changes, follower.change) == (0, None)
     await store.put(lease("b"))
-    await until(follower, lambda fleet: names(fleet) == ["a", "b"])
+    await follower.refresh()
     change = follower.change
     assert change is not None and (change.before.nodes, change.after) == (frozenset({"a"}), follower.fleet.ring)
     await store.change(lease("b", "http://10.0.0.9:80"))
     await follower.refresh()
     assert (follower.changes, follower.change) == (1, change)
     await store.unregister(lease("a"))
-    await until(follower, lambda fleet: names(fleet) == ["b"])
+    await follower.refresh()
     assert follower.changes == 2
-    await follower.close()
-
-
-async def test_each_look_is_told_of(store: Shelf) -> None:
-    """What was read, and what was made of it; not a look that the store did not answer."""
-    looks: list[tuple[list[NodeId], list[NodeId]]] = []
-    follower = Membership(store, OPEN)
-    follower.on_looked = lambda members, leases: looks.append((list(members), [lease.node for lease in leases]))
-    await follower.refresh()
-    await store.put(lease("a"))
-    await follower.refresh()
     store.away = True
     await follower.refresh()
-    await store.unregister(lease("a"))
+    await store.unregister(lease("b"))
     store.away = False
     await follower.refresh()
-    assert looks == [([], []), (["a"], ["a"]), (["a"], [])]
-
-
-async def test_it_opens_without_the_store(store: Shelf) -> None:
-    """And finds the fleet once the store is there."""
-    await store.put(lease("a"))
-    store.away = True
-    membership = Membership(store, OPEN)
-    await membership.open()
-    try:
-        assert names(membership.fleet) == []
-        store.away = False
-        await store.put(lease("b"))
-        await until(membership, lambda fleet: names(fleet) == ["a", "b"])
-    finally:
-        await membership.close()
+    both = ["a", "b"]
+    assert looks == [(["a"], ["a"]), (both, both), (both, both), (["b"], ["b"]), (["b"], [])]
 
 
 @pytest.fixture
 async def counting() -> AsyncIterator[tuple[Shelf, Membership]]:
-    """One that reads at each fifth poll, over three nodes, of a store that polls all the time."""
     shelf = Shelf()
     shelf._feed = Feed(0.0)
     await shelf.put(lease("a"), lease("b"), lease("c"))
@@ -374,39 +321,34 @@ async def test_a_poll_counts_the_leases_and_each_fifth_reads_them(counting: tupl
 async def test_a_lease_that_ran_out_is_missed_at_the_next_poll(counting: tuple[Shelf, Membership]) -> None:
     """Nobody tells of it, and the number does: no poll passes between."""
     shelf, membership = counting
-    shelf.now = TTL / 2
-    await shelf.change(lease("a"))
-    await shelf.change(lease("b"))
-    shelf.now = TTL + 1
+    await run_out(shelf)
     polls = membership._polls
     await until(membership, lambda fleet: names(fleet) == ["a", "b"])
     assert membership._polls <= polls + 1
 
 
-async def test_a_lease_that_ran_out_is_missed_however_much_is_heard_of_others() -> None:
+async def run_out(shelf: Shelf) -> None:
+    shelf.now = TTL / 2
+    await shelf.change(lease("a"))
+    await shelf.change(lease("b"))
+    shelf.now = TTL + 1
+
+
+async def test_a_lease_that_ran_out_is_missed_however_much_is_heard_of_others(
+    counting: tuple[Shelf, Membership],
+) -> None:
     """A rollout of a large fleet causes notices without a pause, for as long as it takes."""
-    shelf = Shelf()
-    shelf._feed = Feed(0.05)
-    await shelf.put(lease("a"), lease("b"), lease("c"))
-    follower = Membership(shelf, OPEN, 5)
-    await follower.open()
-    try:
-        async with asyncio.timeout(SOON):
-            while shelf.reads < 2:
-                await asyncio.sleep(0)
-        shelf.now = TTL / 2
-        await shelf.change(lease("a"))
-        await shelf.change(lease("b"))
-        shelf.now = TTL + 1
-        async with asyncio.timeout(SOON):
-            while "c" in follower.fleet.members:
-                await shelf.change(lease("a", state="draining"))
-                await shelf.change(lease("a"))
-                await asyncio.sleep(0)
-        assert names(follower.fleet) == ["a", "b"]
-    finally:
-        await follower.close()
-        await shelf.close()
+    shelf, follower = counting
+    async with asyncio.timeout(SOON):
+        while shelf.reads < 2:
+            await asyncio.sleep(0)
+        shelf._feed = Feed(0.05)
+        await run_out(shelf)
+        while "c" in follower.fleet.members:
+            await shelf.change(lease("a", state="draining"))
+            await shelf.change(lease("a"))
+            await asyncio.sleep(0)
+    assert names(follower.fleet) == ["a", "b"]
 
 
 @pytest.mark.parametrize("every", [1, 5])
@@ -447,7 +389,6 @@ async def test_after_the_store_was_away_the_leases_are_read_again(counting: tupl
 async def test_a_bug_in_reading_does_not_end_the_following(
     store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged, and the next change is read as ever."""
     store.broken = True
     reads = store.reads
     await store.put(lease("a"))
@@ -459,8 +400,10 @@ async def test_a_bug_in_reading_does_not_end_the_following(
     await until(membership, lambda fleet: names(fleet) == ["a", "b"])
 
 
-async def test_a_refresh_begins_after_it_was_asked_for(store: Shelf, membership: Membership) -> None:
-    """A read that was under way may be older than the question. Those who wait share the next one."""
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_refresh_begins_after_it_was_asked_for(store: Shelf, membership: Membership, leaves: bool) -> None:
+    """A read that was under way may be older than the question. Those who wait share the next one, also where the one
+    who began the first leaves."""
     await membership.refresh()
     store.gate.clear()
     reads = store.reads
@@ -471,27 +414,14 @@ async def test_a_refresh_begins_after_it_was_asked_for(store: Shelf, membership:
     store._nodes[NodeId("late")] = replace(lease("late"), expires=TTL)
     others = [asyncio.create_task(membership.refresh()) for _ in range(5)]
     await asyncio.sleep(0)
+    if leaves:
+        first.cancel()
     store.gate.set()
-    await first
     assert all(names(fleet) == ["late"] for fleet in await asyncio.gather(*others))
     assert store.reads == reads + 2
 
 
-async def test_who_leaves_a_refresh_takes_it_from_nobody(store: Shelf, membership: Membership) -> None:
-    """The one who waits behind reads for itself."""
-    await membership.refresh()
-    store.gate.clear()
-    first = asyncio.create_task(membership.refresh())
-    second = asyncio.create_task(membership.refresh())
-    await asyncio.sleep(0)
-    store._nodes[NodeId("late")] = replace(lease("late"), expires=TTL)
-    first.cancel()
-    store.gate.set()
-    assert names(await second) == ["late"]
-
-
 async def test_closing_ends_the_following(store: Shelf, membership: Membership) -> None:
-    """Twice is once; the last view stays."""
     await store.put(lease("a"))
     await until(membership, lambda fleet: names(fleet) == ["a"])
     await membership.close()
@@ -510,12 +440,10 @@ ADDRESSES: dict[str, Address | None] = {
     "http://[2001:db8::7]": ("2001:db8::7", 80),
     "http://node": ("node", 80),
     "": None,
-    "node:80": None,
     "https://node:80": TlsAddress("node", 80),
     "http://": None,
     "http://:80": None,
     "http://node:0": None,
-    "http://node:65536": None,
     "http://node:99999": None,
     "http://node:+80": None,
     "http://node:٨٠": None,
@@ -526,7 +454,6 @@ ADDRESSES: dict[str, Address | None] = {
     "http://user@node:80": None,
     "http://node:80/path": None,
     "http://node:80?q": None,
-    "http://node:80#f": None,
     "http://node:80\n": None,
     "http://no de:80": None,
     "http://node-1..ns.svc:80": None,
@@ -537,53 +464,33 @@ ADDRESSES: dict[str, Address | None] = {
     "unix:/run/node": None,
     "https://node": TlsAddress("node", 443),
     "https://10.0.0.1:8443/": TlsAddress("10.0.0.1", 8443),
-    "https://[::1]:8443": TlsAddress("::1", 8443),
-    "https://node:0": None,
     "httpss://node:80": None,
 }
 
 
 @pytest.mark.parametrize(("url", "address"), ADDRESSES.items())
 async def test_addresses(url: str, address: Address | None) -> None:
-    """`http://host:port`, `https://host:port` and nothing else: what is odd is not guessed at."""
     assert address_of(url) == address and type(address_of(url)) is type(address)
 
 
 async def test_a_node_without_a_usable_address_gets_nothing(
     store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is a member, not on the ring, and there is one line in the log until it says something else."""
-    await store.put(lease("a", "ftp://x"), lease("b"))
-    fleet = await until(membership, lambda fleet: len(fleet.members) == 2)
+    """It is a member, not on the ring, and there is one line in the log until it says something else. A process on
+    standard input and output has none, and needs none."""
+    await store.put(lease("a", "ftp://x"), lease("b"), lease("stdio", ""))
+    fleet = await until(membership, lambda fleet: len(fleet.members) == 3)
     for _ in range(3):
         await membership.refresh()
     assert (names(fleet), fleet.members[NodeId("a")].url) == (["b"], "ftp://x")
     assert sum("'ftp://x'" in line for line in caplog.messages) == 1
-    await store.change(lease("a", "ftp://y"))
-    await membership.refresh()
-    await store.change(lease("a", "ftp://x"))
-    await membership.refresh()
+    assert sum("'stdio': it has no address (FRAMEHOLD_ADVERTISE_URL)" in line for line in caplog.messages) == 1
+    for url in ("ftp://y", "ftp://x"):
+        await store.change(lease("a", url))
+        await membership.refresh()
     assert [sum(f"'ftp://{name}'" in line for line in caplog.messages) for name in "xy"] == [2, 1]
     await store.change(lease("a"))
     assert names(await membership.refresh()) == ["a", "b"]
-
-
-async def test_a_node_without_any_address_is_told_apart_from_one_with_a_wrong_one(
-    store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A process on standard input and output has none, and needs none."""
-    await store.put(lease("stdio-1", ""))
-    await until(membership, lambda fleet: len(fleet.members) == 1)
-    assert [line for line in caplog.messages if "stdio-1" in line] == [
-        "nothing is sent to node 'stdio-1': it has no address (FRAMEHOLD_ADVERTISE_URL): only what reaches it itself "
-        "is served there"
-    ]
-
-
-async def test_a_fleet_is_in_order_of_names() -> None:
-    """However the leases were listed."""
-    members = [Member.of(lease(name), OPEN) for name in ("b", "c", "a")]
-    assert list(Fleet.of(members).members) == ["a", "b", "c"]
 
 
 counts = st.none() | st.integers(0, 2**53)
@@ -600,14 +507,9 @@ all_stats = st.builds(
 )
 
 
-@given(all_stats)
-def test_stats_read_as_they_were_written(text: Stats) -> None:
-    assert read(text.dump()) == text
-
-
-@given(st.text() | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(str))
-def test_no_stats_raise(text: str) -> None:
-    assert isinstance(read(text), Stats)
+@given(all_stats, st.text() | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(str))
+def test_stats_read_as_they_were_written_and_no_others_raise(stats: Stats, text: str) -> None:
+    assert read(stats.dump()) == stats and isinstance(read(text), Stats)
 
 
 GARBAGE = {
@@ -626,5 +528,4 @@ GARBAGE = {
 
 @pytest.mark.parametrize(("text", "stats"), GARBAGE.items(), ids=range(len(GARBAGE)))
 async def test_stats_that_can_not_be_read_are_none(text: str, stats: Stats) -> None:
-    """Field by field; what a newer node says besides is passed over."""
     assert read(text) == stats

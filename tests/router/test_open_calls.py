@@ -26,17 +26,8 @@ def end(name: str, gone: float, **figures: Any) -> EndView:
 
 
 def taken(name: str, at: float, reason: str = "died") -> TakeoverView:
-    return TakeoverView(
-        call="c",
-        tool="t",
-        reason=reason,
-        from_node=name,
-        from_boot=f"b-{name}",
-        to_node="a",
-        epoch=1,
-        asked=at,
-        claimed=at,
-    )
+    life = {"from_node": name, "from_boot": f"b-{name}", "to_node": "a", "epoch": 1, "asked": at, "claimed": at}
+    return TakeoverView.model_validate({"call": "c", "tool": "t", "reason": reason, **life})
 
 
 def logged(
@@ -55,6 +46,9 @@ def test_before_the_first_scan_no_age_is_claimed() -> None:
     view = account([node("a", frames=5, asleep=2)], logged(), NOW)
     assert figures(view) == ((5, "counted"), (2, "counted"), (0, "counted"), (0, "counted"))
     assert (view.held.at, view.orphaned, view.looked) == (NOW - 1, FigureView(), None)
+    silent = node("b", state="unreachable", parked=3, in_flight=1, asleep=2, at=None)
+    view = account([node("a", frames=1), silent], logged(here="ab"), NOW)
+    assert figures(view)[:2] == ((5, "estimated"), (2, "estimated"))
 
 
 def test_a_death_counts_at_once_and_the_next_scan_replaces_it() -> None:
@@ -70,6 +64,7 @@ def test_a_death_counts_at_once_and_the_next_scan_replaces_it() -> None:
 
 
 def test_what_is_handed_off_is_known_from_its_node_then_from_its_last_lease_then_from_a_scan() -> None:
+    """The last lease is of before the drain: what a node held then is handed off, whatever its takeover says."""
     draining = node("b", frames=1, released=40, state="draining")
     returned = (taken("b", 995.0, "released"),)
     view = account([node("a", scan=SCAN), draining], logged(taken=returned, here="ab"), NOW)
@@ -77,14 +72,9 @@ def test_what_is_handed_off_is_known_from_its_node_then_from_its_last_lease_then
     left = end("b", 999.0, left=True, released=41)
     view = account([node("a", scan=SCAN)], logged(left, taken=returned), NOW)
     assert figures(view)[2] == (10 + 40, "estimated")
-
-
-def test_a_node_that_does_not_answer_counts_by_its_last_lease() -> None:
-    silent = node("b", state="unreachable", parked=3, in_flight=1, asleep=2, at=None)
-    assert figures(account([node("a", frames=1), silent], logged(here="ab"), NOW))[:2] == (
-        (5, "estimated"),
-        (2, "estimated"),
-    )
+    left = end("b", 990.0, left=True, orphaned=30, released=2)
+    view = account([node("a", scan=SCAN)], logged(left, taken=(*returned, taken("b", 997.0))), NOW)
+    assert figures(view)[2:] == ((10 + 32 - 2, "estimated"), (20, "counted"))
 
 
 def test_each_figure_says_how_and_since_when_it_is_known() -> None:
@@ -99,18 +89,7 @@ def test_each_figure_says_how_and_since_when_it_is_known() -> None:
 
 
 def test_lost_calls_count_for_an_hour_and_not_if_their_process_is_back() -> None:
-    losses = (
-        LostCalls(NOW - 10, 7, "b-b", "died"),
-        LostCalls(NOW - 4000, 5, "b-c", "died"),
-        LostCalls(NOW - 5, 3, "b-a", "died"),
-    )
+    of = ((10, 7, "b-b"), (4000, 5, "b-c"), (5, 3, "b-a"))
+    losses = tuple(LostCalls(NOW - ago, calls, boot, "died") for ago, calls, boot in of)
     assert account([node("a")], logged(losses=losses), NOW).lost_last_hour == 7
     assert account([node("a", lost_here=2)], logged(losses=losses), NOW).lost_last_hour == 9
-
-
-def test_a_node_that_said_goodbye_after_its_last_heartbeat_has_orphaned_nothing() -> None:
-    """Its last lease is of before it drained: what it held then is handed off, for whatever reason it is taken over."""
-    left = end("b", 990.0, left=True, orphaned=30, released=2)
-    back = taken("b", 995.0, "released"), taken("b", 996.0, "released"), taken("b", 997.0)
-    view = account([node("a", scan=SCAN)], logged(left, taken=back), NOW)
-    assert figures(view)[2:] == ((10 + 32 - 3, "estimated"), (20, "counted"))

@@ -51,7 +51,6 @@ def test_it_goes_with_its_block(place: Path) -> None:
 
 
 def test_the_next_process_removes_what_a_killed_one_left(place: Path) -> None:
-    """And not the folder of one that lives, nor one that is being made."""
     killed, alive = Holder(place), Holder(place)
     killed.end(signal.SIGKILL)
     young, old = place / f"{PREFIX}young", place / f"{PREFIX}old"

@@ -60,7 +60,6 @@ class Stage:
         return self.place(Facts(RequestKind.RETRY, call=call), *tried).node
 
     def serve(self, facts: Facts, by: NodeId) -> None:
-        """A request was placed and answered, by whichever node its first one passed it on to."""
         self.placer.learned(self.place(facts), by)
 
     def owner(self, call: CallId) -> NodeId:
@@ -70,7 +69,6 @@ class Stage:
 
 
 def call_of(stage: Stage, node: NodeId) -> CallId:
-    """A call that the ring maps to this node."""
     return next(call for number in count(10**6) if stage.owner(call := CallId(f"{number:032x}")) == node)
 
 
@@ -85,20 +83,13 @@ def test_a_call_starts_where_its_id_leads_back() -> None:
         assert (placed.address, placed.reason) == ((placed.node, 80), PlacementReason.START)
         assert stage.retry(placed.call) == placed.node
     assert len({placed.call for placed in placements}) == 300
-
-
-def test_ids_are_random_where_none_are_given() -> None:
-    """128 bits, 32 digits, no two alike."""
-    view = fleet(A)
-    placer = Placer(lambda: view, lambda: 0.0)
-    found = {placed.call for _ in range(100) if (placed := placer.place(START)) is not None}
-    assert len(found) == 100
-    assert all(call is not None and len(call) == 32 for call in found)
+    random = Placer(lambda: stage.fleet, lambda: 0.0)
+    drawn = {found.call for _ in range(100) if (found := random.place(START))}
+    assert len(drawn) == 100 and all(call is not None and len(call) == 32 for call in drawn), "random by default"
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 7])
 def test_no_node_gets_more_than_its_bound(nodes: int) -> None:
-    """However unevenly the ring is cut: 1.25 of the mean, rounded up, for whatever number of calls is in flight."""
     stage = Stage(*(NodeId(f"node-{number}") for number in range(nodes)))
     held: Counter[NodeId] = Counter()
     for total in range(1, 500):
@@ -108,44 +99,29 @@ def test_no_node_gets_more_than_its_bound(nodes: int) -> None:
         assert held[node] <= -(-BOUND * total // nodes)
 
 
-def test_parked_calls_count_as_load() -> None:
-    """A node that holds many already gets no more until the others have as many."""
-    stage = Stage(member(A, 100), member(B, 0), member(C, None))
-    assert A not in {stage.place(START).node for _ in range(200)}
-    stage.fleet = fleet(member(A, 100), member(B, 100), member(C, 100))
-    assert {stage.place(START).node for _ in range(200)} == {A, B, C}
+FLEET = (A, B, C, D)
+REPORTS = {
+    "one after the other": (24, (200, 200), [(A,), (B,), (C,), (D,)], 0.1),
+    "three together, the fourth later": (16, (60, 300), [(A, B, C), (D,)], 0.05),
+}
+"""Turns, how many calls start in each, whose heartbeat ends it, and the least share of each that reports last."""
 
 
-def test_a_node_that_has_just_reported_is_not_passed_over() -> None:
-    """A fleet fills with calls that stay. Nodes report one after the other, as their heartbeats do. Between two reports
-    each node gets about its share: none gets all that the others are refused."""
-    nodes = (A, B, C, D)
-    held, reported = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0)
-    stage = Stage(*nodes)
-    for turn in range(24):
-        got = Counter(stage.place(START).node for _ in range(200))
-        assert all(20 < got[node] < 100 for node in nodes), (turn, got)
-        for node in nodes:
-            held[node] += got[node]
-        reporting = nodes[turn % len(nodes)]
-        reported[reporting] = held[reporting]
-        stage.fleet = fleet(*(member(node, reported[node]) for node in nodes))
-    assert max(held.values()) < 1.25 * sum(held.values()) / len(nodes)
-
-
-def test_a_node_that_reports_after_the_others_is_not_passed_over() -> None:
-    """Three nodes were started together, and report together; the fourth one joined later. Each gets its share."""
-    nodes = (A, B, C, D)
-    held, reported = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0)
-    stage = Stage(*nodes)
-    for turn in range(16):
-        got = Counter(stage.place(START).node for _ in range(60 if turn % 2 == 0 else 300))
-        assert got[D] > 0.05 * got.total(), (turn, got)
-        for node in nodes:
-            held[node] += got[node]
-        reported |= {node: held[node] for node in ((A, B, C) if turn % 2 == 0 else (D,))}
-        stage.fleet = fleet(*(member(node, reported[node]) for node in nodes))
-    assert max(held.values()) < 1.25 * sum(held.values()) / len(nodes)
+@pytest.mark.parametrize(("turns", "starts", "reporting", "least"), REPORTS.values(), ids=REPORTS.keys())
+def test_a_node_is_not_passed_over_for_the_time_of_its_report(
+    turns: int, starts: tuple[int, int], reporting: list[tuple[NodeId, ...]], least: float
+) -> None:
+    """A fleet fills with calls that stay. Between two reports each node gets about its share: none gets all that the
+    others are refused."""
+    held, reported = dict.fromkeys(FLEET, 0), dict.fromkeys(FLEET, 0)
+    stage = Stage(*FLEET)
+    for turn in range(turns):
+        got = Counter(stage.place(START).node for _ in range(starts[turn % 2]))
+        assert all(least * got.total() < got[node] for node in reporting[-1]), (turn, got)
+        held = {node: held[node] + got[node] for node in FLEET}
+        reported |= {node: held[node] for node in reporting[turn % len(reporting)]}
+        stage.fleet = fleet(*(member(node, reported[node]) for node in FLEET))
+    assert max(held.values()) < 1.25 * sum(held.values()) / len(FLEET)
 
 
 def test_a_node_above_the_bound_by_two_reports_gets_no_call() -> None:
@@ -157,12 +133,20 @@ def test_a_node_above_the_bound_by_two_reports_gets_no_call() -> None:
         assert (A in {stage.place(START).node for _ in range(200)}) is room, (beat, parked)
 
 
-def test_a_slow_node_gets_fewer_calls_however_many_are_parked() -> None:
-    """Requests pile up at it. The thousands that are parked everywhere don't hide that."""
-    stage = Stage(member(A, 5000), member(B, 5000), member(C, 5000))
-    for _ in range(50):
-        stage.placer.began(a_round(A))
-    assert A not in {stage.place(START).node for _ in range(100)}
+LOADED = {
+    "by parked calls": ([member(A, 100), member(B, 0), member(C, None)], [], {B, C}),
+    "all alike": ([member(A, 100), member(B, 100), member(C, 100)], [], {A, B, C}),
+    "slow, however many are parked": ([member(A, 5000), member(B, 5000), member(C, 5000)], [A] * 50, {B, C}),
+    "without those on a draining node": ([A, B, member(C, state="draining")], [*[C] * 300, *[A] * 20], {B}),
+}
+
+
+@pytest.mark.parametrize(("nodes", "busy", "drawn"), LOADED.values(), ids=LOADED.keys())
+def test_load_keeps_new_calls_away(nodes: list[NodeId | Member], busy: list[NodeId], drawn: set[NodeId]) -> None:
+    stage = Stage(*nodes)
+    for node in busy:
+        stage.placer.began(a_round(node))
+    assert {stage.place(START).node for _ in range(200)} == drawn
 
 
 @pytest.mark.parametrize("rounds", [20, 100])
@@ -198,46 +182,23 @@ def test_streams_that_stay_open_keep_no_new_call_away() -> None:
 
 
 def test_the_bound_moves_with_the_load() -> None:
-    """A few draws find a node with room, however much is in flight; and the room is gone when that has ended."""
     stage = Stage(A, B, C)
     for _ in range(300):
         stage.placer.began(stage.place(START))
     last = stage.place(START).call
     # Ids come from a counter: the last one tells how many were drawn.
-    assert last is not None
-    assert int(last, 16) < 301 * 3
+    assert last is not None and int(last, 16) < 301 * 3
 
     stage = Stage(A, B)
-    for node in (A, *[B] * 300):
+    for node in (*[A] * 20, *[B] * 300):
         stage.placer.began(a_round(node))
-    for _ in range(19):
-        stage.placer.began(a_round(A))
+    stage.fleet = fleet(A, B)
     for _ in range(300):
         stage.placer.ended(a_round(B))
     assert {stage.place(START).node for _ in range(100)} == {B}
-
-
-def test_a_request_that_ended_is_no_load() -> None:
-    """Also where the view changed in between."""
-    stage = Stage(A, B)
-    for _ in range(50):
-        stage.placer.began(a_round(A))
-    assert {stage.place(START).node for _ in range(100)} == {B}
-    stage.fleet = fleet(A, B)
-    for _ in range(50):
+    for _ in range(20):
         stage.placer.ended(a_round(A))
     assert {stage.place(START).node for _ in range(100)} == {A, B}
-
-
-def test_load_on_nodes_that_are_gone_makes_no_room() -> None:
-    """The mean is of those on the ring: requests in flight to a draining node don't raise it."""
-    stage = Stage(A, B, C)
-    for _ in range(300):
-        stage.placer.began(a_round(C))
-    for _ in range(20):
-        stage.placer.began(a_round(A))
-    stage.fleet = fleet(A, B, member(C, state="draining"))
-    assert {stage.place(START).node for _ in range(100)} == {B}
 
 
 def test_of_64_draws_the_least_loaded_is_taken() -> None:
@@ -271,6 +232,8 @@ def test_a_call_that_was_not_delivered_starts_elsewhere_under_a_new_id() -> None
     assert {first.node, second.node, third.node} == {A, B, C}
     assert len({first.call, second.call, third.call}) == 3
     assert stage.placer.place(START, [A, B, C]) is None
+    for facts in (START, ANY, Facts(RequestKind.RETRY, call=first.call), Facts(RequestKind.SESSION, node=A)):
+        assert Stage().placer.place(facts) is None, "an empty fleet takes nothing"
 
 
 def test_one_node_left_of_very_many_is_found() -> None:
@@ -286,16 +249,7 @@ def test_one_node_left_of_very_many_is_found() -> None:
     assert stage.retry(astray.call) == "node-7"
 
 
-def test_an_empty_fleet_takes_nothing() -> None:
-    """None: the router says so itself."""
-    stage = Stage()
-    call = CallId("0" * 32)
-    for facts in (START, ANY, Facts(RequestKind.RETRY, call=call), Facts(RequestKind.SESSION, node=A)):
-        assert stage.placer.place(facts) is None
-
-
 def test_a_retry_goes_to_the_rings_owner_then_along_the_ring() -> None:
-    """Each node once, then none."""
     stage = Stage(A, B, C, D)
     call = CallId("f" * 32)
     tried: list[NodeId] = []
@@ -309,19 +263,7 @@ def test_a_retry_goes_to_the_rings_owner_then_along_the_ring() -> None:
     assert tried == list(stage.fleet.ring.order(call))
 
 
-def test_a_call_that_the_next_node_served_is_learned() -> None:
-    """The first was out of reach, so that the next one took the call: when the first is back, the call is not its."""
-    stage = Stage(A, B, C)
-    call = call_of(stage, A)
-    placed = stage.placer.place(Facts(RequestKind.RETRY, call=call), [A])
-    assert placed is not None
-    stage.placer.learned(placed, placed.node)
-    assert stage.retry(call) == placed.node != A
-
-
 def test_a_call_that_lives_elsewhere_is_learned() -> None:
-    """A response named another node than the ring's: the next round saves the relay. That is forgotten when the ring
-    is right again."""
     stage = Stage(A, B, C)
     call = call_of(stage, A)
     facts = Facts(RequestKind.RETRY, call=call)
@@ -329,54 +271,33 @@ def test_a_call_that_lives_elsewhere_is_learned() -> None:
     assert (stage.place(facts).node, stage.place(facts).reason) == (C, PlacementReason.LEASE)
     assert stage.retry(call, C) == A
     stage.serve(facts, by=A)
-    assert stage.place(facts).reason is PlacementReason.RING
-    assert stage.retry(call) == A
-
-
-def test_a_call_stays_where_it_is_when_a_node_joins() -> None:
-    """The ring moves its id to the new node; the first response tells that the old one holds it."""
-    stage = Stage(A, B)
-    before = stage.fleet.ring.owner
-    stage.fleet = fleet(A, B, C)
-    call = call_of(stage, C)
-    old = before(call)
-    assert old is not None
-    stage.serve(Facts(RequestKind.RETRY, call=call), by=old)
-    assert stage.retry(call) == old
+    assert (stage.place(facts).node, stage.place(facts).reason) == (A, PlacementReason.RING)
+    placed = stage.place(facts, A)
+    stage.placer.learned(placed, placed.node)
+    assert stage.retry(call) == placed.node != A
 
 
 def test_what_was_learned_of_a_node_that_is_gone_is_ignored() -> None:
-    """And counts again when it is back: its lease may merely have lapsed."""
     stage = Stage(A, B, C)
     call = call_of(stage, A)
-    stage.serve(Facts(RequestKind.RETRY, call=call), by=C)
+    facts = Facts(RequestKind.RETRY, call=call)
+    for name in ("", "unknown", "a\r\nx: y", "a" * 10_000):
+        stage.serve(facts, by=NodeId(name))
+        assert stage.retry(call) == A
+    stage.serve(facts, by=C)
     stage.fleet = fleet(A, B)
     assert stage.retry(call) == stage.owner(call)
     stage.fleet = fleet(A, B, C)
     assert stage.retry(call) == C
 
 
-@pytest.mark.parametrize("name", ["", "unknown", "a\r\nx: y", "a" * 10_000])
-def test_a_name_that_no_member_has_is_not_learned(name: str) -> None:
-    """Nothing is sent where no lease points."""
-    stage = Stage(A, B)
-    call = call_of(stage, A)
-    stage.serve(Facts(RequestKind.RETRY, call=call), by=NodeId(name))
-    assert stage.retry(call) == A
-
-
 def test_a_draining_node_serves_what_it_holds() -> None:
-    """A learned call still goes there; nothing else does while there is a live node."""
     stage = Stage(A, B, member(C, state="draining"))
     call = call_of(stage, A)
     stage.serve(Facts(RequestKind.RETRY, call=call), by=C)
     assert stage.retry(call) == C
     others = [*(START for _ in range(50)), *(ANY for _ in range(50)), Facts(RequestKind.RETRY, call=call_of(stage, B))]
     assert {stage.place(facts).node for facts in others} <= {A, B}
-
-
-def test_a_fleet_that_drains_still_answers() -> None:
-    """Retries and lists go to a draining node where there is no other; new calls don't."""
     stage = Stage(member(A, state="draining"), member(B, state="draining", url="nowhere"))
     assert stage.retry(CallId("0" * 32)) == A
     assert stage.place(ANY).node == A
@@ -384,51 +305,31 @@ def test_a_fleet_that_drains_still_answers() -> None:
     assert stage.placer.place(ANY, [A]) is None
 
 
-def test_a_session_goes_to_its_node_in_any_state() -> None:
-    """It lives there and nowhere else."""
+def test_a_session_goes_to_its_node() -> None:
+    """In any state: it lives there and nowhere else, and another node would say that there is no such session. If its
+    node is gone, whichever it reaches may say so."""
+
+    def of(node: NodeId) -> Facts:
+        return Facts(RequestKind.SESSION, node=node)
+
     stage = Stage(A, B, member(C, state="draining"))
     for node in (A, B, C):
-        placed = stage.place(Facts(RequestKind.SESSION, node=node))
-        assert placed == Placement(node, (node, 80), None, None, PlacementReason.SESSION, (Boot("b"),))
-
-
-def test_a_session_of_a_node_that_is_gone_goes_anywhere() -> None:
-    """Whichever it reaches tells the client that the session is over."""
-    stage = Stage(A, B, member(C, url="nowhere"))
-    assert {stage.place(Facts(RequestKind.SESSION, node=D)).node for _ in range(100)} == {A, B}
-    assert {stage.place(Facts(RequestKind.SESSION, node=C)).node for _ in range(100)} == {A, B}
-
-
-def test_a_session_whose_node_can_not_be_reached_goes_nowhere() -> None:
-    """Another node would say that there is no such session, and the client would throw it away."""
-    stage = Stage(A, B)
-    facts = Facts(RequestKind.SESSION, node=A)
-    assert stage.placer.place(facts, [A]) is None
+        assert stage.place(of(node)) == Placement(node, (node, 80), None, None, PlacementReason.SESSION, (Boot("b"),))
+    assert stage.placer.place(of(A), [A]) is None
     stage.placer.unreachable(A)
-    assert stage.place(facts).node == A
+    assert stage.place(of(A)).node == A
+    stage = Stage(A, B, member(C, url="nowhere"))
+    for gone in (C, D):
+        assert {stage.place(of(gone)).node for _ in range(100)} == {A, B}
 
 
 def test_other_requests_go_to_the_less_busy_of_two() -> None:
-    """So the busiest of all gets none, and the rest is spread."""
     stage = Stage(A, B, C)
     for _ in range(5):
         stage.placer.began(a_round(A))
-    found = Counter(stage.place(ANY).node for _ in range(300))
-    assert set(found) == {B, C}
+    assert {stage.place(ANY).node for _ in range(300)} == {B, C}
     assert stage.place(ANY, B, A) == Placement(C, (C, 80), None, None, PlacementReason.ANY, (Boot("b"),))
-
-
-def test_two_different_nodes_are_compared() -> None:
-    """With two nodes the idle one is always among them."""
-    stage = Stage(A, B)
-    stage.placer.began(a_round(A))
-    assert {stage.place(ANY).node for _ in range(100)} == {B}
-    assert stage.place(ANY, B).node == A
-    assert stage.placer.place(ANY, [A, B]) is None
-
-
-def test_a_parked_call_breaks_ties_only() -> None:
-    """It takes memory, not time."""
+    assert stage.placer.place(ANY, [A, B, C]) is None
     stage = Stage(member(A, 10), member(B, 1000))
     assert {stage.place(ANY).node for _ in range(100)} == {A}
     stage.placer.began(a_round(A))
@@ -436,7 +337,8 @@ def test_a_parked_call_breaks_ties_only() -> None:
 
 
 def test_a_node_that_can_not_be_reached_is_passed_over() -> None:
-    """By requests of every kind, its own calls too: an address that swallows packets must not cost each a time-out."""
+    """By requests of every kind, its own calls too, also those that were learned: an address that swallows packets must
+    not cost each a time-out."""
     stage = Stage(A, B, C)
     call = call_of(stage, A)
     stage.placer.unreachable(A)
@@ -445,37 +347,27 @@ def test_a_node_that_can_not_be_reached_is_passed_over() -> None:
     assert {stage.place(fact).node for fact in facts} == {B, C}
     assert stage.retry(call) == list(stage.fleet.ring.order(call))[1]
     assert stage.retry(call, B, C) == A
-
-
-def test_what_was_learned_is_passed_over_too() -> None:
-    """The ring's owner reads the store, and finds the node by its own way or takes over."""
     stage = Stage(A, B, C)
-    call = call_of(stage, A)
     stage.serve(Facts(RequestKind.RETRY, call=call), by=C)
     stage.placer.unreachable(C)
     assert stage.retry(call) == A
 
 
 def test_after_a_while_one_request_tries_it() -> None:
-    """The others wait for what comes of that, so a dead address costs one time-out in two seconds."""
     stage = Stage(A, B)
     call = call_of(stage, A)
     stage.placer.unreachable(A)
     stage.time += PASSED_OVER
+    facts = Facts(RequestKind.RETRY, call=call)
+    assert [found.node for _ in range(3) if (found := stage.placer.where(facts))] == [A] * 3, "a look-up tries nothing"
     assert [stage.retry(call) for _ in range(5)] == [A, B, B, B, B]
+    assert [found.node for _ in range(3) if (found := stage.placer.where(facts))] == [B] * 3
     stage.placer.unreachable(A)
     stage.time += PASSED_OVER - 0.1
     assert stage.retry(call) == B
-
-
-def test_a_response_ends_the_passing_over() -> None:
-    """At once, for everyone."""
-    stage = Stage(A, B)
-    call = call_of(stage, A)
-    stage.placer.unreachable(A)
-    stage.time += PASSED_OVER
-    stage.serve(Facts(RequestKind.RETRY, call=call), by=A)
-    assert [stage.retry(call) for _ in range(3)] == [A, A, A]
+    stage.time += 0.1
+    stage.serve(facts, by=A)
+    assert [stage.retry(call) for _ in range(3)] == [A, A, A], "a response ends it at once, for everyone"
 
 
 def test_where_there_is_no_choice_nobody_is_passed_over() -> None:
@@ -512,19 +404,8 @@ def test_a_node_stands_while_its_lease_does_or_while_there_is_no_other() -> None
         assert stage.placer.stands(placed)
 
 
-def test_a_node_that_left_is_not_remembered_as_out_of_reach() -> None:
-    """A pod that comes back under its name has a new address."""
-    stage = Stage(A, B)
-    call = call_of(stage, A)
-    stage.placer.unreachable(A)
-    stage.fleet = fleet(B)
-    assert stage.retry(call) == B
-    stage.fleet = fleet(A, B)
-    assert stage.retry(call) == A
-
-
-def test_a_node_that_came_back_elsewhere_is_not_passed_over() -> None:
-    """Its lease never went missing from the view; the same life of it stays out of reach."""
+def test_another_life_of_a_node_is_not_out_of_reach() -> None:
+    """A pod that comes back under its name has a new address, also where its lease never went missing from the view."""
     stage = Stage(A, B)
     call = call_of(stage, A)
     stage.placer.unreachable(A)
@@ -532,10 +413,13 @@ def test_a_node_that_came_back_elsewhere_is_not_passed_over() -> None:
     assert stage.retry(call) == B
     stage.fleet = fleet(member(A)._replace(boot=Boot("b2")), B)
     assert stage.retry(call) == A
+    stage.placer.unreachable(A)
+    for nodes, owner in (((B,), B), ((A, B), A)):
+        stage.fleet = fleet(*nodes)
+        assert stage.retry(call) == owner
 
 
 def test_what_is_learned_is_bounded() -> None:
-    """The one that was unused for longest goes first."""
     owners = Owners(limit=3)
     calls = [CallId(str(number)) for number in range(4)]
     for call in calls[:3]:
@@ -566,7 +450,6 @@ facts_of_all_kinds = st.one_of(
 def test_only_members_with_an_address_that_were_not_tried(
     found: list[tuple[NodeId, str, str | None]], tried: Collection[NodeId], lost: set[NodeId], wanted: list[Facts]
 ) -> None:
-    """Whatever the fleet looks like; and None only where a live one is not left, or a session has one place to be."""
     stage = Stage(*(member(node, 0, state, url) for node, state, url in found))
     for node in lost:
         stage.placer.unreachable(node)

@@ -1,53 +1,62 @@
-"""Who gives way when all connections of a router are taken: never a request that may have begun."""
+"""Who gives way when all connections of a router are taken, and the one that is accepted as its server ends."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
 from framehold_fleet.http_server import client_connection
 from framehold_fleet.http_server.places import AT_ONCE, yielding
-from tests.router.wires import Reply, both_loops, head, node, ok, post, router
+from tests.router.wires import DEADLINE, Reply, both_loops, head, node, ok, post, router
 
 anyio_backend = both_loops
 LISTEN = post(b"{}", "Mcp-Method: subscriptions/listen")
 
 
-Held = tuple[str, float | None]
-"""A connection: whose, and since when it may end."""
+GIVING_WAY: dict[str, tuple[dict[str, list[float | None]], str, list[tuple[str, float]]]] = {
+    "the longest of the address with most": (
+        {"few": [1.0], "many": [5.0, 3.0, 4.0], "some": [2.0, 2.5]}, "new", [("many", 3.0)],
+    ),
+    "none for who has most": ({"few": [1.0], "many": [None, None]}, "many", []),
+    "one of who has more": ({"few": [None], "many": [1.0, None]}, "few", [("many", 1.0)]),
+    "its own": ({"alone": [None, 2.0]}, "alone", [("alone", 2.0)]),
+    "all are at work": ({"a": [None] * 5, "b": [None]}, "c", []),
+    # To look at all connections for each client that comes would be an attack by itself.
+    "some at once, and evenly": (
+        {"a": [float(n) for n in range(AT_ONCE)], "b": [float(n) for n in range(AT_ONCE)]}, "c",
+        [("a", 0.0), ("a", 1.0), ("b", 0.0)],
+    ),
+}  # fmt: skip
 
 
-def ending(newcomer: str, **by_peer: list[float | None]) -> list[Held]:
-    """The connections that end for `newcomer`."""
-    held = [(peer, since) for peer, times in by_peer.items() for since in times]
-    return yielding((((peer, since), peer, since) for peer, since in held), newcomer)
-
-
-def test_the_longest_of_the_address_with_most_places_goes_first() -> None:
-    """Not that of the address with few, though it may have waited longer."""
-    assert ending("new", few=[1.0], many=[5.0, 3.0, 4.0], some=[2.0, 2.5]) == [("many", 3.0)]
-
-
-def test_an_address_takes_no_place_from_one_that_has_fewer() -> None:
+@pytest.mark.parametrize(("by_peer", "new", "gone"), GIVING_WAY.values(), ids=GIVING_WAY)
+def test_the_longest_of_the_address_with_most_places_goes_first(
+    by_peer: dict[str, list[float | None]], new: str, gone: list[tuple[str, float]]
+) -> None:
     """Whoever holds most can't drive others out."""
-    assert ending("many", few=[1.0], many=[None, None]) == []
-    assert ending("few", few=[None], many=[1.0, None]) == [("many", 1.0)]
-    assert ending("alone", alone=[None, 2.0]) == [("alone", 2.0)]
+    held = [(peer, since) for peer, times in by_peer.items() for since in times]
+    assert sorted(yielding((((peer, since), peer, since) for peer, since in held), new)) == gone
 
 
-def test_where_all_are_at_work_nobody_gives_way() -> None:
-    assert ending("c", a=[None] * 5, b=[None]) == []
-
-
-def test_some_places_are_made_free_at_once_and_evenly() -> None:
-    """To look at all connections for each client that comes would be an attack by itself."""
-    times: list[float | None] = [float(number) for number in range(AT_ONCE)]
-    assert sorted(ending("c", a=times, b=times)) == [("a", 0.0), ("a", 1.0), ("b", 0.0)]
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_comes_as_its_server_ends_is_closed(turns: int) -> None:
+    """One of these numbers of turns of the event loop, between the connection and the end, hits the moment."""
+    with socket.socket() as late:
+        late.setblocking(False)
+        async with router() as it:
+            late.connect_ex(("127.0.0.1", it.port))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        async with asyncio.timeout(DEADLINE):
+            try:
+                assert await asyncio.get_running_loop().sock_recv(late, 1) == b""
+            except ConnectionError:
+                pass
 
 
 async def listening(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hold a subscription open, and answer the rest."""
     if reply.one(b"mcp-method") is None:
         writer.write(ok(reply.body))
         return

@@ -15,7 +15,6 @@ NONCE = "A" * 64
 
 @pytest.mark.parametrize("key", [KEY, OLD], ids=["first", "old"])
 def test_a_proof_of_any_key_of_the_fleet_holds(key: bytes) -> None:
-    """Also with small letters, and with a clock that is off by less than the window."""
     made = plane.proof(key, *SAID, NOW)
     for off in (-plane.WINDOW + 1, 0, plane.WINDOW - 1):
         assert plane.is_proved((KEY, OLD), made, *SAID, NOW + off)
@@ -24,17 +23,12 @@ def test_a_proof_of_any_key_of_the_fleet_holds(key: bytes) -> None:
 
 @pytest.mark.parametrize("part", range(3))
 def test_a_proof_holds_for_its_request_alone(part: int) -> None:
-    """Another method, path or call id, or none: no proof."""
     made = plane.proof(KEY, *SAID, NOW)
     for other in (b"GET", b"/admin", b"", b"/mcp/", SAID[(part + 1) % 3]):
         method, path, call = (other if index == part else said for index, said in enumerate(SAID))
         assert not plane.is_proved((KEY,), made, method, path, call, NOW)
-
-
-def test_parts_that_join_to_the_same_text_are_not_the_same() -> None:
-    """What separates them is in none of them."""
-    made = plane.proof(KEY, b"POST", b"/mcp", b"", NOW)
-    assert not plane.is_proved((KEY,), made, b"POST", b"/", b"mcp", NOW)
+    joined = plane.proof(KEY, b"POST", b"/mcp", b"", NOW)
+    assert not plane.is_proved((KEY,), joined, b"POST", b"/", b"mcp", NOW), "parts that join to the same text"
 
 
 @pytest.mark.parametrize("off", [-plane.WINDOW - 1, plane.WINDOW + 1])
@@ -43,7 +37,6 @@ def test_a_proof_ends(off: int) -> None:
 
 
 def test_whatever_was_altered_proves_nothing() -> None:
-    """Each byte of the value, a stranger's key, no key, and the proof of another purpose."""
     made = plane.proof(KEY, *SAID, NOW)
     for index in range(len(made)):
         altered = bytearray(made)
@@ -51,15 +44,8 @@ def test_whatever_was_altered_proves_nothing() -> None:
         assert not plane.is_proved((KEY,), bytes(altered), *SAID, NOW)
     answered = plane.answer((KEY,), NONCE, "node-1")
     assert answered is not None
-    for value in (
-        b"",
-        made[:-1],
-        made + b"0",
-        made + b"\n",
-        made + b"," + made,
-        made.replace(b".", b".+", 2),
-        answered,
-    ):
+    longer = made + b"0", made + b"\n", made + b"," + made
+    for value in (b"", made[:-1], *longer, made.replace(b".", b".+", 2), answered):
         assert not plane.is_proved((KEY,), value, *SAID, NOW)
     assert not plane.is_proved((OTHER,), made, *SAID, NOW) and not plane.is_proved((), made, *SAID, NOW)
 

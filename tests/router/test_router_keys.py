@@ -24,7 +24,6 @@ PURPOSES = ("journal", "outcome", "token", "code", "event", "saga")
 
 
 def test_as_text_they_are_the_same_keys() -> None:
-    """In their order, each with its own form's version; so routers and nodes believe each other."""
     texts = text_of([NEW, OLD]).split(",")
     assert [RouterKey.parse(text) for text in texts] == [RouterKey.of(NEW), RouterKey.of(OLD)]
     assert all(text.startswith("r1.") and len(text) == 131 for text in texts)
@@ -61,7 +60,6 @@ def test_they_open_and_make_no_token() -> None:
 
 
 def guesses(key: bytes) -> list[bytes]:
-    """What one who has a router's keys would try."""
     derived = RouterKey.of(key)
     return [*derived, derived.text().encode(), *(b"".join(some) for some in permutations(derived))]
 
@@ -70,8 +68,7 @@ GOOD = text_of([NEW])
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["x", NEW.decode(), GOOD[:-1], GOOD + "A", f"{GOOD},{GOOD[:-1]}", "r2" + GOOD[2:], f"r1.+{GOOD[4:]}"],
+    "text", ["x", NEW.decode(), GOOD[:-1], GOOD + "A", f"{GOOD},{GOOD[:-1]}", "r2" + GOOD[2:], f"r1.+{GOOD[4:]}"]
 )
 def test_what_is_no_such_text_is_refused_and_not_shown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAMEHOLD_ROUTER_KEYS", text)

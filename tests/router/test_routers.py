@@ -13,8 +13,6 @@ from framehold_router.collect.routers import BEAT, MISSED, SHOWN, Routers
 from framehold_store.memory import MemoryStore
 from tests.router.cast import NOW, TRUST
 
-pytestmark = pytest.mark.anyio
-
 
 class Hall:
     """A store, and routers that write to it when a test lets them."""
@@ -57,23 +55,16 @@ async def test_a_router_that_vanished_is_lost_for_an_hour_unless_it_is_back() ->
     assert states(one)["two"] == "live"
 
 
-async def test_a_router_tells_the_others_of_its_descriptors() -> None:
+async def test_a_router_that_ends_says_so() -> None:
+    """It is in no list then. One whose store is away can't say it. The others know its descriptors."""
     hall = Hall()
     one = hall.router("one")
     two = Routers(hall.store, TRUST, "ns", ("two", "b1", "0.1"), lambda: hall.now, lambda: (58, 60))
-    await hall.beat(two, one)
-    found = {view.name: (view.answers, view.descriptors, view.descriptors_limit) for view in one.seen()}
-    assert found == {"one": (True, None, None), "two": (False, 58, 60)}
-
-
-async def test_a_router_that_ends_says_so() -> None:
-    """It is in no list then. One whose store is away can't say it."""
-    hall = Hall()
-    one, two = hall.router("one"), hall.router("two")
     task = asyncio.create_task(two.run())
     await asyncio.sleep(0)
     await hall.beat(one)
-    assert states(one) == {"one": "live", "two": "live"}
+    found = {view.name: (view.state, view.answers, view.descriptors, view.descriptors_limit) for view in one.seen()}
+    assert found == {"one": ("live", True, None, None), "two": ("live", False, 58, 60)}
     hall.now += 1.0
     task.cancel()
     await asyncio.wait((task,))
@@ -100,7 +91,6 @@ async def test_nobody_is_lost_by_a_store_that_takes_nothing(monkeypatch: pytest.
 
 
 async def test_who_has_no_key_adds_no_router_and_brings_none_back() -> None:
-    """Entries with other keys, of other namespaces, changed, or written again."""
     hall = Hall()
     one, two = hall.router("one"), hall.router("two")
     await hall.beat(one, two)

@@ -16,7 +16,6 @@ A = Introduced(Boot("a"), "10.0.0.1:40000")
 
 
 def shown(of: Statements = OLD, role: Role = Role.ROUTER, to: Introduced = A, at: float = NOW) -> bytes:
-    """The value of a sender's statement."""
     return of.stating(role, to, lambda: at)().partition(b": ")[2].strip()
 
 
@@ -26,13 +25,11 @@ def judged(value: bytes, by: Statements = OLD, boot: str = "a", peer: str = A.pe
 
 @pytest.mark.parametrize("role", [Role.ROUTER, Role.NODE, Role.ADMIN])
 def test_a_statement_proves_its_role(role: Role) -> None:
-    """Each time that it is shown; also to who has its key as an older one."""
     for by in (OLD, BOTH, OLD):
         assert judged(shown(role=role), by) is role
 
 
 def test_a_statement_is_for_one_process_one_connection_and_one_minute() -> None:
-    """Whether it was believed before or not."""
     for by in (OLD, Trust([b"o" * 32]).statements):
         assert judged(shown(), by, now=NOW + WINDOW + 1) is judged(shown(at=NOW + WINDOW + 1), by) is None
         assert judged(shown(), by, boot="b") is None
@@ -71,15 +68,8 @@ def test_a_receiver_proves_the_boot_that_is_asked_for() -> None:
     other = OLD.answer(b"nonce.a", ("c",), A.peer) or b""
     assert OLD.introduced(other, "nonce", (A.boot,)) is None
     assert OLD.introduced(other, "nonce", ()) == Introduced(Boot("c"), A.peer)
-    for wrong in (
-        answer[::-1],
-        answer[:-1],
-        answer.replace(b".a.", b".b."),
-        b"",
-        b"v1",
-        b"v1..",
-        b"\xff.\xff.\xff.\xff",
-    ):
+    changed = answer[::-1], answer[:-1], answer.replace(b".a.", b".b.")
+    for wrong in (*changed, b"", b"v1", b"v1..", b"\xff.\xff.\xff.\xff"):
         assert OLD.introduced(wrong, "nonce", ()) is None
     assert OLD.introduced(answer, "another", ()) is NEW.introduced(answer, "nonce", ()) is None
     assert Trust(()).statements.answer(b"nonce.a", ("a",), A.peer) is None

@@ -1,4 +1,4 @@
-"""What a router knows of the store: whether it answers, has room, and how full it is."""
+"""What a router knows of the store: whether it answers, has room, how full it is, and that it lost something."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from itertools import repeat
 import pytest
 
 from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
+from framehold_core.pauses import OPERATOR, Pause
+from framehold_fleet.members.losses import Losses
 from framehold_fleet.members.store_health import ANSWERS, FRESH, FULL, REFUSES, SILENT, StoreHealth, StoreLook
+from framehold_fleet.models.events import EventKind, LogEntry
+from framehold_store import StoreConfig
 from framehold_store.base import MemoryUse
 from framehold_store.memory import MemoryStore
-
-pytestmark = pytest.mark.anyio
-
-
-def fine() -> StoreUnavailable | None:
-    """The last write was taken."""
-    return None
+from framehold_store.redis import RedisStore
+from tests.store.server import RedisServer, running
 
 
 class Scale(MemoryStore):
@@ -33,67 +32,74 @@ class Scale(MemoryStore):
             raise self.use
         return self.use
 
+    async def unsaved(self) -> str:
+        return "aof_last_write_status:err"
+
+
+Trouble = StoreUnavailable | None
+NO_DISK = StoreRefused("refused", "MISCONF no disk")
+ODD = StoreUnavailable("odd")
+LOOKS: dict[str, tuple[Trouble, Trouble, MemoryUse | Trouble, StoreLook]] = {
+    "no limit": (None, None, None, StoreLook(ANSWERS)),
+    "full before anybody has written": (None, None, MemoryUse(11, 10), StoreLook(FULL, MemoryUse(11, 10))),
+    "full, where the user may not ask": (None, StoreFull("no room"), None, StoreLook(FULL)),
+    "another trouble of a write": (None, ODD, None, StoreLook(ANSWERS)),
+    "a read refused": (NO_DISK, None, None, StoreLook(REFUSES, None, "MISCONF no disk")),
+    "a write refused": (None, NO_DISK, None, StoreLook(REFUSES, None, "MISCONF no disk")),
+    "a read refused, and a write failed": (NO_DISK, ODD, None, StoreLook(REFUSES, None, "MISCONF no disk")),
+    "the question refused": (None, None, NO_DISK, StoreLook(REFUSES, None, "MISCONF no disk")),
+    "the question not answered": (None, None, ODD, StoreLook(SILENT)),
+    "a stale view": (ODD, None, None, StoreLook(SILENT)),
+}
+
+
+@pytest.mark.parametrize(("unread", "unwritten", "use", "look"), LOOKS.values(), ids=LOOKS)
+async def test_how_a_store_is(
+    store: Scale, unread: Trouble, unwritten: Trouble, use: MemoryUse | Trouble, look: StoreLook
+) -> None:
+    store.use = use
+    found = await StoreHealth(store, repeat(unread).__next__, repeat(unwritten).__next__).look()
+    assert found._replace(unsaved="") == look
+    assert found.unsaved == ("aof_last_write_status:err" if look.state in (ANSWERS, FULL) and store.asked else "")
+    assert look.state != SILENT or unread is None or not store.asked
+
 
 @pytest.fixture
 def store() -> Scale:
     return Scale()
 
 
-async def test_a_store_without_a_limit_answers(store: Scale) -> None:
-    assert await StoreHealth(store, lambda: None, fine).look() == StoreLook(ANSWERS, None)
-
-
-async def test_a_store_whose_memory_is_used_up_is_full(store: Scale) -> None:
-    """Before anybody has written to it."""
+async def test_a_store_is_asked_once_for_many_looks(store: Scale) -> None:
     now = [0.0]
-    health = StoreHealth(store, lambda: None, fine, lambda: now[0])
+    health = StoreHealth(store, lambda: None, lambda: None, lambda: now[0])
     store.use = MemoryUse(11, 10)
-    assert (await health.look()).state == FULL
-    store.use = MemoryUse(9, 10)
-    now[0] = FRESH
-    assert await health.look() == StoreLook(ANSWERS, MemoryUse(9, 10))
+    assert {(await health.look()).state for _ in range(10)} == {FULL} and store.asked == 1
+    store.use, now[0] = MemoryUse(9, 10), FRESH
+    assert (await health.look())[:2] == (ANSWERS, MemoryUse(9, 10)) and store.asked == 2
 
 
-async def test_a_save_that_failed_is_told(store: Scale, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unsaved() -> str:
-        return "aof_last_write_status:err"
-
-    monkeypatch.setattr(store, "unsaved", unsaved)
-    assert (await StoreHealth(store, lambda: None, fine).look()).unsaved == "aof_last_write_status:err"
+BOOK = Pause("book", 1.5, OPERATOR, "it bills twice")
 
 
-async def test_the_store_is_asked_once_for_many_looks(store: Scale) -> None:
-    now = [0.0]
-    health = StoreHealth(store, lambda: None, fine, lambda: now[0])
-    for _ in range(10):
-        await health.look()
-    assert store.asked == 1
-    now[0] = FRESH
-    await health.look()
-    assert store.asked == 2
-
-
-async def test_a_write_that_was_refused_says_what_memory_may_not(store: Scale) -> None:
-    """The user may have no right to ask for it. Another trouble of a write says nothing while reads are answered."""
-    for trouble, state in ((StoreFull("no room"), FULL), (StoreUnavailable("odd"), ANSWERS), (None, ANSWERS)):
-        assert (await StoreHealth(store, lambda: None, repeat(trouble).__next__).look()).state == state
-
-
-async def test_a_store_that_refuses_is_told_with_its_own_word(store: Scale) -> None:
-    """Whether a write, a read of the leases or the question for its memory was refused."""
-    refused = StoreRefused("refused", "MISCONF no disk")
-    for unread, unwritten in ((refused, None), (None, refused), (refused, StoreUnavailable("odd"))):
-        health = StoreHealth(store, repeat(unread).__next__, repeat(unwritten).__next__)
-        assert await health.look() == StoreLook(REFUSES, None, "MISCONF no disk")
-    store.use = refused
-    assert await StoreHealth(store, lambda: None, fine).look() == StoreLook(REFUSES, None, "MISCONF no disk")
-
-
-async def test_a_store_that_does_not_answer_is_silent(store: Scale) -> None:
-    """A stale view is enough: it is not asked then, which would hold up whoever looks."""
-    store.use = StoreUnavailable("no answer")
-    assert (await StoreHealth(store, lambda: None, fine).look()).state == SILENT
-    asked = store.asked
-    assert (
-        await StoreHealth(store, lambda: StoreUnavailable("no answer"), fine).look()
-    ).state == SILENT and store.asked == asked
+async def test_a_router_writes_pauses_again_and_tells_of_the_loss_once() -> None:
+    told: list[LogEntry] = []
+    with running(RedisServer()) as server, server.client() as client:
+        store, other = RedisStore(StoreConfig(server.url)), RedisStore(StoreConfig(server.url))
+        losses, second = Losses(store, told.append), Losses(other, told.append)
+        await store.pause(BOOK)
+        for one in (losses, second):
+            await one.look()
+        assert losses.last is None and not told
+        client.flushall()
+        for one in (losses, second, losses):
+            await one.look()
+        assert losses.last is not None and losses.last.pauses == 1 and losses.last.emptied
+        assert second.last == losses.last.model_copy(update={"pauses": 0})
+        assert (await other.tools()).paused == (BOOK,)
+        [event] = [entry.event for entry in told]
+        assert event is not None and event.kind == EventKind.STORE_EMPTIED and "written again: 1." in event.text
+        with server.paused():
+            await losses.look()
+        assert losses.last is not None, "what is known stands"
+        await store.close()
+        await other.close()

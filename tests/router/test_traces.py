@@ -22,7 +22,6 @@ from tests.node.traced import said as attributes
 from tests.router.wires import CALL, Client, both_loops, closing, node, nowhere, ok, post, router, silent
 
 anyio_backend = both_loops
-pytestmark = pytest.mark.anyio
 
 CLIENT = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
 AT_CLIENT = int("ab" * 16, 16), int("cd" * 8, 16)
@@ -37,12 +36,10 @@ def seen() -> Iterator[Traces]:
 
 @pytest.fixture
 def traced(seen: Traces) -> partial[RequestRelay]:
-    """The relay of a router whose provider is `seen`'s."""
     return partial(TracedRelay, Meter())  # type: ignore[return-value]  # it is a Relay, but partial is invariant
 
 
 def call(state: str | None = None, **meta: Any) -> bytes:
-    """A `tools/call` as its client sends it."""
     params = {"name": "book", "_meta": meta, **({} if state is None else {"requestState": state})}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     return post(json.dumps(body).encode(), "MCP-Protocol-Version: 2026-07-28")
@@ -51,24 +48,16 @@ def call(state: str | None = None, **meta: Any) -> bytes:
 async def test_a_request_is_one_span_that_names_call_node_and_status(
     seen: Traces, traced: partial[RequestRelay]
 ) -> None:
-    """It hangs under the span of the client, as the node's span does."""
     async with node(ok()) as upstream, router(upstream.address, mint=True, relay=traced) as it:
-        assert (await it.ask(call(traceparent=CLIENT))).status == 200
-        assert (await it.ask(call(TOKEN))).status == 200
-    first, second = seen.named(SPAN)
-    assert parent(first) == AT_CLIENT and parent(second) is None
+        for asked in (call(traceparent=CLIENT), call(TOKEN), post(b"no JSON", f"traceparent: {CLIENT}")):
+            assert (await it.ask(asked)).status == 200
+        await it.ask(call(traceparent=["odd"]))
+    first, second, third, last = seen.named(SPAN)
+    assert [parent(span) for span in (first, second, third, last)] == [AT_CLIENT, None, AT_CLIENT, None]
     common = {"call": CALL[:8], "to_node": "n0", "route": "any"}
     assert attributes(first) == {**common, "kind": "start"} and attributes(second) == {**common, "kind": "retry"}
     assert (first.attributes or {})["http.response.status_code"] == 200
     assert first.status.status_code is StatusCode.UNSET and first.events == ()
-
-
-async def test_the_headers_of_a_request_name_its_client_too(seen: Traces, traced: partial[RequestRelay]) -> None:
-    async with node(ok()) as upstream, router(upstream.address, relay=traced) as it:
-        await it.ask(post(b"no JSON", f"traceparent: {CLIENT}"))
-        await it.ask(call(traceparent=["odd"]))
-    first, second = seen.named(SPAN)
-    assert parent(first) == AT_CLIENT and parent(second) is None
 
 
 async def test_what_a_request_met_on_its_way_is_an_event(seen: Traces, traced: partial[RequestRelay]) -> None:
@@ -109,15 +98,10 @@ async def test_a_line_about_a_request_names_its_span(
     )
 
 
-def test_without_a_provider_no_span_is_made() -> None:
+def test_a_router_makes_spans_where_there_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     assert app._traced_relay() is None
-
-
-def test_with_a_provider_a_router_makes_spans(seen: Traces) -> None:
-    assert app._traced_relay() is TracedRelay
-
-
-def test_a_router_needs_no_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    with traces():
+        assert app._traced_relay() is TracedRelay
     monkeypatch.delitem(sys.modules, "framehold_router.routing.traced_relay")
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     monkeypatch.delattr(sys.modules["framehold_router.routing"], "traced_relay", raising=False)
