@@ -88,25 +88,3 @@ async def test_the_page_of_a_call_that_failed_says_so_before_all_else(at_fleet: 
     assert await at_fleet.page.locator(".timeline .round.failed").count() == 1
     assert await at_fleet.page.locator("main .good, main .finished").count() == 0
     assert "Ended: tool error" in await at_fleet.page.locator("main table").first.inner_text()
-
-
-async def test_a_call_that_never_asked_has_a_page_too(at_fleet: Screen, fleet: Stage) -> None:
-    await fleet.work(0.0)
-    items = await listed(fleet, "tool=summarise")
-    await at_fleet.open("/calls?tool=summarise")
-    await at_fleet.page.locator("main tbody a", has_text=items[0]["call_id"][:8]).click()
-    await at_fleet.sees(
-        "It has ended, and no record of it is kept", "It asked nothing, or its record is no longer kept."
-    )
-    assert await at_fleet.page.locator("nav [aria-current=page]").inner_text() == "Calls"
-
-
-async def test_the_overview_names_the_tools_that_fail(at_fleet: Screen, fleet: Stage) -> None:
-    await failed(fleet)
-    await at_fleet.open("")
-    tools = at_fleet.page.get_by_role("region", name="Tools that fail", exact=True).first
-    await tools.wait_for()
-    await at_fleet.sees("Failed calls")
-    await at_fleet.page.locator("main a", has_text="pay_invoice").click()
-    await at_fleet.page.wait_for_url("**/calls?failed=true&tool=pay_invoice")
-    await at_fleet.sees("CardExpired")

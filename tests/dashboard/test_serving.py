@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from framehold_router.dashboard import ASSETS, File, assets, file_of, policy
+from framehold_router.dashboard import ASSETS, assets
 from tests.router.cast import Client, cast_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
@@ -84,10 +84,6 @@ async def test_the_shell_runs_what_comes_from_here_and_nothing_else(client: Clie
     assert set(json.loads(inline)["imports"]) >= {"preact", "htm"}
 
 
-def test_a_shell_without_an_import_map_has_no_digest() -> None:
-    assert "script-src 'self';" in policy(b"<!doctype html>")
-
-
 async def test_every_file_is_served_as_it_is(client: Client) -> None:
     """With its kind, and to be asked for again each time."""
     kinds = {"js": "text/javascript", "mjs": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -152,19 +148,6 @@ async def test_head_has_the_head_and_other_methods_nothing(client: Client, path:
         refused, _ = await sent(client, path, method)
         assert refused.status == 405, method
         assert "GET" in refused.headers["Allow"]
-
-
-def test_files_are_read_once() -> None:
-    """And packed once: a request costs a look-up."""
-    assert assets() is assets()
-    assert set(assets()) == on_disk(ASSETS), "a file of a kind that is not served"
-
-
-def test_the_same_file_is_packed_the_same() -> None:
-    """Whenever, and wherever: routers of one release behind one address don't differ."""
-    assert file_of("a.js", b"x" * 100) == file_of("a.js", b"x" * 100)
-    file: File = assets()["vendor/uPlot.js"]
-    assert len(file.packed) < len(file.body) / 2
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:

@@ -15,7 +15,7 @@ import yaml
 
 from tests.processes import ROOT
 from tests.stages import __main__ as command
-from tests.stages import budget, counted, kept, marks
+from tests.stages import budget, kept, marks
 from tests.stages.catalogue import NIGHTLY, TEST, Stage
 from tests.stages.lanes import run
 from tests.stages.marks import OTHERS, TOOLS, Marks
@@ -82,12 +82,6 @@ def test_make_has_a_set_for_each_tool() -> None:
     assert set(sets[1].split()) == {"test", "firefox", "fuzz", "day", *TOOLS}
     assert set(re.findall(r"(?m)^MB_(\w+) := \d+$", text)) == set(sets[1].split())
     assert {need for stage in (*TEST, *NIGHTLY) for need in stage.needs} < set(sets[1].split())
-
-
-def test_large_tools_come_last() -> None:
-    """A stage of `make test` that needs a tool stands behind those that need none."""
-    tooled = [bool(stage.needs) for stage in TEST]
-    assert tooled == sorted(tooled) and any(tooled)
 
 
 @pytest.mark.parametrize(
@@ -223,15 +217,6 @@ def test_hours_widen_one_open_ended_stage(
 def test_a_stage_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert played(monkeypatch, ["test", "--stage", "brwser"], stage("browser", "true")) == 2
     assert capsys.readouterr().err == "no stage brwser; there are browser\n"
-
-
-def test_what_a_run_did_is_added_up(tmp_path: Path) -> None:
-    """Of several runs of one stage; one that was ended early left no file."""
-    first, second = tmp_path / "0.json", tmp_path / "1.json"
-    counted.write(first, counted.Counted(2, ["a"], Counter({"x": 1.0})))
-    counted.write(second, counted.Counted(3, [], Counter({"x": 2.0, "y": 1.0})))
-    found = counted.read([first, second, tmp_path / "2.json"])
-    assert (found.passed, found.failed, found.seconds) == (5, ["a"], {"x": 3.0, "y": 1.0})
 
 
 def test_a_digest_changes_with_what_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
