@@ -6,6 +6,7 @@ process may have had the cores, and a page that is slow is slow each time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from statistics import median
@@ -61,7 +62,7 @@ async def moved(screen: Screen, *names: str) -> list[float]:
     """The same of each button in turn, until other calls are listed."""
     spent = []
     for name in names:
-        button = screen.page.locator("main").get_by_role("button").filter(has_text=name).first
+        button = screen.page.get_by_role("button", name=re.compile(f"^{name}")).first
         spent.append(await measured(screen, button.click, _ANOTHER % await screen.page.evaluate(_FIRST)))
     return spent
 

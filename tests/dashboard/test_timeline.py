@@ -99,7 +99,7 @@ TALES: dict[str, tuple[dict[str, Any], float, list[dict[str, Any]], list[tuple[s
         [event("node_lost", "b", 13), event("node_lost", "c", 24)],
         [
             ROUND,
-            ("unheld", "a", 1, 11),
+            ("parked", "a", 1, 11),
             ("round", "b", 11, 13),
             ("unheld", "b", 13, 21),
             ("round", "c", 21, 24),
@@ -110,7 +110,7 @@ TALES: dict[str, tuple[dict[str, Any], float, list[dict[str, Any]], list[tuple[s
         STUCK,
         30,
         [event("node_lost", "b", 13)],
-        [ROUND, ("unheld", "a", 1, 11), ("round", "b", 11, 13), ("unheld", "b", 13, 21), ("stuck", "c", 21, 30)],
+        [ROUND, ("parked", "a", 1, 11), ("round", "b", 11, 13), ("unheld", "b", 13, 21), ("stuck", "c", 21, 30)],
     ),
     "a round that runs ends now": (
         view(PARKED, live=held("a", "running", resumed=T + 5)),
@@ -169,7 +169,7 @@ def test_every_step_is_said() -> None:
         assert any(" b" in sentence or sentence.startswith("b ") for sentence in sentences), name
         assert not any("undefined" in sentence or "NaN" in sentence for sentence in sentences), name
     rows = of(
-        "given.map(stepped)",
+        "given.map((one) => stepped(one))",
         [*(step(name, 2, 2, "b", 5) for name in STEPS), step("claimed", 2, 2, "b", 5) | {"kept_code": True}],
     )
     assert not set(rows) & set(STEPS)

@@ -101,13 +101,6 @@ def test_marks_are_read_from_a_file(text: str, always: set[str], sometimes: set[
     assert marks.of_file(path) == (frozenset(always), frozenset(sometimes))
 
 
-def test_a_file_is_left_out_only_if_none_of_its_tests_is_selected() -> None:
-    some = Marks(frozenset({"chart"}), frozenset({"nightly"}))
-    assert marks.selects("", some)
-    assert marks.selects("chart and nightly", some) and marks.selects("chart and not nightly", some)
-    assert not marks.selects("not chart", some) and not marks.selects("chart and alone", some)
-
-
 def test_rooms_are_folders_and_files_have_one() -> None:
     """Each room of the table has tests, and the longest name wins."""
     rooms = budget.minutes()
@@ -174,15 +167,20 @@ def test_a_commit_is_checked_until_a_stage_fails(
 def test_a_night_goes_on_behind_a_failure_and_keeps_what_passed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A stage that passed is played again when what it reads has changed; one that failed, each time."""
+    """A stage that passed is played again when what it reads has changed; one that failed or that asks the world, each
+    time: the answer to the audit of the locks changes though nothing here does."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(kept, "commit", lambda: "0123456789")
     monkeypatch.setattr(kept, "digest", " ".join)
     runs = tmp_path / "runs"
-    stages = (stage("bad", f"echo bad >> {runs}; false"), stage("good", f"echo good >> {runs}", reads=("core",)))
+    asking = stage("audit", f"echo asked >> {tmp_path}/asked", asks=True)
+    bad, good = stage("bad", f"echo bad >> {runs}; false"), stage("good", f"echo good >> {runs}", reads=("core",))
+    stages = (bad, good, asking)
     assert played(monkeypatch, ["nightly"], *stages) == 1
     assert played(monkeypatch, ["nightly"], *stages) == 1
     assert Counter(runs.read_text().split()) == {"bad": 2, "good": 1}
+    assert (tmp_path / "asked").read_text().split() == ["asked"] * 2
+    assert [each.name for each in NIGHTLY if each.asks] == ["audit"]
     changed = stage("good", f"echo good >> {runs}", reads=("store",))
     assert played(monkeypatch, ["nightly"], stages[0], changed) == 1
     assert Counter(runs.read_text().split()) == {"bad": 3, "good": 2}
@@ -191,27 +189,6 @@ def test_a_night_goes_on_behind_a_failure_and_keeps_what_passed(
     table = capsys.readouterr().out.split("\nstage")[1]
     assert re.search(r"bad .*failed  at 0123456789", table) and re.search(r"good .*passed  at 0123456789", table)
     assert Counter(runs.read_text().split()) == {"bad": 3, "good": 3}
-
-
-def test_a_stage_that_asks_the_world_is_played_each_night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its answer changes though nothing here does: the audit of the locks is one."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    runs = tmp_path / "runs"
-    asking = stage("audit", f"echo asked >> {runs}", asks=True)
-    assert [played(monkeypatch, ["nightly"], asking) for _ in range(2)] == [0, 0]
-    assert runs.read_text().split() == ["asked"] * 2
-    assert [each.name for each in NIGHTLY if each.asks] == ["audit"]
-
-
-def test_hours_widen_one_open_ended_stage(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    open_ended = stage("soak", f"echo {{minutes}} > {tmp_path}/minutes", minutes=20)
-    assert played(monkeypatch, ["nightly", "--stage", "soak", "--hours", "2"], open_ended, stage("other", "true")) == 0
-    assert (tmp_path / "minutes").read_text() == "120\n"
-    assert played(monkeypatch, ["nightly", "--hours", "2"], open_ended, stage("other", "true")) == 2
-    assert "name it by --stage: soak" in capsys.readouterr().err
 
 
 def test_a_stage_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +65,8 @@ def _everybody(rendered: Rendered) -> dict[str, Pod]:
         "scraper": Pod({"app": "prometheus"}, "monitoring", {"kubernetes.io/metadata.name": "monitoring"}),
         "client": Pod({"app": "nginx"}, "ingress-nginx", {"kubernetes.io/metadata.name": "ingress-nginx"}),
         "outside": Pod({}, namespace="", space=None, address="198.51.100.7"),
+        "near": Pod({}, namespace="", space=None, address="192.0.2.1"),
+        "far": Pod({}, namespace="", space=None, address="192.0.2.200"),
     }
 
 
@@ -89,35 +90,30 @@ def test_a_fleet_reaches_itself_and_others_reach_neither_nodes_nor_store(values:
     assert [name for name, pod in pods(rendered).items() if reaches(rendered, Pod({}), pod, 1)] == []
 
 
-@pytest.mark.parametrize("haproxy", [False, True])
-def test_without_a_limit_everybody_is_a_client(haproxy: bool) -> None:
-    rendered = render({"haproxy": {"enabled": haproxy}})
-    doors = [(who, where, 8080) for who in ("stranger", "client", "outside") for where in ("front", "router")]
-    assert _open(rendered, doors) == doors
+OTHERS = ("stranger", "sibling", "twin", "outside", "far")
+CLIENTS = [(who, where, 8080) for who in ("client", "near", *OTHERS) for where in ("front", "router")]
+SCRAPES = [("scraper", "node", 8081), ("scraper", "router", 8081), ("scraper", "haproxy", 8404)]
+NOBODY = {**LIMITED, "scrapeFrom": []}
 
 
-@pytest.mark.parametrize("haproxy", [False, True])
-def test_clients_are_those_that_are_named(haproxy: bool) -> None:
-    rendered = render({"networkPolicy": LIMITED, "haproxy": {"enabled": haproxy}})
-    found = _everybody(rendered)
-    near, far = (replace(found["outside"], address=address) for address in ("192.0.2.1", "192.0.2.200"))
-    for called in (found["front"], found["router"]):
-        assert reaches(rendered, found["client"], called, 8080) and reaches(rendered, near, called, 8080)
-        others = (found["stranger"], found["sibling"], found["twin"], found["outside"], far)
-        assert not any(reaches(rendered, other, called, 8080) for other in others)
-
-
-@pytest.mark.parametrize("haproxy", [False, True])
-def test_who_scrapes_reaches_what_is_scraped(haproxy: bool) -> None:
-    """Without a name nobody does: an empty list isn't everybody."""
-    doors = [("scraper", "node", 8081), ("scraper", "router", 8081), *[("scraper", "haproxy", 8404)] * haproxy]
-    limited = render({"networkPolicy": LIMITED, "haproxy": {"enabled": haproxy}})
-    assert _open(limited, doors) == doors
-    nobody = {**LIMITED, "scrapeFrom": []}
-    assert _open(render({"networkPolicy": nobody, "haproxy": {"enabled": haproxy}}), doors) == []
-    assert _open(render({"haproxy": {"enabled": haproxy}}), doors) == []
-    calls = [(who, called, 8080) for who, called, _ in doors if called == "node"]
-    assert _open(limited, calls) == [], "who scrapes a node may not call it"
+@pytest.mark.parametrize("haproxy", [False, True], ids=["routers", "HAProxy"])
+@pytest.mark.parametrize(
+    ("policy", "clients", "scraped"),
+    [
+        ({}, ("client", "near", *OTHERS), False),
+        (LIMITED, ("client", "near"), True),
+        (NOBODY, ("client", "near"), False),
+    ],
+    ids=["without a limit everybody", "those that are named", "an empty list isn't everybody"],
+)
+def test_clients_and_who_scrapes_are_those_that_are_named(
+    policy: dict[str, Any], clients: tuple[str, ...], scraped: bool, haproxy: bool
+) -> None:
+    rendered = render({"networkPolicy": policy, "haproxy": {"enabled": haproxy}})
+    assert _open(rendered, CLIENTS) == [door for door in CLIENTS if door[0] in clients]
+    scrapes = [door for door in SCRAPES if haproxy or door[1] != "haproxy"]
+    assert _open(rendered, SCRAPES) == (scrapes if scraped else [])
+    assert _open(rendered, [("scraper", "node", 8080)]) == [], "who scrapes a node may not call it"
 
 
 @pytest.mark.parametrize("rule", [{"from": []}, {}, {"ports": [{"port": 8080}]}])

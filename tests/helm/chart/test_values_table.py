@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from helm.values_table import Row, rows
+from helm.values_table import rows
 from tests.helm.chart.render import CHART, CI
 
 pytestmark = pytest.mark.chart
@@ -54,15 +54,6 @@ def test_a_comment_that_changed_reaches_both(copy: Path) -> None:
 def test_the_script_reads_values_as_yaml_does() -> None:
     """Keys, their order and their defaults."""
     assert [(row.path, yaml.safe_load(row.default)) for row in rows(VALUES)] == list(_keys(yaml.safe_load(VALUES)))
-
-
-def test_a_comment_belongs_to_the_key_right_below_it() -> None:
-    text = "# Of the file.\n\n# Of a,\n# and of it alone.\na:\n  b: {c: 1}\n  # Of d.\n  d: x\n"
-    assert list(rows(text)) == [
-        Row(("a",), "", "Of a, and of it alone."),
-        Row(("a", "b"), "{c: 1}", ""),
-        Row(("a", "d"), "x", "Of d."),
-    ]
 
 
 def test_the_schema_allows_what_values_yaml_lists_and_little_more() -> None:
