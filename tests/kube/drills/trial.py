@@ -80,7 +80,8 @@ def _local(verb: str) -> page.Values:
     command = next(command for command in page.commands() if command.words[:2] == ("helm", verb))
     of_processes = ("image", "startupSeconds", "resources")
     parts = {part: {key: VALUES[part][key] for key in of_processes} for part in ("node", "router")}
-    return over(releases.values(command), {**parts, "store": VALUES["store"]})
+    made: page.Values = over(releases.values(command), {**parts, "store": VALUES["store"]})
+    return made
 
 
 async def _followed(trial: Cluster) -> None:
