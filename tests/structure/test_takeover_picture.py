@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.takeover_picture import END, LOOP, PICTURE, RECORDING, Recording, drawn, lines
+from docs.takeover_picture import END, LOOP, PICTURE, RECORDING, Recording, drawn
 from tests.tutorials.page import ROOT, blocks
 
 RUN: Recording = json.loads(RECORDING.read_text("utf-8"))
@@ -40,18 +40,6 @@ def test_the_run_is_the_one_that_the_sentences_tell() -> None:
         drawn({**RUN, "shown": [row for row in RUN["shown"] if "takeover" not in row[2]]})
     with pytest.raises(ValueError, match="too long"):
         drawn({**RUN, "shown": [*RUN["shown"], (LOOP - END + 0.1, "fleet", "late")]})
-
-
-def test_a_line_is_broken_where_the_terminal_breaks_it() -> None:
-    """Styles last until they are taken back, across lines and pieces."""
-    shown = [(0.0, "call", "\x1b[1m" + "a" * 103), (1.5, "call", "bcd\r\n"), (2.0, "call", "\x1b[0me\n\n")]
-    rows = lines({**RUN, "shown": shown}, "call")
-    assert ["".join(piece.text for piece in row) for row in rows] == ["a" * 103 + "b", "cd", "e"]
-    assert [[(piece.at, piece.style) for piece in row] for row in rows] == [
-        [(0.0, "bold"), (1.5, "bold")],
-        [(1.5, "bold")],
-        [(2.0, "")],
-    ]
 
 
 def test_it_can_be_shown_anywhere() -> None:
