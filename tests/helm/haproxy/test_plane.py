@@ -156,8 +156,8 @@ ADMIN = (
 
 
 async def test_a_body_with_a_token_opens_nothing_either(scene: Scene) -> None:
-    """HAProxy proves each client's request; that must open nothing of what nodes tell their fleet. A request of the fleet
-    itself names no call either: a client's must not look like it."""
+    """HAProxy proves each client's request; that must open nothing of what nodes tell their fleet. A request of the
+    fleet names no call either: a client's must not look like it."""
     async with httpx2.AsyncClient() as http:
         for path in ADMIN:
             for body in (None, {"params": {"requestState": TOKEN_SHAPED}}):
