@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from framehold_router.dashboard import ASSETS, assets
+from framehold_router.dashboard import ASSETS, assets, policy
 from tests.router.cast import Client, cast_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
@@ -82,6 +82,10 @@ async def test_the_shell_runs_what_comes_from_here_and_nothing_else(client: Clie
     }
     assert not re.search(rb"<style|\sstyle=|\son\w+=|//[a-z]", body), "the policy would refuse it"
     assert set(json.loads(inline)["imports"]) >= {"preact", "htm"}
+
+
+def test_a_shell_without_an_import_map_has_no_digest() -> None:
+    assert "script-src 'self';" in policy(b"<!doctype html>")
 
 
 async def test_every_file_is_served_as_it_is(client: Client) -> None:

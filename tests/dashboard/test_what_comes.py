@@ -43,6 +43,14 @@ async def test_a_message_may_come_in_pieces(way: Line, page: Screen) -> None:
     await page.sees("Grüße 🦭 né")
 
 
+async def test_lines_may_end_as_the_form_allows(way: Line, page: Screen) -> None:
+    """With CR and LF, also where a piece ends between the two; and without a blank after the colon."""
+    whole = told("as windows does").replace(b"\n", b"\r\n").replace(b"event: ", b"event:")
+    place = whole.index(b"\r") + 1
+    await pieces(way, page, [b": x\r\n\r\n" + whole[:place], whole[place:]])
+    await page.sees("as windows does")
+
+
 async def test_a_message_that_cannot_be_read_harms_no_other(way: Line, page: Screen) -> None:
     """A router of another release may say more, less, or what is no JSON."""
     odd = b"event: nodes\ndata: {no json\n\n" + message("event") + message("nodes") + message("overview", at=None)

@@ -54,6 +54,10 @@ def test_a_folder_with_all_binaries_is_taken_as_it_is(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_the_end_of_a_cluster_that_is_not_there_is_no_error(tmp_path: Path) -> None:
+    assert run("down.sh", KUBE_CACHE=str(tmp_path)).returncode == 0
+
+
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
     """A process that is no machine."""

@@ -13,7 +13,7 @@ DOORS = re.compile(
     r"\.(?:accept|add_reader|bind|connect_accepted_socket|sock_accept|start_serving|serve_forever|fromfd|listen\(\d)\b"
     r"|\.(?:create_(?:unix_)?server|create_tcp_listener|start_(?:unix_)?server|run_app|server_bind)\b|fileno="
     r"|\b(?:TCP|Unix|Sock|NamedPipe)Site\b|\w*(?:Tcp|TCP|UDP|Unix|HTTP)\w*Server\b"
-    r"|\b(?:uvicorn\.(?:run|Server|Config)\b|hypercorn\.|granian\.|gunicorn\.\w+\()|run\(transport='(?!stdio)"
+    r"|\b(?:uvicorn\.(?:\w+\.)?(?:run|Server|Config)\b|hypercorn\.|granian\.|gunicorn\.\w+\()|run\(transport='(?!stdio)"
     rf"|\b(?:which|Process|Popen|run|started|system|python)\(\[?{_PROGRAMS}|'-m', {_PROGRAMS}"
 )
 """Calls, classes and programs that listen, or take a connection that somebody else made."""
@@ -47,9 +47,23 @@ def shipped() -> Iterator[tuple[str, str]]:
 def pieces(text: str) -> dict[str, str]:
     """What a module does itself, and what each function and class of it does, by their qualified names: without
     imports, comments, docstrings, and what is defined within."""
-    found = {"": ""}
-    _read(ast.parse(text), "", found)
+    tree, found = ast.parse(text), {"": ""}
+    names = dict(_imported(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+    _read(tree, "", found)
     return found
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """What each name stands for that is imported from elsewhere, or under another name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.asname, alias.name) for alias in node.names if alias.asname)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
 
 def _read(node: ast.AST, name: str, found: dict[str, str]) -> None:

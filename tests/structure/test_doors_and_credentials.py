@@ -86,7 +86,8 @@ def test_what_no_word_tells_is_there() -> None:
 SAMPLES = {
     DOORS: [
         "from aiohttp import web\nasync def f(runner): await web.TCPSite(runner, port=1).start()",
-        "import uvicorn\nclass f(uvicorn.Server): ...",
+        "from uvicorn.server import Server as Base\nclass f(Base): ...",
+        "from aiohttp.web import NamedPipeSite as Way\nasync def f(r): await Way(r, 'p').start()",
         "async def f(loop, make, number): await loop.create_server(make, sock=number)",
         "import asyncio\nasync def f(h): await asyncio.start_unix_server(h, 'p')",
         "import socket\ndef f(number): return socket.socket(fileno=number)",
