@@ -11,14 +11,6 @@ from pathlib import Path
 
 from release import Refused
 
-_GOLDEN = (
-    "httproute",
-    "prometheusrule",
-    "scaledobject",
-    "servicemonitor-haproxy",
-    "servicemonitor-node",
-    "servicemonitor-router",
-)
 PLACES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("pyproject.toml", ('\nversion = "{}"', '"framehold-loadtest=={}"', '"framehold-loadtest[peers]=={}"')),
     ("loadtest/pyproject.toml", ('\nversion = "{}"', '"framehold=={}"')),
@@ -33,7 +25,6 @@ PLACES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("images/README.md", ("framehold/node:{} ",)),
     ("examples/image/Dockerfile", ("framehold/node:{}\n",)),
     ("docs/kubernetes.md", ("framehold/node:{}", "framehold/router:{}")),
-    *((f"tests/helm/chart/golden/{name}.yaml", ("/version: {}\n", "framehold-{}\n")) for name in _GOLDEN),
 )
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from playwright.async_api import Route
 
 from tests.dashboard.conftest import Screens
 from tests.dashboard.screen import Screen
 from tests.dashboard.stage import NODES, Stage
-from tests.node.operating import TOKEN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -18,7 +15,6 @@ DONE = {"Evict": "Evicted", "Cancel": "Cancelled"}
 FOCUSED = "(name) => document.activeElement.getAttribute('aria-label') === name"
 """The page gives the focus back in the frame after the one that takes the dialog off."""
 LEASES = "**/api/v1/leases?*"
-ACTIONS = {"evict": "Evict", "cancel": "Cancel the call"}
 
 
 async def ask_for(screen: Screen, what: str, call: str) -> None:
@@ -31,11 +27,6 @@ async def agree(screen: Screen, label: str) -> None:
     dialog = screen.page.get_by_role("dialog")
     await dialog.get_by_role("button", name=label, exact=True).click()
     await dialog.wait_for(state="detached")
-
-
-async def sign_in(screen: Screen, token: str) -> None:
-    await screen.page.get_by_label("Token", exact=True).fill(token)
-    await screen.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
 
 
 async def test_a_call_is_evicted(at_fleet: Screen, fleet: Stage) -> None:
@@ -107,7 +98,7 @@ async def test_a_tool_is_paused_and_resumed(at_fleet: Screen, fleet: Stage) -> N
     assert not (await fleet.answer("sign_contract", reply)).result.get("isError")
 
 
-async def frozen(screen: Screen, call: str) -> list[bytes]:
+async def frozen(screen: Screen, call: str) -> None:
     """Answers each look at the leases as the first one that shows `call`. A node that is silent for one look, on a busy
     machine, would take the row away, and the focus with it."""
     kept: list[bytes] = []
@@ -125,18 +116,16 @@ async def frozen(screen: Screen, call: str) -> list[bytes]:
     async with screen.page.expect_response(LEASES):
         await screen.page.route(LEASES, answer)
     await screen.page.locator("tr", has_text=call[:8]).wait_for()
-    return kept
 
 
-@pytest.mark.parametrize("what", ACTIONS)
-async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: str) -> None:
+async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage) -> None:
     """By the button, or by Escape; and the focus is back where it was."""
     call, _ = await fleet.parked_at(NODES[2])
     posted: list[str] = []
     at_fleet.page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     await at_fleet.open(f"/leases?call={call}")
     await frozen(at_fleet, call)
-    for leave in ("button", "escape"):
+    for what, leave in (("evict", "button"), ("cancel", "escape")):
         await ask_for(at_fleet, what, call)
         if leave == "button":
             await at_fleet.page.get_by_role("button", name="Keep as it is").click()
@@ -148,87 +137,19 @@ async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: st
     assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
 
 
-# It waits for four looks of the page; the test above has the focus in a row that stays.
-@pytest.mark.nightly
-async def test_the_focus_is_given_back_to_a_row_that_was_drawn_anew(at_fleet: Screen, fleet: Stage) -> None:
-    """Its node was silent while the dialog was open, so the row was gone for one look."""
-    call, _ = await fleet.parked_at(NODES[2])
-    await at_fleet.open(f"/leases?call={call}")
-    kept = await frozen(at_fleet, call)
-    await ask_for(at_fleet, "evict", call)
-    row = at_fleet.page.locator("tr", has_text=call[:8])
-
-    async def silent(route: Route) -> None:
-        await route.fulfill(json={**json.loads(kept[0]), "items": [], "total": 0, "missing": [NODES[2]]})
-
-    await at_fleet.page.route(LEASES, silent)
-    await row.wait_for(state="detached")
-    # From now on the frozen answer comes again; one that is on its way would take the row off once more.
-    await at_fleet.page.unroute(LEASES, silent)
-    for _ in range(2):
-        async with at_fleet.page.expect_response(LEASES):
-            pass
-    await row.wait_for()
-    await at_fleet.page.get_by_role("button", name="Keep as it is").click()
-    await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
-    await at_fleet.page.wait_for_function(FOCUSED, arg=f"Evict call {call[:8]}")
-
-
-async def test_without_the_token_nothing_is_shown(fleet: Stage, screens: Screens) -> None:
-    """A wrong one doesn't do either; with the right one all is there, and after signing out nothing again."""
-    async with screens(fleet.root) as screen:
-        await screen.open("/nodes", signed_in=False)
-        await screen.sees("admin token")
-        assert NODES[0] not in await screen.shown()
-        await screen.page.locator("main").get_by_role("button", name="Sign in").click()
-        await sign_in(screen, "a-wrong-token")
-        await screen.page.get_by_role("alert").get_by_text("not this router's admin token").wait_for()
-        await sign_in(screen, TOKEN)
-        await screen.sees(*NODES)
-        assert TOKEN not in screen.page.url
-        await screen.page.reload()
-        await screen.sees(*NODES)
-        await screen.page.get_by_role("button", name="Sign out").click()
-        await screen.sees("admin token")
-        assert NODES[0] not in await screen.shown()
-
-
-@pytest.mark.parametrize("what", [*ACTIONS, "drain"])
-async def test_a_router_without_an_admin_token_does_nothing(fleet: Stage, screens: Screens, what: str) -> None:
+async def test_a_router_without_an_admin_token_does_nothing(fleet: Stage, screens: Screens) -> None:
     """It shows all, and says of each action why nobody may do it."""
     call, _ = await fleet.parked_at(NODES[0])
     posted: list[str] = []
     async with screens(await fleet.open_root()) as screen:
         screen.page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
-        if what == "drain":
-            await screen.open("/nodes", signed_in=False)
-            await screen.page.get_by_role("button", name=f"Drain {NODES[0]}").click()
-        else:
-            await screen.open(f"/leases?call={call}", signed_in=False)
-            await ask_for(screen, what, call)
+        await screen.open(f"/leases?call={call}", signed_in=False)
+        await ask_for(screen, "evict", call)
         await screen.page.get_by_role("dialog").get_by_text("FRAMEHOLD_ADMIN_TOKEN").wait_for()
         assert await screen.findings() == []
         await screen.page.get_by_role("dialog").get_by_role("button", name="Close").click()
     assert posted == []
     assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
-
-
-async def test_a_token_that_is_no_longer_right_is_asked_for_anew(fleet: Stage, screens: Screens) -> None:
-    """What it was kept for is not done, and the page says what it wants."""
-    call, _ = await fleet.parked_at(NODES[0])
-    async with screens(fleet.root) as screen:
-        await screen.open(f"/leases?call={call}")
-        await ask_for(screen, "cancel", call)
-        screen.expects("401")
-        # As when the router was started again with another token.
-        await screen.page.route("**/cancel", lambda route: route.continue_(headers=_unproved(route.request.headers)))
-        await screen.page.get_by_role("dialog").get_by_role("button", name="Cancel the call").click()
-        await screen.page.get_by_role("dialog").get_by_text("the token is missing or wrong").wait_for()
-    assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
-
-
-def _unproved(headers: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name != "authorization"}
 
 
 async def test_all_calls_that_the_filters_let_through_are_evicted_or_cancelled(at_fleet: Screen, fleet: Stage) -> None:

@@ -58,25 +58,6 @@ async def test_what_failed_is_found_among_what_ended(at_fleet: Screen, fleet: St
     await at_fleet.sees(good[:8])
 
 
-async def test_calls_are_counted_by_outcome_tool_and_node_and_found_by_parts_of_names(
-    at_fleet: Screen, fleet: Stage
-) -> None:
-    """A count says what a filter would list, with the other filters that are on."""
-    await completed(fleet), await failed(fleet)
-    await at_fleet.open("/calls?failed=true")
-    tools = at_fleet.page.get_by_role("group", name="Tools")
-    listed = at_fleet.page.locator("main tbody tr")
-    await at_fleet.page.get_by_label("Tool, a part of its name").fill("INVOI")
-    await at_fleet.page.wait_for_url("**tool=*INVOI*")
-    await at_fleet.page.locator("main [aria-busy=false]").wait_for()
-    count = int(re.findall(r"\d+", await tools.get_by_role("button", name=re.compile("^pay_invoice")).inner_text())[0])
-    assert count == await listed.count() > 0
-    assert all("pay_invoice" in text for text in await listed.all_inner_texts())
-    ends = at_fleet.page.get_by_role("group", name="How they ended")
-    assert await ends.get_by_role("button", name=f"Tool error {count}", exact=True).count() == 1
-    assert await ends.get_by_role("button", name="Completed 0", exact=True).count() == 1
-
-
 async def test_the_page_of_a_call_that_failed_says_so_before_all_else(at_fleet: Screen, fleet: Stage) -> None:
     """The box is red, and so is the end of its timeline; nothing of it is green."""
     call = await failed(fleet)
@@ -88,25 +69,3 @@ async def test_the_page_of_a_call_that_failed_says_so_before_all_else(at_fleet: 
     assert await at_fleet.page.locator(".timeline .round.failed").count() == 1
     assert await at_fleet.page.locator("main .good, main .finished").count() == 0
     assert "Ended: tool error" in await at_fleet.page.locator("main table").first.inner_text()
-
-
-async def test_a_call_that_never_asked_has_a_page_too(at_fleet: Screen, fleet: Stage) -> None:
-    await fleet.work(0.0)
-    items = await listed(fleet, "tool=summarise")
-    await at_fleet.open("/calls?tool=summarise")
-    await at_fleet.page.locator("main tbody a", has_text=items[0]["call_id"][:8]).click()
-    await at_fleet.sees(
-        "It has ended, and no record of it is kept", "It asked nothing, or its record is no longer kept."
-    )
-    assert await at_fleet.page.locator("nav [aria-current=page]").inner_text() == "Calls"
-
-
-async def test_the_overview_names_the_tools_that_fail(at_fleet: Screen, fleet: Stage) -> None:
-    await failed(fleet)
-    await at_fleet.open("")
-    tools = at_fleet.page.get_by_role("region", name="Tools that fail", exact=True).first
-    await tools.wait_for()
-    await at_fleet.sees("Failed calls")
-    await at_fleet.page.locator("main a", has_text="pay_invoice").click()
-    await at_fleet.page.wait_for_url("**/calls?failed=true&tool=pay_invoice")
-    await at_fleet.sees("CardExpired")

@@ -145,28 +145,32 @@ async def test_a_node_that_went_twice_is_one_node(at_fleet: Screen, fleet: Stage
     assert sum("lost" in row for row in rows) == 1
 
 
-async def test_a_blocked_loop_is_said_with_its_node(at_fleet: Screen, fleet: Stage) -> None:
-    """On the overview, where it is and where to look."""
-    made = await told(at_fleet, fleet)
-    stood = of_node(NODES[1], "loop_stood", "stood for 12.0 s in tool 'refund', at shop:charge:42", "harm", "refund")
-    made.problems = lambda look: [stood]
-    await at_fleet.open("")
-    await at_fleet.sees("stood for 12.0 s in tool 'refund', at shop:charge:42")
-    assert await at_fleet.page.locator(".attention .callout.bad").count() == 1
-    await at_fleet.page.locator(".attention").get_by_role("link", name=NODES[1]).click()
-    await at_fleet.page.wait_for_url(f"**/nodes/{NODES[1]}")
+STOOD = "stood for 12.0 s in tool 'refund', at shop:charge:42"
+PROBLEMS = {
+    "harm": (of_node(NODES[1], "loop_stood", STOOD, "harm", "refund"), STOOD, "bad", NODES[1], f"nodes/{NODES[1]}"),
+    "risk": (
+        {**of_node("quarry", "node_lost", "was lost"), "link": "/dashboard/failovers"},
+        "quarry was lost. Look at it.",
+        "warn",
+        "Show failovers",
+        "failovers",
+    ),
+}
 
 
-async def test_a_risk_is_told_from_harm_and_links_to_where_there_is_more(at_fleet: Screen, fleet: Stage) -> None:
+@pytest.mark.parametrize(("problem", "words", "kind", "link", "path"), PROBLEMS.values(), ids=PROBLEMS)
+async def test_a_risk_is_told_from_harm_and_links_to_where_there_is_more(
+    at_fleet: Screen, fleet: Stage, problem: dict[str, Any], words: str, kind: str, link: str, path: str
+) -> None:
     """By its colour and mark; a page of the dashboard is a link that loads nothing anew."""
     made = await told(at_fleet, fleet)
-    made.problems = lambda look: [{**of_node("quarry", "node_lost", "was lost"), "link": "/dashboard/failovers"}]
+    made.problems = lambda look: [problem]
     await at_fleet.open("")
-    await at_fleet.sees("quarry was lost. Look at it.")
-    assert await at_fleet.page.locator(".attention .callout.warn").count() == 1
+    await at_fleet.sees(words)
+    assert await at_fleet.page.locator(f".attention .callout.{kind}").count() == 1
     assert "Nothing needs you" not in await at_fleet.shown()
-    await at_fleet.page.locator(".attention").get_by_role("link", name="Show failovers").click()
-    await at_fleet.page.wait_for_url("**/dashboard/failovers")
+    await at_fleet.page.locator(".attention").get_by_role("link", name=link).click()
+    await at_fleet.page.wait_for_url(f"**/dashboard/{path}")
 
 
 async def test_a_silent_store_shows_no_good_figures(at_fleet: Screen, fleet: Stage) -> None:
@@ -185,14 +189,3 @@ async def test_a_silent_store_shows_no_good_figures(at_fleet: Screen, fleet: Sta
     tile = at_fleet.page.locator(".stat.bad", has_text="Store")
     await tile.wait_for()
     assert "silent" in await tile.inner_text() and "0.53 ms" not in await at_fleet.shown()
-
-
-async def test_a_token_that_is_refused_is_told_from_signing_out(at_fleet: Screen, fleet: Stage) -> None:
-    """A router that was started with another one says so; who leaves knows why."""
-    at_fleet.expects("refused: 401")
-    await at_fleet.open("/nodes")
-    await at_fleet.page.get_by_role("button", name="Sign out").click()
-    await at_fleet.sees("shows its fleet to those who have its admin token")
-    await at_fleet.page.evaluate("() => sessionStorage.setItem('framehold-admin-token', 'the one of yesterday')")
-    await at_fleet.page.reload()
-    await at_fleet.sees("no longer takes the admin token of this tab")

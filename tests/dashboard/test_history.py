@@ -90,8 +90,3 @@ async def test_tools_are_sorted_and_lead_to_their_pages(at_past: Screen) -> None
     await at_past.page.get_by_role("link", name="refund").click()
     await at_past.sees("Round p99", "Thinking time", "Whole call p99")
     assert await at_past.page.locator("h1").inner_text() == "refund"
-
-
-async def test_a_tool_that_nobody_knows(at_past: Screen) -> None:
-    await at_past.open("/tools/none")
-    await at_past.sees("No node tells of a tool of this name")

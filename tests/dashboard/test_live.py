@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from tests.dashboard.conftest import Screens
 from tests.dashboard.line import HIDE, STREAM, Line, comes_to_say, later, parked, says, until
 from tests.dashboard.screen import Screen
 from tests.node.operating import TOKEN
@@ -114,19 +113,6 @@ async def test_a_page_that_is_hidden_and_seen_again_has_one_stream(way: Line, pa
         await page.page.evaluate(HIDE, False)
     await says(page, "Live")
     await asyncio.sleep(0.7)  # After half a second a stream that broke is asked for again.
-    await until(lambda: len(way.now) == 1)
-    way.parked = 8
-    await parked(page, 8)
-
-
-async def test_two_tabs_have_a_stream_each(way: Line, page: Screen, screens: Screens) -> None:
-    """And the one that is closed takes nothing from the other."""
-    async with screens(way.root) as other:
-        for screen in (page, other):
-            await screen.open("")
-            await says(screen, "Live")
-        await until(lambda: len(way.now) == 2)
-        assert await page.page.evaluate("() => sessionStorage.length") == 1
     await until(lambda: len(way.now) == 1)
     way.parked = 8
     await parked(page, 8)

@@ -6,6 +6,7 @@ process may have had the cores, and a page that is slow is slow each time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from statistics import median
@@ -22,6 +23,7 @@ LIMIT = 300.0
 """Milliseconds."""
 ROUNDS = 3
 ATTEMPTS = 3
+FIELD = "Tool, a part of its name"
 
 _FIRST = """() => document.querySelector("main tbody th a")?.href ?? ''"""
 _ANOTHER = """() => {
@@ -56,135 +58,89 @@ async def measured(screen: Screen, act: Act, done: str) -> float:
     return await painting.took()
 
 
-async def moved(screen: Screen, act: Act) -> float:
-    """The same until other calls are listed."""
-    return await measured(screen, act, _ANOTHER % await screen.page.evaluate(_FIRST))
+async def moved(screen: Screen, *names: str) -> list[float]:
+    """The same of each button in turn, until other calls are listed."""
+    spent = []
+    for name in names:
+        button = screen.page.get_by_role("button", name=re.compile(f"^{name}")).first
+        spent.append(await measured(screen, button.click, _ANOTHER % await screen.page.evaluate(_FIRST)))
+    return spent
 
 
-async def holds(name: str, measure: Callable[[], Awaitable[list[float]]]) -> None:
-    """Whether the worst of what `measure` gives is within the limit."""
+async def typed(screen: Screen, tool: str) -> float:
+    """The same of a name of a tool; the pause that ends typing counts too."""
+    return await measured(screen, partial(screen.page.get_by_label(FIELD).fill, tool), _OF_TOOL % tool)
+
+
+async def turned(screen: Screen) -> list[float]:
+    return await moved(screen, *["Next page"] * ROUNDS, *["Previous page"] * ROUNDS)
+
+
+async def sorted_anew(screen: Screen) -> list[float]:
+    """By each order that there is, both ways."""
+    return await moved(screen, "Age", "Age", "Expires in", "Expires in", "Journal", "Journal")
+
+
+async def filtered(screen: Screen) -> list[float]:
+    spent = await moved(screen, "Running", "All states", "Replayed", "Replayed")
+    for tool in ("refund", "deploy", "review"):
+        spent.append(await typed(screen, tool))
+        assert f"tool={tool}" in screen.page.url
+    return spent
+
+
+async def opened(screen: Screen) -> list[float]:
+    """And one is back at the list, as it was."""
+    first = await screen.page.evaluate(_FIRST)
+    spent = []
+    for row in range(ROUNDS):
+        spent.append(await measured(screen, screen.page.locator("main tbody th a").nth(row).click, _CALL))
+        await screen.page.go_back()
+        await screen.settled()
+        await screen.until(f"() => ({_FIRST})() === {first!r}")
+    return spent
+
+
+async def worked_with(screen: Screen) -> list[float]:
+    """Calls that have ended, each filter with its counts."""
+    return [*await moved(screen, "Failed", "All", "Next page", "Took"), await typed(screen, "refund")]
+
+
+async def followed(screen: Screen) -> list[float]:
+    """How long the overview blocks input, with all that it is told each second."""
+    return [await screen.page.evaluate(_LONGEST)]
+
+
+@pytest.mark.parametrize(
+    ("path", "act"),
+    [
+        ("/leases", turned),
+        ("/leases", sorted_anew),
+        ("/leases", filtered),
+        ("/leases?sort=began", opened),
+        ("/calls", worked_with),
+        ("", followed),
+    ],
+)
+async def test_it_is_painted_in_time(
+    at_crowd: Screen, path: str, act: Callable[[Screen], Awaitable[list[float]]]
+) -> None:
     for _ in range(ATTEMPTS):
-        spent = await measure()
-        print(f"{name}: median {median(spent):.0f} ms, worst {max(spent):.0f} ms")
+        await at_crowd.open(path)
+        spent = await act(at_crowd)
+        print(f"{act.__name__}: median {median(spent):.0f} ms, worst {max(spent):.0f} ms")
         if max(spent) < LIMIT:
             return
-    pytest.fail(f"{name}: {max(spent):.0f} ms")
+    pytest.fail(f"{act.__name__}: {max(spent):.0f} ms")
 
 
-def click(screen: Screen, role: str, name: str) -> Act:
-    act: Act = screen.page.get_by_role(role, name=name, exact=True).first.click
-    return act
-
-
-async def test_all_are_counted_and_a_page_is_drawn(at_crowd: Screen) -> None:
-    """The document stays small, however many there are."""
+async def test_all_are_counted_and_a_page_is_drawn(at_crowd: Screen, many: Crowd) -> None:
+    """The document stays small, however many there are; a filter counts what it lets through."""
     await at_crowd.open("/leases")
     await at_crowd.sees(f"{CALLS:,}")
     assert await at_crowd.page.locator("main tbody tr").count() == 100
     assert await at_crowd.page.evaluate("() => document.querySelectorAll('*').length") < 5000
-
-
-async def test_pages_are_turned(at_crowd: Screen) -> None:
-    """On and back, and what comes back is what was there."""
-
-    async def turned(name: str) -> list[float]:
-        return [await moved(at_crowd, click(at_crowd, "button", name)) for _ in range(ROUNDS)]
-
-    await at_crowd.open("/leases")
-    there = await at_crowd.page.evaluate(_FIRST)
-    for name in ("Next page", "Previous page"):
-        await turned(name)
-    assert await at_crowd.page.evaluate(_FIRST) == there
-    await holds("next page", lambda: turned("Next page"))
-    for _ in range(ROUNDS):
-        await turned("Next page")
-    await holds("previous page", lambda: turned("Previous page"))
-
-
-async def test_they_are_sorted(at_crowd: Screen) -> None:
-    """By each order that there is, both ways."""
-
-    async def sorted_anew() -> list[float]:
-        await at_crowd.open("/leases")
-        spent = []
-        for name in ("Age", "Expires in", "Journal"):
-            head = at_crowd.page.locator("main th", has_text=name).get_by_role("button")
-            spent += [await moved(at_crowd, head.click), await moved(at_crowd, head.click)]
-        return spent
-
-    await holds("sort", sorted_anew)
-
-
-async def test_they_are_filtered_by_a_button(at_crowd: Screen) -> None:
-    """The rows are those of that kind."""
-
-    async def filtered() -> list[float]:
-        await at_crowd.open("/leases")
-        return [
-            await moved(at_crowd, click(at_crowd, "button", name))
-            for name in ("Running", "All states", "Replayed", "Replayed")
-        ]
-
-    await holds("filter by a button", filtered)
-
-
-async def test_they_are_filtered_by_typing(at_crowd: Screen, many: Crowd) -> None:
-    """The rows are those that were asked for, and the address has it; the pause that ends typing counts too."""
-
-    async def typed() -> list[float]:
-        await at_crowd.open("/leases")
-        field = at_crowd.page.get_by_label("Tool, a part of its name")
-        spent = []
-        for tool in ("refund", "deploy", "review"):
-            spent.append(await measured(at_crowd, partial(field.fill, tool), _OF_TOOL % tool))
-            assert f"tool={tool}" in at_crowd.page.url
-        return spent
-
-    await holds("filter by typing", typed)
-    wanted = sum(row.tool == "review" for rows in many.rows.values() for row in rows)
-    await at_crowd.sees(f"{wanted:,}")
-
-
-async def test_a_call_is_opened(at_crowd: Screen) -> None:
-    """And one is back at the list, as it was."""
-
-    async def opened() -> list[float]:
-        await at_crowd.open("/leases?sort=began")
-        first = await at_crowd.page.evaluate(_FIRST)
-        spent = []
-        for row in range(ROUNDS):
-            link = at_crowd.page.locator("main tbody th a").nth(row)
-            spent.append(await measured(at_crowd, link.click, _CALL))
-            await at_crowd.page.go_back()
-            await at_crowd.settled()
-            await at_crowd.until(f"() => ({_FIRST})() === {first!r}")
-        return spent
-
-    await holds("open a call", opened)
-
-
-async def test_it_stays_prompt_while_it_is_followed(at_crowd: Screen) -> None:
-    """The overview, with all that it is told each second, blocks no input for long."""
-    await at_crowd.open("")
-
-    async def silent() -> list[float]:
-        return [await at_crowd.page.evaluate(_LONGEST)]
-
-    await holds("the longest that the overview did not listen", silent)
-
-
-async def test_ended_calls_are_filtered_sorted_and_turned(at_crowd: Screen) -> None:
-    """10,000 of them, each filter with its counts."""
-
-    async def worked_with() -> list[float]:
-        await at_crowd.open("/calls")
-        field = at_crowd.page.get_by_label("Tool, a part of its name")
-        buttons = at_crowd.page.get_by_role("button")
-        spent = [await moved(at_crowd, buttons.filter(has_text=name).first.click) for name in ("Failed", "All")]
-        spent += [await moved(at_crowd, at_crowd.page.get_by_role("button", name="Next page").first.click)]
-        spent += [await moved(at_crowd, buttons.filter(has_text="Took").click)]
-        return [*spent, await measured(at_crowd, partial(field.fill, "refund"), _OF_TOOL % "refund")]
-
+    await at_crowd.open("/leases?tool=review")
+    await at_crowd.sees(f"{sum(row.tool == 'review' for rows in many.rows.values() for row in rows):,}")
     await at_crowd.open("/calls")
     await at_crowd.sees(f"{2 * MAX_EVENTS:,}")
-    await holds("ended calls", worked_with)

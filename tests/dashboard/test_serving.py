@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from framehold_router.dashboard import ASSETS, File, assets, file_of, policy
+from framehold_router.dashboard import ASSETS, assets, policy
 from tests.router.cast import Client, cast_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
@@ -152,19 +152,6 @@ async def test_head_has_the_head_and_other_methods_nothing(client: Client, path:
         refused, _ = await sent(client, path, method)
         assert refused.status == 405, method
         assert "GET" in refused.headers["Allow"]
-
-
-def test_files_are_read_once() -> None:
-    """And packed once: a request costs a look-up."""
-    assert assets() is assets()
-    assert set(assets()) == on_disk(ASSETS), "a file of a kind that is not served"
-
-
-def test_the_same_file_is_packed_the_same() -> None:
-    """Whenever, and wherever: routers of one release behind one address don't differ."""
-    assert file_of("a.js", b"x" * 100) == file_of("a.js", b"x" * 100)
-    file: File = assets()["vendor/uPlot.js"]
-    assert len(file.packed) < len(file.body) / 2
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:

@@ -16,8 +16,20 @@ _wrong = {"authorization": "Bearer old"}
 
 async def sign_in(page: Screen, token: str) -> None:
     await page.page.locator("main").get_by_role("button", name="Sign in").click()
+    await shows(page, token)
+
+
+async def shows(page: Screen, token: str) -> None:
+    """Type it into the dialog that is open."""
     await page.page.get_by_label("Token", exact=True).fill(token)
     await page.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+
+
+async def back_in(page: Screen) -> None:
+    """With the right token all is there again."""
+    await shows(page, TOKEN)
+    await says(page, "Live")
+    await page.sees("harbour")
 
 
 async def test_a_token_of_a_link_is_taken_and_stays_nowhere(way: Line, page: Screen) -> None:
@@ -44,15 +56,12 @@ async def test_a_token_that_is_no_longer_right_is_asked_for_again(way: Line, pag
     await page.page.route("**/api/v1/**", lambda route: route.continue_(headers={**route.request.headers, **_wrong}))
     way.cut("open")
     await says(page, "Signed out")
-    await page.sees("Sign in")
+    await page.sees("no longer takes the admin token of this tab", "Sign in")
     assert "harbour" not in await page.shown()
     await sign_in(page, "wrong")
     await page.text("That is not this router's admin token").wait_for()
     await page.page.unroute("**/api/v1/**")
-    await page.page.get_by_label("Token", exact=True).fill(TOKEN)
-    await page.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
-    await says(page, "Live")
-    await page.sees("harbour")
+    await back_in(page)
 
 
 @pytest.mark.parametrize("token", ["wrong", "wröng ☂", "a\tb"])
@@ -70,10 +79,7 @@ async def test_who_signs_out_sees_nothing_until_signed_in(way: Line, page: Scree
     assert way.paths(asked) == []
     await sign_in(page, token)
     await page.text("That is not this router's admin token").wait_for()
-    await page.page.get_by_label("Token", exact=True).fill(TOKEN)
-    await page.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
-    await says(page, "Live")
-    await page.sees("harbour")
+    await back_in(page)
 
 
 READER = "a-token-that-reads"

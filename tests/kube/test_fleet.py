@@ -1,23 +1,30 @@
-"""The values of the drills: the chart takes them, and its objects are called what the drills call them."""
+"""The values of the drills: the chart takes them, and its objects are called what the drills call them. The drill that
+follows the trial of docs/kubernetes.md has the values of the page, and all its commands."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.helm.chart.render import render
+from tests.helm.docs import page, releases
+from tests.kube.drills import trial
 from tests.kube.drills.cluster import FRONT, NAME, NAMESPACE, RELEASE
 from tests.kube.drills.drills import DRILLS
-from tests.kube.drills.fleet import HAPROXY, ROLLED, VALUES, changed
+from tests.kube.drills.fleet import HAPROXY, ROLLED, STORE_IMAGE, VALUES, changed
 
 pytestmark = pytest.mark.chart
 
 
+PARTS = (("StatefulSet", "node"), ("Deployment", "router"), ("StatefulSet", "store"))
+
+
 def test_the_chart_takes_them_under_the_names_that_drills_know() -> None:
     made = render(VALUES, name=RELEASE, namespace=NAMESPACE)
-    assert made.one("StatefulSet", f"{NAME}-node")["spec"]["replicas"] == VALUES["node"]["replicas"]
-    assert made.one("Deployment", f"{NAME}-router")
-    assert made.one("StatefulSet", f"{NAME}-store")
     assert made.one("Service", NAME)["spec"]["type"] == "LoadBalancer"
+    assert [made.one(kind, f"{NAME}-{part}")["spec"]["replicas"] for kind, part in PARTS] == [3, 2, 1]
+    (node,) = made.one("StatefulSet", f"{NAME}-node")["spec"]["template"]["spec"]["containers"]
+    hosts = next(item["value"] for item in node["env"] if item["name"] == "FRAMEHOLD_ALLOWED_HOSTS")
+    assert FRONT in hosts.split(","), "nodes answer to the front address"
 
 
 @pytest.mark.parametrize("name", [name for name, drill in DRILLS.items() if drill.values])
@@ -31,19 +38,6 @@ def test_the_chart_takes_the_values_of_each_drill(name: str) -> None:
         assert (spec.get("hostnames") or [rule["host"] for rule in spec["rules"]]) == [drill.host]
 
 
-def test_nodes_answer_to_the_front_address() -> None:
-    (node,) = render(VALUES, name=RELEASE).one("StatefulSet", f"{NAME}-node")["spec"]["template"]["spec"]["containers"]
-    hosts = next(item["value"] for item in node["env"] if item["name"] == "FRAMEHOLD_ALLOWED_HOSTS")
-    assert FRONT in hosts.split(",")
-
-
-def test_a_change_leaves_the_other_values_and_the_values_themselves() -> None:
-    made = changed(node__replicas=5)
-    assert made["node"]["replicas"] == 5
-    assert made["node"]["image"] == VALUES["node"]["image"]
-    assert VALUES["node"]["replicas"] == 3
-
-
 def test_the_roll_behind_haproxy_makes_nodes_and_haproxy_new() -> None:
     made = [render(changed(**values), name=RELEASE, namespace=NAMESPACE) for values in (HAPROXY, ROLLED)]
     nodes, haproxies = (
@@ -52,3 +46,27 @@ def test_the_roll_behind_haproxy_makes_nodes_and_haproxy_new() -> None:
     )
     assert [each.get("rolled") for each in nodes] == [None, "once"]
     assert haproxies[0]["checksum/config"] != haproxies[1]["checksum/config"]
+
+
+def test_it_installs_what_the_page_says_with_images_of_the_cluster() -> None:
+    made = releases.rendered(trial.installed())
+    assert {image.rpartition(":")[2] for image in releases.images(made)} == {"local"}
+    assert STORE_IMAGE in releases.images(made)
+    assert made.one("ConfigMap", f"{page.RELEASE}-source")["data"] == {"server.py": releases.server()}
+    assert made.one("StatefulSet", f"{page.RELEASE}-store")["spec"].get("volumeClaimTemplates") is None
+    replicas = {part: made.one(kind, f"{page.RELEASE}-{part}")["spec"]["replicas"] for kind, part in PARTS}
+    assert replicas == trial.PODS
+
+
+def test_the_pod_of_helm_test_calls_the_tool_of_the_page() -> None:
+    (pod,) = releases.rendered(trial.upgraded()).of("Pod")
+    (container,) = pod["spec"]["containers"]
+    assert container["command"][-2:] == ["order", "item=tea"]
+    assert {"name": "ANSWERS", "value": f"{trial.ANSWER}\n"} in container["env"]
+
+
+def test_its_commands_are_those_of_the_page_and_the_last_one_empties_a_node() -> None:
+    commands = trial.typed()
+    assert {command.split()[1] for command in commands} >= {"call", "doctor", "leases", "nodes", "status"}
+    assert [command.split()[1] for command in commands].index("drain") == len(commands) - 1
+    assert len([command for command in commands if command.startswith("framehold call")]) == 1

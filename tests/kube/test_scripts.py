@@ -92,19 +92,15 @@ def machine(cache: Path, process: subprocess.Popen[bytes], started: str = "") ->
     return folder
 
 
-def test_a_cluster_that_runs_is_left_alone(tmp_path: Path, commands: str, stranger: subprocess.Popen[bytes]) -> None:
-    folder = machine(tmp_path / "cache", stranger)
-    ended = run("up.sh", PATH=commands, KUBE_CACHE=str(tmp_path / "cache"))
-    assert ended.returncode == 2
-    assert "a cluster is there already; make kube-down ends it" in ended.stderr
-    assert folder.exists()
-
-
-def test_what_a_killed_cluster_left_is_removed(
+def test_a_cluster_that_runs_is_left_alone_and_what_a_killed_one_left_is_removed(
     tmp_path: Path, commands: str, stranger: subprocess.Popen[bytes]
 ) -> None:
     """Another process has the number of its machine's first process by now, and goes on."""
-    folder = machine(tmp_path / "cache", stranger, started="long ago\n")
+    folder = machine(tmp_path / "cache", stranger)
+    ended = run("up.sh", PATH=commands, KUBE_CACHE=str(tmp_path / "cache"))
+    assert ended.returncode == 2 and folder.exists()
+    assert "a cluster is there already; make kube-down ends it" in ended.stderr
+    (folder / "started").write_text("long ago\n")
     ended = run("up.sh", PATH=commands, KUBE_CACHE=str(tmp_path / "cache"))
     assert "of an earlier cluster nothing runs; removing what it left" in ended.stderr
     # It went on, and there is no Go.

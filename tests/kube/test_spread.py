@@ -26,27 +26,22 @@ MACHINES = [machine("node1"), machine("node2")]
 CROWDED = [pod("router", "node1"), pod("router", "node1"), pod("haproxy", "node2")]
 
 
-def test_a_part_that_one_machine_has_two_more_of_is_crowded() -> None:
-    assert crowded(CROWDED, MACHINES, FRONT) == ["router is not spread: node1 has 2, node2 has 0"]
-
-
 @pytest.mark.parametrize(
-    "pods",
+    ("pods", "machines"),
     [
-        [pod("router", "node1"), pod("router", "node2")],
-        [pod("router", "node1"), pod("router", "node1"), pod("router", "node2")],
-        [pod("router", "node1"), pod("router", "node1", ends=True), pod("router", "node2")],
-        [pod("node", "node1"), pod("node", "node1")],
-        [],
+        ([pod("router", "node1"), pod("router", "node2")], MACHINES),
+        ([pod("router", "node1"), pod("router", "node1"), pod("router", "node2")], MACHINES),
+        ([pod("router", "node1"), pod("router", "node1", ends=True), pod("router", "node2")], MACHINES),
+        ([pod("node", "node1"), pod("node", "node1")], MACHINES),
+        (CROWDED, [machine("node1"), machine("node2", unschedulable=True)]),
+        ([], MACHINES),
     ],
-    ids=["one each", "one more", "one that ends", "another part", "none"],
+    ids=["one each", "one more", "one that ends", "another part", "a machine that takes no pod", "none"],
 )
-def test_what_is_as_even_as_it_can_be_is_not_crowded(pods: list[dict[str, Any]]) -> None:
-    assert crowded(pods, MACHINES, FRONT) == []
-
-
-def test_a_machine_that_takes_no_pod_does_not_count() -> None:
-    assert crowded(CROWDED, [machine("node1"), machine("node2", unschedulable=True)], FRONT) == []
+def test_what_is_as_even_as_it_can_be_is_not_crowded(
+    pods: list[dict[str, Any]], machines: list[dict[str, Any]]
+) -> None:
+    assert crowded(pods, machines, FRONT) == []
 
 
 NODES = [pod("node", "node1"), pod("node", "node2")]
@@ -86,9 +81,7 @@ async def test_a_release_that_is_rolled_out_but_crowded_stops_the_drill() -> Non
         await cluster.settled()
     waited = [words[2] for words in cluster.asked if words[:2] == ("rollout", "status")]
     assert waited == ["StatefulSet/fleet-node", "Deployment/fleet-router"]
-
-
-async def test_nodes_are_looked_at_where_they_were_rolled() -> None:
+    # Nodes are looked at where they were rolled.
     cluster = Told([pod("node", "node1"), pod("node", "node1"), *ROUTERS])
     await cluster.settled()
     with pytest.raises(RuntimeError, match="node is not spread: node1 has 2, node2 has 0"):

@@ -257,13 +257,6 @@ def test_nothing_is_tagged_unless_each_step_succeeds(how: dict[str, str], why: s
     assert (tree / "dist").exists() is built
 
 
-def test_without_its_section_of_the_changelog_nothing_is_built(tree: Path) -> None:
-    commands = Commands(tree)
-    with pytest.raises(Refused, match="make version"):
-        steps.make(tree, commands)
-    assert commands.ran == []
-
-
 def test_a_program_that_fails_is_named(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"false: .* nothing was tagged"):
         steps.run(["false"], tmp_path)

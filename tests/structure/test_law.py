@@ -361,16 +361,13 @@ GOOD_ENTRY = '[rule-1]\nmutations = ["gate-off"]\n'
 BAD: list[tuple[Check, str, str]] = [
     (numbers_exist, "core/a.py", f"# as rule {BEYOND} says"),
     (numbers_exist, "core/a.py", f'"""Rules 1 and {BEYOND}."""'),
-    (numbers_exist, "core/a.py", f'"""The end (rule\n{BEYOND})."""'),
     (numbers_exist, "core/a.py", f'fail("rule {BEYOND}")'),
     (numbers_exist, "tests/a.py", f'fail("I{99} once")'),
     (numbers_exist, "a/b.lua", f"-- what rule {BEYOND} says"),
     (numbers_exist, "docs/options.md", f"see decision {999}"),
-    (numbers_exist, "docs/options.md", f"see `docs/decisions/{999}`"),
     (says_where_rules_are, "core/a.py", f"# as rule {1} says"),
     (says_where_rules_are, "docs/options.md", f"as rule {1} says"),
     (documents_exist, "core/a.py", f'"""As {PAGE} says."""'),
-    (documents_exist, "core/a.py", f"x = 1  # as `{PAGE}` says"),
     (documents_exist, "core/a.py", f'raise ValueError("see docs/{PAGE}")'),
     (documents_exist, "a/b.lua", f"-- as {PAGE} says"),
     (documents_exist, "core/a.py", f'"""As docs/protocol.md, "{"No such heading"}", says."""'),
@@ -381,16 +378,13 @@ BAD: list[tuple[Check, str, str]] = [
     (links_lead_somewhere, "docs/options.md", f"[a](protocol.md#rule-{BEYOND})"),
     (links_lead_somewhere, "docs/options.md", "# One\n\n[a](#two)"),
     (cited_code_exists, "docs/options.md", f"as `engine/{'no_such_file'}.py` says"),
-    (cited_code_exists, "docs/options.md", f"held by `core/{'no_such_file'}.py::test_it`"),
     (each_has_an_entry, "tests/a.toml", HELD.read_text(encoding="utf-8") + f"\n[rule-{BEYOND}]\n"),
     (each_has_an_entry, "tests/a.toml", "".join(f"[{name}]\n" for name in law() if name != "rule-1")),
     (each_has_an_entry, "tests/a.toml", "".join(f"[{name}]\n" for name in law() if name != "i1")),
     (each_is_held, "tests/a.toml", "[rule-1]\n"),
-    (each_is_held, "tests/a.toml", "[i1]\nmasked = []\n"),
     (each_is_held, "tests/a.toml", GOOD_ENTRY.replace('"gate-off"', '"gate-off", "no-such-mutation"')),
     (each_is_held, "tests/a.toml", GOOD_ENTRY.replace('"gate-off"', '"gate-off", "gate-off"')),
     (each_is_held, "tests/a.toml", GOOD_ENTRY + 'tests = ["core/test_rounds.py::test_never"]'),
-    (each_is_held, "tests/a.toml", GOOD_ENTRY + 'tests = ["core/test_rounds.py::pytestmark"]'),
     (each_is_held, "tests/a.toml", GOOD_ENTRY.replace("gate-off", "window-off") + 'masked = ["gate-off"]'),
     (rules_are_in_order, "docs/options.md", GOOD_RULE.replace("rule-1", "rule-2")),
     (rules_are_in_order, "docs/options.md", GOOD_RULE.replace("### Rule 1:", "### One:")),
@@ -439,7 +433,8 @@ def test_a_good_sample_passes(check: Check, path: str, text: str) -> None:
     assert list(check(Source(Path(path), text))) == []
 
 
-@pytest.mark.parametrize("name", [*RED, *MASKED])
-def test_a_mutation_that_no_rule_names_is_noticed(name: str) -> None:
-    text = HELD.read_text(encoding="utf-8").replace(f'"{name}"', '"it"')
-    assert [violation for violation in each_mutation_is_named(Source(Path("tests/a.toml"), text)) if name in violation]
+def test_a_mutation_that_no_rule_names_is_noticed() -> None:
+    text = HELD.read_text(encoding="utf-8")
+    for name in (*RED, *MASKED):
+        without = Source(Path("tests/a.toml"), text.replace(f'"{name}"', '"it"'))
+        assert [violation for violation in each_mutation_is_named(without) if name in violation], name

@@ -43,13 +43,7 @@ class Clone:
         for name in ("loadtest", "tests"):
             (self.folder / name).mkdir(parents=True)
         self._bin.mkdir()
-        for name in (
-            "Makefile",
-            "pyproject.toml",
-            "loadtest/pyproject.toml",
-            "tests/dev.lock",
-            "tests/system_packages.sh",
-        ):
+        for name in COPIED:
             shutil.copy(ROOT / name, self.folder / name)
         for name in SYSTEM:
             found = shutil.which(name)
@@ -145,23 +139,21 @@ def test_tests_install_the_rest_into_the_same_environment(tmp_path: Path) -> Non
         ("docs", "-e .[docs]"),
         ("load", "-e . -e ./loadtest[peers]"),
         ("release", "-e .[release]"),
+        # Programs of the system are no Python packages.
+        *((stage, "") for stage in ("npm", "firefox", "day")),
     ],
 )
 def test_a_stage_installs_its_tools_alone(tmp_path: Path, stage: str, installed: str) -> None:
     """Once, with the versions of the lock, and it says before how much that is."""
     clone = Clone(tmp_path, uv=False)
     result = clone.make(f".venv/.{stage}")
-    assert re.search(rf"installing what {stage} needs into .venv and on this machine \(\d+ MB, once\)", result.stdout)
-    assert clone.ran() == ["python -m venv .venv", f"{PIP} -c tests/dev.lock {installed}"]
+    packages = [f"{PIP} -c tests/dev.lock {installed}"] if installed else []
+    assert not packages or re.search(
+        rf"installing what {stage} needs into .venv and on this machine \(\d+ MB, once\)", result.stdout
+    )
+    assert clone.ran() == ["python -m venv .venv", *packages]
     clone.make(f".venv/.{stage}")
     assert clone.ran() == []
-
-
-@pytest.mark.parametrize("stage", ["npm", "firefox", "day"])
-def test_programs_of_the_system_are_no_python_packages(tmp_path: Path, stage: str) -> None:
-    clone = Clone(tmp_path, uv=False)
-    clone.make(f".venv/.{stage}")
-    assert clone.ran() == ["python -m venv .venv"]
 
 
 def test_a_missing_program_of_the_system_is_named(tmp_path: Path) -> None:
@@ -171,20 +163,6 @@ def test_a_missing_program_of_the_system_is_named(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "needed on PATH: chromium; install these with your system's package manager" in result.stderr
     assert clone.ran() == ["python -m venv .venv"]
-
-
-def test_tests_alone_are_enough_for_up(tmp_path: Path) -> None:
-    clone = Clone(tmp_path, uv=False)
-    clone.make("format")
-    assert clone.ran() == ["python -m venv .venv", TEST]
-    clone.make("up")
-    assert clone.ran() == []
-
-
-def test_the_newest_versions_are_taken_where_no_lock_is_wanted(tmp_path: Path) -> None:
-    clone = Clone(tmp_path, uv=False)
-    clone.make("format", "LOCK=")
-    assert clone.ran()[-1] == f"{PIP} -e .[test]"
 
 
 def test_what_could_not_be_installed_is_tried_again(tmp_path: Path) -> None:
@@ -215,4 +193,6 @@ def test_an_environment_of_its_own_folder(tmp_path: Path) -> None:
     clone = Clone(tmp_path, uv=False)
     clone.make("format", "VENV=.venv/3.13")
     assert clone.ran() == ["python -m venv .venv/3.13", TEST]
+    clone.make("format", "VENV=.venv/3.14", "LOCK=")
+    assert clone.ran()[-1] == f"{PIP} -e .[test]", "without a lock the newest versions are taken"
     assert (clone.folder / ".venv/3.13/.test").exists() and not (clone.folder / ".venv/.test").exists()

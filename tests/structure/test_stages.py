@@ -15,7 +15,7 @@ import yaml
 
 from tests.processes import ROOT
 from tests.stages import __main__ as command
-from tests.stages import budget, counted, kept, marks
+from tests.stages import budget, kept, marks
 from tests.stages.catalogue import NIGHTLY, TEST, Stage
 from tests.stages.lanes import run
 from tests.stages.marks import OTHERS, TOOLS, Marks
@@ -84,12 +84,6 @@ def test_make_has_a_set_for_each_tool() -> None:
     assert {need for stage in (*TEST, *NIGHTLY) for need in stage.needs} < set(sets[1].split())
 
 
-def test_large_tools_come_last() -> None:
-    """A stage of `make test` that needs a tool stands behind those that need none."""
-    tooled = [bool(stage.needs) for stage in TEST]
-    assert tooled == sorted(tooled) and any(tooled)
-
-
 @pytest.mark.parametrize(
     ("text", "always", "sometimes"),
     [
@@ -105,13 +99,6 @@ def test_marks_are_read_from_a_file(text: str, always: set[str], sometimes: set[
     path = tmp_path / "test_it.py"
     path.write_text(text)
     assert marks.of_file(path) == (frozenset(always), frozenset(sometimes))
-
-
-def test_a_file_is_left_out_only_if_none_of_its_tests_is_selected() -> None:
-    some = Marks(frozenset({"chart"}), frozenset({"nightly"}))
-    assert marks.selects("", some)
-    assert marks.selects("chart and nightly", some) and marks.selects("chart and not nightly", some)
-    assert not marks.selects("not chart", some) and not marks.selects("chart and alone", some)
 
 
 def test_rooms_are_folders_and_files_have_one() -> None:
@@ -180,15 +167,20 @@ def test_a_commit_is_checked_until_a_stage_fails(
 def test_a_night_goes_on_behind_a_failure_and_keeps_what_passed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A stage that passed is played again when what it reads has changed; one that failed, each time."""
+    """A stage that passed is played again when what it reads has changed; one that failed or that asks the world, each
+    time: the answer to the audit of the locks changes though nothing here does."""
     monkeypatch.setattr(kept, "FILE", tmp_path / "nightly.json")
     monkeypatch.setattr(kept, "commit", lambda: "0123456789")
     monkeypatch.setattr(kept, "digest", " ".join)
     runs = tmp_path / "runs"
-    stages = (stage("bad", f"echo bad >> {runs}; false"), stage("good", f"echo good >> {runs}", reads=("core",)))
+    asking = stage("audit", f"echo asked >> {tmp_path}/asked", asks=True)
+    bad, good = stage("bad", f"echo bad >> {runs}; false"), stage("good", f"echo good >> {runs}", reads=("core",))
+    stages = (bad, good, asking)
     assert played(monkeypatch, ["nightly"], *stages) == 1
     assert played(monkeypatch, ["nightly"], *stages) == 1
     assert Counter(runs.read_text().split()) == {"bad": 2, "good": 1}
+    assert (tmp_path / "asked").read_text().split() == ["asked"] * 2
+    assert [each.name for each in NIGHTLY if each.asks] == ["audit"]
     changed = stage("good", f"echo good >> {runs}", reads=("store",))
     assert played(monkeypatch, ["nightly"], stages[0], changed) == 1
     assert Counter(runs.read_text().split()) == {"bad": 3, "good": 2}
@@ -199,16 +191,6 @@ def test_a_night_goes_on_behind_a_failure_and_keeps_what_passed(
     assert re.search(r"bad .*failed  at 0123456789  again: make nightly STAGE=bad", table)
     assert re.search(r"good .*passed, before what it reads was changed  at 0123456789\n", table)
     assert Counter(runs.read_text().split()) == {"bad": 4, "good": 3}
-
-
-def test_a_stage_that_asks_the_world_is_played_each_night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its answer changes though nothing here does: the audit of the locks is one."""
-    monkeypatch.setattr(kept, "FILE", tmp_path / "nightly.json")
-    runs = tmp_path / "runs"
-    asking = stage("audit", f"echo asked >> {runs}", asks=True)
-    assert [played(monkeypatch, ["nightly"], asking) for _ in range(2)] == [0, 0]
-    assert runs.read_text().split() == ["asked"] * 2
-    assert [each.name for each in NIGHTLY if each.asks] == ["audit"]
 
 
 def test_hours_widen_one_open_ended_stage(
@@ -225,15 +207,6 @@ def test_hours_widen_one_open_ended_stage(
 def test_a_stage_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert played(monkeypatch, ["test", "--stage", "brwser"], stage("browser", "true")) == 2
     assert capsys.readouterr().err == "no stage brwser; there are browser\n"
-
-
-def test_what_a_run_did_is_added_up(tmp_path: Path) -> None:
-    """Of several runs of one stage; one that was ended early left no file."""
-    first, second = tmp_path / "0.json", tmp_path / "1.json"
-    counted.write(first, counted.Counted(2, ["a"], Counter({"x": 1.0})))
-    counted.write(second, counted.Counted(3, [], Counter({"x": 2.0, "y": 1.0})))
-    found = counted.read([first, second, tmp_path / "2.json"])
-    assert (found.passed, found.failed, found.seconds) == (5, ["a"], {"x": 3.0, "y": 1.0})
 
 
 def test_a_digest_changes_with_what_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

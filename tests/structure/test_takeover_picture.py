@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from docs.takeover_picture import END, LOOP, PICTURE, RECORDING, Recording, drawn, lines
+from docs.takeover_picture import END, LOOP, PICTURE, RECORDING, Recording, drawn
 from tests.tutorials.page import ROOT, blocks
 
 RUN: Recording = json.loads(RECORDING.read_text("utf-8"))
@@ -33,16 +32,6 @@ def test_the_recorded_server_is_the_present_one_of_the_readme() -> None:
     assert RUN["server"] == next(block.text for block in blocks("../README.md") if block.language == "python")
 
 
-def test_a_picture_that_drifted_is_noticed_and_drawn_anew(tmp_path: Path) -> None:
-    recording, picture = tmp_path / RECORDING.name, tmp_path / PICTURE.name
-    shutil.copy(RECORDING, recording)
-    picture.write_text(PICTURE.read_text("utf-8").replace("reserved: tea", "reserved: coffee"), "utf-8")
-    checked = draw("--check", recording)
-    assert checked.returncode == 1 and "run it with --write" in checked.stderr
-    assert draw("--write", recording).returncode == 0
-    assert picture.read_text("utf-8") == PICTURE.read_text("utf-8")
-
-
 def test_the_run_is_the_one_that_the_sentences_tell() -> None:
     """Another process carries the call on, the effect runs once, and the end is shown long enough to be read."""
     assert RUN["asked"] != RUN["took"]
@@ -51,18 +40,6 @@ def test_the_run_is_the_one_that_the_sentences_tell() -> None:
         drawn({**RUN, "shown": [row for row in RUN["shown"] if "takeover" not in row[2]]})
     with pytest.raises(ValueError, match="too long"):
         drawn({**RUN, "shown": [*RUN["shown"], (LOOP - END + 0.1, "fleet", "late")]})
-
-
-def test_a_line_is_broken_where_the_terminal_breaks_it() -> None:
-    """Styles last until they are taken back, across lines and pieces."""
-    shown = [(0.0, "call", "\x1b[1m" + "a" * 103), (1.5, "call", "bcd\r\n"), (2.0, "call", "\x1b[0me\n\n")]
-    rows = lines({**RUN, "shown": shown}, "call")
-    assert ["".join(piece.text for piece in row) for row in rows] == ["a" * 103 + "b", "cd", "e"]
-    assert [[(piece.at, piece.style) for piece in row] for row in rows] == [
-        [(0.0, "bold"), (1.5, "bold")],
-        [(1.5, "bold")],
-        [(2.0, "")],
-    ]
 
 
 def test_it_can_be_shown_anywhere() -> None:

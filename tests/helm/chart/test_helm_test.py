@@ -58,11 +58,3 @@ def test_it_waits_for_the_router(tmp_path: Path, ends: list[int], code: int, loo
     command = pod["spec"]["containers"][0]["command"]
     done = subprocess.run(command, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False, timeout=30)
     assert (done.returncode, len(log.read_text().splitlines())) == (code, looks)
-
-
-def test_answers_arrive_as_they_were_written() -> None:
-    """A line each, whatever is in it."""
-    answers = ['say "when"', "Zoë", "", "7", "a\\b"]
-    (pod,) = render({"test": {"tool": "t", "answers": answers}}).of("Pod")
-    (result,) = [one["value"] for one in pod["spec"]["containers"][0]["env"] if one["name"] == "ANSWERS"]
-    assert result == "".join(f"{answer}\n" for answer in answers)

@@ -1,12 +1,9 @@
-"""What Prometheus scrapes, the alerts that it loads, and the dashboards that Grafana finds.
-
-The golden files were compared with the CRDs of prometheus-operator 0.93.0, KEDA 2.20.2 and Gateway API 1.6.1 (standard
-channel; its timeouts are there since 1.2), with unknown fields refused.
-"""
+"""What Prometheus scrapes and asks, the alerts that it loads, and the dashboards that Grafana finds."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +11,10 @@ import helm_python
 import pytest
 import yaml
 
-from tests.helm.chart.golden import ALERTS, FOLDER, FOLLOWING, GOLDEN, NAMES, made, read
-from tests.helm.chart.reach import chosen
-from tests.helm.chart.render import CHART, Object, Rendered, render
+from tests.helm.chart.golden import ALERTS, FOLLOWING, NAMES, rendered
+from tests.helm.chart.render import CHART, Object, render
 from tests.helm.known import known
-from tests.helm.promql import promtool
+from tests.helm.promql import promtool, unread
 
 pytestmark = pytest.mark.chart
 
@@ -42,41 +38,6 @@ def _groups(values: dict[str, Any]) -> list[Object]:
 
 def _alerts(groups: list[Object]) -> dict[str, Object]:
     return {rule["alert"]: rule for group in groups for rule in group["rules"]}
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-def test_a_custom_resource_is_what_was_found_right(name: str) -> None:
-    """To change them: `python -m tests.helm.chart.golden`, then read what it changed."""
-    assert made(name) == read(name)
-
-
-def test_no_golden_file_is_left_behind() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == GOLDEN.keys()
-
-
-def test_what_operators_of_others_read_is_there_only_when_it_is_asked_for() -> None:
-    kinds = {each["kind"] for each in render({"haproxy": {"enabled": True}}).objects}
-    assert not kinds & {"ServiceMonitor", "PrometheusRule", "ScaledObject", "HTTPRoute"}
-    assert not any("dashboard" in each["metadata"]["name"] for each in render().of("ConfigMap"))
-
-
-@pytest.mark.parametrize(("haproxy", "parts"), [(False, ["node", "router"]), (True, ["haproxy", "node", "router"])])
-def test_every_process_is_scraped_once_and_kinds_are_jobs_of_their_own(haproxy: bool, parts: list[str]) -> None:
-    """A job is called after its Service. The front Service has the same pods, and must not be one."""
-    near = {"networkPolicy": {"scrapeFrom": [{"podSelector": {}}]}, "haproxy": {"enabled": haproxy}}
-    rendered = render({**_metrics(serviceMonitor={"interval": "20s"}), **near})
-    jobs = []
-    for monitor in rendered.of("ServiceMonitor"):
-        [endpoint] = monitor["spec"]["endpoints"]
-        [service] = _chosen(rendered, monitor["spec"]["selector"])
-        assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
-        assert (endpoint["interval"], endpoint["path"]) == ("20s", "/metrics")
-        jobs.append(service["metadata"]["name"])
-    assert sorted(jobs) == [f"fleet-framehold-{part}" for part in parts]
-
-
-def _chosen(rendered: Rendered, selector: Object) -> list[Object]:
-    return [each for each in rendered.of("Service") if chosen(selector, each["metadata"]["labels"])]
 
 
 def test_labels_of_metrics_and_those_of_targets_never_meet() -> None:
@@ -117,31 +78,25 @@ def test_an_alert_that_is_not_there_can_not_be_left_out() -> None:
     assert all(name in text for name in NAMES)
 
 
-def test_alerts_that_count_in_leases_follow_a_longer_lease() -> None:
-    """Three and two times it, as the head of the file says."""
-    alerts = _alerts(_groups(_rule(leaseTtl=12.5)))
-    stale, slow = alerts["FrameholdNodeHeartbeatStale"], alerts["FrameholdFailoverSlow"]
-    assert "framehold_node_heartbeat_age_seconds) > 37.5\n" in stale["expr"]
-    assert "has not renewed it for 37.5 s" in stale["annotations"]["description"]
-    assert slow["expr"].endswith(")) > 25\n")
-    assert "up to 13.5 s is usual" in slow["annotations"]["description"]
-
-
-def test_calls_of_dead_nodes_may_wait_for_as_long_as_their_records_live() -> None:
-    """Two hours, a round of 5 minutes and one more; then the 4 minutes that the default leaves too."""
-    orphaned = _alerts(_groups(_rule(tokenTtl=7200)))["FrameholdLeaseOrphaned"]
-    assert orphaned["for"] == "130m"
-    assert "for 130 minutes: longer than a record lives." in orphaned["annotations"]["description"]
-
-
-@pytest.mark.parametrize("settings", [{"leaseTtl": 3, "tokenTtl": 60}, {"leaseTtl": 5.0}])
-def test_shorter_times_leave_the_alerts_as_they_are(settings: dict[str, Any]) -> None:
-    assert _groups(_rule(**settings)) == _groups(_rule())
-
-
-def test_settings_change_the_alerts_that_are_said_to_follow_them_and_no_other() -> None:
+def test_longer_times_change_the_alerts_that_are_said_to_follow_them_and_shorter_ones_none() -> None:
+    """The golden file of the alerts has the figures."""
     usual, longer = _alerts(_groups(_rule())), _alerts(_groups(_rule(leaseTtl=12.5, tokenTtl=7200)))
     assert {name for name in NAMES if usual[name] != longer[name]} == set(FOLLOWING)
+    for shorter in ({"leaseTtl": 3, "tokenTtl": 60}, {"leaseTtl": 5.0}):
+        assert _alerts(_groups(_rule(**shorter))) == usual
+
+
+def test_keda_asks_for_the_parked_frames_of_this_fleets_nodes(tmp_path: Path) -> None:
+    """All of them in one number: KEDA wants one, and divides it by the nodes that there are. A missing answer is no
+    0: nodes would go because their metrics are missing."""
+    trigger = rendered("keda").one("ScaledObject", "fleet-framehold-node")["spec"]["triggers"][-1]["metadata"]
+    assert trigger["ignoreNullValues"] == "false"
+    assert unread([trigger["query"]], tmp_path) == ""
+    asked = re.fullmatch(r'sum\((\w+)\{namespace="(.+)",pod=~"(.+)"\}\)', trigger["query"])
+    assert asked and asked[1] in known() and asked[2] == "prod"
+    assert re.fullmatch(asked[3], "fleet-framehold-node-12")
+    others = ("other-fleet-framehold-node-0", "fleet-framehold-node-0-x", "fleet-framehold-router-0")
+    assert not any(re.fullmatch(asked[3], other) for other in others)
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.stem)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from framehold_fleet.guard.hosts import is_answered
+from tests.helm.chart import golden
 from tests.helm.chart.reach import Pod, pods, reaches
-from tests.helm.chart.render import CI, Rendered, ci, render
-from tests.helm.chart.schemas import RELEASES, faults
+from tests.helm.chart.render import CI, Object, Rendered, ci, render
 
 pytestmark = pytest.mark.chart
 
@@ -66,6 +65,8 @@ def _everybody(rendered: Rendered) -> dict[str, Pod]:
         "scraper": Pod({"app": "prometheus"}, "monitoring", {"kubernetes.io/metadata.name": "monitoring"}),
         "client": Pod({"app": "nginx"}, "ingress-nginx", {"kubernetes.io/metadata.name": "ingress-nginx"}),
         "outside": Pod({}, namespace="", space=None, address="198.51.100.7"),
+        "near": Pod({}, namespace="", space=None, address="192.0.2.1"),
+        "far": Pod({}, namespace="", space=None, address="192.0.2.200"),
     }
 
 
@@ -85,57 +86,34 @@ def test_a_fleet_reaches_itself_and_others_reach_neither_nodes_nor_store(values:
     there = _everybody(rendered)
     assert _open(rendered, MUST) == [door for door in MUST if door[0] in there and door[1] in there]
     assert _open(rendered, [*MUST_NOT, ("twin", "node", 8080), ("twin", "store", 6379)]) == []
+    # Where no policy chooses a pod everybody reaches it, so a port that no rule opens tells.
+    assert [name for name, pod in pods(rendered).items() if reaches(rendered, Pod({}), pod, 1)] == []
 
 
-@pytest.mark.parametrize("haproxy", [False, True])
-def test_without_a_limit_everybody_is_a_client(haproxy: bool) -> None:
-    rendered = render({"haproxy": {"enabled": haproxy}})
-    doors = [(who, where, 8080) for who in ("stranger", "client", "outside") for where in ("front", "router")]
-    assert _open(rendered, doors) == doors
+OTHERS = ("stranger", "sibling", "twin", "outside", "far")
+CLIENTS = [(who, where, 8080) for who in ("client", "near", *OTHERS) for where in ("front", "router")]
+SCRAPES = [("scraper", "node", 8081), ("scraper", "router", 8081), ("scraper", "haproxy", 8404)]
+NOBODY = {**LIMITED, "scrapeFrom": []}
 
 
-@pytest.mark.parametrize("haproxy", [False, True])
-def test_clients_are_those_that_are_named(haproxy: bool) -> None:
-    rendered = render({"networkPolicy": LIMITED, "haproxy": {"enabled": haproxy}})
-    found = _everybody(rendered)
-    near, far = (replace(found["outside"], address=address) for address in ("192.0.2.1", "192.0.2.200"))
-    for called in (found["front"], found["router"]):
-        assert reaches(rendered, found["client"], called, 8080) and reaches(rendered, near, called, 8080)
-        others = (found["stranger"], found["sibling"], found["twin"], found["outside"], far)
-        assert not any(reaches(rendered, other, called, 8080) for other in others)
-
-
-@pytest.mark.parametrize("haproxy", [False, True])
-def test_who_scrapes_reaches_what_is_scraped(haproxy: bool) -> None:
-    """Without a name nobody does: an empty list isn't everybody."""
-    doors = [("scraper", "node", 8081), ("scraper", "router", 8081), *[("scraper", "haproxy", 8404)] * haproxy]
-    limited = render({"networkPolicy": LIMITED, "haproxy": {"enabled": haproxy}})
-    assert _open(limited, doors) == doors
-    nobody = {**LIMITED, "scrapeFrom": []}
-    assert _open(render({"networkPolicy": nobody, "haproxy": {"enabled": haproxy}}), doors) == []
-    assert _open(render({"haproxy": {"enabled": haproxy}}), doors) == []
-    calls = [(who, called, 8080) for who, called, _ in doors if called == "node"]
-    assert _open(limited, calls) == [], "who scrapes a node may not call it"
-
-
-@pytest.mark.parametrize("values", INSTALLED.values(), ids=INSTALLED)
-def test_every_pod_of_a_fleet_is_chosen_by_a_policy(values: dict[str, Any]) -> None:
-    """Where none chooses a pod everybody reaches it, so a port that no rule opens tells."""
-    rendered = render(values)
-    assert pods(rendered).keys() >= {"node", "router"}
-    unguarded = [name for name, pod in pods(rendered).items() if reaches(rendered, Pod({}), pod, 1)]
-    assert unguarded == []
-
-
-def test_policies_are_left_out_where_they_are_not_wanted() -> None:
-    rendered = render({"networkPolicy": {"enabled": False}, "haproxy": {"enabled": True}})
-    assert rendered.of("NetworkPolicy") == []
-    assert _open(rendered, [("stranger", "node", 8080)]) != []
-
-
-def test_a_store_of_your_own_is_not_the_charts_to_guard() -> None:
-    made = render({"store": {"existingSecret": {"name": "redis"}}}).of("NetworkPolicy")
-    assert sorted(each["metadata"]["name"] for each in made) == ["fleet-framehold-node", "fleet-framehold-router"]
+@pytest.mark.parametrize("haproxy", [False, True], ids=["routers", "HAProxy"])
+@pytest.mark.parametrize(
+    ("policy", "clients", "scraped"),
+    [
+        ({}, ("client", "near", *OTHERS), False),
+        (LIMITED, ("client", "near"), True),
+        (NOBODY, ("client", "near"), False),
+    ],
+    ids=["without a limit everybody", "those that are named", "an empty list isn't everybody"],
+)
+def test_clients_and_who_scrapes_are_those_that_are_named(
+    policy: dict[str, Any], clients: tuple[str, ...], scraped: bool, haproxy: bool
+) -> None:
+    rendered = render({"networkPolicy": policy, "haproxy": {"enabled": haproxy}})
+    assert _open(rendered, CLIENTS) == [door for door in CLIENTS if door[0] in clients]
+    scrapes = [door for door in SCRAPES if haproxy or door[1] != "haproxy"]
+    assert _open(rendered, SCRAPES) == (scrapes if scraped else [])
+    assert _open(rendered, [("scraper", "node", 8080)]) == [], "who scrapes a node may not call it"
 
 
 @pytest.mark.parametrize("rule", [{"from": []}, {}, {"ports": [{"port": 8080}]}])
@@ -151,76 +129,32 @@ def test_a_rule_that_names_nobody_would_be_seen_to_let_everybody_in(rule: dict[s
     assert not reaches(Rendered((nobody,), ""), outside, Pod({}), 8080)
 
 
-ROUTED: dict[str, Any] = {
-    "service": {"port": 8000},
-    "ingress": {
-        "enabled": True,
-        "className": "nginx",
-        "hosts": ["mcp.example.com", "mcp.example.org"],
-        "annotations": {"a": "b"},
-        "tls": [{"secretName": "mcp", "hosts": ["mcp.example.com"]}],
-    },
-    "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["mcp.example.net"]},
-}
+OPERATORS = ("/metrics", "/api", "/api/v1", "/api/v1/nodes", "/dashboard", "/dashboard/leases", "/admin/node", "/")
 
 
-@pytest.mark.parametrize("haproxy", [False, True])
-def test_an_ingress_leads_each_host_to_the_front(haproxy: bool) -> None:
-    rendered = render({**ROUTED, "haproxy": {"enabled": haproxy}})
-    ingress = rendered.one("Ingress", "fleet-framehold")
-    front = rendered.one("Service", "fleet-framehold")
-    assert ingress["metadata"]["annotations"] == {"a": "b"}
-    assert ingress["spec"]["ingressClassName"] == "nginx"
-    assert ingress["spec"]["tls"] == ROUTED["ingress"]["tls"]
-    assert [rule["host"] for rule in ingress["spec"]["rules"]] == ROUTED["ingress"]["hosts"]
-    for rule in ingress["spec"]["rules"]:
-        assert [(path["path"], path["pathType"]) for path in rule["http"]["paths"]] == [
-            ("/mcp", "Prefix"),
-            ("/.well-known", "Prefix"),
-        ]
-        for path in rule["http"]["paths"]:
-            backend = path["backend"]["service"]
-            assert backend["name"] == front["metadata"]["name"]
-            assert backend["port"]["name"] in [port["name"] for port in front["spec"]["ports"]]
+def carried(rule: Object, path: str) -> bool:
+    """Whether an Ingress rule leads a path anywhere: by whole segments for Prefix, to the letter for Exact."""
+    found = [(each["pathType"], each["path"].rstrip("/")) for each in rule["http"]["paths"]]
+    return any(path == start or (kind == "Prefix" and path.startswith(f"{start}/")) for kind, start in found)
 
 
-def test_a_route_leads_to_the_front_and_cuts_no_stream() -> None:
-    rendered = render(ROUTED)
-    [rule] = rendered.one("HTTPRoute", "fleet-framehold")["spec"]["rules"]
-    front = rendered.one("Service", "fleet-framehold")
-    ports = [port["port"] for port in front["spec"]["ports"]]
-    assert [(each["name"], [each["port"]]) for each in rule["backendRefs"]] == [(front["metadata"]["name"], ports)]
-    assert rule["timeouts"] == {"request": "0s"}
+def test_an_ingress_leads_nobody_to_what_operators_ask() -> None:
+    """A controller answers 404 to a path that no rule names. So does a router, whatever leads there."""
+    for rule in golden.rendered("routed").one("Ingress", "fleet-framehold")["spec"]["rules"]:
+        assert not any(carried(rule, path) for path in OPERATORS)
+        assert all(carried(rule, path) for path in ("/mcp", "/.well-known/oauth-protected-resource"))
 
 
 def test_hosts_of_ingress_and_route_are_answered_to() -> None:
     """By nodes and routers: a name that leads here and that is refused would be a 421 at the first request. So are the
     names of both Services."""
-    made = render(ROUTED)
+    made, values = golden.rendered("routed"), golden.values("routed")
     for kind, part in (("StatefulSet", "node"), ("Deployment", "router")):
         [container] = made.one(kind, f"fleet-framehold-{part}")["spec"]["template"]["spec"]["containers"]
         hosts = next(each["value"] for each in container["env"] if each["name"] == "FRAMEHOLD_ALLOWED_HOSTS").split(",")
-        assert {*ROUTED["ingress"]["hosts"], *ROUTED["httpRoute"]["hostnames"]} <= set(hosts)
+        assert {*values["ingress"]["hosts"], *values["httpRoute"]["hostnames"]} <= set(hosts)
         for service in ("fleet-framehold", "fleet-framehold-router"):
             made.one("Service", service)
             names = (service, f"{service}.prod", f"{service}.prod.svc", f"{service}.prod.svc.cluster.local")
             assert all(is_answered(f"{name}:8081", hosts) for name in names)
         assert not is_answered("evil.example", hosts)
-
-
-@pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])
-def test_who_opens_the_front_is_told_that_nodes_must_know_its_name(kind: str) -> None:
-    """Else every request from outside gets 421, and nothing says why."""
-    result = "Nodes answer 421 to names that they don't know (allowedHosts)"
-    assert result in render({"service": {"type": kind}}).notes
-    assert result not in render({"service": {"type": kind}, "allowedHosts": ["mcp.example.com"]}).notes
-    assert result not in render({**ROUTED, "service": {"type": kind}}).notes
-    assert result not in render().notes
-
-
-@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]])
-def test_kubernetes_takes_what_limits_and_leads(release: str) -> None:
-    rendered = render({**ROUTED, "networkPolicy": LIMITED, "haproxy": {"enabled": True}})
-    made = rendered.of("NetworkPolicy") + rendered.of("Ingress")
-    assert len(made) == 5
-    assert [fault for each in made for fault in faults(each, release)] == []

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import helm_python
 import pytest
+import yaml
 
 from tests.helm.chart.render import CHART, render
-from tests.helm.chart.wrong_values import OUT_OF_RANGE, RIGHT, WRONG, Values, node
 
 pytestmark = pytest.mark.chart
+
+Values = dict[str, Any]
+REFUSED = yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text(encoding="utf-8"))
+WRONG, OUT_OF_RANGE = ([(case["values"], case["says"]) for case in REFUSED[kind]] for kind in ("wrong", "out of range"))
 
 UNNAMED = (
     'objects would be called "1.a-framehold", which no Service may be: a letter first, then small letters, digits and '
@@ -41,7 +47,7 @@ def test_what_does_not_exist_or_is_out_of_range_is_refused_by_the_schema(values:
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    wrong = {"auth": {"keys": ["short"]}, "ingress": {"enabled": True}, **node(pdb={"maxUnavailable": 0})}
+    wrong = {"auth": {"keys": ["short"]}, "ingress": {"enabled": True}, "node": {"pdb": {"maxUnavailable": 0}}}
     assert [sentence.split()[0] for sentence in refused(wrong)] == [
         "auth.keys[0]",
         "node.pdb.maxUnavailable",
@@ -71,6 +77,6 @@ def test_every_sentence_of_the_chart_is_seen_here() -> None:
         assert any(re.fullmatch(".+".join(parts), seen) for seen in [UNNAMED, *(seen for _, seen in WRONG)]), sentence
 
 
-@pytest.mark.parametrize("values", RIGHT, ids=str)
+@pytest.mark.parametrize("values", REFUSED["right"], ids=str)
 def test_what_is_just_right_is_not_refused(values: Values) -> None:
     assert render(values).objects

@@ -48,6 +48,11 @@ def _checksum(at: Cluster) -> str:
     return text
 
 
+def _replicas(at: Cluster) -> int:
+    count: int = at.objects["/apis/apps/v1/namespaces/prod/statefulsets/fleet-framehold-node"]["spec"]["replicas"]
+    return count
+
+
 def test_what_was_generated_survives_an_upgrade(at: Cluster) -> None:
     release = Release(at)
     release.install({})
@@ -55,6 +60,11 @@ def test_what_was_generated_survives_an_upgrade(at: Cluster) -> None:
     assert len(drawn["keys"]) == 64 and len(drawn["admin-token"]) == 40 and len(store["password"]) == 40
 
     release.upgrade({"node": {"replicas": 5}})
+    # What was drawn is no value of the release: else it would reach the schema, which knows no such value.
+    release.upgrade({"gitops": False}, reuse_values=True)
+    assert _replicas(at) == 5
+    release.upgrade({"node": {"autoscaling": {"enabled": True}}})
+    assert _replicas(at) == 5, "autoscaling keeps as many as there are"
 
     assert _data(at, "fleet-framehold") == drawn
     assert _data(at, "fleet-framehold-store") == store
@@ -62,30 +72,15 @@ def test_what_was_generated_survives_an_upgrade(at: Cluster) -> None:
 
 
 def test_the_password_in_the_stores_url_is_the_one_that_the_store_wants(at: Cluster) -> None:
-    Release(at).install({})
+    Release(at).install({"store": {"bundled": {"maxMemory": 134217728}}})
     held = _data(at, "fleet-framehold-store")
     # By the Service's own name: in its namespace it is found whatever the cluster calls its services.
     assert held["url"] == f"redis://framehold:{held['password']}@fleet-framehold-store:6379/0"
     shown = hashlib.sha256(held["password"].encode()).hexdigest()
     assert f"user framehold on #{shown} " in held["valkey.conf"] and "user default off\n" in held["valkey.conf"]
     assert "maxmemory-policy noeviction\n" in held["valkey.conf"] and "appendonly yes\n" in held["valkey.conf"]
-    assert "hash-max-listpack-value 4096\n" in held["valkey.conf"]
-
-
-def test_what_was_drawn_is_no_value_of_the_release(at: Cluster) -> None:
-    """Else `--reuse-values` would bring it to the schema, which knows no such value."""
-    release = Release(at)
-    release.install({"node": {"replicas": 2}})
-    drawn = _data(at, "fleet-framehold")
-    release.upgrade({"gitops": False}, reuse_values=True)
-    assert _data(at, "fleet-framehold") == drawn
-    nodes = at.objects["/apis/apps/v1/namespaces/prod/statefulsets/fleet-framehold-node"]["spec"]
-    assert nodes["replicas"] == 2
-
-
-def test_a_size_that_is_a_number_is_one_for_the_store_too(at: Cluster) -> None:
-    Release(at).install({"store": {"bundled": {"maxMemory": 134217728}}})
-    assert "maxmemory 134217728\n" in _data(at, "fleet-framehold-store")["valkey.conf"]
+    for line in ("maxmemory 134217728", "hash-max-listpack-value 4096"):
+        assert f"{line}\n" in held["valkey.conf"]
 
 
 def test_pods_are_made_new_by_what_they_read_alone(at: Cluster) -> None:
@@ -100,18 +95,19 @@ def test_pods_are_made_new_by_what_they_read_alone(at: Cluster) -> None:
     assert [one == other for one, other in zip(*seen, strict=True)] == [False, True, True]
 
 
-def test_what_else_stands_in_a_secret_of_ones_own_rolls_nothing(at: Cluster) -> None:
-    own: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own"}, "data": {"keys": "YQ=="}}
+def test_a_secret_of_ones_own_is_used_and_never_written_and_what_is_read_of_it_rolls_the_nodes(at: Cluster) -> None:
+    own: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own"}, "data": {"fh": "YQ=="}}
     at.objects["/api/v1/namespaces/prod/secrets/own"] = own
-    release, values = Release(at), {"auth": {"existingSecret": "own"}}
+    release = Release(at)
+    values = {"auth": {"existingSecret": "own", "keysKey": "fh", "adminTokenKey": "admin"}}
     release.install(values)
-    before = _checksum(at)
-    own["data"]["other"] = "Yg=="
-    release.upgrade(values)
-    assert _checksum(at) == before
-    own["data"]["admin-token"] = "Yg=="
-    release.upgrade(values)
-    assert _checksum(at) != before
+    assert "/api/v1/namespaces/prod/secrets/fleet-framehold" not in at.objects
+    assert secrets_of(at.template("statefulsets", "fleet-framehold-node")["spec"])["FRAMEHOLD_KEYS"] == ("own", "fh")
+    for key, rolls in (("fh", True), ("admin", True), ("other", False)):
+        before = _checksum(at)
+        own["data"][key] = "Yg=="
+        release.upgrade(values)
+        assert (_checksum(at) != before) == rolls, key
 
 
 @pytest.mark.parametrize(
@@ -146,13 +142,8 @@ def test_keys_are_rotated_by_upgrades_that_roll_every_process(at: Cluster) -> No
         router = at.template("deployments", "fleet-framehold-router")["metadata"]["annotations"]["checksum/auth"]
         assert router == _checksum(at)
     assert len({*seen, _checksum(at)}) == 4
-
-
-def test_keys_that_were_said_once_are_kept_when_they_are_said_no_longer(at: Cluster) -> None:
-    release = Release(at)
-    release.install({"auth": {"keys": [OLD]}})
     release.upgrade({})
-    assert _data(at, "fleet-framehold")["keys"] == OLD
+    assert _data(at, "fleet-framehold")["keys"] == NEW, "keys that are said no longer are kept"
 
 
 def test_an_upgrade_without_the_secret_is_refused_and_changes_nothing(at: Cluster) -> None:
@@ -165,23 +156,6 @@ def test_an_upgrade_without_the_secret_is_refused_and_changes_nothing(at: Cluste
     ):
         release.upgrade({})
     assert at.objects == before
-
-
-def test_a_secret_of_ones_own_is_used_and_never_written(at: Cluster) -> None:
-    own = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own"}, "data": {"fh": "YQ=="}}
-    at.objects["/api/v1/namespaces/prod/secrets/own"] = own
-    release = Release(at)
-    values = {"auth": {"existingSecret": "own", "keysKey": "fh", "adminTokenKey": ""}}
-    release.install(values)
-
-    assert "/api/v1/namespaces/prod/secrets/fleet-framehold" not in at.objects
-    read = secrets_of(at.template("statefulsets", "fleet-framehold-node")["spec"])
-    assert read["FRAMEHOLD_KEYS"] == ("own", "fh") and "FRAMEHOLD_ADMIN_TOKEN" not in read
-
-    before = _checksum(at)
-    own["data"] = {"fh": "Yg=="}
-    release.upgrade(values)
-    assert _checksum(at) != before, "a changed Secret of one's own rolled nothing"
 
 
 def test_routers_alone_get_the_read_token(at: Cluster) -> None:
@@ -211,14 +185,6 @@ def test_all_of_a_fleet_read_the_same_keys(auth: dict[str, str], as_files: bool)
     pods = [each["spec"]["template"]["spec"] for each in made.of("Deployment") + made.of("StatefulSet")]
     read = [secrets_of(pod)["FRAMEHOLD_KEYS"] for pod in pods if "FRAMEHOLD_KEYS" in secrets_of(pod)]
     assert read == [(auth.get("existingSecret", "fleet-framehold"), auth.get("keysKey", "keys"))] * 3
-
-
-def test_autoscaling_keeps_as_many_as_there_are(at: Cluster) -> None:
-    release = Release(at)
-    release.install({"node": {"replicas": 7}})
-    release.upgrade({"node": {"autoscaling": {"enabled": True}}})
-    nodes = at.objects["/apis/apps/v1/namespaces/prod/statefulsets/fleet-framehold-node"]["spec"]
-    assert nodes["replicas"] == 7
 
 
 @pytest.mark.parametrize("kind", ["", *CI])

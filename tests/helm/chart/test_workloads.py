@@ -1,4 +1,4 @@
-"""What a pod is told: who it is, what it serves, how long it may take to end, and what it may do on its machine."""
+"""What a pod is told, where it depends on several values, on names, or on an upgrade. Golden files have the rest."""
 
 from __future__ import annotations
 
@@ -11,12 +11,25 @@ import pytest
 from framehold.config import Settings
 from framehold_router.config import RouterSettings
 from framehold_store.keys import Keys
-from tests.helm.chart.render import CHART, CI, VERSION, Object, Rendered, ci, render
+from tests.helm.chart.render import CHART, VERSION, Object, Rendered, render
 
 pytestmark = pytest.mark.chart
 
 NODE, ROUTER = ("StatefulSet", "fleet-framehold-node"), ("Deployment", "fleet-framehold-router")
-HAPROXY = ("Deployment", "fleet-framehold-haproxy")
+MADE: Object = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "fleet-more"},
+    "data": {"url": "http://fleet-framehold.prod/mcp"},
+}
+TEXT = """
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-more
+data:
+  url: http://{{ include "framehold.fullname" . }}.{{ .Release.Namespace }}/mcp
+"""
 
 
 def _pod(rendered: Rendered, kind: str, name: str) -> Object:
@@ -48,69 +61,23 @@ def test_without_values_a_process_has_the_settings_that_it_has_anywhere(monkeypa
             assert result == kind().model_dump(exclude=differ)
 
 
-def test_numbers_and_lists_arrive_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = {"leaseTtl": 2.5, "maxParked": 1000000, "codeModules": ["acme.common", "-acme.models"]}
-    text = {"settings": {"maxBody": 16777216}, "node": {"settings": node}}
-    result = _read(Settings, _env(render(text), *NODE), monkeypatch)
-    assert (result.max_body, result.lease_ttl, result.max_parked) == (16777216, 2.5, 1_000_000)
-    assert tuple(result.code_modules) == ("acme.common", "-acme.models")
-
-
-def test_a_fleet_has_its_own_corner_of_the_store() -> None:
-    names = [
-        _env(render(name=name, namespace=space), kind, f"{name}-framehold-{part}")["FRAMEHOLD_NAMESPACE"]
-        for name, space in (("a", "prod"), ("b", "prod"), ("a", "test"), ("c", "x" * 63))
-        for kind, part in (("StatefulSet", "node"), ("Deployment", "router"))
-    ]
-    assert len(set(names)) == 4 and all(len(name) <= 63 for name in names)
-
-
-def test_no_two_fleets_share_a_corner_whatever_their_names_are() -> None:
+def test_no_two_fleets_share_a_corner_of_the_store_whatever_their_names_are() -> None:
     """As `prod-a` and `framehold` would with `prod` and `a-framehold`, if a hyphen were between them."""
-    one, other = render(name="framehold", namespace="prod-a"), render(name="a", namespace="prod")
-    corners = [
-        _env(made, "Deployment", name)["FRAMEHOLD_NAMESPACE"]
-        for made, name in ((one, "framehold-router"), (other, "a-framehold-router"))
-    ]
-    assert corners == ["prod-a.framehold", "prod.a-framehold"]
-    assert all(Keys(corner) for corner in corners), "a process would not start with it"
-
-
-def test_a_node_is_called_as_its_pod_and_reached_at_its_address() -> None:
-    env = {each["name"]: each for each in _pod(render(), *NODE)["containers"][0]["env"]}
-    assert env["FRAMEHOLD_NODE_ID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
-    assert env["POD_IP"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
-    assert env["FRAMEHOLD_ADVERTISE_URL"]["value"] == "http://$(POD_IP):8080"
-    assert list(env).index("POD_IP") < list(env).index("FRAMEHOLD_ADVERTISE_URL"), "it would not be expanded"
-    assert "FRAMEHOLD_MEMORY_LIMIT" not in env, "its cgroup tells the limit"
-
-
-def test_ipv6_is_listened_on_and_told() -> None:
-    rendered = render({"ipFamily": "IPv6"})
-    assert _env(rendered, *NODE)["FRAMEHOLD_ADVERTISE_URL"] == "http://[$(POD_IP)]:8080"
-    for where in (NODE, ROUTER):
-        command = _pod(rendered, *where)["containers"][0]["command"]
-        assert command[2:4] == ["--host", "::"]
-
-
-@pytest.mark.parametrize(
-    ("values", "target"),
-    [
-        ({}, "framehold.examples.booking"),
-        ({"target": "server.py", "image": {"repository": "registry.example/booking"}}, "server.py"),
-        ({"source": "mcp = ...\n"}, "/etc/framehold/source/server.py"),
-    ],
-)
-def test_what_is_served(values: dict[str, Any], target: str) -> None:
-    pod = _pod(render({"node": values}), *NODE)
-    assert pod["containers"][0]["command"] == ["framehold", "node", "--host", "0.0.0.0", "--port", "8080", target]
-    assert pod["containers"][0]["workingDir"] == "/srv"
+    corners = []
+    for name, space in (("framehold", "prod-a"), ("a", "prod"), ("b", "prod"), ("a", "test"), ("c", "x" * 63)):
+        rendered, full = render(name=name, namespace=space), name if name == "framehold" else f"{name}-framehold"
+        node, router = (
+            _env(rendered, kind, f"{full}-{part}")["FRAMEHOLD_NAMESPACE"]
+            for kind, part in (("StatefulSet", "node"), ("Deployment", "router"))
+        )
+        assert node == router and len(node) <= 63
+        Keys(node)  # it raises, and a process would not start with it
+        corners.append(node)
+    assert corners[:2] == ["prod-a.framehold", "prod.a-framehold"] and len(set(corners)) == 5
 
 
 def test_a_changed_source_rolls_the_nodes() -> None:
-    auth = {"keys": ["a" * 64], "adminToken": "b" * 16}
-    made = [render({"auth": auth, "node": {"source": text}}) for text in ("one = 1\n", "two = 2\n")]
-    assert made[0].one("ConfigMap", "fleet-framehold-source")["data"] == {"server.py": "one = 1\n"}
+    made = [render({"node": {"source": text}}) for text in ("one = 1\n", "two = 2\n")]
     sums = [each.one(*NODE)["spec"]["template"]["metadata"]["annotations"]["checksum/source"] for each in made]
     assert sums[0] != sums[1]
 
@@ -141,60 +108,14 @@ def test_a_new_version_of_the_chart_alone_replaces_no_pod(tmp_path: Path) -> Non
     assert _pod(now, *NODE) == _pod(then, *NODE)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ({}, ["kubernetes.io/hostname"]),
-        ({"topologySpreadConstraints": None}, ["kubernetes.io/hostname"]),
-        ({"topologySpreadConstraints": []}, []),
-    ],
-    ids=["unsaid", "null", "none"],
-)
-def test_what_there_are_several_of_is_spread_unless_told_otherwise(text: dict[str, Any], expected: list[str]) -> None:
-    rendered = render(dict.fromkeys(("node", "router", "haproxy"), text) | {"haproxy": {"enabled": True, **text}})
-    for made in _workloads(rendered):
+@pytest.mark.parametrize("text", [None, []], ids=["null", "none"])
+def test_what_there_are_several_of_is_spread_unless_told_otherwise(text: list[Object] | None) -> None:
+    said = {"topologySpreadConstraints": text}
+    rendered = render(dict.fromkeys(("node", "router"), said) | {"haproxy": {"enabled": True, **said}})
+    for made in rendered.of("Deployment") + rendered.of("StatefulSet"):
         spread = made["spec"]["template"]["spec"].get("topologySpreadConstraints", [])
-        assert [each["topologyKey"] for each in spread] == (expected if made["spec"]["replicas"] > 1 else [])
-        own = made["spec"]["template"]["metadata"]["labels"]
-        assert all(_selects(each["labelSelector"]["matchLabels"], own) for each in spread)
-
-
-def test_pods_of_another_revision_count_for_the_spread_of_nodes_alone() -> None:
-    """A Deployment starts new pods beside the old ones: if these counted, all new ones would go to the machine that had
-    none. A StatefulSet deletes a pod before it makes its successor; its pods have no such label."""
-    rendered = render({"haproxy": {"enabled": True}})
-    found = {
-        kind: _pod(rendered, *where)["topologySpreadConstraints"][0].get("matchLabelKeys")
-        for kind, where in (("node", NODE), ("router", ROUTER), ("haproxy", HAPROXY))
-    }
-    assert found == {"node": None, "router": ["pod-template-hash"], "haproxy": ["pod-template-hash"]}
-
-
-@pytest.mark.parametrize("affinity", [{}, {"podAntiAffinity": {}}], ids=["unsaid", "of its own"])
-def test_a_zone_without_another_one_is_preferred_unless_told_otherwise(affinity: dict[str, Any]) -> None:
-    """Not by a spread constraint: the scheduler leaves out machines that lack the label of one of them, so that the
-    constraint on machines would be lost where there are no zones."""
-    text = {"affinity": affinity}
-    rendered = render(dict.fromkeys(("node", "router"), text) | {"haproxy": {"enabled": True, **text}})
-    for made in (made for made in _workloads(rendered) if made["spec"]["replicas"] > 1):
-        template = made["spec"]["template"]
-        if affinity:
-            assert template["spec"]["affinity"] == affinity
-            continue
-        (rule,) = template["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-        term = rule["podAffinityTerm"]
-        assert term["topologyKey"] == "topology.kubernetes.io/zone"
-        assert _selects(term["labelSelector"]["matchLabels"], template["metadata"]["labels"])
-
-
-def test_ends_have_the_time_that_they_take() -> None:
-    assert _pod(render(), *NODE)["terminationGracePeriodSeconds"] == 50
-    slow = render({"node": {"settings": {"drainTimeout": 90.5}}, "router": {"preStopSeconds": 20}})
-    assert _pod(slow, *NODE)["terminationGracePeriodSeconds"] == 111
-    assert _pod(slow, *ROUTER)["terminationGracePeriodSeconds"] == 35
-    assert _pod(slow, *ROUTER)["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "20"]
-    text = render({"node": {"terminationGracePeriodSeconds": 600}})
-    assert _pod(text, *NODE)["terminationGracePeriodSeconds"] == 600
+        expected = ["kubernetes.io/hostname"] if text is None and made["spec"]["replicas"] > 1 else []
+        assert [each["topologyKey"] for each in spread] == expected
 
 
 def test_a_digest_counts_more_than_a_tag() -> None:
@@ -208,89 +129,17 @@ def test_a_digest_counts_more_than_a_tag() -> None:
         assert _pod(render({"router": {"image": image}}), *ROUTER)["containers"][0]["image"] == expected
 
 
-@pytest.mark.parametrize(("image", "end"), [({}, "@sha256:"), ({"tag": "9.2"}, ":9.2")])
-def test_the_store_is_one_to_the_byte_until_another_tag_is_said(image: dict[str, str], end: str) -> None:
-    [container] = _pod(render({"store": {"bundled": {"image": image}}}), "StatefulSet", "fleet-framehold-store")[
-        "containers"
-    ]
-    assert container["image"].startswith("valkey/valkey:9.") and end in container["image"]
-    assert ("@" in container["image"]) == (not image)
-
-
-@pytest.mark.parametrize("kind", ["", *CI])
-def test_no_pod_may_do_more_than_it_needs(kind: str) -> None:
-    pods = [each["spec"]["template"]["spec"] for each in _workloads(render(ci(kind) if kind else {}))]
-    assert len(pods) >= 2
-    for pod in pods:
-        assert pod["securityContext"]["runAsNonRoot"]
-        # OpenShift chooses a user itself.
-        assert kind == "openshift" or pod["securityContext"]["runAsUser"] > 0
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert pod["automountServiceAccountToken"] is False and pod["enableServiceLinks"] is False
-        for container in [*pod["containers"], *pod.get("initContainers", [])]:
-            assert container["securityContext"] == {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            }
-            assert container["resources"]["limits"]["memory"], "a container without a limit on memory"
-
-
-def test_nodes_come_and_go_side_by_side_and_are_named_while_they_drain() -> None:
-    rendered = render()
-    assert rendered.one(*NODE)["spec"]["podManagementPolicy"] == "Parallel"
-    headless = rendered.one("Service", "fleet-framehold-node")["spec"]
-    assert headless["clusterIP"] == "None" and headless["publishNotReadyAddresses"] is True
-    assert rendered.one(*NODE)["spec"]["serviceName"] == "fleet-framehold-node"
-    # Routers call addresses, with the client's Host: a mesh that reads HTTP would look for a service of that name.
-    assert {port["name"]: port["appProtocol"] for port in headless["ports"]} == {"http": "tcp", "admin": "http"}
-
-
-def test_nodes_are_renewed_one_at_a_time_and_routers_before_the_old_ones_leave() -> None:
-    """All nodes at once would leave nobody to hand calls off to; without a router there is no front."""
-    rendered = render()
-    assert rendered.one(*NODE)["spec"]["updateStrategy"] == {"type": "RollingUpdate"}
-    renewed = rendered.one(*ROUTER)["spec"]["strategy"]
-    assert renewed == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-
-
-@pytest.mark.parametrize("where", [NODE, ROUTER, HAPROXY], ids=["node", "router", "haproxy"])
-def test_what_kills_a_process_asks_for_nothing_but_its_loop(where: tuple[str, str]) -> None:
-    """A store that is away or a drain make it unready, and must not end it; a process that hangs is ended within a
-    minute."""
-    (container,) = _pod(render({"haproxy": {"enabled": True}}), *where)["containers"]
-    paths = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "readiness", "liveness")}
-    assert paths == {"startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz"}
-    alive = container["livenessProbe"]
-    assert alive["periodSeconds"] * alive["failureThreshold"] + alive["terminationGracePeriodSeconds"] <= 60
-
-
-def test_a_scaler_owns_the_number_of_what_it_scales() -> None:
-    scaled = {"autoscaling": {"enabled": True}}
-    rendered = render({"node": scaled, "router": scaled})
-    for where in (NODE, ROUTER):
-        assert "replicas" not in rendered.one(*where)["spec"]
-        assert render().one(*where)["spec"]["replicas"] > 0
-
-
-def test_every_selector_finds_the_pods_that_it_is_meant_for() -> None:
-    rendered = render({"haproxy": {"enabled": True}})
-    pods = {each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"] for each in _workloads(rendered)}
-    chosen = {
-        each["metadata"]["name"]: [name for name, labels in pods.items() if _selects(each["spec"]["selector"], labels)]
-        for each in rendered.of("Service")
-    }
-    assert chosen == {"fleet-framehold": ["fleet-framehold-haproxy"]} | {name: [name] for name in pods}
-    assert len(pods) == 4
-    assert all(
-        _selects(each["spec"]["selector"]["matchLabels"], pods[each["metadata"]["name"]])
-        for each in _workloads(rendered)
-    )
-
-
-def _selects(selector: dict[str, str], labels: dict[str, str]) -> bool:
-    return selector.items() <= labels.items()
-
-
-def _workloads(rendered: Rendered) -> list[Object]:
-    return rendered.of("Deployment") + rendered.of("StatefulSet")
+@pytest.mark.parametrize(
+    "given",
+    [
+        MADE,
+        TEXT,
+        {**MADE, "data": {"url": 'http://{{ include "framehold.fullname" . }}.{{ .Release.Namespace }}/mcp'}},
+    ],
+    ids=["a map", "a text that is a template", "a map with templates in it"],
+)
+def test_an_object_of_your_own_is_made_beside_the_others(given: Object | str) -> None:
+    rendered = render({"extraObjects": [given, {**MADE, "metadata": {"name": "last"}}]})
+    assert rendered.one("ConfigMap", "fleet-more") == MADE
+    assert rendered.one("ConfigMap", "last")["data"] == MADE["data"]
+    assert len(rendered.objects) == len(render().objects) + 2

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import yaml
 
+from tests.helm.chart.golden import over
 from tests.helm.runbook import ROOT
 
 PAGE = ROOT / "docs" / "kubernetes.md"
@@ -82,7 +83,7 @@ def files() -> tuple[Values, ...]:
     kept: Values = {}
     found = []
     for block in blocks("yaml"):
-        now = merged(kept, yaml.safe_load(block))
+        now = over(kept, yaml.safe_load(block))
         found.append(now)
         if "instead" not in block.split("\n", 1)[0]:
             kept = now
@@ -96,7 +97,7 @@ def commands() -> tuple[Command, ...]:
     found: list[Command] = []
     for kind, block in _BLOCK.findall(body()):
         if kind == "yaml" and "instead" not in block.split("\n", 1)[0]:
-            file = merged(file, yaml.safe_load(block))
+            file = over(file, yaml.safe_load(block))
         elif kind == "sh":
             found += (Command(words, file) for line in block.splitlines() for words in _started(line))
     prose = _BLOCK.sub("", body())
@@ -109,15 +110,6 @@ def rows() -> list[Row]:
         Row(tuple(tuple(shlex.split(each)) for each in re.findall(r"`(.+?)`", names)), how.split()[0].strip("*,:;"), by)
         for names, how, by in _ROW.findall(text().partition(_END)[2])
     ]
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Values:
-    """As one file that says both; maps are joined, all else is replaced."""
-    both = {key: value for key, value in below.items() if key not in above}
-    for key, value in above.items():
-        old = below.get(key)
-        both[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return both
 
 
 def _started(line: str) -> Iterator[tuple[str, ...]]:

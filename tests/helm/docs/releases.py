@@ -12,6 +12,7 @@ from typing import Any
 import helm_python
 import yaml
 
+from tests.helm.chart.golden import over
 from tests.helm.chart.render import CHART, Rendered, render
 from tests.helm.docs import page
 from tests.helm.docs.page import Command, Values
@@ -38,14 +39,14 @@ def values(command: Command) -> Values:
     assert set(command.options("-f")) <= {"fleet.yaml"}, f"{command}: the page has no such file"
     text = command.file if "-f" in command.words else {}
     for each in command.options("--set"):
-        text = page.merged(text, helm_python.parse_set_string(each))
+        text = over(text, helm_python.parse_set_string(each))
     for each in command.options("--set-file"):
         path, _, file = each.partition("=")
         assert file == "server.py"
         with tempfile.NamedTemporaryFile("w", suffix=".py") as kept:
             kept.write(server())
             kept.flush()
-            text = page.merged(text, helm_python.parse_set_file(f"{path}={kept.name}"))
+            text = over(text, helm_python.parse_set_file(f"{path}={kept.name}"))
     return text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from framehold_cli.client import addresses, own_settings
 from tests.helm.chart.render import Object, secrets_of
 from tests.helm.docs import page, releases
 from tests.node.nodes import NodeProcess, node
-from tests.processes import finished
 from tests.store.server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart]
@@ -60,14 +58,6 @@ def test_what_is_typed_in_a_routers_pod_reaches_that_router(tmp_path: Path, monk
     assert addresses.server(None, None) == f"http://127.0.0.1:{ports['http']}/mcp"
     assert addresses.router(None, None) == f"http://127.0.0.1:{ports['admin']}"
     assert own_settings.token() == TOKEN
-
-
-async def test_the_call_of_the_trial_gets_its_answer(served: NodeProcess) -> None:
-    (call,) = {command.words for command in page.commands() if command.words[:2] == ("framehold", "call")}
-    assert call == ("framehold", "call", "order", "item=tea")
-    command = [sys.executable, "-m", "framehold", "call", "--url", served.url, *call[2:]]
-    ended = finished(command, answers=f"{ANSWER}\n")
-    assert (ended.returncode, f"tea goes to {ANSWER}" in ended.stdout) == (0, True), ended
 
 
 async def test_a_node_takes_at_its_start_what_the_page_says(served: NodeProcess) -> None:

@@ -18,7 +18,7 @@ from tests.helm.chart.render import secrets_of
 from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
 from tests.helm.docs import named, page, releases
 from tests.helm.docs.page import Command
-from tests.helm.runbook import ROOT, anchors
+from tests.helm.runbook import ROOT
 
 pytestmark = pytest.mark.chart
 
@@ -52,10 +52,6 @@ def test_what_stands_in_fleet_yaml_after_each_block_renders(number: int) -> None
     assert [fault for each in plain for release in (RELEASES[0], RELEASES[-1]) for fault in faults(each, release)] == []
 
 
-def test_every_block_of_values_says_that_it_is_one() -> None:
-    assert all(block.startswith("# fleet.yaml") for block in page.blocks("yaml"))
-
-
 @pytest.mark.parametrize("command", [each for each in of("helm") if releases.makes_release(each)], ids=str)
 def test_a_release_is_made_with_values_that_the_chart_has(command: Command) -> None:
     text = releases.values(command)
@@ -63,11 +59,6 @@ def test_a_release_is_made_with_values_that_the_chart_has(command: Command) -> N
     made = releases.rendered(text)
     assert releases.folder(command.words[command.words.index("framehold") + 1]).is_dir()
     assert made.one("StatefulSet", "framehold-node")
-
-
-def test_every_release_is_the_one_that_was_installed() -> None:
-    for command in of("helm"):
-        assert page.RELEASE in command.words, f"{command}: another release"
 
 
 @pytest.mark.parametrize("number", [at for at, each in enumerate(COMMANDS) if each.words[0] == "kubectl"])
@@ -119,12 +110,6 @@ def test_a_command_of_framehold_takes_its_options(command: Command) -> None:
     parsed(command.words[1:])
 
 
-@pytest.mark.parametrize("line", ["leases --gone 1", "drain", "gone", "keys gone"])
-def test_a_command_of_framehold_that_is_none_would_be_seen(line: str) -> None:
-    with pytest.raises(Exception, match=r"(?i)no such|missing|gone"):
-        parsed(line.split())
-
-
 def test_secrets_that_values_name_are_made_before() -> None:
     made, secrets = releases.standing(len(COMMANDS))
     (pod,) = (each["spec"]["template"]["spec"] for each in made.of("StatefulSet"))
@@ -173,13 +158,3 @@ def test_each_row_has_a_command_and_says_how_it_was_checked() -> None:
         files = re.findall(r"`(tests/[\w/.]+)`", row.by)
         assert bool(files) == (row.how != "not"), f"{row}: checked by what?"
         assert all((ROOT / file).exists() for file in files), f"{row}: no such test"
-
-
-def test_every_link_leads_somewhere() -> None:
-    for link in LINK.findall(page.text()):
-        if link.startswith("http"):
-            continue
-        name, _, anchor = link.partition("#")
-        target = (page.PAGE.parent / name).resolve() if name else page.PAGE
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import helm_python
 import pytest
 
@@ -47,38 +45,12 @@ class Followed:
         """Whether the release is there."""
         return bool(self.at.objects)
 
-    def drawn(self) -> str:
-        """The keys that the chart has drawn."""
-        data = self.at.secret(page.RELEASE, page.NAMESPACE)["data"]
-        return base64.b64decode(data["keys"]).decode()
-
-
-def _of_helm() -> list[Command]:
-    return [command for command in page.commands() if command.words[0] == "helm" and not command.prose]
-
 
 def test_every_release_of_the_page_is_made_changed_and_taken_away() -> None:
     with cluster() as at:
         one = Followed(at)
-        for command in _of_helm():
+        for command in page.commands():
+            if command.words[0] != "helm" or command.prose:
+                continue
             one.types(command)
             assert one.installed() == (command.words[1] != "uninstall"), str(command)
-
-
-def test_the_trials_upgrade_keeps_its_keys() -> None:
-    install, upgrade, *_ = (command for command in _of_helm() if releases.makes_release(command))
-    with cluster() as at:
-        one = Followed(at)
-        one.types(install)
-        keys = one.drawn()
-        one.types(upgrade)
-        assert one.drawn() == keys
-
-
-def test_rendered_twice_under_gitops_it_is_the_same() -> None:
-    (template,) = (command for command in _of_helm() if command.words[1] == "template")
-    text = releases.values(template)
-    assert text["gitops"]
-    with helm_python.Chart.load(CHART) as chart:
-        one, other = (chart.render(text, name=page.RELEASE, namespace=page.NAMESPACE) for _ in range(2))
-    assert one == other

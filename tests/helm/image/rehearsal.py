@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.helm.image import context, dockerfile, root
+from tests.helm.image import dockerfile, root
 from tests.helm.image.root import Network
 
 BASE = "python:3.11-slim-bookworm"
@@ -158,8 +158,3 @@ def _index() -> dict[str, str]:
         name, _, value = line.partition("=")
         passed["PIP_" + name.rpartition(".")[2].replace("-", "_").upper()] = value.strip("'")
     return passed
-
-
-def sources(folder: Path, to: Path) -> list[str]:
-    """The context of a build, as it is sent."""
-    return context.copy(folder, to)

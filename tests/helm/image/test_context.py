@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.helm.image import context, dockerfile
+from tests.helm.image import context
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,9 +48,3 @@ def test_what_must_not_leave_a_machine_does_not(tmp_path: Path) -> None:
         (folder / path).write_text("x")
     (folder / ".dockerignore").write_text((ROOT / ".dockerignore").read_text())
     assert context.copy(folder, tmp_path / "to") == ["node/c.py"]
-
-
-def test_both_images_begin_with_the_same_stage() -> None:
-    """So that a builder carries it out once, and one is never mended without the other."""
-    node, router = (dockerfile.read((ROOT / room / "Dockerfile").read_text())[0] for room in ("node", "router"))
-    assert node == router and len(node.steps) > 5

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.helm.chart.render import VERSION
-from tests.helm.image import dockerfile, rehearsal, root
+from tests.helm.image import context, dockerfile, root
 from tests.helm.image.rehearsal import Builder, Image
 from tests.structure.rooms import FRAMEHOLD
 
@@ -45,7 +45,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("context")
-    rehearsal.sources(ROOT, folder)
+    context.copy(ROOT, folder)
     return folder
 
 
@@ -66,8 +66,8 @@ def network() -> Iterator[root.Network]:
 
 
 @contextmanager
-def running(child: subprocess.Popen[str], says: str) -> Iterator[None]:
-    """A process that has said that it serves, and must end in good order when it is told to."""
+def running(child: subprocess.Popen[str], says: str) -> Iterator[list[str]]:
+    """A process that has said that it serves, and must end in good order when it is told to; what it writes."""
     watch = threading.Timer(60, child.kill)
     watch.start()
     reply: list[str] = []
@@ -79,13 +79,13 @@ def running(child: subprocess.Popen[str], says: str) -> Iterator[None]:
                 break
         else:
             pytest.fail(f"it ended before it said {says!r}: {''.join(reply)}")
-        yield
+        yield reply
         began = time.monotonic()
         child.send_signal(signal.SIGTERM)
-        text, _ = child.communicate(timeout=GRACE)
+        reply += child.communicate(timeout=GRACE)[0].splitlines()
         # It ends as the signal ends a process that has done what it had to do: uvicorn passes it on at last, and the
         # first process of a container tells it in its exit code.
-        assert child.returncode in (0, -signal.SIGTERM, 128 + signal.SIGTERM), "".join(reply) + text
+        assert child.returncode in (0, -signal.SIGTERM, 128 + signal.SIGTERM), "\n".join(reply)
         assert time.monotonic() - began < GRACE
     finally:
         watch.cancel()
@@ -114,18 +114,8 @@ def test_a_server_of_ones_own_on_a_fleet(node: Image, router: Image, builder: Bu
     assert len([step for stage in dockerfile.read(text) for step in stage.steps]) == 2
     builder.images[TAG] = node
     tools = builder.build(text, EXAMPLE)
-    store = [
-        *network.inside,
-        "redis-server",
-        "--port",
-        "6379",
-        "--bind",
-        "127.0.0.1",
-        "--save",
-        "",
-        "--daemonize",
-        "no",
-    ]
+    server = "redis-server --port 6379 --bind 127.0.0.1 --daemonize no --save"
+    store = [*network.inside, *server.split(), ""]
     env = {
         "FRAMEHOLD_KEYS": secrets.token_hex(32),
         "FRAMEHOLD_ADMIN_TOKEN": "t" * 20,
@@ -277,40 +267,16 @@ def test_a_command_says_nothing_beside_what_it_was_asked(router: Image, network:
 def test_every_line_of_a_json_log_is_json(node: Image, router: Image, network: root.Network) -> None:
     """From the first one on. And its health is asked as the image says."""
     env = {"FRAMEHOLD_KEYS": secrets.token_hex(32), "FRAMEHOLD_LOG_FORMAT": "json"}
-    child = node.start(network, env=env)
-    lines = Lines(child)
-    with lines:
-        lines.until("serves")
-        words = root.command(node.root, node.health, node.env, node.folder, root.USER, network)
-        well = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-        assert well.returncode == 0, well.stderr
-    assert [line for line in lines.heard if not isinstance(json.loads(line), dict)] == []
-    words = root.command(router.root, router.health, router.env, router.folder, root.USER, network)
-    ill = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert ill.returncode != 0, "nobody serves any more"
+    with running(node.start(network, env=env), "serves") as heard:
+        assert health(node, network) == 0
+    assert [line for line in heard if not isinstance(json.loads(line), dict)] == []
+    assert health(router, network) != 0, "nobody serves any more"
 
 
-class Lines:
-    """What a process writes, from its start to its end."""
-
-    def __init__(self, child: subprocess.Popen[str]) -> None:
-        self._child, self.heard = child, list[str]()
-
-    def __enter__(self) -> None:
-        pass
-
-    def until(self, text: str) -> None:
-        """Wait for a line with this text."""
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
-            self.heard.append(line)
-            if text in line:
-                return
-        pytest.fail(f"it ended before it said {text!r}: {''.join(self.heard)}")
-
-    def __exit__(self, *_: object) -> None:
-        self._child.terminate()
-        self.heard += self._child.communicate(timeout=GRACE)[0].splitlines()
+def health(image: Image, network: root.Network) -> int:
+    """How the command ends by which an image says whether it is well."""
+    words = root.command(image.root, image.health, image.env, image.folder, root.USER, network)
+    return subprocess.run(words, capture_output=True, timeout=60, check=False).returncode
 
 
 def test_the_first_process_reaps_what_others_leave(node: Image, network: root.Network) -> None:

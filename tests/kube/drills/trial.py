@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from typing import Any
 
+from tests.helm.chart.golden import over
 from tests.helm.docs import page, releases
 from tests.kube.drills.cluster import Cluster
 from tests.kube.drills.fleet import LEASE_TTL, VALUES
@@ -79,7 +80,8 @@ def _local(verb: str) -> page.Values:
     command = next(command for command in page.commands() if command.words[:2] == ("helm", verb))
     of_processes = ("image", "startupSeconds", "resources")
     parts = {part: {key: VALUES[part][key] for key in of_processes} for part in ("node", "router")}
-    return page.merged(releases.values(command), {**parts, "store": VALUES["store"]})
+    made: page.Values = over(releases.values(command), {**parts, "store": VALUES["store"]})
+    return made
 
 
 async def _followed(trial: Cluster) -> None:
@@ -91,7 +93,7 @@ async def _followed(trial: Cluster) -> None:
     said = await trial.test()
     proved = said.startswith("it passed") and f"tea goes to {ANSWER}" in said and "proved: " in said
     _wants(proved, f"helm test proved nothing: {said}")
-    await trial.install(page.merged(upgraded(), {"test": {"tool": "nap"}}))
+    await trial.install(over(upgraded(), {"test": {"tool": "nap"}}))
     said = await trial.test()
     _wants(
         said.startswith("it failed") and "there is no tool 'nap'" in said,

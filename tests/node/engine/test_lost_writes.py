@@ -139,3 +139,18 @@ async def test_a_background_task_that_ends_by_a_bug_is_logged(caplog: pytest.Log
     async with stage(ask) as client:
         client.runtime.tasks.spawn(broken())
         await until(lambda: "a background task of this node ended by a bug" in caplog.text, "the line")
+
+
+async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServer, tmp_path: Path) -> None:
+    """The first call of a marked tool, whose code is to be kept, over a connection that is open already."""
+    async with one(redis, tmp_path) as (child, caller):
+        assert (await caller.call("plain")).text == "here"
+        usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+        # Not one is left: the lowest limit that lets what is open stay open.
+        taken = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (taken, usual[1]))
+        async with asyncio.timeout(SOON):
+            asked = await caller.call("ask")
+            done = await caller.retry("ask", asked.token, asked.accept(word="word"))
+        assert done.text == "word", child.log()
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)

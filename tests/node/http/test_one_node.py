@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.types import TextContent
 
+import framehold
+from framehold.config import Settings
 from tests.node.guest import echo, expected
-from tests.node.nodes import NodeProcess, entries, node
+from tests.node.nodes import KEY, NodeProcess, entries, node, served
+from tests.node.stage import Word
 from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.wire import Caller, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -130,3 +135,42 @@ async def test_after_the_end_only_a_sealed_tombstone_is_left(
     assert (record[b"state"], record[b"out_round"]) == (b"done", b"1")
     stored = repr(everything(redis))
     assert not [secret for secret in ("palimpsest", "chiaroscuro") if secret in stored]
+
+
+@pytest.mark.parametrize("kind", ["memory", "redis"])
+async def test_what_a_call_costs_the_store(kind: str, redis: RedisServer) -> None:
+    """A tool that never asks writes nothing; each round writes once, whatever it learned; nothing is ever read."""
+    mcp = MCPServer("costs")
+
+    @mcp.tool()
+    async def silent() -> str:
+        """Ask nothing."""
+        return "silence"
+
+    @mcp.tool()
+    async def rounds(count: int, ctx: Context) -> str:
+        """Ask two things in each of some rounds."""
+        for number in range(count):
+            await asyncio.gather(ctx.elicit(f"left {number}?", Word), ctx.elicit(f"right {number}?", Word))
+        return "done"
+
+    url = redis.url if kind == "redis" else None
+    app = framehold.asgi(mcp, Settings(store_url=url, namespace=f"costs-{kind}", node_id="c", keys=(KEY,)))
+    store = app.attached.runtime.store
+
+    def written() -> dict[str, int]:
+        return {
+            name: count for name, count in store.request_counts.items() if name not in ("register", "renew", "leave")
+        }
+
+    async with served(app) as at, Caller(at) as caller:
+        await caller.call("silent")
+        assert (await caller.call("rounds", arguments={"count": 0})).text == "done"
+        assert written() == {}
+        for count, commits in ((1, 1), (2, 3)):
+            reply = await caller.call("rounds", arguments={"count": count})
+            for _ in range(count):
+                answers = {key: accepted(word="w") for key in reply.asked}
+                reply = await caller.retry("rounds", reply.token, answers, arguments={"count": count})
+            assert reply.text == "done"
+            assert written() == {"commit": commits, "finish": count}
