@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,45 @@ from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 SOON = 20.0
+SERVER = """
+import framehold
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+class Word(BaseModel):
+    word: str
+
+mcp = MCPServer("marked")
+
+@mcp.tool()
+@framehold.reentrant
+async def ask(ctx: Context) -> str:
+    return (await ctx.elicit("Which word?", Word)).data.word
+"""
 
 
 @framehold.reentrant
 async def ask(ctx: Context) -> str:
     return said(await ctx.elicit("Which word?", Word))
+
+
+async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServer, tmp_path: Path) -> None:
+    """The first call of a marked tool, whose code is to be kept, over a connection that is open already."""
+    (tmp_path / "server.py").write_text(SERVER)
+    async with (
+        node(str(tmp_path / "server.py"), tmp_path, store_url=redis.url, namespace=tmp_path.name) as child,
+        Caller(child.url) as caller,
+        asyncio.timeout(SOON),
+    ):
+        await caller.send("tools/list", {})
+        usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+        # Not one is left: the lowest limit that lets what is open stay open.
+        taken = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (taken, usual[1]))
+        asked = await caller.call("ask")
+        assert (await caller.retry("ask", asked.token, asked.accept(word="word"))).text == "word", child.log()
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
 
 
 async def test_a_node_that_can_open_nothing_names_its_limit(
@@ -139,18 +174,3 @@ async def test_a_background_task_that_ends_by_a_bug_is_logged(caplog: pytest.Log
     async with stage(ask) as client:
         client.runtime.tasks.spawn(broken())
         await until(lambda: "a background task of this node ended by a bug" in caplog.text, "the line")
-
-
-async def test_a_node_without_descriptors_answers_all_the_same(redis: RedisServer, tmp_path: Path) -> None:
-    """The first call of a marked tool, whose code is to be kept, over a connection that is open already."""
-    async with one(redis, tmp_path) as (child, caller):
-        assert (await caller.call("plain")).text == "here"
-        usual = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
-        # Not one is left: the lowest limit that lets what is open stay open.
-        taken = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
-        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (taken, usual[1]))
-        async with asyncio.timeout(SOON):
-            asked = await caller.call("ask")
-            done = await caller.retry("ask", asked.token, asked.accept(word="word"))
-        assert done.text == "word", child.log()
-        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, usual)
