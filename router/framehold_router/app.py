@@ -30,7 +30,7 @@ from framehold_core.ids import NodeId
 from framehold_core.lease import NodeRecord, boot_of
 from framehold_fleet.guard.guesses import Guesses
 from framehold_fleet.http_client.upstream import Upstream
-from framehold_fleet.http_server.server import Front, serve
+from framehold_fleet.http_server.server import HttpServer, serve
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.statements import Role
 from framehold_fleet.identity.trust import Trust
@@ -100,7 +100,7 @@ def ready(settings: RouterSettings) -> RouterSettings:
 @asynccontextmanager
 async def running(
     settings: RouterSettings, listening: socket.socket, admin: socket.socket | None = None
-) -> AsyncIterator[Front]:
+) -> AsyncIterator[HttpServer]:
     """Run a router on the bound socket `listening` for as long as the context is open. With a bound socket `admin` the
     dashboard, the API and the metrics are served there alone.
 
@@ -297,14 +297,14 @@ async def _serve_ports(
     settings: RouterSettings,
     listening: socket.socket,
     admin: socket.socket | None,
-) -> Front:
+) -> HttpServer:
     """Serve the admin port, if there is one, and the port of clients; `stack` ends the first one after the second, so
     that Prometheus sees the end of the last requests."""
     if admin is not None:
         relay.close_pages()
         stack.push_async_callback((await serve(relay.administer, settings.limits, admin)).close, ADMIN_DRAIN)
     front = await serve(relay, settings.limits, listening)
-    front.refused = relay.refused
+    front.connections.refused = relay.refused
     return front
 
 

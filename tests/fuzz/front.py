@@ -56,12 +56,12 @@ class Front:
 
     def _connection_of(self, writer: asyncio.StreamWriter) -> ClientConnection | None:
         """The router's end of a client's connection, if it has been accepted."""
-        own, all_of_them = writer.get_extra_info("sockname"), self._router.front.connections
+        own, all_of_them = writer.get_extra_info("sockname"), self._router.front.connections.open
         return next((one for one in all_of_them if one._transport.get_extra_info("peername") == own), None)
 
     def _is_settled(self, connection: ClientConnection, writer: asyncio.StreamWriter) -> bool:
         """Whether the router has read all that a client has sent, and answers nothing any more; or has closed."""
-        if connection not in self._router.front.connections:
+        if connection not in self._router.front.connections.open:
             return True
         has_all = not (writer.transport.get_write_buffer_size() or _unread(connection) or connection._rest)
         return has_all and connection._response is None

@@ -64,7 +64,7 @@ async def test_requests_with_one_head_are_relayed_alike(door: Door) -> None:
         client = await it.client()
         for body in bodies:
             assert (await client.ask(post(body, "Connection: keep-alive", "X-A: b"))).body == body
-        (connection,) = it.front.connections
+        (connection,) = it.front.connections.open
         assert isinstance(connection, client_connection.ClientConnection)
         assert connection._reader._repeated._heads
         connection.sweep(it.front.loop.time() + client_connection.REMEMBERED / 2)
@@ -170,7 +170,7 @@ def announced(size: int, sent: int) -> bytes:
 
 async def holding(it: Router, size: int) -> None:
     async with asyncio.timeout(DEADLINE):
-        while it.front.buffered != size:
+        while it.front.connections.buffered != size:
             await asyncio.sleep(0)
 
 
@@ -195,7 +195,7 @@ async def test_bodies_that_are_on_their_way_are_bounded_together() -> None:
         large.send(announced(30_000, 26_000))
         assert (await head(large.reader)).status == 503, "one alone can be too large"
         await holding(it, 0)
-        assert not any(len(connection._reader._body) for connection in it.front.connections)
+        assert not any(len(connection._reader._body) for connection in it.front.connections.open)
 
 
 async def test_a_large_body_is_held_once_while_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +351,7 @@ async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
         client = await it.client(receive_buffer=1 << 16)
         client.send(GET)
         await upstream.arrived.wait()
-        (connection,) = it.front.connections
+        (connection,) = it.front.connections.open
         while not connection._client_paused:
             await asyncio.sleep(0)
         (link,) = it.upstream.connections.open
@@ -372,7 +372,7 @@ async def test_a_client_that_does_not_read_is_given_up(door: Door) -> None:
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport that reads
         client.send(GET)
         await upstream.closed.get()
-        assert not it.front.connections
+        assert not it.front.connections.open
 
 
 @pytest.mark.parametrize("behind", [b"", post(b"waits"), bytes(60_000)], ids=["alone", "a request waits", "bytes wait"])
@@ -392,7 +392,7 @@ async def test_what_waits_behind_a_request_is_bounded(door: Door) -> None:
         client = await it.client()
         client.send(post(b"one"))
         await upstream.arrived.wait()
-        (connection,) = it.front.connections
+        (connection,) = it.front.connections.open
         requests = post(bytes(10_000)) * 100
         client.send(requests)
         while not connection._reading_paused:
@@ -434,7 +434,7 @@ async def test_a_router_that_leaves_answers_once_more_on_an_idle_connection() ->
     async with node(echo) as upstream, router(upstream.address) as it:
         gone, idle, other = await it.client(), await it.client(), await it.client()
         leaving = asyncio.create_task(it.front.leave(DEADLINE))
-        while not it.front.draining:
+        while not it.front.connections.draining:
             await asyncio.sleep(0)
         with pytest.raises(ConnectionRefusedError):
             await it.client()

@@ -74,7 +74,7 @@ async def test_a_call_gets_a_place_though_subscriptions_have_all(monkeypatch: py
         refused = await it.all(post(b"early"))
         assert refused.startswith(b"HTTP/1.1 503 ") and b"FRAMEHOLD_MAX_CONNECTIONS" in refused
         monkeypatch.setattr(client_connection, "GRACE", -1.0)
-        it.front._no_room_until = 0.0
+        it.front.connections._no_room_until = 0.0
         assert (await (await it.client()).ask(post(b"call"))).body == b"call"
         listens = [asyncio.ensure_future(client.reader.readuntil(b"never")) for client in (first, second)]
         (ended,), (_,) = await asyncio.wait(listens, return_when=asyncio.FIRST_COMPLETED)

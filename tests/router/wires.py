@@ -16,7 +16,7 @@ import pytest
 
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_fleet.http_client.upstream import Upstream
-from framehold_fleet.http_server.server import Front, close_server, serve
+from framehold_fleet.http_server.server import HttpServer, close_server, serve
 from framehold_fleet.identity.statements import HELLO, Role
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Address, Receiver
@@ -302,7 +302,7 @@ class Client:
 class Router:
     """A front and its relay, on a port of their own."""
 
-    front: Front
+    front: HttpServer
     upstream: Upstream
     placer: Nodes
     port: int
@@ -359,7 +359,7 @@ async def router(
         await front.close(0.0)
         await upstream.close()
     assert not +placer.counts, f"still in flight: {placer.counts}"
-    assert not front.connections
+    assert not front.connections.open
 
 
 Door = Callable[..., AbstractAsyncContextManager[Router]]

@@ -21,7 +21,7 @@ from framehold.config import Settings
 from framehold.hosts.attached import Attached
 from framehold.hosts.listeners import end_streams
 from framehold.http.app import PATH, Application
-from framehold.http.front import AppServer, needs_uvicorn
+from framehold.http.app_server import AppServer, needs_uvicorn
 from framehold.telemetry.log_fields import add_call_fields
 from framehold_fleet.limits import Limits
 from framehold_store import system_clock

@@ -19,15 +19,19 @@ No connection has a timer: the server checks the time limits of all connections 
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import cast
 
 from ..limits import Limits
 from .message import Handle, Request
+from .places import yielding
 from .request_reader import SMALL_BODY, Reader, RequestRefused
 from .response import Response, plain
+
+_log = logging.getLogger(__name__)
 
 MAX_WAITING_BYTES = 64 * 1024
 """Bytes that may wait while a request is answered, before reading stops."""
@@ -37,50 +41,95 @@ REMEMBERED = 10.0
 """Seconds for which the head of the last request is kept, so that it can be recognised when it comes again."""
 GRACE = 1.0
 """Seconds for which a connection may be in any state before it ends for another client: a request may be on its way."""
+LOOK_AGAIN = 0.1
+"""Seconds for which no connection is looked for that may end, after none was found."""
 _GET, _METHOD, _LISTEN = b"GET", b"mcp-method", b"subscriptions/listen"
 _MAX_REFUSED_CONNECTIONS = 256
 """Connections beyond the limit that get a 503; further ones are closed without a response."""
 _RESET = struct.pack("ii", 1, 0)
 
 
-class ConnectionServer(Protocol):
-    """The server that connections belong to: a `server.Front`. It is a Protocol because that module imports this one.
-    `buffered` counts the bytes that all connections hold of requests which are not answered. `refused` is called with
-    the status of each request that is refused before it is handed over. `crowded` replies to a request whose body is
-    not read to its end, because all clients together hold too much; None: the connection refuses it. `largest` is the
-    connection that holds most of a request which is still being received."""
+class Connections:
+    """All connections of a server, and what they share. `handle` answers their requests."""
 
-    loop: asyncio.AbstractEventLoop
-    limits: Limits
-    draining: bool
-    buffered: int
-    connections: set[ClientConnection]
-    refused: Callable[[int], None]
-    crowded: Handle | None
+    def __init__(self, handle: Handle, limits: Limits) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.limits = limits
+        self.open = set[ClientConnection]()
+        self.draining = False
+        self.buffered = 0
+        """Bytes that all connections hold of requests which are not answered."""
+        self.refused: Callable[[int], None] = lambda status: None
+        """Called with the status of each request that is refused before it is handed over."""
+        self.crowded: Handle | None = None
+        """Replies to a request that is refused for want of room, without its body; None: its connection refuses it."""
+        self.none_open = asyncio.Event()
+        """Set whenever the last connection is closed."""
+        self._handle = handle
+        self._no_room_until = 0.0
 
-    def answer(self, request: Request, response: Response) -> None: ...
+    def answer(self, request: Request, response: Response) -> None:
+        """Give a complete request to the handler."""
+        try:
+            self._handle(request, response)
+        except Exception:
+            _log.exception("a bug in the handler of a request; its connection is closed, other requests go on")
+            response.abort()
 
-    def discard(self, connection: ClientConnection) -> None: ...
+    def discard(self, connection: ClientConnection) -> None:
+        """Forget a connection that is closed."""
+        self.open.discard(connection)
+        if not self.open:
+            self.none_open.set()
 
-    def has_room(self, peer: str) -> bool: ...
+    def has_room(self, peer: str) -> bool:
+        """Whether a client of this address gets a place though all are taken: others end for it (`places`)."""
+        now = self.loop.time()
+        if len(self.open) < self.limits.max_connections:
+            return True
+        if now < self._no_room_until:
+            return False
+        ended = yielding(((each, each.peer, each.yields_since(now)) for each in self.open), peer)
+        for connection in ended:
+            self.discard(connection)
+            connection.abort()
+        if not ended:
+            self._no_room_until = now + LOOK_AGAIN
+        return bool(ended)
 
-    def largest(self) -> ClientConnection | None: ...
+    def largest(self) -> ClientConnection | None:
+        """The connection that holds most of a request which is still being received; None if none is."""
+        return max((each for each in self.open if each.is_receiving), key=lambda each: each.held, default=None)
 
 
 class ClientConnection(asyncio.Protocol):
     """The connection of one client."""
 
     __slots__ = (
-        "_client_paused", "_clock", "_ending", "_front", "_limit", "_listens", "_reader", "_reading_paused",
-        "_receiving", "_response", "_rest", "_since", "_transport", "_unread", "held", "peer",
+        "_all",
+        "_client_paused",
+        "_clock",
+        "_ending",
+        "_limit",
+        "_listens",
+        "_reader",
+        "_reading_paused",
+        "_receiving",
+        "_response",
+        "_rest",
+        "_since",
+        "_transport",
+        "_unread",
+        "held",
+        "peer",
     )  # fmt: skip
 
     _transport: asyncio.Transport
 
-    def __init__(self, front: ConnectionServer) -> None:
-        self._front = front
-        self._clock = front.loop.time
-        self._reader = Reader(front.limits)
+    def __init__(self, connections: Connections) -> None:
+        self._all = connections
+        self._clock = connections.loop.time
+        self._reader = Reader(connections.limits)
         self._response: Response | None = None
         self.peer = ""
         """The client's address; empty on a Unix socket."""
@@ -90,7 +139,7 @@ class ClientConnection(asyncio.Protocol):
         self._ending = False  # input is discarded; the connection closes when the output is sent
         self._unread = 0
         self._since = 0.0  # when the present state began: idle, receiving, choked or deaf
-        self._limit = front.limits.keep_alive  # how long it may last
+        self._limit = connections.limits.keep_alive  # how long it may last
         self._receiving = False
         self._listens = False  # its response lasts until the client or the node ends it
         self.held = 0
@@ -103,14 +152,14 @@ class ClientConnection(asyncio.Protocol):
         self._since = self._clock()
         peer = transport.get_extra_info("peername")
         self.peer = peer[0] if isinstance(peer, tuple) else ""
-        over = len(self._front.connections) - self._front.limits.max_connections
-        if over >= 0 and self._front.has_room(self.peer):
+        over = len(self._all.open) - self._all.limits.max_connections
+        if over >= 0 and self._all.has_room(self.peer):
             over = -1
-        self._front.connections.add(self)
+        self._all.open.add(self)
         if over >= _MAX_REFUSED_CONNECTIONS:
             self._transport.abort()
         elif over >= 0:
-            named = self._front.limits.named("MAX_CONNECTIONS")
+            named = self._all.limits.named("MAX_CONNECTIONS")
             self._refuse(503, f"Too many connections{named}; nothing was read. Try again later")
 
     def data_received(self, data: bytes) -> None:
@@ -127,7 +176,7 @@ class ClientConnection(asyncio.Protocol):
         self._left()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._front.discard(self)
+        self._all.discard(self)
         self._hold(0)
         self._ending = True
         self._reader.drop()
@@ -137,7 +186,7 @@ class ClientConnection(asyncio.Protocol):
         self._client_paused = True
         self._unread = self._transport.get_write_buffer_size()
         if not self._ending:
-            self._begin_state(self._front.limits.client_timeout)
+            self._begin_state(self._all.limits.client_timeout)
         if self._response is not None and self._response.listener is not None:
             self._response.listener.pause()
 
@@ -157,7 +206,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def closing(self) -> bool:
-        return self._front.draining
+        return self._all.draining
 
     def answered(self) -> None:
         if self.held:
@@ -168,7 +217,7 @@ class ClientConnection(asyncio.Protocol):
 
     def ended(self, keep_alive: bool) -> None:
         self._response = None
-        if not keep_alive or self._front.draining:
+        if not keep_alive or self._all.draining:
             self._close()
         else:
             self._go_on()
@@ -188,13 +237,13 @@ class ClientConnection(asyncio.Protocol):
             unread = self._transport.get_write_buffer_size()
             if unread < self._unread:
                 self._unread, self._since = unread, now
-            elif now - self._since > self._front.limits.client_timeout:
+            elif now - self._since > self._all.limits.client_timeout:
                 self._transport.abort()
         elif self._response is not None or self._rest or now - self._since <= self._limit:
             if now - self._since > REMEMBERED:
                 self._reader.forget()
         elif self._receiving:
-            timeout = f"{self._front.limits.client_timeout:g} s{self._front.limits.named('CLIENT_TIMEOUT')}"
+            timeout = f"{self._all.limits.client_timeout:g} s{self._all.limits.named('CLIENT_TIMEOUT')}"
             self._refuse(408, f"The request was not complete within {timeout}; nothing was started")
         else:
             self._transport.abort()
@@ -226,7 +275,7 @@ class ClientConnection(asyncio.Protocol):
         if not reader.whole:
             if not self._receiving:
                 self._receiving = True
-                self._begin_state(self._front.limits.client_timeout)
+                self._begin_state(self._all.limits.client_timeout)
             if reader.expects and reader.version:
                 reader.expects = False
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -238,25 +287,24 @@ class ClientConnection(asyncio.Protocol):
         request = reader.take(self.peer)
         self._listens = request.head.method == _GET or request.head.fields.get(_METHOD) == _LISTEN
         response = self._response = Response(self, request.head.method, version, keep_alive)
-        self._front.answer(request, response)
+        self._all.answer(request, response)
 
     def _hold(self, size: int) -> bool:
         """Record that `size` bytes of a request are held for this client. Returns whether all clients together are over
         the limit."""
-        front = self._front
-        front.buffered += size - self.held
+        self._all.buffered += size - self.held
         self.held = size
         return self.is_crowded()
 
     def is_crowded(self) -> bool:
         """Whether all clients together hold more than they may, with what this one holds."""
-        return self._front.buffered > self._front.limits.max_buffered
+        return self._all.buffered > self._all.limits.max_buffered
 
     def _makes_room(self) -> bool:
         """Refuse the largest of the requests that are being received, until all together fit the limit; whether this
         one may go on."""
         while self.is_crowded():
-            other = self._front.largest()
+            other = self._all.largest()
             if other is None or other.held <= self.held:
                 self.refuse_for_room()
                 return False
@@ -265,8 +313,8 @@ class ClientConnection(asyncio.Protocol):
 
     def refuse_for_room(self) -> None:
         """Refuse the request that is being received: all clients together send too much."""
-        if self._front.crowded is None or not self._reader.version:
-            limit = f"{self._front.limits.max_buffered} bytes{self._front.limits.named('MAX_BUFFERED')}"
+        if self._all.crowded is None or not self._reader.version:
+            limit = f"{self._all.limits.max_buffered} bytes{self._all.limits.named('MAX_BUFFERED')}"
             self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
             return
         # Still receiving: what comes until the response has ended is discarded then.
@@ -274,7 +322,7 @@ class ClientConnection(asyncio.Protocol):
         request = self._reader.cut(self.peer)
         self._hold(0)
         response = self._response = Response(self, request.head.method, self._reader.version, keep_alive=False)
-        self._front.crowded(request, response)
+        self._all.crowded(request, response)
 
     @property
     def is_receiving(self) -> bool:
@@ -284,9 +332,9 @@ class ClientConnection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Parse the bytes that waited, or wait for more."""
         if self._rest:
-            self._front.loop.call_soon(self._next)
+            self._all.loop.call_soon(self._next)
         elif not self._ending:
-            self._begin_state(self._front.limits.keep_alive)
+            self._begin_state(self._all.limits.keep_alive)
 
     def _next(self) -> None:
         if self._ending or self._client_paused or self._response is not None or not self._rest:
@@ -314,11 +362,11 @@ class ClientConnection(asyncio.Protocol):
             self._shut_down()
         else:
             self._ending = True
-            self._begin_state(self._front.limits.client_timeout)
+            self._begin_state(self._all.limits.client_timeout)
             self._transport.close()
 
     def _refuse(self, status: int, text: str) -> None:
-        self._front.refused(status)
+        self._all.refused(status)
         self._transport.write(plain(status, text))
         self._shut_down()
 
@@ -329,6 +377,6 @@ class ClientConnection(asyncio.Protocol):
         self._receiving = False
         self._reader.drop()
         self._hold(0)
-        self._begin_state(min(DISCARD_SECONDS, self._front.limits.client_timeout))
+        self._begin_state(min(DISCARD_SECONDS, self._all.limits.client_timeout))
         self._transport.write_eof()
         self._resume_reading()

@@ -1,6 +1,6 @@
 """One HTTP request, and the interfaces between the client's side and the handler.
 
-    client -> Front -> handle(request, reply)         reply.begin, write, end, abort -> client
+    client -> HttpServer -> handle(request, reply)         reply.begin, write, end, abort -> client
                        reply.listener <- gone, pause, resume
 
 All calls happen on one event loop, as plain callbacks: a request needs no task and no future.

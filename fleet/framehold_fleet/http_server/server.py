@@ -19,10 +19,8 @@ import socket
 from collections.abc import Callable
 
 from ..limits import Limits
-from .client_connection import ClientConnection
-from .message import Handle, Request
-from .places import yielding
-from .response import Response
+from .client_connection import ClientConnection, Connections
+from .message import Handle
 
 _log = logging.getLogger(__name__)
 
@@ -30,30 +28,15 @@ BACKLOG = 65_535
 """Connections that may wait to be accepted; the kernel limits it to net.core.somaxconn."""
 
 
-_LOOK_AGAIN = 0.1
-"""Seconds for which no connection is looked for that may end, after none was found."""
-
-
-class Front:
+class HttpServer:
     """A running server; `serve` starts one. `handle` answers its requests."""
 
     def __init__(self, handle: Handle, limits: Limits) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.limits = limits
-        self.draining = False
-        self.buffered = 0
-        """Bytes that all connections hold of requests which are not answered."""
-        self.connections: set[ClientConnection] = set()
-        self.refused: Callable[[int], None] = lambda status: None
-        """Called with the status of each request that is refused before it is handed over."""
-        self.crowded: Handle | None = None
-        """Replies to a request that is refused for want of room, without its body; None: its connection refuses it."""
+        self.connections = Connections(handle, limits)
+        self.loop = self.connections.loop
         self.swept: Callable[[], None] = lambda: None
         """Called after each check of the connections: once a second, or more often."""
-        self._handle = handle
         self._server: asyncio.Server | None = None
-        self._empty = asyncio.Event()
-        self._no_room_until = 0.0
         self._pause = min(1.0, limits.client_timeout / 4, limits.keep_alive / 4)
         self._timer = self.loop.call_later(self._pause, self._sweep)
 
@@ -63,41 +46,6 @@ class Front:
             self._server = await self.loop.create_unix_server(self._accept, sock=listening, backlog=BACKLOG)
         else:
             self._server = await self.loop.create_server(self._accept, sock=listening, backlog=BACKLOG)
-
-    def answer(self, request: Request, response: Response) -> None:
-        """Give a complete request to the handler."""
-        try:
-            self._handle(request, response)
-        except Exception:
-            _log.exception("a bug in the handler of a request; its connection is closed, other requests go on")
-            response.abort()
-
-    def discard(self, connection: ClientConnection) -> None:
-        """Forget a connection that is closed."""
-        self.connections.discard(connection)
-        if not self.connections:
-            self._empty.set()
-
-    def has_room(self, peer: str) -> bool:
-        """Whether a client of this address gets a place though all are taken: others end for it (`places`)."""
-        now = self.loop.time()
-        if len(self.connections) < self.limits.max_connections:
-            return True
-        if now < self._no_room_until:
-            return False
-        places = ((connection, connection.peer, connection.yields_since(now)) for connection in self.connections)
-        ended = yielding(places, peer)
-        for connection in ended:
-            self.discard(connection)
-            connection.abort()
-        if not ended:
-            self._no_room_until = now + _LOOK_AGAIN
-        return bool(ended)
-
-    def largest(self) -> ClientConnection | None:
-        """The connection that holds most of a request which is still being received; None if none is."""
-        receiving = (connection for connection in self.connections if connection.is_receiving)
-        return max(receiving, key=lambda connection: connection.held, default=None)
 
     async def leave(self, patience: float) -> None:
         """Stop accepting connections; each connection closes after its next response. Returns when no connection is
@@ -110,15 +58,15 @@ class Front:
     async def close(self, deadline: float) -> None:
         """Stop accepting connections, wait up to `deadline` seconds for requests under way, and break off the rest."""
         await self._stop()
-        for connection in tuple(self.connections):
+        for connection in tuple(self.connections.open):
             connection.drain()
         try:
             async with asyncio.timeout(deadline):
                 await self._none_left()
         except TimeoutError:
-            if self.connections:
-                _log.warning("%d connections outlasted the drain; they are broken off", len(self.connections))
-            for connection in tuple(self.connections):
+            if self.connections.open:
+                _log.warning("%d connections outlasted the drain; they are broken off", len(self.connections.open))
+            for connection in tuple(self.connections.open):
                 connection.abort()
             await self._none_left()
         self._timer.cancel()
@@ -126,22 +74,22 @@ class Front:
     async def _stop(self) -> None:
         if self._server is not None:
             await close_server(self._server)
-        self.draining = True
+        self.connections.draining = True
 
     async def _none_left(self) -> None:
-        while self.connections:
-            self._empty.clear()
-            await self._empty.wait()
+        while self.connections.open:
+            self.connections.none_open.clear()
+            await self.connections.none_open.wait()
 
     def _accept(self) -> ClientConnection:
-        return ClientConnection(self)
+        return ClientConnection(self.connections)
 
     def _sweep(self) -> None:
-        if self.draining and not self.connections:
+        if self.connections.draining and not self.connections.open:
             return
         self._timer = self.loop.call_later(self._pause, self._sweep)
         now = self.loop.time()
-        for connection in tuple(self.connections):
+        for connection in tuple(self.connections.open):
             connection.sweep(now)
         self.swept()
 
@@ -159,8 +107,8 @@ async def close_server(server: asyncio.Server) -> None:
     await asyncio.sleep(0)
 
 
-async def serve(handle: Handle, limits: Limits, listening: socket.socket) -> Front:
-    """Start a server on the bound socket `listening`, whose requests `handle` answers. `Front.close` ends it."""
-    front = Front(handle, limits)
-    await front.listen(listening)
-    return front
+async def serve(handle: Handle, limits: Limits, listening: socket.socket) -> HttpServer:
+    """Start a server on the bound socket `listening`, whose requests `handle` answers. `HttpServer.close` ends it."""
+    server = HttpServer(handle, limits)
+    await server.listen(listening)
+    return server

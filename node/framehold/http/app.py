@@ -56,12 +56,12 @@ _SESSION_LOGGERS = ("mcp.server.streamable_http_manager", "mcp.server.streamable
 """Loggers of the SDK that write whole session ids at level INFO. Anybody who reads such an id may use the session."""
 
 
-class _Front(NamedTuple):
-    """What stands before the SDK's app. `fast` serves MCP requests of the HTTP `methods` (None: of any), `plain` those
+class _Stack(NamedTuple):
+    """What stands before the SDK's app. `full` serves MCP requests of the HTTP `methods` (None: of any), `plain` those
     of them that `_is_plain` names, and `rounds` those that are ordinary rounds (None: none is); `probes` and
     `administers` are the paths that Framehold serves itself."""
 
-    fast: Cors
+    full: Cors
     plain: ASGIApp
     rounds: OrdinaryRounds | None
     methods: set[str] | None
@@ -87,7 +87,7 @@ class Application:
         self._refusals = RefusalLog()
         self._stranger = self._refusals.around(PlainTextResponse(f"{REFUSAL}\n", 421))
         """What answers to a request for a page by a `Host` that is not allowed."""
-        self._front: _Front | None = None
+        self._stack: _Stack | None = None
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
@@ -101,18 +101,18 @@ class Application:
             await asyncio.shield(ready := self._begun())
         # If the start failed, every request raises that error: a server that never started serves none.
         ready.result()
-        assert self._front is not None, "an app that is ready has a front"
-        front, runtime = self._front, self.attached.runtime
+        assert self._stack is not None, "an app that is ready has its stack"
+        stack, runtime = self._stack, self.attached.runtime
         if runtime.peers.prefix is None:
             runtime.peers.prefix = mounting.told(scope)
         if not scope["path"].startswith("/"):
             _use_path(scope)
         hop = None
-        if front.rounds is not None and scope["path"] == PATH:
-            target, hop = self._known(front.rounds, scope, receive)
+        if stack.rounds is not None and scope["path"] == PATH:
+            target, hop = self._known(stack.rounds, scope, receive)
             if target is not None:
                 answering = send if hop is None else hop.adding_headers(send)
-                again = await front.rounds.serve(target, scope, receive, answering, hop)
+                again = await stack.rounds.serve(target, scope, receive, answering, hop)
                 if again is None:
                     return
                 receive = again
@@ -120,9 +120,9 @@ class Application:
         if hop.introduction is not None:
             await introduce(hop.introduction, send)
             return
-        await self._serve(front, hop, scope, receive, send)
+        await self._serve(stack, hop, scope, receive, send)
 
-    async def _serve(self, front: _Front, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, stack: _Stack, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that `rounds` does not serve."""
         if scope["type"] != "http":
             served = not self._is_strict or access.answers(hop, scope, self.attached.settings)
@@ -132,13 +132,13 @@ class Application:
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         if path == _SLASH_TOO_MANY:
             path = _without_slash(scope)
-        if path == PATH and (front.methods is None or scope["method"] in front.methods):
+        if path == PATH and (stack.methods is None or scope["method"] in stack.methods):
             # Starlette sets this too: the app's middleware may read it.
             scope["app"] = self._app
-            endpoint = front.plain if _is_plain(scope) else front.fast
+            endpoint = stack.plain if _is_plain(scope) else stack.full
             await endpoint(scope, receive, hop.adding_headers(send))
         else:
-            await self._page(front, path, hop, scope, receive, send)
+            await self._page(stack, path, hop, scope, receive, send)
 
     def _begun(self) -> asyncio.Future[None]:
         """Done when this app has started. It starts itself with its first request, if nobody has started it."""
@@ -158,15 +158,15 @@ class Application:
         scope["app"] = self._app
         return target, hop
 
-    async def _page(self, front: _Front, path: str, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _page(self, stack: _Stack, path: str, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is none for MCP. Pages of the author answer to the names that MCP requests do; FastMCP
         checks those of its server itself."""
-        is_own = path in front.probes or path in front.administers
+        is_own = path in stack.probes or path in stack.administers
         if (is_own or self._is_strict) and not access.answers(hop, scope, self.attached.settings):
             await self._stranger(scope, receive, send)
-        elif (probe := front.probes.get(path)) is not None:
+        elif (probe := stack.probes.get(path)) is not None:
             await probe(self.attached, Request(scope, receive))(scope, receive, send)
-        elif path in front.administers:
+        elif path in stack.administers:
             await self._admin(hop, path, scope, receive, send)
         else:
             await self._app(scope, receive, hop.adding_headers(send))
@@ -178,7 +178,7 @@ class Application:
         Raises:
             RuntimeError: the app has started.
         """
-        if self._front is not None:
+        if self._stack is not None:
             raise RuntimeError("this app has started; nothing was changed; take the admin port before")
         self._has_admin_port = True
         return AdminPort(self.attached, self._admin, self._stranger)
@@ -223,8 +223,8 @@ class Application:
     @asynccontextmanager
     async def _starting(self) -> AsyncIterator[None]:
         """Run the lifespan of the SDK's app. The warnings at its start are those for a server over HTTP."""
-        if self._front is None:
-            self._front = self._built()
+        if self._stack is None:
+            self._stack = self._built()
         self.attached.begin_service(over_http=True)
         if self.attached.settings.log_level != "debug":
             for name in _SESSION_LOGGERS:
@@ -237,7 +237,7 @@ class Application:
         finally:
             await self._relay.close()
 
-    def _built(self) -> _Front:
+    def _built(self) -> _Stack:
         """What stands before the SDK's app, with the middlewares and routes that it has now."""
         attached, taken = self.attached, self._endpoint.methods
         log = self._refusals
@@ -256,8 +256,8 @@ class Application:
         elsewhere = {"/metrics"} if self._has_admin_port else set()
         # Built now, so that Starlette refuses a middleware that comes later.
         self._app.middleware_stack = self._app.build_middleware_stack()
-        return _Front(
-            fast=cors,
+        return _Stack(
+            full=cors,
             plain=guarded,
             rounds=rounds_of(attached, guarded, reception.intake) if isinstance(guarded, HttpEntry) else None,
             methods=None if taken is None else {*taken, "OPTIONS"},

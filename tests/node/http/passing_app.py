@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from framehold.http.front import AppServer
+from framehold.http.app_server import AppServer
 from framehold_fleet.headers import end_to_end
 from framehold_fleet.members.address import Address
 from framehold_router.config import RouterSettings
@@ -83,4 +83,4 @@ class _Node(Router):
 
     @property
     def front(self) -> Any:  # type: ignore[override]  # nobody sets it
-        return self._server._front
+        return self._server._server

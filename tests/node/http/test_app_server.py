@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from starlette.routing import Mount, Route, WebSocketRoute
 
-from framehold.http.front import AppServer, needs_uvicorn
+from framehold.http.app_server import AppServer, needs_uvicorn
 from framehold_fleet.limits import Limits
 from tests.limits import limits_of
 from tests.node.nodes import served

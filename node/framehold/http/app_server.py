@@ -28,7 +28,7 @@ from framehold_fleet.http_server.client_connection import ClientConnection
 from framehold_fleet.http_server.message import Request, ResponseWriter
 from framehold_fleet.http_server.request_head import RequestHead
 from framehold_fleet.http_server.response import Response
-from framehold_fleet.http_server.server import Front
+from framehold_fleet.http_server.server import HttpServer
 from framehold_fleet.limits import Limits
 
 from ..sdk.replies import crowded
@@ -199,11 +199,11 @@ class AppConnection(ClientConnection):
     def is_crowded(self) -> bool:
         """Whether all clients together hold more than they may. One alone is limited by the largest body: it would be
         refused for ever, though it can be served."""
-        return self._front.buffered > self.held and super().is_crowded()
+        return self._all.buffered > self.held and super().is_crowded()
 
     def shutdown(self) -> None:
         """End when what is under way has its response."""
-        self._front.draining = True
+        self._all.draining = True
         self.drain()
 
 
@@ -214,7 +214,7 @@ class AppServer:
 
     def __init__(self, limits: Callable[[], Limits], refused: Callable[[int], None] = lambda status: None) -> None:
         self._limits, self._refused = limits, refused
-        self._front: Front | None = None
+        self._server: HttpServer | None = None
         self._app: ASGIApp | None = None
         self._state: ServerState | None = None
         self._app_state: dict[str, Any] = {}
@@ -224,14 +224,14 @@ class AppServer:
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
     ) -> AppConnection:
         """A new connection: what uvicorn makes of the class of its HTTP protocol."""
-        if self._front is None:
+        if self._server is None:
             self._app, self._state, self._app_state = config.loaded_app, server_state, app_state
-            self._front = Front(self._handle, self._limits())
-            self._front.refused = self._refused
-            self._front.crowded = partial(self._handle, is_cut=True)
+            self._server = HttpServer(self._handle, self._limits())
+            connections = self._server.connections
+            connections.refused, connections.crowded = self._refused, partial(self._handle, is_cut=True)
             # uvicorn ends these connections, and waits until there is none.
-            self._front.connections = server_state.connections  # type: ignore[assignment]
-        return AppConnection(self._front)
+            connections.open = server_state.connections  # type: ignore[assignment]
+        return AppConnection(self._server.connections)
 
     def _handle(self, request: Request, reply: ResponseWriter, is_cut: bool = False) -> None:
         assert isinstance(reply, Response) and self._state is not None, "a connection of the fleet's server replies"
