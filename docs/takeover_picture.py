@@ -242,7 +242,7 @@ class Recorder:
 
     async def sees(self, pane: str, pattern: str) -> re.Match[str]:
         """Wait until a pane shows text that matches."""
-        from tests.processes import until
+        from tests.kit.processes import until
 
         def there() -> re.Match[str] | None:
             self._take()

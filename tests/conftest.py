@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.redis_server import RedisServer, running
 from tests.stages import budget, counted, marks
-from tests.store.server import RedisServer, running
 
 _LACKING = pytest.StashKey[set[str]]()
 """Tools that are missing, of files that were left out for it."""

@@ -11,7 +11,7 @@ import framehold as public
 from framehold.config import Settings
 from tests.cli.desk import server
 from tests.cli.fake_router import FakeRouter, Operator, fake_router
-from tests.node.nodes import KEY, served
+from tests.kit.nodes import KEY, served
 
 
 @pytest.fixture(scope="session")

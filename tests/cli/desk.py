@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from framehold_cli.client.patient import PATIENCE
 from tests.cli.terminal import Terminal
-from tests.processes import RUN, finished
+from tests.kit.processes import RUN, finished
 
 TOOLS = "pick, both, asks_on, sign, fails, counts, steers, steers_wrong"
 

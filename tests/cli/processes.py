@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.processes import RUN, Child, alive, descendants, environment, until
+from tests.kit.processes import RUN, Child, alive, descendants, environment, until
 
 
 class Up(Child):

@@ -7,7 +7,7 @@ import pty
 import signal
 from collections.abc import Sequence
 
-from tests.processes import ROOT, environment, started, stat, until
+from tests.kit.processes import ROOT, environment, started, stat, until
 
 
 class Terminal:

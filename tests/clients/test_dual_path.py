@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 pytestmark = pytest.mark.npm
 

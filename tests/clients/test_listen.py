@@ -13,9 +13,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourceUpdated, Subscription, ToolsListChanged
 
-from tests.fleet.fleet import Fleet
-from tests.store.server import RedisServer, running
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.fleet import Fleet
+from tests.kit.redis_server import RedisServer, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.npm]
 

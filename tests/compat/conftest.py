@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.compat.dumps import admin
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ import framehold
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
 from tests.compat.tools import Life, server
-from tests.node.nodes import served
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.nodes import served
+from tests.kit.redis_server import RedisServer
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMESPACE = "compat"

@@ -13,9 +13,9 @@ from mcp.server.request_state import AESGCMRequestStateCodec
 from framehold_core import token
 from tests.compat.dumps import KEY, Client, Dump, answers, node, put, questions, taken
 from tests.compat.tools import Life
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
 
 LOST = "entered once, stopped at an unknown point after round 1 of its questions"
 TOO_LARGE = "its result was too large to be kept"

@@ -18,7 +18,7 @@ from framehold_store.codec import decode
 from tests.compat.dumps import FIXTURES, Dump, _raw, admin, at, keys, node, put, taken, versions
 from tests.compat.parked import LOST
 from tests.compat.tools import Life
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from framehold_store.redis import RedisStore
 from tests.compat import wire
 from tests.compat.dumps import FIXTURES, NAMESPACE, Dump, at, node, put, store_url, versions
 from tests.compat.tools import Life
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 SOON = 10.0

@@ -19,13 +19,13 @@ from framehold_fleet.members.address import Address
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
 from framehold_store import lease_codec
-from tests import proofs
 from tests.compat.dumps import KEY, NAMESPACE, Client, Dump, admin, answers, at, node, put, store_url
 from tests.compat.tools import Life
-from tests.proofs import AS
+from tests.kit import proofs
+from tests.kit.client import Caller, Reply
+from tests.kit.proofs import AS
+from tests.kit.redis_server import RedisServer
 from tests.router import wires
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
 
 Headers = list[tuple[str, str]]
 SEALS = LeaseSeal(Trust([KEY.encode()]), NAMESPACE)

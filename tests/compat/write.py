@@ -16,7 +16,7 @@ from tests.compat.dumps import FIXTURES, NAMESPACE, admin, node
 from tests.compat.forms import BOOT, Form, pairs
 from tests.compat.parked import calls
 from tests.compat.tools import Life
-from tests.store.server import RedisServer, running
+from tests.kit.redis_server import RedisServer, running
 
 FORMS: dict[str, Form] = {
     "entries": journals.ENTRIES,

@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 import framehold
 from tests.conformance import content
 from tests.conformance.event_log import EventLog
-from tests.promised import promised
+from tests.kit.promised import promised
 
 
 class ResumableServer(MCPServer[Any]):

@@ -18,9 +18,9 @@ from pathlib import Path
 import uvicorn
 from uvicorn.importer import import_from_string
 
-from tests.fleet.fleet import Fleet
-from tests.processes import Child, python_path
-from tests.store.server import RedisServer, running
+from tests.kit.fleet import Fleet
+from tests.kit.processes import Child, python_path
+from tests.kit.redis_server import RedisServer, running
 
 
 @contextmanager

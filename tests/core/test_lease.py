@@ -23,7 +23,7 @@ from framehold_core.lease import (
     window_until,
 )
 from framehold_core.value import replace
-from tests.leases import changed
+from tests.kit.leases import changed
 
 TTL = 5.0
 

@@ -14,10 +14,10 @@ from tests.dashboard.crowd import Crowd, crowd
 from tests.dashboard.firefox import Firefox, firefox
 from tests.dashboard.line import Line, line
 from tests.dashboard.player import Player, playground
-from tests.dashboard.screen import Look, Screen, chromium, screen
 from tests.dashboard.stage import Stage, stage
 from tests.dashboard.view import SCHEMES, View
-from tests.store.server import RedisServer
+from tests.kit.browser import Look, Screen, chromium, screen
+from tests.kit.redis_server import RedisServer
 
 Screens = Callable[..., AbstractAsyncContextManager[Screen]]
 Views = Callable[[str, str, str], AbstractAsyncContextManager[View]]

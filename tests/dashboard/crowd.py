@@ -24,7 +24,7 @@ from framehold_fleet.models import paging
 from framehold_fleet.models.calls import EndedCallView, LeaseQuery
 from framehold_fleet.models.choices import Sort
 from framehold_store.base import MAX_EVENTS
-from tests.node.operating import TOKEN
+from tests.kit.operators import TOKEN
 from tests.router.cast import Cast, guarded, member, said, saying
 
 CALLS = 100_000

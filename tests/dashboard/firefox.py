@@ -20,8 +20,8 @@ from typing import Any
 import aiohttp
 
 from tests.dashboard.view import BUSY, TELL_REFUSED, View
-from tests.node.operating import TOKEN
-from tests.processes import DEADLINE
+from tests.kit.operators import TOKEN
+from tests.kit.processes import DEADLINE
 
 _LISTENS = re.compile(rb"WebDriver BiDi listening on (ws://\S+)")
 _EVENTS = ("log.entryAdded", "network.responseCompleted", "network.fetchError")

@@ -17,8 +17,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.dashboard.screen import Screen
-from tests.node.operating import TOKEN
+from tests.kit.browser import Screen
+from tests.kit.operators import TOKEN
 from tests.router.cast import Cast, guarded, said
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

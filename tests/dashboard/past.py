@@ -16,7 +16,7 @@ from framehold_fleet.models.tools import ToolFigures
 from framehold_fleet.telemetry.bounds import EXPIRY, PARK, ROUND
 from framehold_router.collect.history import COARSE, KEPT, STEP, History
 from framehold_router.collect.samples import packed
-from tests.node.operating import TOKEN
+from tests.kit.operators import TOKEN
 from tests.router.cast import Cast, guarded, said, saying
 
 LOST = 1500

@@ -16,10 +16,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from tests.dashboard.player import Player, playground
-from tests.dashboard.screen import Look, Screen, chromium, screen
 from tests.dashboard.stage import LEASE_TTL, NODES, Stage, stage
-from tests.processes import ROOT
-from tests.store.server import RedisServer
+from tests.kit.browser import Look, Screen, chromium, screen
+from tests.kit.processes import ROOT
+from tests.kit.redis_server import RedisServer
 
 FOLDER = ROOT / "docs" / "dashboard"
 SCHEMES = ("light", "dark")

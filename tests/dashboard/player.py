@@ -9,8 +9,8 @@ from pathlib import Path
 from playwright.async_api import Locator
 
 from tests.cli.processes import Up, up
-from tests.dashboard.screen import Screen
-from tests.node.operating import TOKEN
+from tests.kit.browser import Screen
+from tests.kit.operators import TOKEN
 
 SERVER = "tests/dashboard/asking.py"
 NODES = ("node-1", "node-2", "node-3")

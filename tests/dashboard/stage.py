@@ -14,11 +14,11 @@ from typing import Any
 
 import httpx2
 
-from tests.fleet.fleet import Fleet, RouterProcess
-from tests.node.nodes import NodeProcess
-from tests.node.operating import SHOWN, TOKEN, call_of
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.fleet import Fleet, RouterProcess
+from tests.kit.nodes import NodeProcess
+from tests.kit.operators import SHOWN, TOKEN, call_of
+from tests.kit.redis_server import RedisServer
 
 LEASE_TTL = 2.0
 NODES = ("harbour", "lagoon", "meadow")

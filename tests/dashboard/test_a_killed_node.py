@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tests.dashboard.conftest import Screens
-from tests.dashboard.screen import Screen
 from tests.dashboard.stage import LEASE_TTL, Stage
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone]
 

@@ -6,8 +6,8 @@ import pytest
 from playwright.async_api import Route
 
 from tests.dashboard.conftest import Screens
-from tests.dashboard.screen import Screen
 from tests.dashboard.stage import NODES, Stage
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

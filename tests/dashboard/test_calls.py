@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.screen import Screen
 from tests.dashboard.stage import Stage
-from tests.node.operating import call_of
-from tests.processes import DEADLINE
+from tests.kit.browser import Screen
+from tests.kit.operators import call_of
+from tests.kit.processes import DEADLINE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.dashboard.crowd import Crowd
-from tests.dashboard.screen import Screen
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

@@ -7,7 +7,7 @@ import pytest
 from tests.dashboard.conftest import Views
 from tests.dashboard.stage import NODES, Stage
 from tests.dashboard.view import SCHEMES, SIZES
-from tests.node.operating import call_of
+from tests.kit.operators import call_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.dashboard.screen import Screen
 from tests.dashboard.stage import NODES, Stage
-from tests.node.operating import call_of
+from tests.kit.browser import Screen
+from tests.kit.operators import call_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Route
 
-from tests.dashboard.screen import Screen
 from tests.dashboard.stage import NODES, Stage
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

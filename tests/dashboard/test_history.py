@@ -9,7 +9,7 @@ import pytest
 
 from tests.dashboard.conftest import Screens
 from tests.dashboard.past import past
-from tests.dashboard.screen import LOOKS, Look, Screen
+from tests.kit.browser import LOOKS, Look, Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.dashboard.crowd import HOSTILE, Crowd
-from tests.dashboard.screen import Screen
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

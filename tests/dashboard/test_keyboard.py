@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dashboard.screen import Screen
 from tests.dashboard.stage import Stage
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.dashboard.line import HIDE, STREAM, Line, comes_to_say, later, parked, says, until
-from tests.dashboard.screen import Screen
-from tests.node.operating import TOKEN
+from tests.kit.browser import Screen
+from tests.kit.operators import TOKEN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

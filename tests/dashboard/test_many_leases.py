@@ -15,7 +15,7 @@ import pytest
 
 from framehold_store.base import MAX_EVENTS
 from tests.dashboard.crowd import CALLS, Crowd
-from tests.dashboard.screen import Screen
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.alone, pytest.mark.nightly]
 

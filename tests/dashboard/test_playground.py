@@ -15,7 +15,7 @@ from tests.cli.processes import Up
 from tests.dashboard.asking import HOSTILE
 from tests.dashboard.conftest import Screens
 from tests.dashboard.player import Player, playground
-from tests.dashboard.screen import LOOKS, Look
+from tests.kit.browser import LOOKS, Look
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

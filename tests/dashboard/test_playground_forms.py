@@ -9,8 +9,8 @@ import pytest
 
 from tests.dashboard.asking import FORM
 from tests.dashboard.player import Player
-from tests.dashboard.screen import Screen
 from tests.dashboard.stage import Stage
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

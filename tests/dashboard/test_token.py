@@ -6,8 +6,8 @@ import pytest
 
 from tests.dashboard.conftest import Screens
 from tests.dashboard.line import Line, later, line, says, until
-from tests.dashboard.screen import Screen
-from tests.node.operating import TOKEN
+from tests.kit.browser import Screen
+from tests.kit.operators import TOKEN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

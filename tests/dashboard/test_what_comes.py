@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Route
 
 from tests.dashboard.line import STREAM, Line, parked, says, until
-from tests.dashboard.screen import Screen
+from tests.kit.browser import Screen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 

@@ -14,12 +14,12 @@ from typing import Any
 import httpx2
 
 from framehold_store.keys import Keys
-from tests.fleet.fleet import Fleet, Stored
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.fleet.line import Line
 from tests.fleet.trial import LOST, Trial
-from tests.processes import until
-from tests.store.server import RedisServer
+from tests.kit.fleet import Fleet, Stored
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
 
 TARGET = "tests/fleet/trials.py"
 MARKED, UNMARKED = "marked", "unmarked"

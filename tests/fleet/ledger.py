@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.processes import DEADLINE, until
+from tests.kit.processes import DEADLINE, until
 
 VARIABLE = "LEDGER"
 """Names the file to whoever writes."""

@@ -11,7 +11,7 @@ import httpx2
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import AGAIN, Client, Trial, again
-from tests.wire import Reply
+from tests.kit.client import Reply
 
 SHAPES = {"errand": 4, "talk": 0}
 """What is called, and how many effects it has."""

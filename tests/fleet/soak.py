@@ -21,7 +21,7 @@ from tests.fleet.faults import FaultyFleet, started
 from tests.fleet.load import Load
 from tests.fleet.truth import Truth
 from tests.fleet.weather import Weather
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 TESTS = ("tests/fleet/cells", "tests/fleet/test_random_kills.py")
 FIGURE = "resume of a call"

@@ -14,11 +14,11 @@ from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
-from tests.fleet.fleet import Fleet, fleet
-from tests.leases import lease
-from tests.node.nodes import KEY, NodeProcess
-from tests.store.server import RedisServer, Wire
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.fleet import Fleet, fleet
+from tests.kit.leases import lease
+from tests.kit.nodes import KEY, NodeProcess
+from tests.kit.redis_server import RedisServer, Wire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

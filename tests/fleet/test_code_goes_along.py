@@ -17,12 +17,12 @@ import httpx2
 import pytest
 
 from framehold_core.token import named
-from tests.fleet.fleet import Fleet
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.fleet.releases import CHANGES, SERVERS, Release
 from tests.fleet.trial import taken
-from tests.store.server import RedisServer, running
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.fleet import Fleet
+from tests.kit.redis_server import RedisServer, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 CALLS, USERS = 50, 20

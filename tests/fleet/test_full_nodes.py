@@ -10,7 +10,7 @@ import pytest
 
 from tests.fleet.faults import UNMARKED, TrialFleet
 from tests.fleet.trial import Client, Trial
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 CALLS, AT_ONCE = 200, 10

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import prefix
-from tests.fleet.fleet import Fleet, fleet
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.fleet import Fleet, fleet
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

@@ -15,14 +15,14 @@ from framehold_core.value import replace
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_store import lease_codec
-from tests.fleet.fleet import Fleet, RouterProcess, fleet
-from tests.leases import changed
-from tests.node.nodes import KEY
-from tests.node.trouble import insist
-from tests.processes import until
+from tests.kit.client import Caller, Reply
+from tests.kit.fleet import Fleet, RouterProcess, fleet
+from tests.kit.leases import changed
+from tests.kit.nodes import KEY
+from tests.kit.outages import insist
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
 from tests.router import wires
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

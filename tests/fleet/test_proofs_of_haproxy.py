@@ -17,9 +17,9 @@ import pytest
 
 from framehold_fleet.identity import plane
 from framehold_fleet.identity.router_keys import RouterKey
-from tests.fleet.fleet import PLANE_KEY, haproxy
-from tests.node.nodes import KEY
-from tests.processes import ROOT, until
+from tests.kit.fleet import PLANE_KEY, haproxy
+from tests.kit.nodes import KEY
+from tests.kit.processes import ROOT, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

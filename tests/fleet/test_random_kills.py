@@ -17,10 +17,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.fleet.fleet import Fleet
 from tests.fleet.ledger import VARIABLE, Ledger, note
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.fleet import Fleet
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from framehold_fleet.identity.router_keys import text_of
-from tests.fleet.fleet import Fleet, RouterProcess
-from tests.store.server import RedisServer
-from tests.wire import Caller, accepted
+from tests.kit.client import Caller, accepted
+from tests.kit.fleet import Fleet, RouterProcess
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

@@ -15,11 +15,11 @@ import httpx2
 import pytest
 
 from framehold_core.ids import is_call_id
-from tests.fleet.fleet import Fleet, converse, fleet, haproxy
-from tests.node.guest import expected
-from tests.processes import ROOT
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.answering import expected
+from tests.kit.client import Caller, Reply
+from tests.kit.fleet import Fleet, converse, fleet, haproxy
+from tests.kit.processes import ROOT
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

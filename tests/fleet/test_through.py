@@ -12,9 +12,9 @@ from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult, LoggingMessageNotificationParams, TextContent
 from mcp_types import LOG_LEVEL_META_KEY
 
-from tests.fleet.fleet import Fleet, fleet
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.fleet import Fleet, fleet
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

@@ -17,12 +17,12 @@ import pytest
 from framehold_cli.local.ports import free as free_port
 from framehold_core.errors import ConfigError
 from framehold_fleet.identity.trust import Trust
-from tests.fleet.fleet import Fleet, RouterProcess, listens
-from tests.node.nodes import KEY
-from tests.processes import Child, python_path, until
+from tests.kit.client import Caller
+from tests.kit.fleet import Fleet, RouterProcess, listens
+from tests.kit.nodes import KEY
+from tests.kit.processes import Child, python_path, until
+from tests.kit.redis_server import RedisServer
 from tests.store.certificates import Authority
-from tests.store.server import RedisServer
-from tests.wire import Caller
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

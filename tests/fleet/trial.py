@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
 
 AGAIN = (502, 503, 504)
 """Statuses after which a request with a token is sent again: it is answered as once."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from tests.fleet.faults import UNMARKED, FaultyFleet
 from tests.fleet.trial import Client, Trial, ended
-from tests.processes import until
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.processes import until
 
 AT_ONCE = 2
 

@@ -23,7 +23,7 @@ import tempfile
 import time
 from contextlib import suppress
 
-from tests.processes import descendants
+from tests.kit.processes import descendants
 
 from .part import Outcome
 

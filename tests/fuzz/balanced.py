@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from tests.fleet.fleet import haproxy
-from tests.processes import DEADLINE, ROOT
+from tests.kit.fleet import haproxy
+from tests.kit.processes import DEADLINE, ROOT
 
 from .front import difference, shown
 from .others import Uvicorn, read_by_router

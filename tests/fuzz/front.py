@@ -16,7 +16,7 @@ from framehold_fleet.http_server.client_connection import ClientConnection
 from framehold_fleet.http_server.message import Request, ResponseWriter
 from framehold_fleet.identity.statements import HELLO
 from framehold_router.routing.relay import RequestRelay
-from tests.processes import DEADLINE
+from tests.kit.processes import DEADLINE
 from tests.router.wires import Router, router
 
 from . import streams

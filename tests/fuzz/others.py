@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from framehold_cli.serve.http_protocol import HttpProtocol
 from framehold_fleet.http_server.request_reader import Reader, RequestRefused
-from tests.limits import limits_of
+from tests.kit.limits import limits_of
 
 from .streams import PLANTED
 from .strict import Meaning, path_of

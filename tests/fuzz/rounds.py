@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 from mcp_types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from framehold_cli.local.ports import free as free_port
-from tests.fleet.fleet import Fleet, haproxy
-from tests.node.nodes import NodeProcess, served
-from tests.node.served import Said, Wire, send
-from tests.processes import ROOT
-from tests.store.server import RedisServer, running
+from tests.kit.beside_sdk import RawRequest, RawResponse, send
+from tests.kit.fleet import Fleet, haproxy
+from tests.kit.nodes import NodeProcess, served
+from tests.kit.processes import ROOT
+from tests.kit.redis_server import RedisServer, running
 
 from .bodies import META, REVISION, TEXTS, Writer, plainly, spoiled, value
 from .part import Outcome, played
@@ -86,7 +86,7 @@ async def positions(folder: Path, redis: RedisServer) -> AsyncIterator[dict[str,
         yield {"router": router.url, "haproxy": balanced, **nodes, "SDK": sdk}
 
 
-def meaning(response: Said) -> tuple[int, Any, Any]:
+def meaning(response: RawResponse) -> tuple[int, Any, Any]:
     """What two servers' responses are compared by: status; the text of a result or a question, or the error's code;
     and the id."""
     message = response.message
@@ -107,7 +107,7 @@ class Round:
         self._params: dict[str, Any] = {"name": self._tool, "arguments": {"value": value(draw)}}
         self.sent: list[str] = []
 
-    def _wire(self, params: dict[str, Any], fault: float) -> tuple[Wire, bool]:
+    def _wire(self, params: dict[str, Any], fault: float) -> tuple[RawRequest, bool]:
         """A request, whose body has a fault with the probability `fault`; and whether it says something else then."""
         draw = self._draw
         request_id = draw.choice([1, -5, 2**70, "", *TEXTS])
@@ -116,12 +116,12 @@ class Round:
         body = Writer(draw).encoded({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params})
         chosen = {"content-type": draw.choice(KINDS), "mcp-name": draw.choice(NAMES[self._tool])}
         path, chunked = draw.choice(["/mcp"] * 4 + ["http://{host}/mcp"]), draw.random() < 0.2
-        wire = Wire(tuple({**HEADERS, **chosen, **draw.choice(OFFERS)}.items()), body, path=path, chunked=chunked)
+        wire = RawRequest(tuple({**HEADERS, **chosen, **draw.choice(OFFERS)}.items()), body, path=path, chunked=chunked)
         if draw.random() < fault:
             wire = wire.saying(spoiled(draw, body))
         return wire, _says_else(wire, params)
 
-    async def _both(self, wire: Wire) -> tuple[Said, Said]:
+    async def _both(self, wire: RawRequest) -> tuple[RawResponse, RawResponse]:
         """What Framehold answers at some position, and what the SDK does."""
         place = self._draw.choice([name for name in self._at if name != "SDK"])
         self.sent.append(f"{place}: {wire!r}"[:20_000])
@@ -168,12 +168,12 @@ class Round:
         return None
 
 
-def _absolute(url: str, wire: Wire) -> Wire:
+def _absolute(url: str, wire: RawRequest) -> RawRequest:
     """The request with the host in its target, if it has one there."""
     return replace(wire, path=wire.path.format(host=urlsplit(url).netloc))
 
 
-def _says_else(wire: Wire, params: dict[str, Any]) -> bool:
+def _says_else(wire: RawRequest, params: dict[str, Any]) -> bool:
     """Whether a body with a fault is a request that says something else than `params`."""
     try:
         found = json.loads(wire.body)["params"]

@@ -22,11 +22,11 @@ from framehold_core.ids import CallId
 from framehold_router.app import running as router_running
 from framehold_router.config import RouterSettings
 from framehold_store.keys import Keys
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word, said
-from tests.processes import DEADLINE
-from tests.store.server import RedisServer, running
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import DEADLINE
+from tests.kit.redis_server import RedisServer, running
+from tests.kit.serving import Word, said
 
 from .complaints import Complaints, complaints
 from .lies import Planter

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Address
-from tests.node.nodes import KEY as HAPROXYS
-from tests.proofs import answered
+from tests.kit.nodes import KEY as HAPROXYS
+from tests.kit.proofs import answered
 from tests.router import wires
 
 from .streams import PLANTED

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 from . import front, readers, rounds, store, today
 from .bodies import spoiled

@@ -25,7 +25,7 @@ from framehold_router import metrics as of_router
 from framehold_router.collect.departures import Departures
 from framehold_router.telemetry.counters import Meter
 from framehold_store.system_clock import system_clock
-from tests.node.stage import server_of
+from tests.kit.serving import server_of
 
 TARGET = {"namespace", "job", "instance"}
 """Labels that Prometheus gives each series."""

@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tests.fleet.fleet import Fleet
+from tests.kit.client import Caller, Reply
+from tests.kit.fleet import Fleet
+from tests.kit.nodes import FrameholdProcess
+from tests.kit.processes import Child
+from tests.kit.redis_server import RedisServer, running
 from tests.memory import positions
 from tests.memory.group import NoGroup, group, resident
 from tests.memory.positions import MIB, Row, rows
-from tests.node.nodes import FrameholdProcess
-from tests.processes import Child
-from tests.store.server import RedisServer, running
-from tests.wire import Caller, Reply
 
 TARGET = "tests/memory/server.py:mcp"
 LIMITS = {"router": 512 * MIB, "node": 1024 * MIB}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from framehold import json_text
 from framehold.http.intake import HEAVIEST
-from tests.wire import Caller
+from tests.kit.client import Caller
 
 MIB = 1 << 20
 BODY = 4 * MIB

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 from tests.seeded import report
 
 from .places import FILES, Mutant, mutants

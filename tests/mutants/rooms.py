@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 from .places import Mutant
 

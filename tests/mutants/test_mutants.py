@@ -12,7 +12,7 @@ import pytest
 from lupa.lua51 import LuaRuntime
 
 from framehold_store.scripts import SCRIPTS
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 from . import guards
 from .places import MODULES, STARTED, module_of, mutants, mutated

@@ -19,12 +19,12 @@ from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_fleet.members.membership import LIVE
 from framehold_store.keys import Keys
-from tests.node.nodes import KEY
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.store.topologies import ClusterTrio, SentinelTrio
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.nodes import KEY
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
+from tests.kit.redis_topologies import ClusterTrio, SentinelTrio
+from tests.kit.serving import Served, Word, said, serving
 
 RAN: Counter[str] = Counter()
 """How often each effect ran, by its call and its key."""
@@ -96,7 +96,7 @@ SAYS = {
 """How each tool ends."""
 
 
-def inside(node: Stage) -> Any:
+def inside(node: Served) -> Any:
     """The runtime of a node, of which a scene uses what is private."""
     return node.runtime
 
@@ -112,8 +112,8 @@ class Pair:
     """Nodes a and b. `words` are the errors that clients heard in a play, and `raised` what an operation raised to its
     caller."""
 
-    a: Stage
-    b: Stage
+    a: Served
+    b: Served
     pulses: list[Pulses]
 
     def __init__(self, redis: RedisServer, namespace: str, cluster: ClusterTrio, sentinels: SentinelTrio) -> None:
@@ -124,11 +124,11 @@ class Pair:
         self.raised: list[Exception] = []
 
     @asynccontextmanager
-    async def node(self, name: str, release: int = 1, **settings: Any) -> AsyncIterator[Stage]:
+    async def node(self, name: str, release: int = 1, **settings: Any) -> AsyncIterator[Served]:
         """A node of this fleet."""
         usual = {"store_url": self.redis.url, "namespace": self.namespace, "keys": (KEY,), "lease_ttl": TTL}
         tools = (book, replayed, slow, deployed(release))
-        async with stage(*tools, node_id=name, **{**usual, **settings}) as node:
+        async with serving(*tools, node_id=name, **{**usual, **settings}) as node:
             # No node passes a call on to another one that has its code: that would hide the kept code.
             inside(node).heartbeat.codes = ""
             yield node
@@ -144,7 +144,7 @@ class Pair:
             self.words.append(reply.text)
         return reply
 
-    async def asked(self, at: Stage, tool: str = "book") -> tuple[str, Reply]:
+    async def asked(self, at: Served, tool: str = "book") -> tuple[str, Reply]:
         """A call that has asked, by its name: the first one that was not refused."""
         for _ in range(40):
             name = f"call{next(self._names)}"
@@ -154,7 +154,7 @@ class Pair:
             await self.mended(at)
         raise Silent(f"no call begins any more: {self.words[-1]}")
 
-    async def ended(self, at: Stage, name: str, asked: Reply, tool: str = "book") -> None:
+    async def ended(self, at: Served, name: str, asked: Reply, tool: str = "book") -> None:
         """The call has its right end, after as many retries as it was told to make."""
         for _ in range(60):
             answers = asked.accept(word="word")
@@ -174,7 +174,7 @@ class Pair:
         if twice:
             raise Silent(f"these effects ran twice: {twice}")
 
-    async def running(self, at: Stage) -> asyncio.Task[Reply]:
+    async def running(self, at: Served) -> asyncio.Task[Reply]:
         """The reply to a round whose effect runs until `HELD` is set."""
         name, asked = await self.asked(at, "slow")
         sending = at.retry("slow", asked.token, asked.accept(word="word"), arguments={"name": name})
@@ -182,7 +182,7 @@ class Pair:
         await until(lambda: reply.done() or inside(at).tasks._effects, "the effect", SOON)
         return reply
 
-    async def mended(self, at: Stage) -> None:
+    async def mended(self, at: Served) -> None:
         """A heartbeat of each node, or a moment where it does not come."""
         for node in (self.a, self.b, at):
             node.runtime.heartbeat.announce(LIVE)
@@ -203,7 +203,7 @@ class Pair:
                 node.runtime.heartbeat.missing_from = -math.inf
 
     async def call(
-        self, at: Stage | None = None, tool: str = "book", to: Stage | None = None, between: Between | None = None
+        self, at: Served | None = None, tool: str = "book", to: Served | None = None, between: Between | None = None
     ) -> None:
         """A whole call, begun at one node and answered at another one. `between` comes between the two."""
         at = at or self.a
@@ -212,7 +212,7 @@ class Pair:
             await between(name, asked)
         await self.ended(to or at, name, asked, tool)
 
-    def slot(self, at: Stage, asked: Reply) -> Slot | None:
+    def slot(self, at: Served, asked: Reply) -> Slot | None:
         """The slot of a call at a node."""
         return at.runtime.table.get(asked.token.split(".")[1])  # type: ignore[arg-type]
 
@@ -233,7 +233,7 @@ class Pair:
 class Pulses:
     """Counts what each background loop of a node has done."""
 
-    def __init__(self, node: Stage, redis: RedisServer, namespace: str) -> None:
+    def __init__(self, node: Served, redis: RedisServer, namespace: str) -> None:
         self._node, self._redis, self._channel = node, redis, Keys(namespace).changes
         self.counts: Counter[str] = Counter()
         self._count(node.runtime._gate, "release_slow", "sweep")
@@ -305,7 +305,7 @@ async def shown(pair: Pair, address: str) -> None:
 
 
 @asynccontextmanager
-async def born(pair: Pair) -> AsyncIterator[Stage]:
+async def born(pair: Pair) -> AsyncIterator[Served]:
     """A third node. If its start fails, another one is started."""
     for _ in range(2):
         before = len(pair.raised)

@@ -29,11 +29,11 @@ from framehold_store.embedded import EmbeddedStore
 from framehold_store.keys import Keys
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
-from tests.leases import lease
+from tests.kit.client import Reply
+from tests.kit.leases import lease
+from tests.kit.processes import until
+from tests.kit.serving import Served
 from tests.node.injected_pair import HELD, SOON, Pair, Silent, born, forget_lease, inside, release, shown
-from tests.node.stage import Stage
-from tests.processes import until
-from tests.wire import Reply
 
 Scene = Callable[[Pair], Awaitable[None]]
 
@@ -283,7 +283,7 @@ async def bug(pair: Pair) -> None:
 # ---- nodes that begin and end
 
 
-async def _end(pair: Pair, node: Stage) -> None:
+async def _end(pair: Pair, node: Served) -> None:
     """End a node whose effect is let go when the end waits for it."""
     ending = asyncio.ensure_future(pair.tried(inside(node).end))
     await until(lambda: ending.done() or inside(node).draining.closed, "the beginning of the end", SOON)

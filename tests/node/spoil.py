@@ -21,7 +21,7 @@ from framehold_core.ids import CallId
 from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
-from tests.node.stage import Word, said
+from tests.kit.serving import Word, said
 
 N, KIND, KEY, ROUND, LANE, FP, CODEC, VALUE = range(1, 9)
 MARK = b"this was unpickled"

@@ -28,14 +28,14 @@ import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
 from framehold_fleet.members.address import address_of
-from tests.node.nodes import served
-from tests.node.served import Said, Wire, send, wire
-from tests.node.stage import Word, said
-from tests.processes import DEADLINE
+from tests.kit.beside_sdk import RawRequest, RawResponse, raw, send
+from tests.kit.client import Caller, accepted
+from tests.kit.nodes import served
+from tests.kit.processes import DEADLINE
+from tests.kit.serving import Word, said
 from tests.router.wires import KEY, router
-from tests.wire import Caller, accepted
 
-Send = Callable[[Wire], Awaitable[Said]]
+Send = Callable[[RawRequest], Awaitable[RawResponse]]
 MAX_BODY = 50_000
 REVISION_2025 = "2025-11-25"
 ANN, BEN = "Bearer ann/use", "Bearer ben/use"
@@ -126,13 +126,13 @@ class Way:
     name: str
     ran: Ran
     send: Send
-    first: Wire | None
-    retry: Wire | None
+    first: RawRequest | None
+    retry: RawRequest | None
     token: str = "requestState"
     answers: str = "inputResponses"
     unserved: str = ""
 
-    def good(self) -> dict[str, Wire]:
+    def good(self) -> dict[str, RawRequest]:
         """The requests that this way has, by name."""
         found = {"first": self.first, "retry": self.retry}
         return {name: request for name, request in found.items() if request is not None}
@@ -148,11 +148,11 @@ def _app(make: Make) -> tuple[Application, Ran]:
     return framehold.asgi(make(ran), Settings(node_id="ways", keys=(KEY,), sagas=True, max_body=MAX_BODY)), ran
 
 
-def _request(caller: Caller, method: str, params: dict[str, Any], **more: str) -> Wire:
-    return wire(caller.envelope(method, params, headers={**_REGION, "authorization": ANN, **more}))
+def _request(caller: Caller, method: str, params: dict[str, Any], **more: str) -> RawRequest:
+    return raw(caller.envelope(method, params, headers={**_REGION, "authorization": ANN, **more}))
 
 
-async def _calls(caller: Caller, at: Send) -> tuple[Wire, Wire]:
+async def _calls(caller: Caller, at: Send) -> tuple[RawRequest, RawRequest]:
     """The first request of a call, and the retry of another one that waits."""
     asked = (await at(_request(caller, "tools/call", _ASKS))).message["result"]
     answers = {key: accepted(word="aye") for key in asked["inputRequests"]}
@@ -160,7 +160,7 @@ async def _calls(caller: Caller, at: Send) -> tuple[Wire, Wire]:
     return _request(caller, "tools/call", _ASKS_NOT), _request(caller, "tools/call", params)
 
 
-async def _sagas(caller: Caller, at: Send) -> tuple[Wire, Wire]:
+async def _sagas(caller: Caller, at: Send) -> tuple[RawRequest, RawRequest]:
     """The same of sagas."""
     asked = (await at(_request(caller, "tools/callSaga", _ASKS))).message["result"]
     steps = [{"stepId": step["stepId"], "result": accepted(word="aye")} for step in asked["steps"]]
@@ -169,12 +169,12 @@ async def _sagas(caller: Caller, at: Send) -> tuple[Wire, Wire]:
 
 
 @asynccontextmanager
-async def call(make: Make, change: Callable[[Wire], Wire] = lambda request: request) -> AsyncIterator[Way]:
+async def call(make: Make, change: Callable[[RawRequest], RawRequest] = lambda request: request) -> AsyncIterator[Way]:
     """`tools/call` of 2026-07-28, each request after a `change`."""
     app, ran = _app(make)
     async with served(app) as url:
 
-        async def at(request: Wire) -> Said:
+        async def at(request: RawRequest) -> RawResponse:
             return await send(url, request)
 
         first, retry = map(change, await _calls(Caller(url), at))
@@ -202,7 +202,7 @@ async def mounted(make: Make) -> AsyncIterator[Way]:
     parent = Starlette(routes=[Mount("/sub", app)], lifespan=app.lifespan)
     async with served(parent) as url:
 
-        async def at(request: Wire) -> Said:
+        async def at(request: RawRequest) -> RawResponse:
             return await send(url, replace(request, path="/sub" + request.path))
 
         first, retry = await _calls(Caller(url), at)
@@ -219,7 +219,7 @@ async def routed(make: Make) -> AsyncIterator[Way]:
         assert address is not None
         front = await stack.enter_async_context(router(address, max_body=MAX_BODY, boots=()))
 
-        async def at(request: Wire) -> Said:
+        async def at(request: RawRequest) -> RawResponse:
             return await send(f"http://127.0.0.1:{front.port}/mcp", replace(request, chunked=bool(request.body)))
 
         first, retry = await _calls(Caller(url), at)
@@ -232,7 +232,7 @@ async def saga(make: Make) -> AsyncIterator[Way]:
     app, ran = _app(make)
     async with served(app) as url:
 
-        async def at(request: Wire) -> Said:
+        async def at(request: RawRequest) -> RawResponse:
             return await send(url, request)
 
         first, retry = await _sagas(Caller(url), at)
@@ -240,7 +240,7 @@ async def saga(make: Make) -> AsyncIterator[Way]:
 
 
 @asynccontextmanager
-async def _session(make: Make) -> AsyncIterator[tuple[Ran, Caller, Callable[[Wire], Wire], Send]]:
+async def _session(make: Make) -> AsyncIterator[tuple[Ran, Caller, Callable[[RawRequest], RawRequest], Send]]:
     """A session of 2025: how a request becomes one of it, and how it is sent."""
     app, ran = _app(make)
     async with served(app) as url:
@@ -250,14 +250,14 @@ async def _session(make: Make) -> AsyncIterator[tuple[Ran, Caller, Callable[[Wir
         greeting = _request(caller, "initialize", hello).without(*plain).params(_meta=...)
         session = (await send(url, greeting)).headers["mcp-session-id"]
 
-        def within(request: Wire) -> Wire:
+        def within(request: RawRequest) -> RawRequest:
             bare = request.without(*plain).params(_meta=...)
             return bare.having(mcp_session_id=session, mcp_protocol_version=REVISION_2025)
 
-        async def at(request: Wire) -> Said:
+        async def at(request: RawRequest) -> RawResponse:
             return await send(url, request)
 
-        await at(within(wire(caller.envelope("notifications/initialized", {}))).but(id=...).having(authorization=ANN))
+        await at(within(raw(caller.envelope("notifications/initialized", {}))).but(id=...).having(authorization=ANN))
         yield ran, caller, within, at
 
 
@@ -274,7 +274,7 @@ async def session_saga(make: Make) -> AsyncIterator[Way]:
     """Sagas in a session of 2025."""
     async with _session(make) as (ran, caller, within, at):
 
-        async def inside(request: Wire) -> Said:
+        async def inside(request: RawRequest) -> RawResponse:
             return await at(within(request))
 
         first, retry = map(within, await _sagas(caller, inside))
@@ -320,12 +320,12 @@ async def _stdio(make: Make) -> AsyncIterator[tuple[Ran, Send]]:
     low = framehold.attach(make(ran), Settings(node_id="ways", sagas=True)).server
     lines = _Lines()
 
-    async def at(request: Wire) -> Said:
+    async def at(request: RawRequest) -> RawResponse:
         lines.sent.put_nowait(request.body.decode())
         async with asyncio.timeout(DEADLINE):
             while "id" not in json.loads(line := await lines.written.get()):
                 pass
-        return Said(0, http.client.HTTPMessage(), line.encode())
+        return RawResponse(0, http.client.HTTPMessage(), line.encode())
 
     async def serve() -> None:
         async with low.lifespan(low) as state, stdio_server(cast(Any, lines), cast(Any, lines)) as (read, write):

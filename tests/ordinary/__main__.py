@@ -8,8 +8,8 @@ import asyncio
 import logging
 import sys
 
+from tests.kit.redis_server import RedisServer
 from tests.ordinary.equality import Tally, compared, drained
-from tests.store.server import RedisServer
 
 
 async def _play(requests: int, seed: int) -> Tally:

@@ -17,8 +17,8 @@ from framehold.engine.eviction import COUNT
 from framehold.http.app import Application
 from framehold.http.ordinary_rounds import OrdinaryRounds
 from framehold_core import events as ev
+from tests.kit.processes import DEADLINE
 from tests.ordinary.tools import server
-from tests.processes import DEADLINE
 
 _TOKEN = re.compile(r'"requestState":"((?:h1|s1)[^"]+)"')
 _VARIES = {b"content-length": b"n", b"mcp-session-id": b"session"}

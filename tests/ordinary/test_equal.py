@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from starlette.middleware.base import BaseHTTPMiddleware
 
+from tests.kit.redis_server import RedisServer
 from tests.ordinary.conversations import FORM, METHODS, Conversation, drawn, each_answer, each_eviction, each_twist
 from tests.ordinary.equality import both, compared, drained, played
 from tests.ordinary.fastmcp_server import server as fastmcp_server
 from tests.ordinary.tools import low_level, server
-from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

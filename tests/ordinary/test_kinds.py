@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 import framehold
 from framehold.http.ordinary_rounds import OrdinaryRequest
 from framehold.json_text import weight
-from tests.cycles import cycles
+from tests.kit.cycles import cycles
 from tests.ordinary.conversations import FORM, Conversation
 from tests.ordinary.equality import both, played
 from tests.ordinary.tools import Units

@@ -37,7 +37,7 @@ from framehold_router.collect.survey import Survey
 from framehold_router.collect.tool_survey import ToolSurvey
 from framehold_router.pages import Guard, pages
 from framehold_store.memory import MemoryStore
-from tests.proofs import BOOT
+from tests.kit.proofs import BOOT
 
 TRUST = Trust([b"k" * 32])
 STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5, clock_offset=-1.5)

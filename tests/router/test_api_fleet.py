@@ -15,12 +15,12 @@ import aiohttp
 
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
-from tests.node.nodes import KEY
-from tests.node.operating import TOKEN, marked, pair, unmarked
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY
+from tests.kit.operators import TOKEN, marked, pair, unmarked
+from tests.kit.redis_server import RedisServer
+from tests.kit.redis_server import running as running_server
 from tests.router.cast import SOON
-from tests.store.server import RedisServer
-from tests.store.server import running as running_server
-from tests.wire import Caller
 
 
 def kinds(overview: Any) -> list[str]:

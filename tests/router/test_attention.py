@@ -30,7 +30,7 @@ from framehold_router.routing.refused_hosts import SHOWN, RefusedHosts
 from framehold_router.verdict import rules
 from framehold_router.verdict.seen import RUNBOOK, FleetFacts
 from framehold_store.base import MemoryUse
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 from tests.router.cast import NOW
 
 

@@ -11,7 +11,7 @@ import pytest
 from framehold_core.ids import NodeId
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Address
-from tests.proofs import BOOT
+from tests.kit.proofs import BOOT
 from tests.router.test_placement import START, Stage, call_of, fleet, member
 from tests.router.wires import CALL, TRUST, Answer, Node, Reply, Router, both_loops, node, nowhere, ok, post, router
 

@@ -18,7 +18,7 @@ from framehold_router.collect.fleet_log import SURE, FleetLog, FleetPast
 from framehold_router.collect.unseen_ends import GRACE, HOUR
 from framehold_store.base import StoredEvent, StreamName
 from framehold_store.memory import MemoryStore
-from tests.processes import until
+from tests.kit.processes import until
 from tests.router.cast import NOW, Cast, cast_of, member
 
 

@@ -19,7 +19,7 @@ from framehold_router.collect.history import COARSE, STEP, History
 from framehold_router.collect.samples import Sampler, of_fleet, of_several, packed, release, unpacked
 from framehold_router.collect.tool_survey import ToolsSeen
 from framehold_store.memory import MemoryStore
-from tests.processes import until
+from tests.kit.processes import until
 from tests.router.cast import NOW, Cast, get, said, saying
 
 FIRST = int(NOW // COARSE) * COARSE // STEP

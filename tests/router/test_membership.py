@@ -24,8 +24,8 @@ from framehold_fleet.members.membership import STRANGE, Fleet, Membership
 from framehold_fleet.members.node_stats import Stats, read
 from framehold_store.feed import Feed
 from framehold_store.memory import MemoryStore
-from tests.leases import changed
-from tests.processes import until as settled
+from tests.kit.leases import changed
+from tests.kit.processes import until as settled
 
 TTL = 60.0
 SOON = 10.0

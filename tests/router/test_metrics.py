@@ -22,7 +22,7 @@ from framehold_router.collect import fleet_log
 from framehold_router.routing import counted_relay
 from framehold_router.telemetry import tool_labels
 from framehold_router.telemetry.counters import MAX_TOOLS, Meter
-from tests.leases import lease
+from tests.kit.leases import lease
 from tests.router.metered import SEALS, TTL, Series, Stand, series, stand
 from tests.router.wires import CALL, both_loops, closing, ok, post, saying, silent
 

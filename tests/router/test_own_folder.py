@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from framehold_router.own_folder import PREFIX, own_folder
-from tests.processes import environment
+from tests.kit.processes import environment
 
 HOLDS = """
 import sys

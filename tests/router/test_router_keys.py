@@ -16,7 +16,7 @@ from framehold_fleet.identity.router_keys import RouterKey, text_of
 from framehold_fleet.identity.trust import Trust
 from framehold_router.config import RouterSettings
 from framehold_store.seal import Sealer
-from tests.leases import lease
+from tests.kit.leases import lease
 
 NEW, OLD = b"a new key of the fleet of 32 bytes", b"an old one that is still listed too"
 PURPOSES = ("journal", "outcome", "token", "code", "event", "saga")

@@ -15,7 +15,7 @@ from framehold_fleet.http_server.request_head import RequestHead
 from framehold_fleet.http_server.request_reader import Reader, RequestRefused
 from framehold_fleet.identity.plane import PROOF
 from framehold_router.routing.relay import RequestRelay
-from tests.limits import limits_of
+from tests.kit.limits import limits_of
 from tests.router.wires import Door, both_loops, node, ok, post, router
 
 anyio_backend = both_loops

@@ -15,7 +15,7 @@ from framehold_store import StoreConfig
 from framehold_store.base import MemoryUse
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
-from tests.store.server import RedisServer, running
+from tests.kit.redis_server import RedisServer, running
 
 
 class Scale(MemoryStore):

@@ -18,7 +18,7 @@ from framehold_fleet.members.wrong_clock import LIMIT, WrongClock
 from framehold_fleet.telemetry.descriptors import Descriptors, SpentDescriptors, read
 from framehold_fleet.telemetry.log_bursts import LogBursts
 from framehold_router.collect.identities import STEADY, Identities
-from tests.processes import until
+from tests.kit.processes import until
 from tests.router.cast import member
 
 log = logging.getLogger("bursts")

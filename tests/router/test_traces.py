@@ -17,8 +17,8 @@ from framehold_router import app
 from framehold_router.routing.relay import RequestRelay
 from framehold_router.routing.traced_relay import SPAN, TracedRelay
 from framehold_router.telemetry.counters import Meter
-from tests.node.traced import Traces, parent, traces
-from tests.node.traced import said as attributes
+from tests.kit.tracing import Traces, parent, traces
+from tests.kit.tracing import said as attributes
 from tests.router.wires import CALL, Client, both_loops, closing, node, nowhere, ok, post, router, silent
 
 anyio_backend = both_loops

@@ -21,7 +21,7 @@ from framehold_fleet.identity.plane import PROOF
 from framehold_fleet.identity.statements import HELLO, Role
 from framehold_fleet.members.address import Address
 from framehold_store.system_clock import system_clock
-from tests.proofs import BOOT, answered
+from tests.kit.proofs import BOOT, answered
 from tests.router.wires import (
     DEADLINE,
     KEY,

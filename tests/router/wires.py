@@ -26,7 +26,7 @@ from framehold_router.routing.refused_hosts import RefusedHosts
 from framehold_router.routing.relay import RequestRelay
 from framehold_router.routing.request_facts import Facts, read
 from framehold_store.system_clock import system_clock
-from tests.proofs import BOOT, answered
+from tests.kit.proofs import BOOT, answered
 
 KEY = "k" * 32
 TRUST = Trust([KEY.encode()])

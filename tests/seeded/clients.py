@@ -13,7 +13,7 @@ from framehold_core.errors import NodeFull
 from framehold_core.ids import CallId
 
 from .checks import Violation
-from .handlers import Scripted, answers_to, card
+from .handlers import Scripted, answers_to, carrier_at
 from .plan import Intent
 from .process import SETTINGS, Broken, Process, Serve, Token
 
@@ -109,10 +109,10 @@ class Client:
             raise Violation(f"I4: {self.call} is asked {sorted(again)} again, and has answered that")
 
     def _start(self, at: Process) -> Coroutine[Any, Any, Answer]:
-        return at.runtime.start(self._handler(at), card(at.context), self.world.ids[self.call])
+        return at.runtime.start(self._handler(at), carrier_at(at.context), self.world.ids[self.call])
 
     def _retry(self, token: Token, answers: dict[str, str], at: Process) -> Coroutine[Any, Any, Answer]:
-        handler, carrier = self._handler(at), card(at.context)
+        handler, carrier = self._handler(at), carrier_at(at.context)
         if token.carried is not None:
             return at.runtime.replay(token.carried, answers, handler, carrier)
         return at.runtime.retry(token.claims, answers, handler, carrier)

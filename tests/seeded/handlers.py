@@ -26,7 +26,7 @@ from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
 from framehold_core import journal
 from framehold_core.errors import InDoubt
-from tests.node.desk import Card, Talk
+from tests.kit.engine import Carrier, ScriptHandler
 
 from .loop import OWNER
 from .places import never
@@ -90,14 +90,14 @@ class Ledger:
             await never()
 
 
-def card(context: contextvars.Context) -> Card:
+def carrier_at(context: contextvars.Context) -> Carrier:
     """The carrier of a request that has come to the process of `context`."""
-    made = Card()
+    made = Carrier()
     made.variables, made.came = context.copy(), 0.0
     return made
 
 
-class Scripted(Talk):
+class Scripted(ScriptHandler):
     """A handler that carries out a program."""
 
     tool = TOOL

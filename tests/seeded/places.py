@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from framehold_core import requests
+from tests.kit.processes import ROOT
 from tests.node.injecting import Injector, Site
-from tests.processes import ROOT
 
 from .loop import OWNER
 from .plan import KILL, LATE, STAND, WRITES

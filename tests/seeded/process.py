@@ -17,7 +17,7 @@ from framehold_core.call import Phase
 from framehold_core.clock import Clock
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
-from tests.node.desk import claims
+from tests.kit.engine import claims
 
 from .link import Line
 from .releases import Release, releases

@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 from tests.stages import budget, counted, kept
 from tests.stages.catalogue import NIGHTLY, TEST, Stage
 from tests.stages.counted import Counted

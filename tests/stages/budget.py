@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 MINUTES = ROOT / "tests" / "minutes.toml"
 DURATIONS = ROOT / "tests" / "durations.json"

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 from tests.stages.budget import DURATIONS
 
 FILE = ROOT / "tests" / "nightly.json"

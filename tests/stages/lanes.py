@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _END = 60.0
 """Seconds in which pytest ends the children of its tests after a signal."""

@@ -13,9 +13,9 @@ from framehold_store import Store, StoreConfig
 from framehold_store.embedded import EmbeddedStore
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import RedisServer, running
+from tests.kit.redis_topologies import ClusterTrio, SentinelTrio
 from tests.store.rights import RIGHTS, as_user, restrict
-from tests.store.server import RedisServer, running
-from tests.store.topologies import ClusterTrio, SentinelTrio
 
 _count = itertools.count()
 

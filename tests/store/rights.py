@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 _GUIDE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
 (_RULE,) = re.findall(r"ACL SETUSER framehold on >PASSWORD ([^`]+)", _GUIDE)

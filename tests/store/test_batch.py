@@ -16,8 +16,8 @@ from framehold_core.value import replace
 from framehold_store import StoreConfig
 from framehold_store.batch import BATCH, BatchLane, Item
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import RedisServer, Wire
 from tests.store.calls import E0, HEAD, Story, batch, fence
-from tests.store.server import RedisServer, Wire
 
 pytestmark = pytest.mark.anyio
 

@@ -19,9 +19,9 @@ from framehold_store import StoreConfig
 from framehold_store.cluster_slots import SlotMap
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import running
+from tests.kit.redis_topologies import ClusterTrio
 from tests.store.calls import HEAD, TTL, Story, batch, fence
-from tests.store.server import running
-from tests.store.topologies import ClusterTrio
 
 pytestmark = pytest.mark.anyio
 

@@ -43,8 +43,8 @@ from framehold_store import Store, StoreConfig
 from framehold_store.embedded import EmbeddedStore
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import RedisServer
 from tests.store.calls import assert_alike, new_call
-from tests.store.server import RedisServer
 
 OWNERS = st.sampled_from([NodeId("node-1"), NodeId("node-2")])
 INCS = st.sampled_from([Incarnation("inc-1"), Incarnation("inc-2")])

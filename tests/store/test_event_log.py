@@ -12,8 +12,8 @@ from framehold_store import Store, StoreConfig
 from framehold_store.base import MAX_EVENT_AGE, MAX_EVENTS, StreamName
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
-from tests.processes import until
-from tests.store.server import RedisServer, running
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
 

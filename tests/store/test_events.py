@@ -11,7 +11,7 @@ from framehold_store import Store, StoreConfig, channels
 from framehold_store.channels import follow
 from framehold_store.connections import open_pool
 from framehold_store.redis import RedisStore
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

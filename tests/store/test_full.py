@@ -8,8 +8,8 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Read, Request, Verdict
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import RedisServer, running
 from tests.store.calls import Story
-from tests.store.server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ from framehold_core.requests import Record, Reply, Verdict
 from framehold_core.value import replace
 from framehold_store import StoreConfig, codec
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import RedisServer
 from tests.store.calls import E0, E1, E2, E3, Story, fence
-from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

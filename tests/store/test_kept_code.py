@@ -8,7 +8,7 @@ import pytest
 from framehold_store import Store, StoreConfig
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 ONE, OTHER = "0" * 31 + "1", "f" * 32

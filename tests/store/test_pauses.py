@@ -10,7 +10,7 @@ from framehold_core.value import replace
 from framehold_store import Store, StoreConfig
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 BOOK = Pause("book", 1_800_000_000.0, OPERATOR, "it bills twice")

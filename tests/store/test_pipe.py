@@ -14,7 +14,7 @@ from framehold_store import StoreConfig
 from framehold_store.batch import pack
 from framehold_store.connections import open_pool
 from framehold_store.pipe import TransportPipe
-from tests.store.server import RedisServer, Wire
+from tests.kit.redis_server import RedisServer, Wire
 
 pytestmark = pytest.mark.anyio
 

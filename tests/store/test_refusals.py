@@ -16,9 +16,9 @@ from framehold_store import StoreConfig
 from framehold_store.event_log import refused as refusal
 from framehold_store.link import answer_of, words_of
 from framehold_store.redis import RedisStore
-from tests.leases import lease
+from tests.kit.leases import lease
+from tests.kit.redis_server import RedisServer, running, wait_for
 from tests.store.answers import ANSWERS, error_of
-from tests.store.server import RedisServer, running, wait_for
 
 pytestmark = pytest.mark.anyio
 

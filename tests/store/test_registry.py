@@ -16,9 +16,9 @@ from framehold_core.requests import Verdict
 from framehold_store import Store, StoreConfig, lease_codec
 from framehold_store.embedded import EmbeddedStore, LocalServer
 from framehold_store.redis import RedisStore
-from tests.leases import changed, lease
+from tests.kit.leases import changed, lease
+from tests.kit.redis_server import RedisServer
 from tests.store.calls import Story
-from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

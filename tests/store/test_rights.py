@@ -12,10 +12,10 @@ from framehold_core.errors import StoreUnavailable
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
 from framehold_store.scripts import SCRIPTS
+from tests.kit.redis_server import RedisServer, running
+from tests.kit.redis_topologies import ClusterTrio, SentinelTrio
 from tests.store.calls import Story
 from tests.store.rights import RIGHTS, as_user, restrict
-from tests.store.server import RedisServer, running
-from tests.store.topologies import ClusterTrio, SentinelTrio
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from framehold_store import Store, StoreConfig
 from framehold_store.memory import MemoryStore
 from framehold_store.redis import RedisStore
 from framehold_store.samples import READ
-from tests.store.server import RedisServer, running
+from tests.kit.redis_server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
 

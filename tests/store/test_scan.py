@@ -12,8 +12,8 @@ from framehold_core.value import replace
 from framehold_store import Store, StoreConfig
 from framehold_store.base import ScanStep, Summary
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import RedisServer
 from tests.store.calls import HEAD, PLAIN, TTL, Story, new_call
-from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

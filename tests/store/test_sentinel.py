@@ -12,9 +12,9 @@ from framehold_core.requests import Commit, Heal, Read, Verdict
 from framehold_store import StoreConfig
 from framehold_store.connections import open_pool
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import running
+from tests.kit.redis_topologies import SentinelTrio
 from tests.store.calls import HEAD, TTL, Story, batch, fence, new_call
-from tests.store.server import running
-from tests.store.topologies import SentinelTrio
 
 pytestmark = pytest.mark.anyio
 

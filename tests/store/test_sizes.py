@@ -24,10 +24,10 @@ from framehold_store.connections import open_pool
 from framehold_store.keys import MAX_EVENT, MAX_LEASE, MAX_MESSAGE, MAX_RECORD, MAX_SAMPLE, MAX_TOOLS
 from framehold_store.pipe import TransportPipe
 from framehold_store.redis import RedisStore
-from tests.leases import lease
+from tests.kit.leases import lease
+from tests.kit.redis_server import RedisServer, Wire
 from tests.store.calls import E0, E1, Story, fence
 from tests.store.conftest import URLS
-from tests.store.server import RedisServer, Wire
 
 pytestmark = pytest.mark.anyio
 

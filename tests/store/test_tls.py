@@ -10,10 +10,10 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Verdict
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
+from tests.kit.redis_server import RedisServer, running
+from tests.kit.redis_topologies import ClusterTrio, SentinelTrio
 from tests.store.calls import Story
 from tests.store.certificates import Authority
-from tests.store.server import RedisServer, running
-from tests.store.topologies import ClusterTrio, SentinelTrio
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from framehold_core.trail import KEPT, Moved, TrailStep
 from framehold_core.value import replace
 from framehold_store import Store
 from framehold_store.codec import _read_trail
+from tests.kit.redis_server import RedisServer
 from tests.store.calls import Story
-from tests.store.server import RedisServer
 
 
 @pytest.mark.anyio

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.forks import forks
-from tests.node.nodes import NodeProcess
-from tests.processes import RUN, stat, until
+from tests.kit.forks import forks
+from tests.kit.nodes import NodeProcess
+from tests.kit.processes import RUN, stat, until
 
 
 def test_what_is_forked() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import node_cache
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 pytestmark = pytest.mark.npm
 

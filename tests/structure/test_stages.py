@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 from tests.stages import __main__ as command
 from tests.stages import budget, kept, marks
 from tests.stages.catalogue import NIGHTLY, TEST, Stage

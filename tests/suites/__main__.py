@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import ValidationError
 
-from tests.store.server import RedisServer, running
+from tests.kit.redis_server import RedisServer, running
 from tests.suites import place
 from tests.suites.comparison import Acceptance, Comparison, accepted, compare, report, with_retries
 from tests.suites.play import Options, Run, play

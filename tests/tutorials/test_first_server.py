@@ -23,10 +23,10 @@ import framehold
 from framehold_cli.local.ports import free as free_port
 from framehold_cli.serve import target
 from tests.cli.terminal import Terminal
-from tests.node.nodes import served
-from tests.processes import DEADLINE, ROOT, Child, environment
+from tests.kit.client import Caller
+from tests.kit.nodes import served
+from tests.kit.processes import DEADLINE, ROOT, Child, environment
 from tests.tutorials.page import Block, blocks
-from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docs import takeover_picture
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 from tests.tutorials.page import blocks
 
 README = (ROOT / "README.md").read_text("utf-8").splitlines()

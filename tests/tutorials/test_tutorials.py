@@ -24,7 +24,7 @@ from pydantic import BaseModel
 import framehold
 from framehold.config import Settings
 from framehold.examples import booking
-from tests.promised import promised
+from tests.kit.promised import promised
 from tests.tutorials.cases import CASES, Case, accept, tool
 from tests.tutorials.over_http import over_http
 from tests.tutorials.person import Person, folders, model, said

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.processes import up
-from tests.processes import DEADLINE, environment
+from tests.kit.processes import DEADLINE, environment
 from tests.tutorials.page import blocks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.nightly]

@@ -72,7 +72,7 @@ class Conversation(Protocol):
         """Called from time to time while there is no response. Returns whether to stop waiting for it."""
 
 
-class Connections:
+class NodeConnections:
     """All connections of a process to nodes. `timeout`: seconds for which a node may send nothing. `closed`: no idle
     connection is kept any more."""
 
@@ -112,7 +112,7 @@ class NodeConnection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, connections: Connections, idle: list[NodeConnection]) -> None:
+    def __init__(self, connections: NodeConnections, idle: list[NodeConnection]) -> None:
         self._all = connections
         self._clock = connections.loop.time
         self.idle = idle

@@ -34,7 +34,7 @@ from ..identity.statements import HELLO, Role
 from ..identity.trust import Trust
 from ..members.address import Address, Receiver, TlsAddress
 from ..telemetry.log_bursts import LogBursts
-from .node_connection import Connections, Conversation, LinkFailure, NodeConnection
+from .node_connection import Conversation, LinkFailure, NodeConnection, NodeConnections
 from .response_head import ResponseHead
 
 _log = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class Upstream:
         timeout: float,
     ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.connections = Connections(self.loop, timeout)
+        self.connections = NodeConnections(self.loop, timeout)
         self._statements, self._tls = trust.statements, trust.tls
         self._role, self._clock = role, clock
         self._connect_timeout = connect_timeout

@@ -45,11 +45,11 @@ LOOK_AGAIN = 0.1
 """Seconds for which no connection is looked for that may end, after none was found."""
 _GET, _METHOD, _LISTEN = b"GET", b"mcp-method", b"subscriptions/listen"
 _MAX_REFUSED_CONNECTIONS = 256
-"""Connections beyond the limit that get a 503; further ones are closed without a response."""
+"""ClientConnections beyond the limit that get a 503; further ones are closed without a response."""
 _RESET = struct.pack("ii", 1, 0)
 
 
-class Connections:
+class ClientConnections:
     """All connections of a server, and what they share. `handle` answers their requests."""
 
     def __init__(self, handle: Handle, limits: Limits) -> None:
@@ -126,7 +126,7 @@ class ClientConnection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: ClientConnections) -> None:
         self._all = connections
         self._clock = connections.loop.time
         self._reader = Reader(connections.limits)

@@ -19,20 +19,20 @@ import socket
 from collections.abc import Callable
 
 from ..limits import Limits
-from .client_connection import ClientConnection, Connections
+from .client_connection import ClientConnection, ClientConnections
 from .message import Handle
 
 _log = logging.getLogger(__name__)
 
 BACKLOG = 65_535
-"""Connections that may wait to be accepted; the kernel limits it to net.core.somaxconn."""
+"""ClientConnections that may wait to be accepted; the kernel limits it to net.core.somaxconn."""
 
 
 class HttpServer:
     """A running server; `serve` starts one. `handle` answers its requests."""
 
     def __init__(self, handle: Handle, limits: Limits) -> None:
-        self.connections = Connections(handle, limits)
+        self.connections = ClientConnections(handle, limits)
         self.loop = self.connections.loop
         self.swept: Callable[[], None] = lambda: None
         """Called after each check of the connections: once a second, or more often."""

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 import framehold
 from framehold.config import Settings
 from framehold_cli import main
-from tests.node.nodes import KEY, served
+from tests.kit.nodes import KEY, served
 
 pytestmark = pytest.mark.anyio
 TOKEN = "the-admin-token-of-production"

@@ -10,7 +10,7 @@ import pytest
 import framehold as public
 from framehold.config import Settings
 from tests.cli.desk import Person, server
-from tests.node.nodes import KEY, served
+from tests.kit.nodes import KEY, served
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 from framehold_cli.call import proof
 from framehold_fleet.models.calls import CallView
 from tests.cli.processes import Up, up
-from tests.processes import DEADLINE, ROOT, RUN, environment, finished
+from tests.kit.processes import DEADLINE, ROOT, RUN, environment, finished
 
 pytestmark = pytest.mark.anyio
 

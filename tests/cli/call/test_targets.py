@@ -24,7 +24,7 @@ from framehold_cli.call.script import AnswerScript
 from framehold_cli.call.target import CallTarget, TargetKind
 from framehold_core.errors import ConfigError
 from tests.cli.desk import call
-from tests.node.nodes import KEY, served
+from tests.kit.nodes import KEY, served
 
 pytestmark = pytest.mark.anyio
 Captured = pytest.CaptureFixture[str]

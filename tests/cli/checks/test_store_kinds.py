@@ -14,9 +14,9 @@ from framehold_core.errors import ConfigError
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_store import StoreConfig
+from tests.kit.redis_server import RedisServer, running
+from tests.kit.redis_topologies import ClusterTrio, SentinelTrio
 from tests.store.certificates import Authority
-from tests.store.server import RedisServer, running
-from tests.store.topologies import ClusterTrio, SentinelTrio
 
 pytestmark = pytest.mark.anyio
 

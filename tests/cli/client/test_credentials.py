@@ -18,8 +18,8 @@ from framehold_cli.client.credentials import Credentials
 from framehold_cli.client.patient import PatientClient
 from framehold_core.errors import ConfigError
 from tests.cli.desk import call
+from tests.kit.nodes import KEY, served
 from tests.node.http.test_authentication import guarded
-from tests.node.nodes import KEY, served
 
 pytestmark = pytest.mark.anyio
 

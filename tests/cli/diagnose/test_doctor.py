@@ -24,10 +24,10 @@ from framehold_fleet.members.node_stats import Stats
 from framehold_store import StoreConfig
 from tests.cli.fake_router import NODE, OPEN, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold
-from tests.leases import lease
-from tests.node.nodes import KEY
+from tests.kit.leases import lease
+from tests.kit.nodes import KEY
+from tests.kit.redis_server import RedisServer, running
 from tests.store.answers import ANSWERS, error_of
-from tests.store.server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
 

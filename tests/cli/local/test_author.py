@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.cli.processes import Up, up
-from tests.processes import RUN, finished, until
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.processes import RUN, finished, until
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from framehold_cli.local import ports
-from tests.processes import environment
+from tests.kit.processes import environment
 
 ANOTHER = """
 from framehold_cli.local import ports

@@ -20,7 +20,7 @@ from framehold_cli.local.keeper import Backoff, StartFailed
 from framehold_cli.local.supervisor import Pace, Supervisor
 from framehold_cli.show.voice import Voice
 from framehold_core.errors import ConfigError
-from tests.processes import alive, descendants, environment, until
+from tests.kit.processes import alive, descendants, environment, until
 
 pytestmark = pytest.mark.anyio
 

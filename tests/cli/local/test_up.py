@@ -21,9 +21,9 @@ import pytest
 from framehold_cli.local.up import Signals
 from framehold_fleet.identity.router_keys import text_of
 from tests.cli.processes import Up, up
-from tests.processes import ROOT, RUN, alive, descendants, finished, stat, until
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.processes import ROOT, RUN, alive, descendants, finished, stat, until
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import up
-from tests.processes import ROOT, finished
+from tests.kit.processes import ROOT, finished
 
 pytestmark = [pytest.mark.anyio, pytest.mark.release]
 

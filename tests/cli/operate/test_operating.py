@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.fake_router import Operator
 from tests.cli.processes import Up, up
-from tests.processes import until
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 

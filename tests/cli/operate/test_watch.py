@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.fake_router import NODE, FakeRouter, Operator
 from tests.cli.terminal import Terminal
-from tests.processes import DEADLINE, ROOT, RUN, environment
+from tests.kit.processes import DEADLINE, ROOT, RUN, environment
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import up
-from tests.node.nodes import node
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import node
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from framehold_cli.local.ports import free as free_port
-from tests.node.nodes import KEY, FrameholdProcess, NodeProcess
-from tests.processes import Child, environment, until
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, FrameholdProcess, NodeProcess
+from tests.kit.processes import Child, environment, until
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

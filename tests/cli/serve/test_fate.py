@@ -12,7 +12,7 @@ from mcp.server.mcpserver.resolve import Resolve
 from framehold_cli.local import check
 from framehold_cli.serve.fate import Fate, OpenCalls
 from framehold_cli.serve.handler_counts import fate_of
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 pytestmark = pytest.mark.anyio
 

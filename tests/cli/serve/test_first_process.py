@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.node.nodes import KEY
-from tests.processes import DEADLINE, until
+from tests.kit.nodes import KEY
+from tests.kit.processes import DEADLINE, until
 
 _OWN_PIDS = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.node.stage import Stage, stage
+from tests.kit.serving import Served, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -43,14 +43,14 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @contextlib.asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Stage, asyncio.StreamReader, asyncio.StreamWriter]]:
-    async with stage(echo) as client:
+async def connected() -> AsyncIterator[tuple[Served, asyncio.StreamReader, asyncio.StreamWriter]]:
+    async with serving(echo) as client:
         reader, writer = await asyncio.open_connection(*client.url.split("/")[2].split(":"))
         yield client, reader, writer
         writer.close()
 
 
-def request(client: Stage, text: str, offer: bytes, chunked: bool) -> tuple[bytes, bytes]:
+def request(client: Served, text: str, offer: bytes, chunked: bool) -> tuple[bytes, bytes]:
     """The head and the body of a call."""
     envelope = client.envelope("tools/call", {"name": "echo", "arguments": {"text": text}})
     body = json.dumps(envelope.body).encode()

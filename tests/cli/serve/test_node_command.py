@@ -18,9 +18,9 @@ import uvicorn
 
 import framehold_cli as cli
 from framehold_cli import commands
-from tests.node.nodes import KEY, NodeProcess, node
-from tests.processes import finished, until
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, NodeProcess, node
+from tests.kit.processes import finished, until
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 
 from framehold_cli.serve import program
 from tests.cli.local.test_up import framehold
-from tests.processes import RUN, environment
+from tests.kit.processes import RUN, environment
 
 SERVER = "from mcp.server import MCPServer\nmcp = MCPServer('m')\n"
 

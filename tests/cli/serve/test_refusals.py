@@ -16,7 +16,7 @@ import pytest
 from framehold_cli.local import check
 from framehold_core.errors import ConfigError
 from tests.cli.local.test_up import framehold
-from tests.processes import ROOT, RUN, environment, finished
+from tests.kit.processes import ROOT, RUN, environment, finished
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ import httpx2
 import pytest
 
 from framehold_cli.serve.log import Few
-from tests.node.nodes import node
-from tests.processes import until
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import node
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 LOST = "requestState rejected"

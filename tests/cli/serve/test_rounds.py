@@ -18,9 +18,9 @@ from framehold.config import Settings
 from framehold_cli.serve import round_line
 from framehold_cli.serve.round_line import MARK, RoundLine
 from framehold_cli.serve.rounds import MAX_QUESTION_CHARACTERS, tell_of_rounds
-from tests.node.nodes import KEY, served
-from tests.processes import until
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 SECRET = "nobody else's business"

@@ -19,10 +19,10 @@ from mcp.client import ClientRequestContext
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
 
-from tests.node.nodes import KEY, entries
-from tests.processes import DEADLINE, ROOT, RUN, environment, finished, until
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, entries
+from tests.kit.processes import DEADLINE, ROOT, RUN, environment, finished, until
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from framehold_store import StoreConfig, open_store
 from framehold_store.base import Store
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial, Trials, again, ended
-from tests.processes import DEADLINE
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.processes import DEADLINE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

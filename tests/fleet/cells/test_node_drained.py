@@ -11,7 +11,7 @@ import pytest
 
 from tests.fleet.faults import DEADLINE, EFFECTS, MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import Trial, Trials
-from tests.processes import until
+from tests.kit.processes import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet, pytest.mark.alone]
 

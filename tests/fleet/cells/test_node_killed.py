@@ -9,7 +9,7 @@ import pytest
 
 from tests.fleet.faults import EFFECTS, MARKED, TTL, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial, Trials, again, ended
-from tests.wire import Reply
+from tests.kit.client import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

@@ -10,7 +10,7 @@ import pytest
 from framehold_store.keys import Keys
 from tests.fleet.faults import MARKED, UNMARKED, TrialFleet
 from tests.fleet.trial import Trial, Trials
-from tests.store.topologies import ClusterTrio
+from tests.kit.redis_topologies import ClusterTrio
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

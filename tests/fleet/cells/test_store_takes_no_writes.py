@@ -10,10 +10,10 @@ import asyncio
 import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
-from tests.fleet.fleet import RouterProcess
 from tests.fleet.trial import Trials
-from tests.processes import DEADLINE
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.fleet import RouterProcess
+from tests.kit.processes import DEADLINE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

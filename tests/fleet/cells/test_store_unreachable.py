@@ -10,7 +10,7 @@ import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet, standing
 from tests.fleet.trial import Trials
-from tests.wire import Reply
+from tests.kit.client import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

@@ -18,9 +18,9 @@ import pytest
 
 from tests.fleet.faults import MARKED, TTL, UNMARKED, FaultyFleet, TrialFleet
 from tests.fleet.trial import Client, Trial, Trials, again
-from tests.processes import until
-from tests.store.topologies import SentinelTrio
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.processes import until
+from tests.kit.redis_topologies import SentinelTrio
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

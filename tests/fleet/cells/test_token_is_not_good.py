@@ -8,7 +8,7 @@ import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import Trials
-from tests.wire import Reply
+from tests.kit.client import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 

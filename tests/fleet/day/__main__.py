@@ -12,7 +12,6 @@ from pathlib import Path
 
 from playwright.async_api import Browser
 
-from tests.dashboard.screen import chromium
 from tests.fleet.day.night import DAY, lacks
 from tests.fleet.day.page import left_out, page, row, rows
 from tests.fleet.day.prometheus import prometheus
@@ -20,6 +19,7 @@ from tests.fleet.day.recorder import Recorder
 from tests.fleet.day.scenes import Scene, nothing
 from tests.fleet.day.stage import day, eventually
 from tests.helm.runbook import ROOT
+from tests.kit.browser import chromium
 
 PAGE = ROOT / "docs" / "the-day.md"
 LASTS, LONGER = 60.0, 3.0

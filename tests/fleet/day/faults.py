@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fleet.day.stage import GROUP, NODES, Day, eventually, in_group
-from tests.store.server import running
-from tests.store.topologies import SentinelTrio
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.redis_server import running
+from tests.kit.redis_topologies import SentinelTrio
 
 FIRST, SECOND, THIRD = NODES
 STRAY = "stray"

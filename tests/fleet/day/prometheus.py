@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import httpx2
 
 from framehold_cli.local.ports import free as free_port
-from tests.fleet.fleet import listens
-from tests.processes import DEADLINE, ROOT, Child
+from tests.kit.fleet import listens
+from tests.kit.processes import DEADLINE, ROOT, Child
 
 RULES = ROOT / "helm" / "framehold" / "alerts" / "framehold.yaml"
 NODE, ROUTER = "node", "router"

@@ -22,8 +22,8 @@ from tests.fleet.day.prometheus import alerts
 from tests.fleet.day.scenes import Scene
 from tests.fleet.day.stage import Day
 from tests.fleet.day.voices import invoked, plain
-from tests.node.nodes import KEY
-from tests.node.operating import SHOWN, TOKEN
+from tests.kit.nodes import KEY
+from tests.kit.operators import SHOWN, TOKEN
 
 API, STATUS, DOCTOR, PAGE, ALERTS, LOGS = "API", "status", "doctor", "dashboard", "alerts", "logs"
 _PAUSE = 0.3

@@ -16,9 +16,9 @@ from tests.fleet.day.stage import NODES, Day, eventually
 from tests.fleet.day.traffic import ONE_IN
 from tests.fleet.day.voices import HARM, RISK, Problem, ask
 from tests.fleet.trial import again
-from tests.node.operating import call_of
-from tests.processes import until
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.operators import call_of
+from tests.kit.processes import until
 
 Act = Callable[[Day], Awaitable[None]]
 

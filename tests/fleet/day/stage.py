@@ -12,18 +12,18 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from framehold_cli.local.ports import free as free_port
-from tests.dashboard.screen import Screen, screen
 from tests.fleet.day import mounted
 from tests.fleet.day.office import MENDED
 from tests.fleet.day.prometheus import NODE, ROUTER, Target
 from tests.fleet.day.traffic import Traffic
 from tests.fleet.day.voices import ask, command
-from tests.fleet.fleet import Fleet, RouterProcess
-from tests.node.nodes import NodeProcess
-from tests.node.operating import TOKEN
-from tests.store.server import RedisServer
-from tests.store.topologies import SentinelTrio
-from tests.wire import Reply
+from tests.kit.browser import Screen, screen
+from tests.kit.client import Reply
+from tests.kit.fleet import Fleet, RouterProcess
+from tests.kit.nodes import NodeProcess
+from tests.kit.operators import TOKEN
+from tests.kit.redis_server import RedisServer
+from tests.kit.redis_topologies import SentinelTrio
 
 NODES = ("harbour", "lagoon", "meadow")
 TARGET = "tests/fleet/day/office.py"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from tests.fleet.trial import again
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
 
 ONE_IN = 20
 """One booking in so many fails: 5 %."""

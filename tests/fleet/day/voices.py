@@ -12,7 +12,7 @@ import httpx2
 from typer.testing import CliRunner, Result
 
 from framehold_cli.commands import app
-from tests.node.operating import SHOWN, TOKEN
+from tests.kit.operators import SHOWN, TOKEN
 
 HARM, RISK = "harm", "risk"
 _AGE = re.compile(r"\d+(?:[.,]\d+)* ?(?:d|h|m|s|ms)\b(?: \d+[hms]\b)?")

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.processes import DEADLINE, ROOT, Child
+from tests.kit.processes import DEADLINE, ROOT, Child
 
 from ..part import Outcome
 from . import seeds

@@ -33,7 +33,7 @@ from framehold_router.collect import samples
 from framehold_store import codec, lease_codec, pauses
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
-from tests.limits import limits_of
+from tests.kit.limits import limits_of
 
 PLACES = (
     ("journal", "c0ffee" * 5 + "00", 3, "answer", "one"),

@@ -15,7 +15,7 @@ from framehold_fleet.identity.router_keys import RouterKey
 from framehold_router.config import RouterSettings
 from tests.helm.chart.golden import PARTS
 from tests.helm.chart.render import render, secrets_of
-from tests.node.nodes import KEY
+from tests.kit.nodes import KEY
 
 pytestmark = pytest.mark.chart
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import redis
 
-from tests.fleet.fleet import converse, fleet
 from tests.helm.chart.render import render
-from tests.node.guest import expected
+from tests.kit.answering import expected
+from tests.kit.fleet import converse, fleet
+from tests.kit.redis_server import RedisServer, running
 from tests.store.rights import RIGHTS
-from tests.store.server import RedisServer, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart]
 

@@ -12,8 +12,8 @@ import pytest
 from framehold_cli.client import addresses, own_settings
 from tests.helm.chart.render import Object, secrets_of
 from tests.helm.docs import page, releases
-from tests.node.nodes import NodeProcess, node
-from tests.store.server import RedisServer
+from tests.kit.nodes import NodeProcess, node
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart]
 

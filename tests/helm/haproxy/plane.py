@@ -19,8 +19,8 @@ import httpx2
 
 from framehold_cli.local.ports import free as free_port
 from tests.helm.chart.render import render, secrets_of
-from tests.node.nodes import KEY
-from tests.processes import Child, until
+from tests.kit.nodes import KEY
+from tests.kit.processes import Child, until
 
 FULL = "fleet-framehold"
 _FOLDERS = ("/run/framehold", "/usr/local/etc/haproxy")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.fleet.fleet import PLANE_KEY
 from tests.helm.haproxy.plane import config, pod, program
-from tests.node.nodes import KEY
-from tests.processes import ROOT
+from tests.kit.fleet import PLANE_KEY
+from tests.kit.nodes import KEY
+from tests.kit.processes import ROOT
 
 pytestmark = [pytest.mark.chart, pytest.mark.fleet]
 

@@ -13,12 +13,12 @@ import httpx2
 import pytest
 
 from framehold_cli.local.ports import free as free_port
-from tests.fleet.fleet import Fleet
 from tests.helm.haproxy.plane import HAProxy, node_name, planes
-from tests.node.nodes import entries
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.fleet import Fleet
+from tests.kit.nodes import entries
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart, pytest.mark.fleet, pytest.mark.alone]
 

@@ -13,11 +13,11 @@ import httpx2
 import pytest
 
 from framehold_core.ids import is_call_id
-from tests.fleet.fleet import Fleet, converse
 from tests.helm.haproxy.plane import HAProxy, node_name, planes
-from tests.node.guest import expected
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.answering import expected
+from tests.kit.client import Caller
+from tests.kit.fleet import Fleet, converse
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart, pytest.mark.fleet]
 

@@ -20,9 +20,9 @@ import yaml
 from framehold_cli.local.ports import free as free_port
 from tests.helm.chart.render import render
 from tests.helm.image import dockerfile
-from tests.processes import ROOT, RUN, Child, environment
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.processes import ROOT, RUN, Child, environment
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chart]
 

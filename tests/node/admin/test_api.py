@@ -20,12 +20,12 @@ from framehold.config import Settings
 from framehold_core.ids import CallId
 from framehold_fleet.guard import guesses
 from framehold_fleet.models.calls import LeasesView
-from tests.node.nodes import KEY, node, served
-from tests.node.operating import SHOWN, TOKEN, Operator, call_of, marked, noted, pair, unmarked
-from tests.node.stage import Stage, stage
-from tests.processes import until
-from tests.proofs import INSIDE, sent_as
-from tests.store.server import RedisServer
+from tests.kit.nodes import KEY, node, served
+from tests.kit.operators import SHOWN, TOKEN, Operator, call_of, marked, noted, pair, unmarked
+from tests.kit.processes import until
+from tests.kit.proofs import INSIDE, sent_as
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Served, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -47,13 +47,13 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def at() -> AsyncIterator[Stage]:
-    async with stage(marked, unmarked, admin_token=TOKEN, keys=(KEY,)) as it:
+async def at() -> AsyncIterator[Served]:
+    async with serving(marked, unmarked, admin_token=TOKEN, keys=(KEY,)) as it:
         yield it
 
 
 @pytest.fixture(scope="module")
-async def operator(at: Stage) -> AsyncIterator[Operator]:
+async def operator(at: Served) -> AsyncIterator[Operator]:
     async with Operator(at.url) as it:
         yield it
 
@@ -73,7 +73,7 @@ NOT_ALLOWED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("shown", NOT_ALLOWED.values(), ids=NOT_ALLOWED)
-async def test_whoever_may_not_is_told_and_does_nothing(at: Stage, operator: Operator, shown: dict[str, Any]) -> None:
+async def test_whoever_may_not_is_told_and_does_nothing(at: Served, operator: Operator, shown: dict[str, Any]) -> None:
     held = await at.call("marked")
     for method, path in PATHS:
         answer = await operator.ask(method, path, shown, json={"call_id": call_of(held.token)})
@@ -96,7 +96,7 @@ async def test_the_token_and_the_fleet_itself_are_let_in(operator: Operator, sho
 
 @pytest.mark.parametrize("settings", [{}, {"keys": (KEY,)}, {"admin_token": ""}])
 async def test_where_no_token_is_set_nobody_outside_is_let_in(settings: dict[str, Any]) -> None:
-    async with stage(marked, **settings) as at, Operator(at.url) as operator:
+    async with serving(marked, **settings) as at, Operator(at.url) as operator:
         for shown in (SHOWN, {"authorization": "Bearer"}, {}):
             answer = await operator.ask("GET", "leases", shown)
             assert answer.status == 403 and "FRAMEHOLD_ADMIN_TOKEN is not set" in answer.text
@@ -206,7 +206,7 @@ async def test_an_authors_own_route_is_the_authors() -> None:
 
 async def test_a_node_that_is_told_to_drain_does_so_and_goes_on() -> None:
     """Its process is ended by whoever runs it, who waits for this very drain."""
-    async with stage(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
+    async with serving(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
         held, happened = await at.call("unmarked"), noted(at.runtime)
         answer = await operator.ask("POST", "drain")
         assert answer.status == 202 and "keeps the rest for 20 s" in answer.text
@@ -229,7 +229,7 @@ async def test_a_node_that_is_told_to_drain_does_so_and_goes_on() -> None:
 
 async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
     """The node takes calls again, also after a drain that is over. Once the process leaves nothing is taken back."""
-    async with stage(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
+    async with serving(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
         refused = await operator.ask("POST", "undrain")
         assert refused.status == 409 and "it does not drain; nothing was done" in refused.text
         held, happened = await at.call("unmarked"), noted(at.runtime)

@@ -17,12 +17,12 @@ from framehold.config import Settings
 from framehold_core.ids import CallId
 from framehold_core.requests import Read, RecordState, Request
 from framehold_store.base import Done
-from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN, Node, Operator, call_of, marked, noted, pair, unmarked
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.operators import TOKEN, Node, Operator, call_of, marked, noted, pair, unmarked
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 SETTINGS: dict[str, Any] = {"admin_token": TOKEN, "keys": (KEY,)}
@@ -44,7 +44,7 @@ async def ran() -> Ran:
 
 
 @pytest.fixture
-async def at(ran: Ran) -> AsyncIterator[Stage]:
+async def at(ran: Ran) -> AsyncIterator[Served]:
     async def effect() -> str:
         ran.entered.append("effect")
         await ran.goes_on.wait()
@@ -68,22 +68,22 @@ async def at(ran: Ran) -> AsyncIterator[Stage]:
         await ran.goes_on.wait()
         return "never"
 
-    async with stage(tries, runs, marked, unmarked, **SETTINGS) as it:
+    async with serving(tries, runs, marked, unmarked, **SETTINGS) as it:
         yield it
 
 
 @pytest.fixture
-async def operator(at: Stage) -> AsyncIterator[Operator]:
+async def operator(at: Served) -> AsyncIterator[Operator]:
     async with Operator(at.url) as it:
         yield it
 
 
-def answered(at: Stage, tool: str, held: Reply) -> Any:
+def answered(at: Served, tool: str, held: Reply) -> Any:
     return at.retry(tool, held.token, held.accept(word="x"))
 
 
 async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_and_again(
-    at: Stage, operator: Operator, ran: Ran
+    at: Served, operator: Operator, ran: Ran
 ) -> None:
     held, happened = await at.call("tries"), noted(at.runtime)
     answer = await operator.cancel(call_of(held.token))
@@ -104,7 +104,7 @@ async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_a
 
 
 async def test_whoever_waits_for_a_round_that_is_cancelled_hears_it_at_once(
-    at: Stage, operator: Operator, ran: Ran
+    at: Served, operator: Operator, ran: Ran
 ) -> None:
     """Also in round 1, of which nothing is stored."""
     waiting = asyncio.create_task(at.call("runs"))
@@ -116,7 +116,7 @@ async def test_whoever_waits_for_a_round_that_is_cancelled_hears_it_at_once(
     assert (await operator.leases())["total"] == 0
 
 
-async def test_neither_is_done_while_an_effect_runs(at: Stage, operator: Operator, ran: Ran) -> None:
+async def test_neither_is_done_while_an_effect_runs(at: Served, operator: Operator, ran: Ran) -> None:
     """What it does would be nobody's; once it is through, both are."""
     held = await at.call("tries")
     call, waiting = call_of(held.token), asyncio.create_task(answered(at, "tries", held))
@@ -131,7 +131,7 @@ async def test_neither_is_done_while_an_effect_runs(at: Stage, operator: Operato
     assert ran.entered == ["tries", "effect", "tries"]
 
 
-async def test_an_evicted_call_is_replayed_by_its_next_retry(at: Stage, operator: Operator) -> None:
+async def test_an_evicted_call_is_replayed_by_its_next_retry(at: Served, operator: Operator) -> None:
     held = await at.call("marked", arguments={"name": "Bo"})
     answer = await operator.evict(call_of(held.token))
     assert answer.status == 200 and "its client's next retry replays it" in answer.text
@@ -141,7 +141,7 @@ async def test_an_evicted_call_is_replayed_by_its_next_retry(at: Stage, operator
     assert (await operator.leases(replayed=True))["total"] == 1
 
 
-async def test_a_frame_that_no_journal_can_rebuild_is_not_dropped(at: Stage, operator: Operator) -> None:
+async def test_a_frame_that_no_journal_can_rebuild_is_not_dropped(at: Served, operator: Operator) -> None:
     held = await at.call("unmarked")
     answer = await operator.evict(call_of(held.token))
     assert answer.status == 409 and "not marked @framehold.reentrant" in answer.text
@@ -160,7 +160,7 @@ async def test_a_call_that_its_client_keeps_is_left_to_it(ran: Ran) -> None:
         await ran.goes_on.wait()
         return word
 
-    async with stage(kept, **SETTINGS) as at, Operator(at.url) as operator:
+    async with serving(kept, **SETTINGS) as at, Operator(at.url) as operator:
         held = await at.call("kept")
         coming = asyncio.create_task(answered(at, "kept", held))
         await until(lambda: ran.entered, "the round")

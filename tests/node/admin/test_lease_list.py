@@ -24,11 +24,11 @@ from framehold_fleet.models.calls import LeaseQuery, LeaseView
 from framehold_fleet.models.choices import Sort, State
 from framehold_fleet.models.paging import key
 from framehold_store.base import Summary
-from tests.node.desk import Card, Desk, Talk, desk, question
-from tests.node.nodes import KEY
-from tests.node.operating import TOKEN, Operator, call_of, marked, unmarked
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question
+from tests.kit.nodes import KEY
+from tests.kit.operators import TOKEN, Operator, call_of, marked, unmarked
+from tests.kit.processes import until
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -38,14 +38,14 @@ async def asks(frame: Frame) -> object:
     return await frame.ask(question("a?"))
 
 
-async def parked(at: Desk, count: int, *, reentrant: bool = True) -> list[Parked]:
+async def parked(at: Engine, count: int, *, reentrant: bool = True) -> list[Parked]:
     """So many calls that wait for their answers."""
-    made = [await at.runtime.start(Talk(asks, reentrant=reentrant), Card()) for _ in range(count)]
+    made = [await at.runtime.start(ScriptHandler(asks, reentrant=reentrant), Carrier()) for _ in range(count)]
     assert all(isinstance(item, Parked) for item in made)
     return [item for item in made if isinstance(item, Parked)]
 
 
-async def pages(at: Desk, **query: Any) -> list[LeaseView]:
+async def pages(at: Engine, **query: Any) -> list[LeaseView]:
     """All pages, put together."""
     found: list[LeaseView] = []
     after = None
@@ -70,18 +70,18 @@ def summary(call: str, attempts: int = 0, owner: str = "gone", tool: str = "lost
 
 
 @pytest.fixture
-async def at() -> AsyncIterator[Stage]:
-    async with stage(marked, unmarked, admin_token=TOKEN, keys=(KEY,)) as it:
+async def at() -> AsyncIterator[Served]:
+    async with serving(marked, unmarked, admin_token=TOKEN, keys=(KEY,)) as it:
         yield it
 
 
 @pytest.fixture
-async def operator(at: Stage) -> AsyncIterator[Operator]:
+async def operator(at: Served) -> AsyncIterator[Operator]:
     async with Operator(at.url) as it:
         yield it
 
 
-async def test_a_call_is_told_as_it_stands_and_nothing_of_what_was_said(at: Stage, operator: Operator) -> None:
+async def test_a_call_is_told_as_it_stands_and_nothing_of_what_was_said(at: Served, operator: Operator) -> None:
     before = time.time()
     held = await at.call("marked", arguments={"name": "a-secret-name"})
     held = await at.retry("marked", held.token, held.accept(word="a-secret-word"), arguments={"name": "a-secret-name"})
@@ -110,7 +110,7 @@ async def test_a_call_is_told_as_it_stands_and_nothing_of_what_was_said(at: Stag
     assert "secret" not in str(page)
 
 
-async def test_a_call_that_is_replayed_keeps_when_it_began(at: Stage, operator: Operator) -> None:
+async def test_a_call_that_is_replayed_keeps_when_it_began(at: Served, operator: Operator) -> None:
     came = at.runtime.clock.time()
     held = await at.call("marked")
     (before,) = (await operator.leases())["items"]
@@ -124,7 +124,7 @@ async def test_a_call_that_is_replayed_keeps_when_it_began(at: Stage, operator: 
     assert came - 0.1 <= before["began"] <= parked and came - 0.1 <= after["began"] <= parked + 0.1
 
 
-async def test_running_calls_are_listed_as_such_and_those_without_a_frame_are_not(at: Stage) -> None:
+async def test_running_calls_are_listed_as_such_and_those_without_a_frame_are_not(at: Served) -> None:
     goes_on = asyncio.Event()
 
     async def runs(ctx: Context) -> str:
@@ -146,7 +146,7 @@ async def test_running_calls_are_listed_as_such_and_those_without_a_frame_are_no
         assert (await operator.leases(state="running"))["total"] == 0
 
 
-class Named(Talk):
+class Named(ScriptHandler):
     """A handler of any name."""
 
     def __init__(self, name: str) -> None:
@@ -154,11 +154,11 @@ class Named(Talk):
         self.tool = name
 
 
-async def test_hostile_names_are_told_as_they_can_be(at: Stage, operator: Operator) -> None:
+async def test_hostile_names_are_told_as_they_can_be(at: Served, operator: Operator) -> None:
     """A tool may be called anything that JSON can spell, and a node lease may hold half of a pair."""
     names = ['=cmd|" /C calc"!A0', "<script>", "a\nb\r\nc\0", "\u202etxt", "x" * 500, "'; DROP TABLE--", "\ud83d=1"]
     for name in names:
-        await at.runtime.start(Named(name), Card())
+        await at.runtime.start(Named(name), Carrier())
     mark = summary("m" * 22, owner="\ud800" * 300, tool="\udfff=1+1")
     at.runtime.orphan_scan.marked = OrphanCounts(1, 1, calls=(mark,))
     items = (await operator.leases())["items"]
@@ -173,7 +173,7 @@ async def test_hostile_names_are_told_as_they_can_be(at: Stage, operator: Operat
 
 
 async def test_each_filter_lets_through_what_it_says() -> None:
-    async with desk() as at:
+    async with engine() as at:
         calls = [item.call for item in await parked(at, 6)]
         runtime = at.runtime
         slots = {call: runtime.table.get(call) for call in calls}
@@ -204,7 +204,7 @@ async def test_each_filter_lets_through_what_it_says() -> None:
 
 
 async def test_what_a_walk_found_is_listed_beside_what_is_here_each_call_once() -> None:
-    async with desk() as at:
+    async with engine() as at:
         (here,) = await parked(at, 1)
         gone, stuck, back = summary("g" * 22), summary("s" * 22, attempts=5, tool="killer"), summary(here.call)
         at.runtime.orphan_scan.marked = OrphanCounts(3, 2, 1, calls=(gone, stuck, back))
@@ -229,7 +229,7 @@ async def test_what_a_walk_found_is_listed_beside_what_is_here_each_call_once() 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("sort", Sort)
 async def test_pages_put_together_are_all_calls_in_order(sort: Sort, descending: bool) -> None:
-    async with desk() as at:
+    async with engine() as at:
         rng = random.Random(7)
         for item in await parked(at, 57):
             slot = at.runtime.table.get(item.call)
@@ -248,7 +248,7 @@ async def test_others_run_while_a_page_is_gathered_and_what_goes_meanwhile_is_le
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lease_list, "PORTION", 10)
-    async with desk() as at:
+    async with engine() as at:
         calls = sorted(item.call for item in await parked(at, 100))
         turns = itertools.count()
 
@@ -272,7 +272,7 @@ async def test_others_run_while_a_page_is_gathered_and_what_goes_meanwhile_is_le
 
 
 async def test_a_cursor_of_another_order_is_refused() -> None:
-    async with desk() as at:
+    async with engine() as at:
         await parked(at, 3)
         page = await lease_list.leases(at.runtime, LeaseQuery(limit=2))
         with pytest.raises(ValueError, match="after is not the `next` of a page in this order"):
@@ -290,7 +290,7 @@ async def _helper() -> None:
 
 
 async def test_where_a_handler_stands_is_said_of_one_call() -> None:
-    async with stage(works, unmarked, admin_token=TOKEN) as made, Operator(made.url) as operator:
+    async with serving(works, unmarked, admin_token=TOKEN) as made, Operator(made.url) as operator:
         running = asyncio.create_task(made.call("works"))
         await until(lambda: any(slot.frame and slot.tool == "works" for slot in made.runtime.table), "it to run")
         await asyncio.sleep(0)
@@ -301,7 +301,7 @@ async def test_where_a_handler_stands_is_said_of_one_call() -> None:
         assert [place.rpartition(":")[0] for place in (helper, outer)] == [f"{__name__}:_helper", f"{__name__}:works"]
         assert library[0].startswith("asyncio.tasks:sleep:") and len(library) == 1
         (parked,) = (await operator.leases(call=call_of(held.token)))["items"]
-        assert parked["stands_at"][-1].startswith("tests.node.operating:unmarked:")
+        assert parked["stands_at"][-1].startswith("tests.kit.operators:unmarked:")
         assert all(item["stands_at"] == [] for item in (await operator.leases())["items"])
         running.cancel()
         await asyncio.wait((running,))

@@ -19,13 +19,13 @@ from framehold.telemetry.metrics import CallMetrics
 from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations, RecentEnds
 from framehold_fleet.models.nodes import NodeStatus
 from framehold_store import system_clock as clock
-from tests import proofs
-from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN, Operator, marked, unmarked
-from tests.node.scraping import scraped
-from tests.node.stage import Stage, Word, said, server_of, stage
-from tests.processes import until
-from tests.store.server import RedisServer
+from tests.kit import proofs
+from tests.kit.metrics import scraped
+from tests.kit.nodes import KEY, served
+from tests.kit.operators import TOKEN, Operator, marked, unmarked
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Served, Word, said, server_of, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -38,12 +38,12 @@ async def one_more(ctx: Context) -> str:
     return ""
 
 
-async def asked(client: Stage, path: str, **headers: str) -> httpx2.Response:
+async def asked(client: Served, path: str, **headers: str) -> httpx2.Response:
     async with proofs.client() as http:
         return await http.get(client.url.removesuffix("/mcp") + path, headers=headers)
 
 
-async def told(client: Stage) -> NodeStatus:
+async def told(client: Served) -> NodeStatus:
     response = await asked(client, "/admin/node", authorization=f"Bearer {TOKEN}")
     assert response.status_code == 200 and response.headers["content-type"] == "application/json"
     return NodeStatus.model_validate_json(response.text)
@@ -53,7 +53,7 @@ async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer
     server = server_of("stage", one)
     settings = {"store_url": redis.url, "namespace": tmp_path.name, "node_id": "a", "keys": (KEY,), "lease_ttl": 5.0}
     app = framehold.asgi(server, Settings(**settings, admin_token=TOKEN, memory_limit=5 << 30))
-    async with served(app) as url, Stage(url) as client:
+    async with served(app) as url, Served(url) as client:
         runtime = app.attached.runtime
         before = await told(client)
         for name in ("rounds", "parked", "in_flight", "frames", "errors", "orphaned", "stuck"):
@@ -97,7 +97,7 @@ async def test_a_node_tells_the_marks_of_its_handlers() -> None:
         mcp.tool(name=fn.__name__.strip("<>"))(fn)
     mcp.prompt("letter")(framehold.options(strategy="replay")(framehold.reentrant(one_more)))
     app = framehold.asgi(mcp, Settings(keys=(KEY,), node_id="a", admin_token=TOKEN))
-    async with served(app) as url, Stage(url) as client:
+    async with served(app) as url, Served(url) as client:
         found = (await told(client)).handlers
     assert [(one.handler, one.asks, one.reentrant, one.strategy) for one in found] == [
         ('tool "one"', True, False, "hold"),
@@ -108,14 +108,14 @@ async def test_a_node_tells_the_marks_of_its_handlers() -> None:
 
 
 async def test_metrics_and_health_are_for_whoever_reaches_the_node() -> None:
-    async with stage(one, keys=(KEY,), admin_token=TOKEN) as client:
+    async with serving(one, keys=(KEY,), admin_token=TOKEN) as client:
         for path in ("/metrics", "/healthz", "/readyz"):
             assert (await asked(client, path)).status_code == 200
 
 
 async def test_nothing_is_counted_where_metrics_are_off() -> None:
     """What costs nothing is told all the same."""
-    async with stage(one, metrics=False, admin_token=TOKEN) as client:
+    async with serving(one, metrics=False, admin_token=TOKEN) as client:
         await client.call("one")
         response = await asked(client, "/metrics")
         assert response.status_code == 404 and "FRAMEHOLD_METRICS" in response.text
@@ -127,7 +127,7 @@ async def test_nothing_is_counted_where_metrics_are_off() -> None:
 
 
 async def test_two_nodes_of_one_process_count_apart() -> None:
-    async with stage(one) as first, stage(one) as second:
+    async with serving(one) as first, serving(one) as second:
         await first.call("one")
         asked_once = 'rounds_total{outcome="asked",tool="one"}'
         assert (await scraped(first))[asked_once] == 1
@@ -142,7 +142,7 @@ async def test_two_nodes_of_one_process_count_apart() -> None:
     ],
 )
 async def test_metrics_come_in_the_form_that_is_asked_for_or_in_the_usual_one(accept: str, kind: str) -> None:
-    async with stage(one) as client:
+    async with serving(one) as client:
         response = await asked(client, "/metrics", accept=accept)
     assert response.status_code == 200 and response.headers["content-type"].startswith(kind)
     assert response.text.endswith("# EOF\n") is ("openmetrics" in kind)
@@ -171,7 +171,7 @@ async def test_a_node_says_which_tools_failed_lately() -> None:
     async def fails() -> str:
         raise ValueError("no")
 
-    async with stage(one, fails, keys=(KEY,), admin_token=TOKEN) as client, Operator(client.url) as operator:
+    async with serving(one, fails, keys=(KEY,), admin_token=TOKEN) as client, Operator(client.url) as operator:
         for tool in ("fails", "one", "fails"):
             await client.call(tool)
         text = (await operator.ask("GET", "node")).json
@@ -187,7 +187,7 @@ async def test_a_node_says_how_many_clients_left_lately() -> None:
         entered.set()
         await asyncio.Event().wait()
 
-    async with stage(one, slow, admin_token=TOKEN) as client:
+    async with serving(one, slow, admin_token=TOKEN) as client:
         await client.call("one")
         leaving = asyncio.create_task(client.call("slow"))
         await entered.wait()
@@ -221,8 +221,8 @@ async def fails() -> str:
 
 
 @pytest.fixture
-async def played() -> AsyncIterator[tuple[Stage, Operator]]:
-    async with stage(marked, unmarked, fails, admin_token=TOKEN) as made, Operator(made.url) as operator:
+async def played() -> AsyncIterator[tuple[Served, Operator]]:
+    async with serving(marked, unmarked, fails, admin_token=TOKEN) as made, Operator(made.url) as operator:
         yield made, operator
 
 
@@ -232,7 +232,7 @@ async def listed(operator: Operator) -> dict[str, Any]:
     return {tool["tool"]: tool for tool in answer.json["tools"]}
 
 
-async def test_each_tool_is_told_with_what_is_parked(played: tuple[Stage, Operator]) -> None:
+async def test_each_tool_is_told_with_what_is_parked(played: tuple[Served, Operator]) -> None:
     made, operator = played
     first = await made.call("marked")
     for _ in range(2):
@@ -252,7 +252,7 @@ async def test_each_tool_is_told_with_what_is_parked(played: tuple[Stage, Operat
     assert sum(after["took"]) == 3 and sum(after["thought"]) == 2
 
 
-async def test_a_malformed_answer_counts_as_refused(played: tuple[Stage, Operator]) -> None:
+async def test_a_malformed_answer_counts_as_refused(played: tuple[Served, Operator]) -> None:
     made, operator = played
     first = await made.call("unmarked")
     wrong = await made.retry("unmarked", first.token, {key: {"action": "perhaps"} for key in first.accept(word="a")})
@@ -260,7 +260,7 @@ async def test_a_malformed_answer_counts_as_refused(played: tuple[Stage, Operato
     assert (await listed(operator))["unmarked"]["refused"] == 1
 
 
-async def test_a_name_that_is_no_label_goes_with_the_others(played: tuple[Stage, Operator]) -> None:
+async def test_a_name_that_is_no_label_goes_with_the_others(played: tuple[Served, Operator]) -> None:
     made, _ = played
     await made.call("marked")
     found = await tool_list._parked(made.runtime, {"unmarked"})

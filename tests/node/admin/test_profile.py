@@ -17,11 +17,11 @@ from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.memory import Footprint
 from framehold_fleet.models import profile as about
-from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN, Operator, marked, unmarked
-from tests.node.stage import server_of
-from tests.processes import DEADLINE
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, served
+from tests.kit.operators import TOKEN, Operator, marked, unmarked
+from tests.kit.processes import DEADLINE
+from tests.kit.serving import server_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 

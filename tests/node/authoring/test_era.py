@@ -26,7 +26,7 @@ from pydantic import BaseModel
 import framehold
 from framehold.authoring import readers
 from framehold.sdk.marks import marks_of
-from tests.node.stage import Word, said, stage
+from tests.kit.serving import Word, said, serving
 from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,7 @@ async def test_each_context_of_a_request_tells_its_era(mode: str, era: str) -> N
         word = said(await ctx.elicit("one", Word))
         return f"{before} {word} {framehold.era(ctx)} {framehold.era(ctx.request_context)}"
 
-    async with stage(which) as client:
+    async with serving(which) as client:
         assert await hears(client.url, mode, "which") == f"{era} <one> {era} {era}"
 
 
@@ -111,7 +111,7 @@ async def test_by_era_runs_the_one_that_the_client_speaks(
     legacy: Callable[..., Any], modern: Callable[..., Any], before: str, now: str
 ) -> None:
     both = framehold.by_era(legacy=legacy, modern=modern)
-    async with stage(both) as client:
+    async with serving(both) as client:
         assert await hears(client.url, "legacy", modern.__name__, place="here") == before
         assert await hears(client.url, "auto", modern.__name__, place="here") == now
 
@@ -205,7 +205,7 @@ def test_by_era_refuses_what_can_not_be_one_tool(given: dict[str, Any], says: st
 @pytest.mark.parametrize("modern", [new, _Callable().__call__], ids=["a function", "a method"])
 async def test_by_era_takes_whatever_for_the_older(modern: Callable[..., Any]) -> None:
     both = framehold.by_era(legacy=functools.partial(old_plain), modern=modern)
-    async with stage(both) as client:
+    async with serving(both) as client:
         assert await hears(client.url, "legacy", modern.__name__, place="here") == "old here"
         (shown,) = await client.server.list_tools()
     assert set(shown.input_schema["properties"]) == {"place"}
@@ -363,7 +363,7 @@ async def test_a_handler_reads_what_came_over_the_wire(answer: dict[str, Any], r
             return f"row {found.row}"
         return view.action if view.kind == "elicit" else view.kind
 
-    async with stage(seat) as client:
+    async with serving(seat) as client:
         first = await client.send("tools/call", {"name": "seat", "arguments": {}})
         assert list(first.asked) == ["seat"]
         params = {"name": "seat", "arguments": {}, "inputResponses": {"seat": answer}}

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitResult, TextContent
 
-from tests.node.nodes import served
+from tests.kit.nodes import served
 from tests.tutorials.person import Person
 
 pytestmark = pytest.mark.anyio

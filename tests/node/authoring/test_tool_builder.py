@@ -17,9 +17,9 @@ import framehold
 from framehold.authoring import functions
 from framehold.sdk.marks import marks_of
 from framehold.testing import rehearsed
-from tests.node.acting import each_way, told
-from tests.node.asking import asking
-from tests.node.stage import Word, said, stage
+from tests.kit.effects import completed, each_way
+from tests.kit.questions import asking
+from tests.kit.serving import Word, said, serving
 from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
@@ -55,8 +55,8 @@ class Travel:
 @each_way
 async def test_steps_ask_in_turn_and_the_end_runs_once(settings: dict[str, Any]) -> None:
     travel = Travel()
-    async with stage(travel.built.build(), **settings) as caller:
-        reply = await told(caller, "travel", person="Ada")
+    async with serving(travel.built.build(), **settings) as caller:
+        reply = await completed(caller, "travel", person="Ada")
         assert reply.text == "Ada <Where to, Ada?> <<Where to, Ada?> from?>-<<Where to, Ada?> to?> 2"
         assert len(caller.runtime.table) == 0
         counts = caller.runtime.counts
@@ -67,7 +67,7 @@ async def test_steps_ask_in_turn_and_the_end_runs_once(settings: dict[str, Any])
 @pytest.mark.parametrize("settings", [{}, {"rehearse": True}], ids=["held", "rebuilt"])
 async def test_duplicates_of_the_last_retry_do_not_run_the_end_again(settings: dict[str, Any]) -> None:
     travel = Travel()
-    async with stage(travel.built.build(), **settings) as caller:
+    async with serving(travel.built.build(), **settings) as caller:
         first = await caller.call("travel", arguments={"person": "Ada"})
         second = await caller.retry("travel", first.token, first.accept(word="Bath"), arguments={"person": "Ada"})
         last = second.token, second.accept(word="May")
@@ -117,8 +117,8 @@ async def test_a_step_may_return_its_question_or_await_it(settings: dict[str, An
         ran.append(word)
         return f"{word} {one} {two}! {framehold.era(ctx)}"
 
-    async with stage(built.build(), **settings) as caller:
-        assert (await told(caller, "mixed")).text == "<which?> <one?> <two <one?>>! modern"
+    async with serving(built.build(), **settings) as caller:
+        assert (await completed(caller, "mixed")).text == "<which?> <one?> <two <one?>>! modern"
     assert ran == ["<which?>"]
 
 
@@ -144,7 +144,7 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
     async def tell(patient: int) -> str:
         return f"after {patient}"
 
-    async with stage(built.build(), **settings) as caller:
+    async with serving(built.build(), **settings) as caller:
         reply = await caller.call("again")
         for word in ("zeroth", "first", "third"):
             reply = await caller.retry("again", reply.token, {"word": {"action": "accept", "content": {"word": word}}})
@@ -154,7 +154,7 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
 
 async def test_a_client_of_2025_is_asked_over_its_session() -> None:
     travel = Travel()
-    async with stage(travel.built.build()) as caller:
+    async with serving(travel.built.build()) as caller:
         reply = await hears(caller.url, "legacy", "travel", person="Ada", nights=3)
     assert reply == "Ada <Where to, Ada?> <<Where to, Ada?> from?>-<<Where to, Ada?> to?> 3"
     assert travel.ran == ["<Where to, Ada?>"]
@@ -181,7 +181,7 @@ def _end_that(asks_by: str) -> tuple[framehold.ToolBuilder, list[BaseException]]
 
 async def test_an_end_that_asks_by_await_is_stopped() -> None:
     built, result = _end_that("awaiting")
-    async with stage(built.build()) as caller:
+    async with serving(built.build()) as caller:
         reply = await caller.call("rash")
     assert reply.result["isError"] is True
     assert "inside the effect of once('act')" in str(result[0]) and "ask before the effect" in str(result[0])
@@ -190,7 +190,7 @@ async def test_an_end_that_asks_by_await_is_stopped() -> None:
 async def test_an_end_that_asks_by_returning_is_stopped() -> None:
     """Also where its annotation did not say so beforehand; nobody is asked, on either wire."""
     built, _ = _end_that("returning")
-    async with stage(built.build()) as caller:
+    async with serving(built.build()) as caller:
         assert (await caller.call("rash")).result["isError"] is True
         assert "Error executing tool rash" in await hears(caller.url, "legacy", "rash")
     server = MCPServer[Any]("stage")
@@ -230,7 +230,7 @@ async def test_an_end_that_may_have_run_says_so() -> None:
         ran.append("act")
         raise asyncio.CancelledError
 
-    async with stage(built.build()) as caller:
+    async with serving(built.build()) as caller:
         reply = await caller.call("doubtful")
     assert "act was begun and its result is not known: it may have run, or may yet run" in reply.text
     assert ran == ["act"]
@@ -341,7 +341,7 @@ async def test_a_step_whose_data_nobody_takes_is_fine() -> None:
     async def turned(unit: str, units: str) -> str:
         return f"{unit} in {units}"
 
-    async with stage(guards.build(), turns.build()) as caller:
+    async with serving(guards.build(), turns.build()) as caller:
         reply = await caller.call("guards", arguments={"place": "Bath", "surely": "yes"})
         assert reply.text == "Bath yes"
         reply = await caller.call("turns", arguments={"unit": "4"})
@@ -355,7 +355,7 @@ async def test_arguments_may_be_named_like_those_of_once() -> None:
     async def tell(key: str, fn: str, idempotent: bool) -> str:
         return f"{key} {fn} {idempotent}"
 
-    async with stage(built.build()) as caller:
+    async with serving(built.build()) as caller:
         reply = await caller.call("named", arguments={"key": "k", "fn": "f", "idempotent": False})
     assert reply.text == "k f False"
 
@@ -373,6 +373,6 @@ async def test_whether_the_end_is_idempotent_is_told_to_once(monkeypatch: pytest
         return "done"
 
     monkeypatch.setattr(functions, "once", once)
-    async with stage(built.build()) as caller:
+    async with serving(built.build()) as caller:
         assert (await caller.call("sure")).text == "done"
     assert result == [("act", idempotent)]

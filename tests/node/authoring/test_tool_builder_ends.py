@@ -18,10 +18,10 @@ from pydantic import BaseModel, Field
 
 import framehold
 from framehold.code.codes import Codes, Registered
-from tests.node.acting import each_way, told
-from tests.node.asking import asking
-from tests.node.stage import Word, stage
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.effects import completed, each_way
+from tests.kit.questions import asking
+from tests.kit.serving import Word, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -118,13 +118,13 @@ async def test_a_client_hears_of_an_end_what_it_would_of_a_tool(settings: dict[s
     """Results of every kind, and errors: those that are meant for it with their text, others without; the schemas are
     alike too."""
     tools = [tool for end in ENDS for tool in (framehold.reentrant(end), built(end, f"built_{end.__name__}"))]
-    async with stage(*tools, **settings) as caller:
+    async with serving(*tools, **settings) as caller:
         shown = {tool.name: tool for tool in await caller.server.list_tools()}
         for end in ENDS:
             by_hand, made = shown[end.__name__], shown[f"built_{end.__name__}"]
             assert _untitled(made.output_schema) == _untitled(by_hand.output_schema)
             assert _untitled(made.input_schema) == _untitled(by_hand.input_schema)
-            assert outcome(await told(caller, made.name)) == outcome(await caller.call(by_hand.name)), end.__name__
+            assert outcome(await completed(caller, made.name)) == outcome(await caller.call(by_hand.name)), end.__name__
 
 
 def _untitled(schema: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -133,8 +133,8 @@ def _untitled(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 
 @pytest.mark.parametrize("end", [refuses, refuses_plainly])
 async def test_an_ends_own_error_needs_no_pickle(end: Callable[..., Any]) -> None:
-    async with stage(built(end), pickle=False) as caller:
-        result = await told(caller, end.__name__)
+    async with serving(built(end), pickle=False) as caller:
+        result = await completed(caller, end.__name__)
     assert result.text == f"Error executing tool {end.__name__}: no rooms left"
 
 
@@ -147,9 +147,9 @@ async def test_an_end_whose_result_is_not_kept_says_that_it_ran(
     end: Callable[..., Any], settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its effect is done. The log says which limit was met."""
-    async with stage(built(end), **settings) as caller:
+    async with serving(built(end), **settings) as caller:
         with caplog.at_level(logging.ERROR, "framehold.authoring.tool_steps"):
-            result = await told(caller, end.__name__)
+            result = await completed(caller, end.__name__)
     assert f"{end.__name__} ran, and its result can't be kept" in result.text and "not run again" in result.text
     assert "FRAMEHOLD_MAX_VALUE" in caplog.text or "FRAMEHOLD_PICKLE is off" in caplog.text
 
@@ -189,7 +189,7 @@ async def test_arguments_are_described_as_they_were_written() -> None:
     server.add_tool(described)
     made, by_hand = await server.list_tools()
     assert made.input_schema == by_hand.input_schema
-    async with stage(tool.build()) as caller:
+    async with serving(tool.build()) as caller:
         assert (await caller.call("described", arguments={"city": "Bath"})).text == "Bath Bath 3"
         assert "at least 2 characters" in (await caller.call("described", arguments={"city": "B"})).text
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from framehold.code.codes import NotLoaded, read
+from tests.kit.processes import python_path
 from tests.node.code.kinds import KINDS, LIVE
 from tests.node.code.releases import carried, problems, release, written
-from tests.processes import python_path
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,10 +14,10 @@ from mcp.types import SamplingMessage, TextContent
 
 import framehold
 from framehold.config import Settings
-from tests.node.nodes import served
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import DEADLINE, until
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.nodes import served
+from tests.kit.processes import DEADLINE, until
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ async def three(ctx: Context) -> str:
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[Stage]:
-    async with stage(three) as caller:
+async def client() -> AsyncIterator[Served]:
+    async with serving(three) as caller:
         yield caller
 
 
@@ -52,7 +52,7 @@ def good(asked: Reply) -> dict[str, Any]:
 DONE = "aye file:///poems Onward"
 
 
-async def test_answers_to_what_was_never_asked_are_ignored(client: Stage) -> None:
+async def test_answers_to_what_was_never_asked_are_ignored(client: Served) -> None:
     asked = await client.call("three")
     extras = {"never": accepted(word="no"), "": ROOTS, "malformed": 12345, "\u2028 word": None, "__class__": []}
     again = await client.retry("three", asked.token, extras)
@@ -78,7 +78,7 @@ MALFORMED: dict[str, Any] = {
 }
 
 
-async def test_a_malformed_answer_consumes_nothing(client: Stage) -> None:
+async def test_a_malformed_answer_consumes_nothing(client: Served) -> None:
     """-32602 that names its key; the good answers beside it are not taken either, and may still change."""
     asked = await client.call("three")
     for name, raw in MALFORMED.items():
@@ -105,7 +105,7 @@ async def test_duplicates_at_once_are_one_execution() -> None:
         await go_on.wait()
         return word + said(await ctx.elicit("second?", Word))
 
-    async with stage(slow) as client:
+    async with serving(slow) as client:
         asked = await client.call("slow")
         answers = asked.accept(word="a")
         retries = [asyncio.ensure_future(client.retry("slow", asked.token, answers)) for _ in range(20)]
@@ -130,7 +130,7 @@ async def test_other_answers_at_once() -> None:
     async def slow(ctx: Context) -> str:
         return said(await ctx.elicit("which?", Word))
 
-    async with stage(slow) as client:
+    async with serving(slow) as client:
         for _ in range(5):
             asked = await client.call("slow")
             words = ("a", "b", "c")

@@ -11,7 +11,7 @@ import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
-from tests.node.stage import Word, said, stage
+from tests.kit.serving import Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ def diverges_by(how: str) -> Tool:
 
 async def diverged(how: str, caplog: pytest.LogCaptureFixture, **settings: Any) -> str:
     """The line of the log; the client is told no path."""
-    async with stage(diverges_by(how), **settings) as caller:
+    async with serving(diverges_by(how), **settings) as caller:
         asked = await caller.call("tool")
         result = await caller.retry("tool", asked.token, asked.accept(word="x"))
         assert result.result["isError"] and "something else than it did before" in result.text

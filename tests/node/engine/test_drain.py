@@ -20,10 +20,10 @@ from framehold_core.value import replace
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_store import lease_codec
-from tests.node.nodes import KEY, NodeProcess, entries, node
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.nodes import KEY, NodeProcess, entries, node
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 

@@ -24,12 +24,12 @@ import pytest
 
 from framehold import app
 from framehold.engine import orphan_scan, runtime
+from tests.kit.processes import ROOT
+from tests.kit.redis_server import RedisServer, running
+from tests.kit.redis_topologies import ClusterTrio, SentinelTrio
 from tests.node.injected_pair import SOON, Pair, Pulses
 from tests.node.injected_scenes import BACKGROUND, SCENES, Scene, idle
 from tests.node.injecting import Injector, Site
-from tests.processes import ROOT
-from tests.store.server import RedisServer, running
-from tests.store.topologies import ClusterTrio, SentinelTrio
 
 pytestmark = pytest.mark.anyio
 LIMIT, BUG = OSError(errno.EMFILE, "Too many open files"), RuntimeError("injected")

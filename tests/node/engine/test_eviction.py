@@ -20,12 +20,12 @@ from framehold.engine.replies import Ended, Parked
 from framehold.frame.frame import Frame
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.errors import NodeFull
-from tests.node.acting import Effects
-from tests.node.desk import Card, Desk, Talk, desk, question, shielded, turns
-from tests.node.nodes import node
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.effects import Effects
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, shielded, turns
+from tests.kit.nodes import node
+from tests.kit.processes import until
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -39,27 +39,29 @@ async def one_question(frame: Frame) -> str:
     return str(await frame.ask(question("q")))
 
 
-class Room(Desk):
+class Room(Engine):
     """Calls by name: marked ones ask twice, unmarked ones once."""
 
     async def park(self, *names: str, script: Callable[[Frame], Awaitable[object]] = two_questions) -> list[Parked]:
         """Start a marked call for each name."""
-        return [await self._begin(name, Talk(script, reentrant=True)) for name in names]
+        return [await self._begin(name, ScriptHandler(script, reentrant=True)) for name in names]
 
     async def park_unmarked(self, *names: str) -> list[Parked]:
-        return [await self._begin(name, Talk(one_question)) for name in names]
+        return [await self._begin(name, ScriptHandler(one_question)) for name in names]
 
-    async def _begin(self, name: str, talk: Talk) -> Parked:
-        talk.tool = name
-        reply = await self.runtime.start(talk, Card())
+    async def _begin(self, name: str, handler_entry: ScriptHandler) -> Parked:
+        handler_entry.tool = name
+        reply = await self.runtime.start(handler_entry, Carrier())
         assert isinstance(reply, Parked), reply
         return reply
 
     async def answer(self, name: str, parked: Parked, script: Any = two_questions) -> Any:
         """Answer the questions of a call, which may be entered again for it."""
-        talk = Talk(script, reentrant=True)
-        talk.tool = name
-        return await self.runtime.retry(self.claims(parked), dict.fromkeys(parked.questions, "aye"), talk, Card())
+        handler_entry = ScriptHandler(script, reentrant=True)
+        handler_entry.tool = name
+        return await self.runtime.retry(
+            self.claims(parked), dict.fromkeys(parked.questions, "aye"), handler_entry, Carrier()
+        )
 
     async def completes(self, name: str, parked: Parked) -> None:
         """A marked call goes through its last rounds."""
@@ -73,7 +75,7 @@ class Room(Desk):
         entered = self.counts["entered"]
         for marked in (True, False):
             with pytest.raises(NodeFull, match=f"{setting}.*nothing was started"):
-                await self.runtime.start(Talk(one_question, reentrant=marked), Card())
+                await self.runtime.start(ScriptHandler(one_question, reentrant=marked), Carrier())
         assert self.counts["entered"] == entered
 
     @property
@@ -85,7 +87,7 @@ class Room(Desk):
 @asynccontextmanager
 async def room(**settings: Any) -> AsyncIterator[Room]:
     """A desk whose table is in order at its end: what it keeps count of is what is there."""
-    async with desk(**settings) as at:
+    async with engine(**settings) as at:
         yield Room(at.runtime, at.store)
         table = at.runtime.table
         assert table.frames == sum(slot.frame is not None for slot in table)
@@ -176,13 +178,13 @@ async def test_an_effect_that_runs_protects_its_frame() -> None:
 
 async def test_a_user_at_the_limit_costs_no_other_a_frame() -> None:
     async with room(max_parked=2, max_parked_per_principal=1) as at:
-        talks = [Talk(one_question, reentrant=True) for _ in range(3)]
-        for talk, name in zip(talks, ("ann", "ben", "ben"), strict=True):
-            talk.principal = name
-        for talk in talks[:2]:
-            await at.runtime.start(talk, Card())
+        talks = [ScriptHandler(one_question, reentrant=True) for _ in range(3)]
+        for handler_entry, name in zip(talks, ("ann", "ben", "ben"), strict=True):
+            handler_entry.principal = name
+        for handler_entry in talks[:2]:
+            await at.runtime.start(handler_entry, Carrier())
         with pytest.raises(framehold.LimitExceeded, match="FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL"):
-            await at.runtime.start(talks[2], Card())
+            await at.runtime.start(talks[2], Carrier())
         assert at.counts["evicted"] == 0 and at.runtime.table.frames == 2
         assert at.runtime.table.met["FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL", True][0] == 1
 
@@ -217,7 +219,7 @@ async def test_a_handler_that_raises_while_it_is_cancelled_is_counted_and_told(
         except asyncio.CancelledError:
             raise ValueError("in a hurry") from None
 
-    async with stage(careless, max_parked=1) as client:
+    async with serving(careless, max_parked=1) as client:
         one, two = await client.call("careless"), await client.call("careless")
         await until(lambda: client.runtime.counts["unclean"] == 1, "the end")
         for asked in (two, one):
@@ -397,7 +399,7 @@ async def test_a_process_stays_below_its_limit_and_every_call_completes(tmp_path
         limit = held_mib(child.pid, "VmRSS") + 60
     async with (
         node(target, tmp_path, log_level="info", memory_limit=f"{limit:.0f}Mi") as child,
-        Stage(child.url) as client,
+        Served(child.url) as client,
     ):
 
         async def call(number: int) -> Reply:

@@ -19,11 +19,11 @@ from mcp.server.mcpserver import Context
 import framehold
 from framehold.config import Settings
 from framehold.sdk.replies import REASON
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word, said, server_of
-from tests.node.trouble import insist
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.outages import insist
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said, server_of
 
 pytestmark = pytest.mark.anyio
 

@@ -22,9 +22,9 @@ from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_store.memory import MemoryStore
 from framehold_store.system_clock import system_clock
-from tests.leases import lease
-from tests.node.acting import SOON
-from tests.processes import until
+from tests.kit.effects import SOON
+from tests.kit.leases import lease
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 

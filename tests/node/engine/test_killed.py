@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.node.nodes import Heir, NodeProcess, Start, entries, heirs
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import Heir, NodeProcess, Start, entries, heirs
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

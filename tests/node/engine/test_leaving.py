@@ -18,7 +18,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.requests import Read, Reply, Request
 from framehold_store.base import Done
-from tests.node.desk import Card, Desk, Talk, desk, question, turns
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, turns
 
 pytestmark = pytest.mark.anyio
 
@@ -27,22 +27,22 @@ async def asks(frame: Frame) -> object:
     return f"heard {await frame.ask(question('a?'))}"
 
 
-async def parked(at: Desk, reentrant: bool = True) -> Parked:
-    answer = await at.runtime.start(Talk(asks, reentrant=reentrant), Card())
+async def parked(at: Engine, reentrant: bool = True) -> Parked:
+    answer = await at.runtime.start(ScriptHandler(asks, reentrant=reentrant), Carrier())
     assert isinstance(answer, Parked)
     return answer
 
 
-async def retry(at: Desk, call: Parked, script: Any = asks) -> Any:
+async def retry(at: Engine, call: Parked, script: Any = asks) -> Any:
     return await at.runtime.retry(
-        at.claims(call), dict.fromkeys(call.questions, "yes"), Talk(script, reentrant=True), Card()
+        at.claims(call), dict.fromkeys(call.questions, "yes"), ScriptHandler(script, reentrant=True), Carrier()
     )
 
 
 class SlowReads:
     """A store that answers no read until `over` is set; `reading` is set when one has come."""
 
-    def __init__(self, at: Desk) -> None:
+    def __init__(self, at: Engine) -> None:
         self.reading, self.over, self.read = asyncio.Event(), asyncio.Event(), at.store.run
         at.store.run = self._slowly
 
@@ -60,7 +60,7 @@ async def test_a_call_that_was_let_go_at_the_end_is_not_claimed_afterwards() -> 
         entered.append("again")
         return await asks(frame)
 
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         call = await parked(at)
         slot = at.runtime.table.get(call.call)
         assert slot is not None
@@ -82,10 +82,10 @@ async def test_a_call_that_was_let_go_at_the_end_is_not_claimed_afterwards() -> 
 async def test_a_node_that_has_closed_tells_each_what_became_of_its_request(shared: bool) -> None:
     """A new call was not started. One that was begun goes on elsewhere, or another node knows what became of it; but
     with a process that shares no store it is gone."""
-    async with desk(shared=shared) as at:
+    async with engine(shared=shared) as at:
         calls = await parked(at), await parked(at, reentrant=False)
         await at.runtime.end()
-        new = await at.runtime.start(Talk(asks), Card())
+        new = await at.runtime.start(ScriptHandler(asks), Carrier())
         assert isinstance(new, fx.Refusal) and "nothing was started" in new.detail
         for call in calls:
             result = await retry(at, call)
@@ -95,17 +95,17 @@ async def test_a_node_that_has_closed_tells_each_what_became_of_its_request(shar
 
 async def test_a_node_that_has_closed_passes_on_what_still_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over connections that are not closed yet, while another node is live: nobody sees that this one goes."""
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         monkeypatch.setattr(at.runtime.peers, "heir", lambda call: (NodeId("b"), "http://b:1"))
         call = await parked(at)
         await at.runtime.end()
-        assert await at.runtime.start(Talk(asks), Card()) == Elsewhere(NodeId("b"), "http://b:1")
+        assert await at.runtime.start(ScriptHandler(asks), Carrier()) == Elsewhere(NodeId("b"), "http://b:1")
         assert await retry(at, call) == Elsewhere(NodeId("b"), "http://b:1")
 
 
 async def test_a_node_that_closes_passes_on_what_it_still_looks_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The retry came when all calls were handed off, and the node closes before the store has answered."""
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         monkeypatch.setattr(at.runtime.peers, "heir", lambda call: (NodeId("b"), "http://b:1"))
         call = await parked(at)
         await at.runtime.drain(10.0)
@@ -126,24 +126,24 @@ async def test_a_call_that_is_in_its_token_outlives_any_node() -> None:
         stands.set()
         return await asyncio.get_running_loop().create_future()
 
-    async with desk() as at:
-        talk = Talk(lingers, reentrant=True, strategy="replay")
-        asked = await at.runtime.start(talk, Card())
+    async with engine() as at:
+        handler_entry = ScriptHandler(lingers, reentrant=True, strategy="replay")
+        asked = await at.runtime.start(handler_entry, Carrier())
         assert isinstance(asked, Parked)
         carried = token_claims.carried(asked.state)
         assert carried is not None
         answers = dict.fromkeys(asked.questions, "yes")
-        waits = asyncio.create_task(at.runtime.replay(carried, answers, talk, Card()))
+        waits = asyncio.create_task(at.runtime.replay(carried, answers, handler_entry, Carrier()))
         await stands.wait()
         await at.runtime.end()
-        for result in (await waits, await at.runtime.replay(carried, answers, talk, Card())):
+        for result in (await waits, await at.runtime.replay(carried, answers, handler_entry, Carrier())):
             assert isinstance(result, fx.Refusal) and "send the same request again" in result.detail
 
 
 class Silence:
     """A store that answers no write until `over` is set; `refused` is set when it has left a portion unanswered."""
 
-    def __init__(self, at: Desk) -> None:
+    def __init__(self, at: Engine) -> None:
         self.writes, self.over, self.refused = 0, False, asyncio.Event()
         self._submit = at.store.submit
         at.store.submit = self.submit
@@ -162,7 +162,7 @@ class Silence:
 
 async def test_calls_are_handed_off_when_a_silent_store_answers_before_the_deadline() -> None:
     """The frames stay meanwhile. Only one portion of the calls asks a store that does not answer."""
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         for _ in range(1200):
             await parked(at)
         silence = Silence(at)
@@ -179,7 +179,7 @@ async def test_a_store_that_is_silent_until_the_deadline_holds_a_drain_up_until_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """One line says how many calls were not handed off. They are neither lost nor cut."""
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         for _ in range(1200):
             await parked(at)
         Silence(at)
@@ -193,7 +193,7 @@ async def test_a_store_that_is_silent_until_the_deadline_holds_a_drain_up_until_
 
 async def test_a_retry_while_a_release_waits_for_the_store_is_refused_and_goes_on_later() -> None:
     """The release may have been applied, so the frame takes no answer."""
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         call = await parked(at)
         silence = Silence(at)
         leaving = asyncio.create_task(at.runtime.drain(30.0))
@@ -208,7 +208,7 @@ async def test_a_retry_while_a_release_waits_for_the_store_is_refused_and_goes_o
 
 async def test_a_lookup_that_is_cut_off_gives_its_place_back() -> None:
     """A runtime may be opened again: what it closes with is what it began with."""
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         call = await parked(at)
         slot = at.runtime.table.get(call.call)
         assert slot is not None

@@ -12,10 +12,10 @@ import framehold
 from framehold.engine import runtime
 from framehold.http import entry
 from framehold.http.client_identities import ClientIdentities
-from tests.node.served import edge, send, wire
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
-from tests.wire import Reply
+from tests.kit.beside_sdk import raw, send, twins
+from tests.kit.client import Reply
+from tests.kit.processes import until
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ def nothing_ended() -> None:
     ENDED.clear()
 
 
-async def answer(client: Stage, asked: Reply) -> Reply:
+async def answer(client: Served, asked: Reply) -> Reply:
     return await client.retry("ask", asked.token, asked.accept(word="aye"))
 
 
@@ -58,7 +58,7 @@ def full(reply: Reply, setting: str) -> None:
 
 
 async def test_max_parked() -> None:
-    async with stage(ask, max_parked=2) as client:
+    async with serving(ask, max_parked=2) as client:
         parked = [await client.call("ask") for _ in range(2)]
         for _ in range(2):
             full(await client.call("ask"), "FRAMEHOLD_MAX_PARKED")
@@ -72,7 +72,7 @@ async def test_max_parked() -> None:
 
 
 async def test_expiry_makes_room_and_runs_finally() -> None:
-    async with stage(ask, max_parked=1, token_ttl=0.3) as client:
+    async with serving(ask, max_parked=1, token_ttl=0.3) as client:
         asked = await client.call("ask")
         full(await client.call("ask"), "FRAMEHOLD_MAX_PARKED")
         await until(lambda: ENDED, "the expiry")
@@ -96,7 +96,7 @@ async def test_max_round(round_: int) -> None:
             ended.append("finally")
         return "never"
 
-    async with stage(slow, max_round=0.2) as client:
+    async with serving(slow, max_round=0.2) as client:
         reply = await client.call("slow")
         if round_ == 2:
             reply = await client.retry("slow", reply.token, reply.accept(word="x"))
@@ -107,7 +107,7 @@ async def test_max_round(round_: int) -> None:
 
 
 async def test_max_round_counts_no_time_between_rounds() -> None:
-    async with stage(ask, max_round=5, token_ttl=60) as client:
+    async with serving(ask, max_round=5, token_ttl=60) as client:
         asked = await client.call("ask")
         (slot,) = client.runtime.table
         slot.due -= 3600
@@ -124,7 +124,7 @@ async def test_max_value_of_an_answer(strategy: str) -> None:
     async def tell(ctx: Context) -> str:
         return str(len(said(await framehold.ask("word", "Which word?", Word))))
 
-    async with stage(tell, strategy=strategy, max_value=1000) as client:
+    async with serving(tell, strategy=strategy, max_value=1000) as client:
         asked = await client.call("tell")
         for size in (960, 1000, 100_000):
             answers = asked.accept(word="x" * size)
@@ -142,7 +142,7 @@ async def test_answers_that_are_too_much_for_a_journal() -> None:
         asks = (framehold.ask(f"k{number}", f"Word {number}?", Word) for number in range(6))
         return str(sum(len(said(word)) for word in await asyncio.gather(*asks)))
 
-    async with stage(tell, max_value=1000, max_journal=1000) as client:
+    async with serving(tell, max_value=1000, max_journal=1000) as client:
         asked = await client.call("tell")
         reply = await client.retry("tell", asked.token, asked.accept(word="x" * 900))
         assert (reply.status, reply.code) == (400, -32602)
@@ -152,7 +152,7 @@ async def test_answers_that_are_too_much_for_a_journal() -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_max_body(chunked: bool) -> None:
-    async with edge(max_body=4000) as client:
+    async with twins(max_body=4000) as client:
         _, retry = await client.parked()
         large = retry.params(padding="x" * 4000)
         for body in (large, retry.saying(retry.body + b" " * (4001 - len(retry.body)))):
@@ -166,7 +166,7 @@ async def test_max_body(chunked: bool) -> None:
 
 async def test_max_body_is_told_to_a_client_that_sends_all_before_it_reads() -> None:
     """What it still sends is thrown away; the connection is not closed over it, which would take the reply along."""
-    async with edge(compared=False, max_body=4000) as client:
+    async with twins(compared=False, max_body=4000) as client:
         _, retry = await client.parked()
         # The length that is declared decides, before a byte of the body is read, whatever the method.
         for method in ("tools/call", "tools/list"):
@@ -183,11 +183,11 @@ async def test_a_clients_long_identity_is_served_and_not_kept(monkeypatch: pytes
     """Identities are remembered to save time; one that a client chose to be long is not, nor is a long header."""
     identities = ClientIdentities()
     monkeypatch.setattr(entry, "ClientIdentities", lambda: identities)
-    async with edge(compared=False) as client:
+    async with twins(compared=False) as client:
         _, retry = await client.parked()
         before = len(identities._valid)
         assert before and len(identities._connections) == before
-        asked = wire(client.envelope("tools/call", {"name": "echo", "arguments": {}}))
+        asked = raw(client.envelope("tools/call", {"name": "echo", "arguments": {}}))
         for number in range(3):
             info = {"name": "n", "version": "1", "title": f"{number}" + "x" * 100_000}
             result = await send(client.url, asked.meta(clientInfo=info).having(accept="*/*," + "x" * 10_000))

@@ -13,12 +13,12 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.engine import runtime
-from tests.node.nodes import KEY, node
-from tests.node.stage import Word, said, stage
-from tests.node.trouble import insist
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, node
+from tests.kit.outages import insist
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said, serving
 
 pytestmark = pytest.mark.anyio
 SOON = 20.0
@@ -106,7 +106,7 @@ async def test_code_is_kept_where_a_call_parks_and_it_is_due(
     is_due: bool, redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not with other writes of the call: its effects would wait for it."""
-    async with stage(asks_twice, store_url=redis.url, namespace=tmp_path.name, keys=(KEY,)) as client:
+    async with serving(asks_twice, store_url=redis.url, namespace=tmp_path.name, keys=(KEY,)) as client:
         keeper, kept = client.runtime._records.keeper, list[str]()
         usual = keeper.keep
 
@@ -146,7 +146,7 @@ async def test_code_that_can_not_be_kept_costs_no_call(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The park is sent again with the next renewal, or without the code."""
-    async with stage(ask, store_url=redis.url, namespace=tmp_path.name, keys=(KEY,), lease_ttl=1.0) as client:
+    async with serving(ask, store_url=redis.url, namespace=tmp_path.name, keys=(KEY,), lease_ttl=1.0) as client:
         failing = Failing(monkeypatch, client.runtime._records.keeper, "_keep", error)
         async with asyncio.timeout(SOON):
             asked = await client.call("ask")
@@ -160,7 +160,7 @@ async def test_a_bug_in_the_sweep_ends_no_sweep(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(runtime, "SWEEP", 0.01)
-    async with stage(ask) as client:
+    async with serving(ask) as client:
         failing = Failing(monkeypatch, client.runtime.table, "due", RuntimeError("a bug"))
         await until(lambda: failing.met > 2, "further sweeps")
     assert "a bug in the sweep" in caplog.text
@@ -171,6 +171,6 @@ async def test_a_background_task_that_ends_by_a_bug_is_logged(caplog: pytest.Log
     async def broken() -> None:
         raise RuntimeError("a bug")
 
-    async with stage(ask) as client:
+    async with serving(ask) as client:
         client.runtime.tasks.spawn(broken())
         await until(lambda: "a background task of this node ended by a bug" in caplog.text, "the line")

@@ -13,7 +13,7 @@ from framehold.frame.frame import Frame
 from framehold_core import events as ev
 from framehold_core.ids import Waiter
 from framehold_core.value import replace
-from tests.node.desk import Card, Desk, Talk, desk, question, turns
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, turns
 
 pytestmark = pytest.mark.anyio
 
@@ -27,27 +27,27 @@ async def asks_otherwise(frame: Frame) -> object:
     return await frame.ask(question("b?"))
 
 
-def slot_of(at: Desk, call: Parked) -> Slot:
+def slot_of(at: Engine, call: Parked) -> Slot:
     slot = at.runtime.table.get(call.call)
     assert slot is not None
     return slot
 
 
-async def answered(at: Desk, call: Parked, script: Callable[[Frame], Awaitable[object]] = asks_and_hangs) -> object:
+async def answered(at: Engine, call: Parked, script: Callable[[Frame], Awaitable[object]] = asks_and_hangs) -> object:
     answers = dict.fromkeys(call.questions, "yes")
-    return await at.runtime.retry(at.claims(call), answers, Talk(script, reentrant=True), Card())
+    return await at.runtime.retry(at.claims(call), answers, ScriptHandler(script, reentrant=True), Carrier())
 
 
-async def evicted(at: Desk, call: Parked) -> None:
+async def evicted(at: Engine, call: Parked) -> None:
     at.runtime.feed(slot_of(at, call), ev.Evict("evicted"))
 
 
-async def diverged(at: Desk, call: Parked) -> None:
+async def diverged(at: Engine, call: Parked) -> None:
     await evicted(at, call)
     await answered(at, call, asks_otherwise)
 
 
-async def left(at: Desk, call: Parked) -> None:
+async def left(at: Engine, call: Parked) -> None:
     """The client leaves within its round."""
     coming = asyncio.create_task(answered(at, call))
     await turns(20)
@@ -55,24 +55,24 @@ async def left(at: Desk, call: Parked) -> None:
     await asyncio.gather(coming, return_exceptions=True)
 
 
-async def overran(at: Desk, call: Parked) -> None:
+async def overran(at: Engine, call: Parked) -> None:
     coming = asyncio.create_task(answered(at, call))
     await turns(20)
     at.runtime.feed(slot_of(at, call), ev.Overran())
     await coming
 
 
-async def met_a_bug(at: Desk, call: Parked) -> None:
+async def met_a_bug(at: Engine, call: Parked) -> None:
     at.runtime.feed(slot_of(at, call), ev.Start(Waiter(0)))
 
 
-async def expired(at: Desk, call: Parked) -> None:
+async def expired(at: Engine, call: Parked) -> None:
     slot = slot_of(at, call)
     slot.call = replace(slot.call, expires=at.runtime.clock.now())
     at.runtime.feed(slot, ev.Expired())
 
 
-async def handed_off(at: Desk, call: Parked) -> None:
+async def handed_off(at: Engine, call: Parked) -> None:
     await at.runtime.drain(0.0)
 
 
@@ -93,11 +93,11 @@ WAYS = [
 
 @pytest.mark.parametrize(("way", "marked", "where"), WAYS)
 async def test_a_call_that_lost_its_frame_is_in_one_class(
-    way: Callable[[Desk, Parked], Awaitable[None]], marked: bool, where: str
+    way: Callable[[Engine, Parked], Awaitable[None]], marked: bool, where: str
 ) -> None:
     """Its record stays open. Another frame can carry it on: it is asleep here, or handed off. None can: it is lost."""
-    async with desk(shared=True) as at:
-        call = await at.runtime.start(Talk(asks_and_hangs, reentrant=marked), Card())
+    async with engine(shared=True) as at:
+        call = await at.runtime.start(ScriptHandler(asks_and_hangs, reentrant=marked), Carrier())
         assert isinstance(call, Parked)
         await way(at, call)
         await turns(20)

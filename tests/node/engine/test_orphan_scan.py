@@ -15,7 +15,7 @@ from framehold_core.requests import Evidence, Seen
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
 from framehold_store.memory import MemoryStore
-from tests.leases import lease
+from tests.kit.leases import lease
 from tests.store.calls import PLAIN, TTL, Story
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 
 from framehold.engine.owed_results import OwedResults
 from framehold.engine.slot import Slot
-from tests.processes import until
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 

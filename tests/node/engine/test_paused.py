@@ -23,11 +23,11 @@ from framehold_fleet.models.nodes import NodeView
 from framehold_router.verdict import rules
 from framehold_router.verdict.seen import FleetFacts
 from framehold_store.keys import Keys
-from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
-from tests.node.stage import Word, said
-from tests.processes import DEADLINE, until
-from tests.store.server import RedisServer, running
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.operators import TOKEN, Node, call_of, marked, pair, unmarked
+from tests.kit.processes import DEADLINE, until
+from tests.kit.redis_server import RedisServer, running
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 ENTERED: list[str] = []

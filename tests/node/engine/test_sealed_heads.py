@@ -19,10 +19,10 @@ from framehold.config import Settings
 from framehold.engine.runtime import Runtime
 from framehold_core.journal import canonical, digest
 from framehold_store.seal import Sealer
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.redis_server import RedisServer
 from tests.node.code.releases import release
-from tests.node.nodes import KEY, served
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 MARKS = "SEALED_HEADS_MARKS"

@@ -19,13 +19,13 @@ from framehold_core.value import replace
 from framehold_fleet.members.membership import LIVE
 from framehold_fleet.models.nodes import OF_STORE
 from framehold_store.base import MemoryUse
-from tests.node.nodes import entries, node
-from tests.node.scraping import scraped
-from tests.node.trouble import Node, insist, node_at, refused
-from tests.processes import until
+from tests.kit.client import Caller
+from tests.kit.metrics import scraped
+from tests.kit.nodes import entries, node
+from tests.kit.outages import Node, insist, node_at, refused
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
 from tests.store.rights import RIGHTS, as_user, restrict
-from tests.store.server import RedisServer
-from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 

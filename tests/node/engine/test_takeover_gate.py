@@ -14,7 +14,7 @@ from framehold.frame.frame import Frame
 from framehold_core.call import Phase
 from framehold_core.events import Evict
 from framehold_store import system_clock as clock
-from tests.node.desk import Card, Talk, desk, question, turns
+from tests.kit.engine import Carrier, ScriptHandler, engine, question, turns
 
 pytestmark = pytest.mark.anyio
 
@@ -175,19 +175,19 @@ async def test_a_replay_may_wait_for_a_call_that_waits_behind_it(monkeypatch: py
             meets.set()
         return await frame.ask(question("comes?"))
 
-    async with desk() as at, asyncio.timeout(10):
+    async with engine() as at, asyncio.timeout(10):
         at.runtime._gate._free = 1
         calls = []
         for script in (waits, comes):
-            parked = await at.runtime.start(Talk(script, reentrant=True), Card())
+            parked = await at.runtime.start(ScriptHandler(script, reentrant=True), Carrier())
             assert isinstance(parked, Parked)
             slot = at.runtime.table.get(parked.call)
             assert slot is not None
             at.runtime.feed(slot, Evict("evicted"))
-            calls.append((parked, Talk(script, reentrant=True)))
+            calls.append((parked, ScriptHandler(script, reentrant=True)))
 
-        async def answered(parked: Parked, talk: Talk) -> object:
+        async def answered(parked: Parked, handler_entry: ScriptHandler) -> object:
             answers = dict.fromkeys(parked.questions, "yes")
-            return await at.runtime.retry(at.claims(parked), answers, talk, Card())
+            return await at.runtime.retry(at.claims(parked), answers, handler_entry, Carrier())
 
         assert await asyncio.gather(*(answered(*call) for call in calls)) == [Ended("yes"), Ended("yes")]

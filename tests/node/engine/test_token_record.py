@@ -21,17 +21,17 @@ from mcp.types import InputRequiredResult
 import framehold
 from framehold.config import Settings
 from framehold.engine import runtime
-from tests.node.asking import asking
-from tests.node.nodes import KEY, served
+from tests.kit.client import Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import until
+from tests.kit.questions import asking
+from tests.kit.serving import Served, Word, said, server_of
 from tests.node.spoil import (
     EFFECTS,
     Log,
     hand_worker,
     worker,
 )
-from tests.node.stage import Stage, Word, said, server_of
-from tests.processes import until
-from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -50,12 +50,12 @@ def every_line(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @asynccontextmanager
-async def at(*tools: Any, **settings: Any) -> AsyncIterator[Stage]:
+async def at(*tools: Any, **settings: Any) -> AsyncIterator[Served]:
     """A node whose keys are known here; strategy replay, where nothing else is said."""
     server = server_of("stage", *tools)
     result = {"node_id": "stage", "keys": (KEY,), "strategy": "replay", "max_round": 20, **settings}
     app = framehold.asgi(server, Settings(**result))
-    async with served(app) as url, Stage(url) as caller:
+    async with served(app) as url, Served(url) as caller:
         caller.runtime, caller.server = app.attached.runtime, server
         yield caller
 
@@ -106,7 +106,7 @@ def refused(reply: Reply) -> bool:
     return bool(reply.result.get("isError")) and "answers were not taken" in reply.text
 
 
-async def parked(client: Stage, tool: str = "work") -> Reply:
+async def parked(client: Served, tool: str = "work") -> Reply:
     """A call of `work` that has answered its first question, or one of `by_hand`."""
     reply = await client.call(tool)
     if tool == "work":
@@ -115,7 +115,7 @@ async def parked(client: Stage, tool: str = "work") -> Reply:
     return reply
 
 
-async def answer(client: Stage, reply: Reply, token: str | None = None, tool: str = "work", word: str = "x") -> Reply:
+async def answer(client: Served, reply: Reply, token: str | None = None, tool: str = "work", word: str = "x") -> Reply:
     return await client.retry(tool, reply.token if token is None else token, reply.accept(word=word))
 
 
@@ -310,7 +310,7 @@ async def test_each_node_takes_the_tokens_of_either_strategy() -> None:
         assert not WRITES & {kind for kind, count in holding.runtime.store.request_counts.items() if count}
 
 
-async def client_ends(client: Stage, reply: Reply) -> str:
+async def client_ends(client: Served, reply: Reply) -> str:
     reply = await answer(client, reply)
     assert reply.messages == ["two?"]
     return (await answer(client, reply)).text

@@ -13,8 +13,8 @@ from framehold_core.ids import CallId
 from framehold_core.requests import Read
 from framehold_core.trail import Moved
 from framehold_core.value import astuple
-from tests.node.stage import Word, stage
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.serving import Word, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def timed(asking: Any) -> tuple[Reply, float]:
 
 async def test_a_step_says_how_long_its_round_ran() -> None:
     """From the request's coming on, also where answers came in parts and the handler did not run in between."""
-    async with stage(work) as caller:
+    async with serving(work) as caller:
         response, first = await timed(caller.call("work"))
         given = response.accept(word="yes")
         one, two = given

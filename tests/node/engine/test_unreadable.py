@@ -27,7 +27,11 @@ from framehold.sdk.replies import REASON
 from framehold_core.journal import GENESIS, chain
 from framehold_store import pickles
 from framehold_store.named import Known
-from tests.node.nodes import KEY, served
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import ROOT
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said, server_of
 from tests.node.spoil import (
     ANSWERS,
     CODECS,
@@ -48,11 +52,7 @@ from tests.node.spoil import (
     learn,
     worker,
 )
-from tests.node.stage import Word, said, server_of
-from tests.processes import ROOT
-from tests.store.server import RedisServer
 from tests.structure.rooms import FRAMEHOLD
-from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 _count = itertools.count()

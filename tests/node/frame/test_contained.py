@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from framehold.frame import contained
-from tests.cycles import cycles
-from tests.node.desk import turns
+from tests.kit.cycles import cycles
+from tests.kit.engine import turns
 
 pytestmark = pytest.mark.anyio
 

@@ -13,22 +13,22 @@ from framehold.engine.replies import Ended, Parked
 from framehold.frame.asks import Question
 from framehold.frame.frame import SETTLE, Frame
 from framehold_core.errors import DuplicateAsk
-from tests.node.desk import Card, Desk, desk, question, texts, turns
-from tests.processes import until
+from tests.kit.engine import Carrier, Engine, engine, question, texts, turns
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def at() -> AsyncIterator[Desk]:
-    async with desk() as opened:
+async def at() -> AsyncIterator[Engine]:
+    async with engine() as opened:
         yield opened
 
 
 # Which asks leave together
 
 
-async def test_nested_gathers_leave_in_one_round(at: Desk) -> None:
+async def test_nested_gathers_leave_in_one_round(at: Engine) -> None:
     """Branches need a few turns of the loop to come to their asks: the round waits for all of them."""
 
     async def pair(frame: Frame, *names: str) -> list[str]:
@@ -56,7 +56,7 @@ async def _briefly() -> None:
 
 @pytest.mark.parametrize(("how", "at_once"), [(_itself, True), (asyncio.ensure_future, False)])
 async def test_a_handler_without_other_tasks_has_settled_when_it_asks(
-    at: Desk, how: Callable[..., Awaitable[None]], at_once: bool
+    at: Engine, how: Callable[..., Awaitable[None]], at_once: bool
 ) -> None:
     """Nothing of it can come to another question. No turns are counted, however much waits for its turn on the loop."""
     counted: list[int] = []
@@ -72,7 +72,7 @@ async def test_a_handler_without_other_tasks_has_settled_when_it_asks(
     assert await at.retry(asked, dict.fromkeys(asked.questions, "1")) == Ended("1")
 
 
-async def test_turns_are_counted_where_tasks_are_not_seen(at: Desk) -> None:
+async def test_turns_are_counted_where_tasks_are_not_seen(at: Engine) -> None:
     """An author's task factory may have taken the place of the one that sees them: a gather asks together still."""
 
     async def handler(frame: Frame) -> str:
@@ -90,7 +90,7 @@ async def test_turns_are_counted_where_tasks_are_not_seen(at: Desk) -> None:
 
 
 @pytest.mark.parametrize(("late", "together"), [(SETTLE - 2, True), (SETTLE + 3, False)])
-async def test_an_ask_is_waited_for_a_few_turns_and_no_longer(at: Desk, late: int, together: bool) -> None:
+async def test_an_ask_is_waited_for_a_few_turns_and_no_longer(at: Engine, late: int, together: bool) -> None:
     """One that comes while the round still settles leaves with it; a later one leaves with the next."""
 
     async def second(frame: Frame) -> Any:
@@ -109,7 +109,7 @@ async def test_an_ask_is_waited_for_a_few_turns_and_no_longer(at: Desk, late: in
     assert reply == Ended("prompt+late")
 
 
-async def test_a_question_takes_the_place_of_one_that_is_given_up_in_the_same_turn(at: Desk) -> None:
+async def test_a_question_takes_the_place_of_one_that_is_given_up_in_the_same_turn(at: Engine) -> None:
     """Under the same key. What the one that was given up leaves behind is its own, so the new question is asked."""
     moved_on = asyncio.Event()
 
@@ -132,7 +132,7 @@ async def test_a_question_takes_the_place_of_one_that_is_given_up_in_the_same_tu
 # Keys
 
 
-async def test_a_key_names_kind_question_and_occurrence(at: Desk) -> None:
+async def test_a_key_names_kind_question_and_occurrence(at: Engine) -> None:
 
     async def handler(frame: Frame) -> str:
         await frame.ask(question("again"))
@@ -147,7 +147,7 @@ async def test_a_key_names_kind_question_and_occurrence(at: Desk) -> None:
 
 
 @pytest.mark.parametrize("key", [None, "mine"])
-async def test_what_is_pending_under_a_key_is_not_asked_twice(at: Desk, key: str | None) -> None:
+async def test_what_is_pending_under_a_key_is_not_asked_twice(at: Engine, key: str | None) -> None:
     """The second asker hears which key is taken and what to do, the first goes on."""
 
     async def handler(frame: Frame) -> str:
@@ -163,7 +163,7 @@ async def test_what_is_pending_under_a_key_is_not_asked_twice(at: Desk, key: str
 # Answers
 
 
-async def test_an_answer_that_came_with_round_one_is_taken_and_journaled(at: Desk) -> None:
+async def test_an_answer_that_came_with_round_one_is_taken_and_journaled(at: Engine) -> None:
     """It costs no round; one of the wrong kind counts as missing; both only in round 1."""
 
     async def handler(frame: Frame) -> str:
@@ -180,7 +180,7 @@ async def test_an_answer_that_came_with_round_one_is_taken_and_journaled(at: Des
 
 
 @pytest.mark.parametrize("later", [False, True])
-async def test_a_client_that_cannot_be_asked_ends_the_call(at: Desk, later: bool) -> None:
+async def test_a_client_that_cannot_be_asked_ends_the_call(at: Engine, later: bool) -> None:
     """In round 1, and in a later round for a question that was asked while nobody listened; `except` can't stop it."""
     seen: list[str] = []
     ask_on = asyncio.Event()
@@ -203,10 +203,10 @@ async def test_a_client_that_cannot_be_asked_ends_the_call(at: Desk, later: bool
         asked = await at.parked(handler)
         ask_on.set()
         await until(lambda: len(at.frame(asked).pending) == 2, "the second ask")
-        reply = await at.retry(asked, dict.fromkeys(asked.questions, "x"), Card("secret"))
+        reply = await at.retry(asked, dict.fromkeys(asked.questions, "x"), Carrier("secret"))
     else:
         ask_on.set()
-        reply = await at.start(handler, card=Card("secret"))
+        reply = await at.start(handler, carrier=Carrier("secret"))
     assert reply == Ended("can't be asked secret")
     await until(lambda: seen, "the handler to be cancelled")
     assert seen == ["cancelled"]
@@ -226,7 +226,7 @@ NUMBER = Question("roots", {"asks": "How many accounts?"}, "f" * 16, _number)
 
 
 @pytest.mark.parametrize(("then", "answer"), [(question("Delete the account?"), "no"), (NUMBER, 3)])
-async def test_an_answer_taken_earlier_never_reaches_another_question(at: Desk, then: Question, answer: Any) -> None:
+async def test_an_answer_taken_earlier_never_reaches_another_question(at: Engine, then: Question, answer: Any) -> None:
     """The handler gave the question up after it was answered, and asks another under its key, of the same kind or of
     another: that one is put to the client like any new question."""
     give_up, asks_again = asyncio.Event(), asyncio.Event()
@@ -254,7 +254,7 @@ async def test_an_answer_taken_earlier_never_reaches_another_question(at: Desk, 
 
 
 @pytest.mark.parametrize("key", [None, "again"])
-async def test_an_answered_question_can_be_asked_again_at_once(at: Desk, key: str | None) -> None:
+async def test_an_answered_question_can_be_asked_again_at_once(at: Engine, key: str | None) -> None:
     """Also where whoever asked it first has not resumed yet: it is answered, hence no duplicate."""
 
     async def swift(frame: Frame) -> str:
@@ -272,7 +272,7 @@ async def test_an_answered_question_can_be_asked_again_at_once(at: Desk, key: st
 
 
 @pytest.mark.parametrize("lead", range(1, 9))
-async def test_a_round_that_asks_nothing_is_not_parked(at: Desk, lead: int) -> None:
+async def test_a_round_that_asks_nothing_is_not_parked(at: Engine, lead: int) -> None:
     """A branch asks while its call is parked and gives up at once, whatever its timing to the retry: no reply says that
     input is required without saying which."""
     go_on = asyncio.Event()
@@ -302,7 +302,7 @@ async def test_a_round_that_asks_nothing_is_not_parked(at: Desk, lead: int) -> N
     assert reply == Ended("first second")
 
 
-async def test_an_answer_nested_too_deep_leaves_no_slot_behind(at: Desk) -> None:
+async def test_an_answer_nested_too_deep_leaves_no_slot_behind(at: Engine) -> None:
     """Whatever is said of it: nothing is kept for a call that this node doesn't hold."""
 
     async def script(frame: Frame) -> object:

@@ -22,18 +22,18 @@ from framehold.frame.frame import Frame
 from framehold_core.effects import Reason
 from framehold_core.ids import prefix
 from framehold_store import system_clock as clock
-from tests.node.desk import Card, Desk, desk, question, reason, shielded, turns
-from tests.node.nodes import served
-from tests.node.stage import Word, stage
-from tests.processes import until
-from tests.wire import EVERYTHING, Caller, Reply
+from tests.kit.client import EVERYTHING, Caller, Reply
+from tests.kit.engine import Carrier, Engine, engine, question, reason, shielded, turns
+from tests.kit.nodes import served
+from tests.kit.processes import until
+from tests.kit.serving import Word, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
 
 @pytest.fixture
-async def at() -> AsyncIterator[Desk]:
-    async with desk() as opened:
+async def at() -> AsyncIterator[Engine]:
+    async with engine() as opened:
         yield opened
 
 
@@ -59,14 +59,14 @@ carried: contextvars.ContextVar[str] = contextvars.ContextVar("carried")
 own: contextvars.ContextVar[str] = contextvars.ContextVar("own", default="unset")
 
 
-def _arrival(text: str) -> Card:
+def _arrival(text: str) -> Carrier:
     """A request in whose context the transport said something; `own` is as the process began with it."""
     carried.set(text)
     own.set("as it was")
-    return Card()
+    return Carrier()
 
 
-async def test_what_the_transport_says_is_fresh_and_what_the_handler_set_stays(at: Desk) -> None:
+async def test_what_the_transport_says_is_fresh_and_what_the_handler_set_stays(at: Engine) -> None:
     """In gathered children too; also where the handler changed a variable that each request brings along."""
 
     async def child(frame: Frame, name: str) -> str:
@@ -80,13 +80,13 @@ async def test_what_the_transport_says_is_fresh_and_what_the_handler_set_stays(a
         result = f"{carried.get()}/{own.get()}"
         return " ".join((result, *await asyncio.gather(child(frame, "a"), child(frame, "b"))))
 
-    asked = await at.start(handler, card=_arrival("one"))
+    asked = await at.start(handler, carrier=_arrival("one"))
     asked = await at.retry(asked, dict.fromkeys(asked.questions, "x"), _arrival("two"))
     done = await at.retry(asked, dict.fromkeys(asked.questions, "x"), _arrival("three"))
     assert done == Ended("two/mine three/a three/b")
 
 
-async def test_what_a_handler_sets_is_seen_by_the_request_that_carries_its_round_alone(at: Desk) -> None:
+async def test_what_a_handler_sets_is_seen_by_the_request_that_carries_its_round_alone(at: Engine) -> None:
     """One that joins the round keeps what its own transport said, and so does the one that carries it."""
     go_on = asyncio.Event()
 
@@ -97,9 +97,9 @@ async def test_what_a_handler_sets_is_seen_by_the_request_that_carries_its_round
         return "done"
 
     async def sends(text: str) -> str:
-        card = _arrival(text)
-        assert await at.retry(asked, {"q": "x"}, card) == Ended("done")
-        assert card.handler_context is None, "the request keeps nothing of the handler"
+        carrier = _arrival(text)
+        assert await at.retry(asked, {"q": "x"}, carrier) == Ended("done")
+        assert carrier.handler_context is None, "the request keeps nothing of the handler"
         return f"{carried.get()}/{own.get()}"
 
     asked = await at.parked(handler)
@@ -127,7 +127,7 @@ async def test_an_expired_call_is_torn_down_and_can_ask_nothing_more(hands: Cloc
             except asyncio.CancelledError:
                 seen.append("silenced")
 
-    async with desk(token_ttl=600) as at:
+    async with engine(token_ttl=600) as at:
         asked = await at.parked(handler)
         hands.time += 599
         await turns(50)
@@ -160,7 +160,7 @@ async def test_closing_tears_down_every_frame_and_names_the_handlers_that_will_n
         ended.append("stubborn")
         return "late"
 
-    async with desk() as at:
+    async with engine() as at:
         for handler in (good, good, stubborn):
             await at.parked(handler)
         calls = ", ".join(f"{slot.tool} {prefix(slot.call.id)}" for slot in at.runtime.table)
@@ -217,7 +217,7 @@ async def test_a_handler_that_raises_a_base_exception_gets_its_client_an_error_a
         await ctx.elicit("word?", Word)
         raise error
 
-    async with stage(at_once, later) as client:
+    async with serving(at_once, later) as client:
         await _refused(client, client.call("at_once"))
         reply = await client.call("later")
         await _refused(client, client.retry("later", reply.token, reply.accept(word="x")))
@@ -242,7 +242,7 @@ async def test_a_handler_that_swallows_cancellation_and_asks_for_ever_does_not_f
                 pass
         return "over"
 
-    async with desk(token_ttl=10) as at:
+    async with engine(token_ttl=10) as at:
         await at.parked(script)
         time[0] += 1000
         await until(lambda: asks > 1, "the end of the frame")

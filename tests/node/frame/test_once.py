@@ -17,9 +17,9 @@ from framehold_core.errors import (
     KeyReused,
     NotInCall,
 )
-from tests.node.acting import SOON, Effects, each_way, failure, told
-from tests.node.stage import Word, said, stage
-from tests.processes import until
+from tests.kit.effects import SOON, Effects, completed, each_way, failure
+from tests.kit.processes import until
+from tests.kit.serving import Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ async def test_what_is_no_function_or_no_key() -> None:
         coroutine.close()
         return "fine"
 
-    async with stage(odd) as client:
+    async with serving(odd) as client:
         assert (await client.call("odd")).text == "fine"
         assert client.runtime.store.request_counts.get("intent", 0) == 0
     assert effects.ran == [] and all("nothing" in text for text in reply)
@@ -91,10 +91,10 @@ async def test_an_effect_may_neither_ask_nor_use_once(settings: dict[str, Any]) 
         assert keys == [framehold.idempotency_key(how) for how in ("elicit", "ask", "once", "task")]
         return said(await ctx.elicit("above?", Word))
 
-    async with stage(nosy, **settings) as client:
+    async with serving(nosy, **settings) as client:
         heard_ = await client.call("nosy")
         assert heard_.messages == ["above?"], heard_.message
-        assert (await told(client, "nosy")).text == "<above?>"
+        assert (await completed(client, "nosy")).text == "<above?>"
     assert reply == []
 
 
@@ -113,8 +113,8 @@ async def test_once_on_another_event_loop(settings: dict[str, Any]) -> None:
             assert isinstance(error, AskError) and "another event loop" in str(error), error
         return said(await ctx.elicit("here?", Word))
 
-    async with stage(elsewhere, **settings) as client:
-        assert (await told(client, "elsewhere")).text == "<here?>"
+    async with serving(elsewhere, **settings) as client:
+        assert (await completed(client, "elsewhere")).text == "<here?>"
     assert effects.ran == []
 
 
@@ -137,8 +137,8 @@ async def test_values_drawn_elsewhere_are_those_of_the_first_time(settings: dict
         assert (framehold.uuid4("there"), framehold.now("there"), framehold.random("there")) == seen[-1]
         return "fine"
 
-    async with stage(threaded, **settings) as client:
-        assert (await told(client, "threaded")).text == "fine"
+    async with serving(threaded, **settings) as client:
+        assert (await completed(client, "threaded")).text == "fine"
     # The rehearsal enters it once more at the end.
     assert len(seen) == (3 if "rehearse" in settings else 2 if settings else 1) and len(set(seen)) == 1
 
@@ -170,8 +170,8 @@ async def test_effects_run_once(settings: dict[str, Any]) -> None:
         assert again == before and again is not before
         return f"{before} {between} {second} {after}"
 
-    async with stage(order, **settings) as caller:
-        reply = await told(caller, "order")
+    async with serving(order, **settings) as caller:
+        reply = await completed(caller, "order")
     assert reply.text == "{'what': 'before', 'times': 1} ('between <one>', 1) <two> ('after', 1)"
     assert ran == ["before", "between <one>", "after"]
 
@@ -196,8 +196,8 @@ async def test_values_are_drawn_once(settings: dict[str, Any]) -> None:
         assert late[1] == late[2] != early[1] and early[2] != early[3]
         return "fine"
 
-    async with stage(drawn, **settings) as caller:
-        assert (await told(caller, "drawn")).text == "fine"
+    async with serving(drawn, **settings) as caller:
+        assert (await completed(caller, "drawn")).text == "fine"
     entries = 1 if not settings else 4 if settings.get("rehearse") else 3
     assert len(set(seen)) == 1 and len(seen) == entries
 
@@ -225,8 +225,8 @@ async def test_one_key_for_two_effects(settings: dict[str, Any]) -> None:
             said(await ctx.elicit(word, Word))
         return str(await framehold.once("k", effects.note, "first"))
 
-    async with stage(twice, **settings) as client:
-        assert (await told(client, "twice")).text == "['first']"
+    async with serving(twice, **settings) as client:
+        assert (await completed(client, "twice")).text == "['first']"
     assert effects.ran == ["first"]
     assert all("the second was not run" in text for text in errors) and len(errors) >= 4
 
@@ -250,8 +250,8 @@ async def test_branches_that_use_one_key_join(settings: dict[str, Any]) -> None:
         assert repr(first) == repr(second) == "LookupError('no')" and first is not second
         return said(await ctx.elicit("sure?", Word))
 
-    async with stage(both, **settings) as client:
-        assert (await told(client, "both")).text == "<sure?>"
+    async with serving(both, **settings) as client:
+        assert (await completed(client, "both")).text == "<sure?>"
     assert effects.ran == ["it", "fails"]
 
 
@@ -290,8 +290,8 @@ async def test_whatever_can_be_called_is_an_effect(settings: dict[str, Any]) -> 
         assert await framehold.once("builtin", sorted, [3, 1, 2], reverse=True) == [3, 2, 1]
         return said(await ctx.elicit("sure?", Word))
 
-    async with stage(all_kinds, **settings) as client:
-        assert (await told(client, "all_kinds")).text == "<sure?>"
+    async with serving(all_kinds, **settings) as client:
+        assert (await completed(client, "all_kinds")).text == "<sure?>"
     assert effects.ran == [name for name in kinds if name != "builtin"]
 
 
@@ -310,7 +310,7 @@ async def test_many_sync_effects_that_block_hold_up_no_other_call() -> None:
     async def quick(ctx: Context) -> str:
         return await framehold.once("k", lambda: "quick")
 
-    async with stage(slow, quick) as client:
+    async with serving(slow, quick) as client:
         waiting = [asyncio.create_task(client.call("slow")) for _ in range(40)]
         try:
             await until(lambda: len(client.runtime.table) == 40 and len(begun) >= 6, "the effects")
@@ -335,6 +335,6 @@ async def test_odd_keys(settings: dict[str, Any]) -> None:
                 framehold.uuid4(key)
         return said(await ctx.elicit("sure?", Word))
 
-    async with stage(named, **settings) as client:
-        assert (await told(client, "named")).text == "<sure?>"
+    async with serving(named, **settings) as client:
+        assert (await completed(client, "named")).text == "<sure?>"
     assert effects.ran == [str(index) for index in range(len(keys))]

@@ -23,11 +23,11 @@ from framehold_core.ids import Incarnation
 from framehold_core.requests import Request
 from framehold_core.value import replace
 from framehold_store.base import Done
-from tests.cycles import cycles
-from tests.node.acting import SOON, WAYS, Effects, failure
-from tests.node.desk import Card, Desk, Talk, desk, question, reason, turns
-from tests.node.stage import Word, stage
-from tests.processes import until
+from tests.kit.cycles import cycles
+from tests.kit.effects import SOON, WAYS, Effects, failure
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, reason, turns
+from tests.kit.processes import until
+from tests.kit.serving import Word, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
@@ -57,7 +57,7 @@ async def test_a_side_task_that_outlives_its_handler() -> None:
         return "done"
 
     tasks: list[asyncio.Task[None]] = []
-    async with stage(leaves_one) as client:
+    async with serving(leaves_one) as client:
         assert (await client.call("leaves_one")).text == "done"
         effects.go.set()
         await asyncio.wait_for(tasks[0], SOON)
@@ -95,7 +95,7 @@ async def test_a_side_task_that_acts_while_the_outcome_is_written() -> None:
         return "done"
 
     tasks: list[asyncio.Task[None]] = []
-    async with desk() as at:
+    async with engine() as at:
         parked = await at.parked(using(script))
         held: list[tuple[Request, Done]] = []
         submit, at.store.submit = at.store.submit, lambda *write: held.append(write)
@@ -117,7 +117,7 @@ async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
     again and the frame was verified under it."""
     effects = Effects()
 
-    async with desk() as at:
+    async with engine() as at:
         heartbeat = at.runtime.heartbeat
 
         async def script(frame: Frame) -> str:
@@ -140,7 +140,7 @@ async def test_an_effect_that_outlives_its_frame_keeps_nothing() -> None:
     """Another node may run the call by then: the result is not written here, and nothing waits for that."""
     effects = Effects()
 
-    async with desk() as at:
+    async with engine() as at:
 
         async def script(frame: Frame) -> str:
             return str(await framehold.once("k", effects.held))
@@ -169,14 +169,14 @@ async def test_a_handler_that_ends_at_once_when_it_is_entered_again() -> None:
         except InDoubt:
             return "in doubt"
 
-    async with desk() as at:
-        talk = Talk(using(script), reentrant=True)
-        parked = await at.runtime.start(talk, Card())
+    async with engine() as at:
+        handler_entry = ScriptHandler(using(script), reentrant=True)
+        parked = await at.runtime.start(handler_entry, Carrier())
         assert isinstance(parked, Parked) and effects.ran == ["it"]
         (slot,) = at.runtime.table
         at.runtime._performer.forget(slot, fx.Forget())  # as if the process had died here
         effects.go.set()
-        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
+        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, handler_entry, Carrier()), SOON)
         assert isinstance(told_, Ended) and told_.outcome == "in doubt", told_
         assert at.counts["rebuilt"] == 1 and at.counts["broken"] == 0 and effects.ran == ["it"]
 
@@ -211,20 +211,20 @@ async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any]) -
         await framehold.once("after", act)
         return f"{word} {await frame.ask(question('r'), 'r')}"
 
-    async def each_once(at: Desk) -> None:
-        talk = Talk(using(script), reentrant=True, strategy=settings.get("strategy", "hold"))
-        reply = await at.runtime.start(talk, Card())
+    async def each_once(at: Engine) -> None:
+        handler_entry = ScriptHandler(using(script), reentrant=True, strategy=settings.get("strategy", "hold"))
+        reply = await at.runtime.start(handler_entry, Carrier())
         while isinstance(reply, Parked):
             answers = {key: wire["asks"] for key, wire in reply.questions.items()}
             if reply.state:
                 carried = token_claims.carried(reply.state)
                 assert carried is not None
-                reply = await at.runtime.replay(carried, answers, talk, Card())
+                reply = await at.runtime.replay(carried, answers, handler_entry, Carrier())
             else:
-                reply = await at.runtime.retry(at.claims(reply), answers, talk, Card())
+                reply = await at.runtime.retry(at.claims(reply), answers, handler_entry, Carrier())
         assert reply == Ended("q r"), reply
 
-    async with desk(**settings) as at:
+    async with engine(**settings) as at:
         await each_once(at)
         await turns(20)
         with cycles() as found:
@@ -253,9 +253,9 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
         word = await frame.ask(question("q"), "q")
         return f"{word} {await asyncio.create_task(framehold.once('k', effects.held, idempotent=True))}"
 
-    async with desk() as at:
-        talk = Talk(using(script), reentrant=True)
-        parked = await at.runtime.start(talk, Card())
+    async with engine() as at:
+        handler_entry = ScriptHandler(using(script), reentrant=True)
+        parked = await at.runtime.start(handler_entry, Carrier())
         assert isinstance(parked, Parked)
         submit = at.store.submit
 
@@ -264,7 +264,7 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
                 submit(request, done)
 
         at.store.submit = no_results
-        retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()))
+        retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, handler_entry, Carrier()))
         await until(lambda: effects.ran, "the effect")
         await turns(10)
         (slot,) = at.runtime.table
@@ -272,7 +272,7 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
         retry.cancel()
         await turns(10)
         at.store.submit = submit
-        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
+        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, handler_entry, Carrier()), SOON)
         assert reason(told_) is Reason.DIVERGED
         await turns(10)
         assert not at.runtime.tasks._effects and effects.ran == ["it"]

@@ -16,8 +16,8 @@ from framehold_core.errors import (
     LimitExceeded,
     ResultNotKept,
 )
-from tests.node.acting import SOON, Effects, Own, each_way, failure, told
-from tests.node.stage import Word, said, stage
+from tests.kit.effects import SOON, Effects, Own, completed, each_way, failure
+from tests.kit.serving import Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -50,8 +50,8 @@ async def test_an_effect_that_breaks_off_is_in_doubt(settings: dict[str, Any], h
             said(await ctx.elicit(word, Word))
         return "fine"
 
-    async with stage(doubtful, **settings) as client:
-        assert (await asyncio.wait_for(told(client, "doubtful"), SOON)).text == "fine"
+    async with serving(doubtful, **settings) as client:
+        assert (await asyncio.wait_for(completed(client, "doubtful"), SOON)).text == "fine"
         assert not len(client.runtime.table)
     assert effects.ran == ["it"]
 
@@ -75,8 +75,8 @@ async def test_an_effect_that_raises_stop_iteration(settings: dict[str, Any], sy
             said(await ctx.elicit(word, Word))
         return "fine"
 
-    async with stage(stopping, **settings) as client:
-        assert (await asyncio.wait_for(told(client, "stopping"), SOON)).text == "fine"
+    async with serving(stopping, **settings) as client:
+        assert (await asyncio.wait_for(completed(client, "stopping"), SOON)).text == "fine"
 
 
 @each_way
@@ -106,8 +106,8 @@ async def test_a_result_that_can_not_be_kept_is_recorded_as_such(settings: dict[
             said(await ctx.elicit(word, Word))
         return "fine"
 
-    async with stage(hard, max_value=1000, pickle="no pickles" not in case, **settings) as client:
-        assert (await told(client, "hard")).text == "fine"
+    async with serving(hard, max_value=1000, pickle="no pickles" not in case, **settings) as client:
+        assert (await completed(client, "hard")).text == "fine"
     assert effects.ran == [case] and len(texts) == 1
     assert case != "large" or "FRAMEHOLD_MAX_VALUE" in texts.pop()
 
@@ -145,8 +145,8 @@ async def test_a_journal_that_is_full(settings: dict[str, Any], by: str) -> None
             assert isinstance(await failure(what()), LimitExceeded)
         return "full"
 
-    async with stage(hungry, max_journal=6000, **settings) as client:
-        assert (await told(client, "hungry")).text == "full"
+    async with serving(hungry, max_journal=6000, **settings) as client:
+        assert (await completed(client, "hungry")).text == "full"
 
 
 @each_way
@@ -166,8 +166,8 @@ async def test_results_side_by_side_that_are_too_much_together(settings: dict[st
         assert len(effects.ran) == 10
         return f"{len(refused)} refused"
 
-    async with stage(greedy, max_journal=2000, max_value=1000, **settings) as client:
-        assert (await told(client, "greedy")).text.endswith(" refused")
+    async with serving(greedy, max_journal=2000, max_value=1000, **settings) as client:
+        assert (await completed(client, "greedy")).text.endswith(" refused")
 
 
 # Cancellation, disconnects, overruns
@@ -203,7 +203,7 @@ async def test_who_stops_waiting_does_so_after_the_result_is_recorded(settings: 
         recorded = await framehold.once("k", effects.held)
         return f"{recorded} {said(await ctx.elicit('sure?', Word))}"
 
-    async with stage(hasty, **settings) as client:
-        reply = await asyncio.wait_for(told(client, "hasty"), SOON)
+    async with serving(hasty, **settings) as client:
+        reply = await asyncio.wait_for(completed(client, "hasty"), SOON)
         assert reply.text == "['it'] <sure?>"
     assert effects.ran == ["it"]

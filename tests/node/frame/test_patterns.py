@@ -26,7 +26,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.journal import EntryKind, decode_all
 from framehold_core.requests import Reply, Request
 from framehold_store import system_clock as clock
-from tests.node.desk import Card, Desk, Moody, Talk, question
+from tests.kit.engine import Carrier, Engine, ScriptHandler, SilentStore, question
 
 pytestmark = pytest.mark.anyio
 
@@ -204,7 +204,7 @@ PATTERNS: tuple[Pattern, ...] = (
 )
 
 
-class Heard(Moody):
+class Heard(SilentStore):
     """A store that keeps all requests that change a call."""
 
     def __init__(self) -> None:
@@ -276,12 +276,12 @@ class Client:
         self._runtime, self._store = runtime, store
         self.rounds: list[tuple[int, Claims, dict[str, str]]] = []
 
-    async def ends(self, reply: Any, talk: Callable[[], Talk]) -> str:
+    async def ends(self, reply: Any, handler_entry: Callable[[], ScriptHandler]) -> str:
         while isinstance(reply, Parked):
             answers = {key: wire["asks"] for key, wire in reply.questions.items()}
-            claims = Desk(self._runtime, self._store).claims(reply)
+            claims = Engine(self._runtime, self._store).claims(reply)
             self.rounds.append((len(self._store.requests), claims, answers))
-            reply = await self._runtime.retry(claims, answers, talk(), Card())
+            reply = await self._runtime.retry(claims, answers, handler_entry(), Carrier())
         assert isinstance(reply, Ended) and isinstance(reply.outcome, str), reply
         return reply.outcome
 
@@ -290,13 +290,13 @@ class Client:
 async def test_it_goes_on_to_the_same_end_after_a_kill_at_each_step(pattern: Pattern) -> None:
     store, world = Heard(), World()
 
-    def talk(of: World) -> Callable[[], Talk]:
+    def handler_entry(of: World) -> Callable[[], ScriptHandler]:
         handler = of.handler(pattern)
-        return lambda: Talk(handler, reentrant=True)
+        return lambda: ScriptHandler(handler, reentrant=True)
 
     async with node("first", store) as runtime:
         client = Client(runtime, store)
-        text = await client.ends(await runtime.start(talk(world)(), Card()), talk(world))
+        text = await client.ends(await runtime.start(handler_entry(world)(), Carrier()), handler_entry(world))
     requests = store.requests
     assert text.count("/") == 1 and len(requests) >= 4
     for kill in range(1, len(requests)):
@@ -307,6 +307,6 @@ async def test_it_goes_on_to_the_same_end_after_a_kill_at_each_step(pattern: Pat
         ended = [item.key for item in decode_all(stored.journal) if item.kind is EntryKind.EFFECT]
         _, claims, answers = [sent for sent in client.rounds if sent[0] <= kill][-1]
         async with node("second", again) as runtime:
-            then = talk(World(*ended))
-            reply = await runtime.retry(claims, answers, then(), Card())
+            then = handler_entry(World(*ended))
+            reply = await runtime.retry(claims, answers, then(), Carrier())
             assert (kill, ended, await Client(runtime, again).ends(reply, then)) == (kill, ended, text)

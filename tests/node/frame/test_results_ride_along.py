@@ -13,10 +13,10 @@ import framehold
 from framehold.engine.slot import Slot
 from framehold_core.requests import Request
 from framehold_store.base import Done
-from tests.node.acting import SOON, Effects
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.effects import SOON, Effects
+from tests.kit.processes import until
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ NEVER = 1
 """A delay within which each of these tests is over, in seconds."""
 
 
-def holding_back_results(client: Stage) -> list[partial[None]]:
+def holding_back_results(client: Served) -> list[partial[None]]:
     """The writes of results alone that the store did not get: each is called to let it through."""
     store = client.runtime.store
     held, submit = list[partial[None]](), store.submit
@@ -49,7 +49,7 @@ async def test_a_result_that_no_write_takes_along_is_written_by_itself(delay: fl
         await over.wait()
         return "done"
 
-    async with stage(work, result_delay=delay) as client:
+    async with serving(work, result_delay=delay) as client:
         call = asyncio.create_task(client.call("work"))
         await until(lambda: client.runtime.store.request_counts["result"] == 1, "the result's write")
         over.set()
@@ -67,7 +67,7 @@ async def test_a_notification_waits_for_the_result_that_it_may_rest_on() -> None
         passed.append("reported")
         return "done"
 
-    async with stage(work, result_delay=NEVER) as client:
+    async with serving(work, result_delay=NEVER) as client:
         held = holding_back_results(client)
         call = asyncio.create_task(client.call("work", meta={"progressToken": "mine"}))
         await until(lambda: held, "the result's write")
@@ -86,7 +86,7 @@ async def test_a_node_that_ends_writes_what_its_calls_owe() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    async with stage(work, result_delay=NEVER) as client:
+    async with serving(work, result_delay=NEVER) as client:
         call = asyncio.create_task(client.call("work"))
         await until(lambda: any(slot.call.owed for slot in client.runtime.table), "the effect")
         await asyncio.wait_for(client.runtime.end(), SOON)
@@ -104,7 +104,7 @@ async def test_the_writes_of_three_rounds_with_two_effects_that_may_run_again() 
         await framehold.once("after", effects.note, idempotent=True)
         return " ".join(words)
 
-    async with stage(work, result_delay=NEVER) as client:
+    async with serving(work, result_delay=NEVER) as client:
         reply = await client.call("work")
         while reply.message["result"]["resultType"] == "input_required":
             reply = await client.retry("work", reply.token, reply.accept(word="x"))
@@ -128,7 +128,7 @@ def asks_then_acts(effects: Effects) -> Callable[[Context], Awaitable[str]]:
     return work
 
 
-async def left_during_the_effect(client: Stage, effects: Effects) -> tuple[Reply, Slot]:
+async def left_during_the_effect(client: Served, effects: Effects) -> tuple[Reply, Slot]:
     """Answer `work`, and close the connection while its effect runs. Returns the question and the slot of the call."""
     reply = await client.call("work")
     request = asyncio.create_task(client.retry("work", reply.token, reply.accept(word="x")))
@@ -142,7 +142,7 @@ async def left_during_the_effect(client: Stage, effects: Effects) -> tuple[Reply
 
 async def test_a_client_that_leaves_while_an_effect_runs() -> None:
     effects = Effects()
-    async with stage(asks_then_acts(effects)) as client:
+    async with serving(asks_then_acts(effects)) as client:
         reply, _ = await left_during_the_effect(client, effects)
         assert len(client.runtime.table) == 1 and client.runtime.store.request_counts["result"] == 0
         effects.go.set()
@@ -168,7 +168,7 @@ async def test_one_write_for_an_effect_and_none_for_a_recorded_one() -> None:
         await framehold.once("k0", effects.note)
         return "fine"
 
-    async with stage(work, rehearse=True, result_delay=1) as client:
+    async with serving(work, rehearse=True, result_delay=1) as client:
         reply = await client.call("work")
         writes = client.runtime.store.request_counts
         assert (writes["intent"], writes["result"], writes["commit"]) == (3, 0, 1)

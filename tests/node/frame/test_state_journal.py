@@ -8,7 +8,7 @@ from framehold_core.ids import CallId
 from framehold_core.journal import Draft, EntryKind, EntryLane
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
-from tests.node.nodes import KEY
+from tests.kit.nodes import KEY
 
 PAYLOADS = Payloads(Sealer((KEY.encode(),), "test"), Values(pickle=False, limit=1 << 10))
 FIRST, SECOND, THIRD = (CallId(digit * 32) for digit in "abc")

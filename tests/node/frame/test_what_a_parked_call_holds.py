@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from mcp.server.mcpserver import Context
 
-from tests.node.stage import Stage, Word, said, stage
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -24,13 +24,13 @@ async def test_a_parked_call_holds_little() -> None:
     async def order(what: str, ctx: Context) -> str:
         return said(await ctx.elicit("Which word?", Word))
 
-    async def park(client: Stage, batch: str) -> None:
+    async def park(client: Served, batch: str) -> None:
         for number in range(CALLS):
             assert (await client.call("order", arguments={"what": f"{batch} {number}"})).asked
         gc.collect()
 
     held = []
-    async with stage(order, max_parked_per_principal=10 * CALLS) as client:
+    async with serving(order, max_parked_per_principal=10 * CALLS) as client:
         await park(client, "warm")
         for batch in ("first", "second", "third"):
             tracemalloc.start()

@@ -26,9 +26,9 @@ from framehold.config import Settings
 from framehold.engine.observer import Observer, RequestEnd
 from framehold.engine.replies import Ended
 from framehold.engine.slot import Arrival, Slot
-from tests.node.nodes import served
-from tests.node.stage import Word, said, server_of
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import served
+from tests.kit.serving import Word, said, server_of
 
 SECRET = "what a user typed"
 

@@ -22,7 +22,7 @@ import framehold.testing
 from examples import fastmcp_booking
 from framehold.config import Settings
 from framehold_core.errors import ConfigError
-from tests.node.fastmcp_stage import hosted
+from tests.kit.fastmcp_serving import hosted
 
 pytestmark = pytest.mark.anyio
 

@@ -22,12 +22,12 @@ import framehold
 from framehold.config import Settings
 from framehold.hosts.handlers import Handlers
 from framehold.hosts.host_choice import host_of
-from tests.cycles import cycles
-from tests.node.acting import each_way
-from tests.node.fastmcp_stage import hosted
-from tests.node.sagas import SagaClient, done, failed, steps
-from tests.processes import until
-from tests.wire import accepted
+from tests.kit.client import accepted
+from tests.kit.cycles import cycles
+from tests.kit.effects import each_way
+from tests.kit.fastmcp_serving import hosted
+from tests.kit.processes import until
+from tests.kit.sagas import SagaClient, done, failed, steps
 
 pytestmark = pytest.mark.anyio
 

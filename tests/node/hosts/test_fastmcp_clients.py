@@ -25,10 +25,10 @@ from framehold.http.app import Application
 from framehold_cli.local import check
 from framehold_cli.serve import target
 from framehold_core.errors import ConfigError
-from tests.node.fastmcp_stage import Hosted, hosted
-from tests.node.nodes import entries, heirs, node, served
-from tests.processes import ROOT
-from tests.store.server import RedisServer
+from tests.kit.fastmcp_serving import Hosted, hosted
+from tests.kit.nodes import entries, heirs, node, served
+from tests.kit.processes import ROOT
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

@@ -24,11 +24,11 @@ from framehold.hosts.handlers import Handlers
 from framehold.hosts.host_choice import host_of
 from framehold.sdk.wrapped_handler import FoundHandler
 from framehold_core.errors import StoreUnavailable
+from tests.kit.client import Reply
+from tests.kit.fastmcp_serving import Hosted
+from tests.kit.nodes import served
+from tests.kit.redis_server import RedisServer
 from tests.node.code.releases import codes, release
-from tests.node.fastmcp_stage import Hosted
-from tests.node.nodes import served
-from tests.store.server import RedisServer
-from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 

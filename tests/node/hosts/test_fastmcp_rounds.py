@@ -21,9 +21,9 @@ from mcp_types import LOG_LEVEL_META_KEY
 import framehold
 from framehold.config import Settings
 from framehold.sdk.replies import Unavailable
-from tests.node.fastmcp_stage import Hosted, hosted
-from tests.node.nodes import served
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.fastmcp_serving import Hosted, hosted
+from tests.kit.nodes import served
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from framehold.hosts.host import Host
 from framehold.hosts.lowlevel_host import LowLevelHost
 from framehold.hosts.mcpserver_host import MCPServerHost
 from framehold.hosts.sdk_app import local_only, sdk_app
-from tests.node.stage import server_of
+from tests.kit.serving import server_of
 
 PACKAGE = Path(framehold.__file__).parent
 SERVERS = {"MCPServer", "Server", "FastMCP"}

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.processes import ROOT
+from tests.kit.redis_server import RedisServer
 from tests.node.code.releases import release
 from tests.node.hosts.kinds_of_values import (
     HELD,
@@ -24,9 +27,6 @@ from tests.node.hosts.kinds_of_values import (
     with_other_classes,
 )
 from tests.node.hosts.test_kept_code import node
-from tests.processes import ROOT
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 

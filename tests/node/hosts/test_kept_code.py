@@ -13,10 +13,10 @@ import framehold
 from framehold.admin.probes import node_state
 from framehold.code.codes import Codes
 from framehold.config import Settings
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.nodes import KEY, served
+from tests.kit.redis_server import RedisServer
 from tests.node.code.releases import release
-from tests.node.nodes import KEY, served
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 

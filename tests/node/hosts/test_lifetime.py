@@ -29,11 +29,11 @@ from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.membership import Fleet, Member
 from framehold_store.memory import MemoryStore
 from framehold_store.system_clock import system_clock
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word, said
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricR
 from opentelemetry.util.types import AttributeValue
 
 from framehold.hosts.operation_metrics import NAME, OperationMetrics
-from tests.node.stage import Word, said, stage
-from tests.node.traced import measured, pair
-from tests.store.server import RedisServer
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said, serving
+from tests.kit.tracing import measured, pair
 
 pytestmark = pytest.mark.anyio
 HTTP = {"mcp.protocol.version": "2026-07-28", "network.transport": "tcp"}
@@ -43,7 +43,7 @@ def counts(reader: InMemoryMetricReader) -> list[tuple[Mapping[str, AttributeVal
 
 async def test_each_request_is_measured_by_method_tool_and_error() -> None:
     with measured() as reader:
-        async with stage(once, raises) as client:
+        async with serving(once, raises) as client:
             asked = await client.call("once")
             await client.retry("once", asked.token, asked.accept(word="x"))
             await client.call("raises")
@@ -72,6 +72,6 @@ async def test_a_request_that_is_passed_on_is_measured_where_it_is_served(redis:
 
 
 async def test_where_nobody_collects_nothing_stands_in_the_way() -> None:
-    async with stage(once) as client:
+    async with serving(once) as client:
         found: list[Any] = client.server._lowlevel_server.middleware
         assert not any(isinstance(item, OperationMetrics) for item in found)

@@ -19,10 +19,10 @@ from framehold.config import Settings, workers
 from framehold.hosts.attached import Attached, logger
 from framehold.http.app import Application
 from framehold_core.errors import ConfigError
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word, said
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, served
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 

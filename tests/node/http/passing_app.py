@@ -12,7 +12,7 @@ from framehold.http.app_server import AppServer
 from framehold_fleet.headers import end_to_end
 from framehold_fleet.members.address import Address
 from framehold_router.config import RouterSettings
-from tests.node.nodes import served
+from tests.kit.nodes import served
 from tests.router.wires import DEADLINE, KEY, Nodes, Router, head
 
 

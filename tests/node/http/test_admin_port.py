@@ -11,11 +11,11 @@ import httpx2
 import pytest
 
 from framehold_cli.local.ports import free as free_port
-from tests.node.nodes import FrameholdProcess
-from tests.node.operating import SHOWN, TOKEN
-from tests.proofs import INSIDE, client, sent_as
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import FrameholdProcess
+from tests.kit.operators import SHOWN, TOKEN
+from tests.kit.proofs import INSIDE, client, sent_as
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 BOOKING = "framehold.examples.booking"

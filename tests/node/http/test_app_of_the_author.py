@@ -22,12 +22,12 @@ from framehold.config import Settings
 from framehold.http.app import Application
 from framehold_fleet.headers import CALL_ID
 from framehold_fleet.identity.statements import Role
-from tests.node.fastmcp_stage import hosted
+from tests.kit.client import Caller
+from tests.kit.fastmcp_serving import hosted
+from tests.kit.nodes import KEY, served
+from tests.kit.proofs import stated
+from tests.kit.serving import Word, said, server_of
 from tests.node.http.test_relay import ACCEPT, INITIALIZE
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word, said, server_of
-from tests.proofs import stated
-from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 

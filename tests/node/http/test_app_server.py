@@ -16,9 +16,9 @@ from starlette.routing import Mount, Route, WebSocketRoute
 
 from framehold.http.app_server import AppServer, needs_uvicorn
 from framehold_fleet.limits import Limits
-from tests.limits import limits_of
-from tests.node.nodes import served
-from tests.processes import until
+from tests.kit.limits import limits_of
+from tests.kit.nodes import served
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 

@@ -23,10 +23,10 @@ from framehold.engine.runtime import Runtime
 from framehold_core.events import Expired
 from framehold_core.value import replace
 from framehold_store import system_clock as clock
-from tests.node.nodes import served
-from tests.node.served import Wire, send, wire
-from tests.node.stage import Word, said
-from tests.wire import Caller, Reply
+from tests.kit.beside_sdk import RawRequest, raw, send
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import served
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 
@@ -138,15 +138,15 @@ async def test_who_may_not_is_refused_as_the_sdk_refuses() -> None:
         answers = asked.accept(word="x")
         retry = {"name": "watch", "arguments": {}, "requestState": asked.token, "inputResponses": answers}
         requests = {
-            "call": wire(client.envelope("tools/call", {"name": "watch", "arguments": {}})),
-            "retry": wire(client.envelope("tools/call", retry)),
-            "list": wire(client.envelope("tools/list", {})),
-            "broken": wire(client.envelope("tools/call", {})).saying("{"),
-            "get": Wire((("accept", "text/event-stream"),), b"", "GET"),
+            "call": raw(client.envelope("tools/call", {"name": "watch", "arguments": {}})),
+            "retry": raw(client.envelope("tools/call", retry)),
+            "list": raw(client.envelope("tools/list", {})),
+            "broken": raw(client.envelope("tools/call", {})).saying("{"),
+            "get": RawRequest((("accept", "text/event-stream"),), b"", "GET"),
         }
         for name, request in requests.items():
             for how, (headers, status) in REFUSED.items():
-                mine = Wire((*request.headers, *headers.items()), request.body, request.method)
+                mine = RawRequest((*request.headers, *headers.items()), request.body, request.method)
                 ours, theirs = await send(client.url, mine), await send(client.plain, mine)
                 assert ours.status == theirs.status == status, (name, how)
                 assert ours.body == theirs.body

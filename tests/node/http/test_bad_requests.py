@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.node.served import Edge, Wire, edge, send, wire
-from tests.wire import VERSION
+from tests.kit.beside_sdk import RawRequest, TwinClient, raw, send, twins
+from tests.kit.client import VERSION
 
 pytestmark = pytest.mark.anyio
 
-Change = Callable[[Wire], Wire]
+Change = Callable[[RawRequest], RawRequest]
 PARSE, INVALID, PARAMS, MISSING, MISMATCH, VERSIONS = -32700, -32600, -32602, -32601, -32020, -32022
 DEPTH, NESTED = 100_000, 40_000
 
 
-async def refused(client: Edge, cases: dict[str, tuple[Change, int, Any]]) -> None:
+async def refused(client: TwinClient, cases: dict[str, tuple[Change, int, Any]]) -> None:
     """Each case gets its own verdict from us and from the SDK, and the parked call completes after all of them."""
     _, retry = await client.parked()
     ours: dict[str, tuple[int, Any]] = {}
@@ -128,16 +128,16 @@ HEADERS: dict[str, tuple[Change, int, Any]] = {
     "an empty host": (lambda w: w.having(host=""), 421, "Invalid Host header"),
     "another origin": (lambda w: w.having(origin="http://evil.example"), 403, "Invalid Origin header"),
     "no origin at all": (lambda w: w.having(origin="null"), 403, "Invalid Origin header"),
-    "GET": (lambda w: Wire(w.headers, b"", "GET"), 405, ""),
-    "DELETE": (lambda w: Wire(w.headers, b"", "DELETE"), 405, ""),
-    "PUT": (lambda w: Wire(w.headers, w.body, "PUT"), 405, ""),
-    "another path": (lambda w: Wire(w.headers, w.body, path="/mcp2"), 404, "Not Found"),
+    "GET": (lambda w: RawRequest(w.headers, b"", "GET"), 405, ""),
+    "DELETE": (lambda w: RawRequest(w.headers, b"", "DELETE"), 405, ""),
+    "PUT": (lambda w: RawRequest(w.headers, w.body, "PUT"), 405, ""),
+    "another path": (lambda w: RawRequest(w.headers, w.body, path="/mcp2"), 404, "Not Found"),
 }  # fmt: skip - a case, a line
 
 
 @pytest.mark.parametrize("cases", [BODIES, ENVELOPES, HEADERS], ids=["bodies", "envelopes", "headers"])
 async def test_a_bad_request_is_refused_as_the_sdk_refuses_it(cases: dict[str, tuple[Change, int, Any]]) -> None:
-    async with edge() as client:
+    async with twins() as client:
         await refused(client, cases)
         assert client.runtime.counts["entered"] == 1
         assert client.runtime.counts["broken"] == 0
@@ -155,8 +155,8 @@ async def test_odd_values_that_are_no_mistake() -> None:
         "beyond a float": b"1e999",
         "nested": b"[" * 500 + b"]" * 500,
     }
-    async with edge() as client:
-        plainly = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"text": "x", "value": "@"}}))
+    async with twins() as client:
+        plainly = raw(client.envelope("tools/call", {"name": "echo", "arguments": {"text": "x", "value": "@"}}))
         requests = {name: plainly.saying(plainly.body.replace(b'"@"', value)) for name, value in odd.items()}
         requests["a key twice"] = plainly.saying(plainly.body.replace(b'"x"', b'"y", "text": "z"'))
         requests["a huge id"] = plainly.but(id=10**400)
@@ -170,14 +170,14 @@ async def test_odd_values_that_are_no_mistake() -> None:
 
 async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None:
     """RFC 9110: optional white space is stripped, whatever the HTTP parser does about it."""
-    async with edge(compared=False) as client:
+    async with twins(compared=False) as client:
         _, retry = await client.parked()
         padded = {name: f" \t{value} \t " for name, value in retry.headers}
-        await client.completes(Wire(tuple(padded.items()), retry.body))
+        await client.completes(RawRequest(tuple(padded.items()), retry.body))
 
 
 async def test_internal_headers_of_a_client_are_ignored() -> None:
-    async with edge(compared=False) as client:
+    async with twins(compared=False) as client:
         _, retry = await client.parked()
         names = ("node", "route", "call", "relay", "secret", "principal", "epoch")
         claims = {f"framehold_{name}": "0" * 32 for name in names}
@@ -199,14 +199,14 @@ async def test_internal_headers_of_a_client_are_ignored() -> None:
 async def test_a_header_sent_twice_vouches_for_nobody_else(header: str, good: str, bad: str, status: int) -> None:
     """What was found acceptable is remembered by all that was said: a good copy before a bad one opens no door for the
     bad one alone."""
-    async with edge() as client:
+    async with twins() as client:
         _, retry = await client.parked()
-        clean = wire(client.envelope("tools/call", {"name": "echo", "arguments": {}})).without(header)
-        twice = Wire((*clean.headers, (header, good), (header, bad)), clean.body)
+        clean = raw(client.envelope("tools/call", {"name": "echo", "arguments": {}})).without(header)
+        twice = RawRequest((*clean.headers, (header, good), (header, bad)), clean.body)
         ours, theirs = await client.both(twice)
         # Two hosts are refused before anybody looks at one.
         assert ours.verdict == theirs.verdict or (header == "host" and ours.status == 400)
-        alone = Wire((*clean.headers, (header, bad)), clean.body)
+        alone = RawRequest((*clean.headers, (header, bad)), clean.body)
         ours, theirs = await client.both(alone)
         assert ours.status == theirs.status == status
         await client.completes(retry)

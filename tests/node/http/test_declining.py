@@ -14,11 +14,11 @@ from framehold.engine.memory import Footprint
 from framehold_core.errors import LimitExceeded, StoreUnavailable
 from framehold_fleet.headers import CALL_ID
 from framehold_fleet.identity.statements import Role
-from tests.node.operating import Node, marked, pair, unmarked
-from tests.node.served import wire
-from tests.proofs import sent_as, stated, statements
-from tests.store.server import RedisServer
-from tests.wire import Reply
+from tests.kit.beside_sdk import raw
+from tests.kit.client import Reply
+from tests.kit.operators import Node, marked, pair, unmarked
+from tests.kit.proofs import sent_as, stated, statements
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 CALL = "0123456789abcdef0123456789abcdef"
@@ -86,7 +86,7 @@ async def test_a_body_that_has_no_room_is_declined(redis: RedisServer, tmp_path:
         host, port = node.caller.url.removeprefix("http://").partition("/")[0].split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         name, value = stated(node.runtime, role, "{}:{}".format(*writer.get_extra_info("sockname")))
-        large = wire(node.caller.envelope("tools/call", {"name": "marked", "arguments": {"name": "x" * most}}))
+        large = raw(node.caller.envelope("tools/call", {"name": "marked", "arguments": {"name": "x" * most}}))
         sent = large.having(**{CALL_ID.decode(): CALL, name.decode(): value.decode()}).encoded(f"{host}:{port}")
         writer.write(sent[:-1])
         reply = asyncio.create_task(reader.read())

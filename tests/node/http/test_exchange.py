@@ -29,10 +29,10 @@ from framehold_fleet.http_server.server import close_server
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Receiver
 from framehold_store.system_clock import system_clock
-from tests.node.nodes import KEY, entries, node
-from tests.processes import until
-from tests.proofs import introduced
-from tests.store.server import RedisServer
+from tests.kit.nodes import KEY, entries, node
+from tests.kit.processes import until
+from tests.kit.proofs import introduced
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 

@@ -24,15 +24,15 @@ from framehold.http.app import Application
 from framehold.http.cors import Cors
 from framehold_cli.serve import node
 from framehold_fleet.guard import guesses
-from tests.fleet.fleet import fleet
+from tests.kit.beside_sdk import RawRequest, RawResponse, raw, send, twins
+from tests.kit.client import Caller
+from tests.kit.fleet import fleet
+from tests.kit.nodes import KEY, served
+from tests.kit.operators import SHOWN, TOKEN
+from tests.kit.proofs import INSIDE, client, sent_as
+from tests.kit.redis_server import RedisServer
 from tests.node.http.test_authentication import guarded
 from tests.node.http.test_relay import ACCEPT, INITIALIZE
-from tests.node.nodes import KEY, served
-from tests.node.operating import SHOWN, TOKEN
-from tests.node.served import Said, Wire, edge, send, wire
-from tests.proofs import INSIDE, client, sent_as
-from tests.store.server import RedisServer
-from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 
@@ -232,16 +232,16 @@ ASKS = "authorization,content-type,last-event-id,mcp-method,mcp-name,mcp-param-c
 EXPOSED = "mcp-session-id, www-authenticate, retry-after, framehold-node, framehold-route"
 
 
-def preflight(origin: str, method: str = "POST", headers: str = ASKS) -> Wire:
+def preflight(origin: str, method: str = "POST", headers: str = ASKS) -> RawRequest:
     """What a browser asks before a page's first request."""
-    return Wire(
+    return RawRequest(
         (("origin", origin), ("access-control-request-method", method), ("access-control-request-headers", headers)),
         b"",
         "OPTIONS",
     )
 
 
-def about(told: Said) -> dict[str, str]:
+def about(told: RawResponse) -> dict[str, str]:
     """The headers of a response that browsers go by."""
     names = [name.lower() for name in told.headers]
     found = {name: told.headers[name] for name in names if name.startswith("access-control-") or name == "vary"}
@@ -255,7 +255,7 @@ VARIES = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers,
 async def test_a_preflight_of_an_allowed_origin() -> None:
     """Each header that it asks for is named back to it, those that mirror a parameter too; no credentials are wanted,
     and nothing is started. Of another method the browser is told which there are."""
-    async with edge(compared=False) as client:
+    async with twins(compared=False) as client:
         for method in ("POST", "GET", "DELETE"):
             result = await send(client.url, preflight(INSPECTOR, method))
             assert result.status == 200
@@ -274,8 +274,8 @@ async def test_a_preflight_of_an_allowed_origin() -> None:
 async def test_rounds_of_a_page() -> None:
     """A call that parks and resumes, as JSON and as a stream: each response says who may read it, and which of its
     headers. A request of no page hears nothing of it."""
-    async with edge(compared=False, route_headers=True) as client:
-        for request in (await client.parked())[1], wire(client.envelope("tools/list", {})):
+    async with twins(compared=False, route_headers=True) as client:
+        for request in (await client.parked())[1], raw(client.envelope("tools/list", {})):
             result = await send(client.url, request.adding(origin=INSPECTOR))
             assert result.verdict == (200, "result")
             assert about(result) == {
@@ -284,11 +284,11 @@ async def test_rounds_of_a_page() -> None:
                 "vary": "Origin",
             }
             assert result.headers["framehold-node"] == "edge"
-        assert about(await send(client.url, wire(client.envelope("tools/list", {})))) == {}
+        assert about(await send(client.url, raw(client.envelope("tools/list", {})))) == {}
 
 
 async def test_a_session_of_2025_of_a_page() -> None:
-    async with edge(compared=False) as client:
+    async with twins(compared=False) as client:
         async with httpx2.AsyncClient(headers={**ACCEPT, "origin": INSPECTOR}) as http:
             begun = await http.post(client.url, json=INITIALIZE)
             session = begun.headers["mcp-session-id"]
@@ -316,9 +316,9 @@ ORIGINS = {
 async def test_which_origins_are_local() -> None:
     """Just those that the SDK's own check lets pass; any other gets its refusal as it was, and no header of this
     kind. Of two the first counts: no browser sends two."""
-    async with edge() as client:
+    async with twins() as client:
         for origin, allowed in ORIGINS.items():
-            request = wire(client.envelope("tools/list", {})).adding(origin=origin)
+            request = raw(client.envelope("tools/list", {})).adding(origin=origin)
             ours, theirs = await client.both(request)
             assert ours.verdict[0] == theirs.verdict[0] == (200 if allowed else 403), origin
             if allowed:
@@ -327,7 +327,7 @@ async def test_which_origins_are_local() -> None:
             assert (about(ours), ours.body) == ({}, theirs.body)
             ours, theirs = await client.both(preflight(origin))
             assert (ours.status, about(ours), ours.body) == (theirs.status, {}, theirs.body) and ours.status == 403
-        for request in (preflight("https://evil.com"), wire(client.envelope("tools/list", {})).adding(origin="null")):
+        for request in (preflight("https://evil.com"), raw(client.envelope("tools/list", {})).adding(origin="null")):
             ours, theirs = await client.both(request.adding(origin=INSPECTOR))
             assert (ours.status, about(ours), ours.body) == (403, {}, theirs.body)
 
@@ -338,13 +338,13 @@ async def test_origins_that_are_set() -> None:
         "allowed_origins": (ELSEWHERE, "https://*.example.com"),
         "allowed_hosts": ("127.0.0.1:*",),
     }
-    async with edge(compared=False, **settings) as client:
+    async with twins(compared=False, **settings) as client:
         assert about(await send(client.url, preflight(ELSEWHERE)))["access-control-allow-origin"] == ELSEWHERE
         for origin in (INSPECTOR, ELSEWHERE.replace(".", "x"), f"{ELSEWHERE}.evil.com", "https://evil.example.com"):
-            for request in (preflight(origin), wire(client.envelope("tools/list", {})).adding(origin=origin)):
+            for request in (preflight(origin), raw(client.envelope("tools/list", {})).adding(origin=origin)):
                 result = await send(client.url, request)
                 assert (result.status, about(result)) == (403, {}), origin
-    async with edge(compared=False, allowed_hosts=("127.0.0.1:*",)) as client:
+    async with twins(compared=False, allowed_hosts=("127.0.0.1:*",)) as client:
         for origin in (INSPECTOR, ELSEWHERE):
             result = await send(client.url, preflight(origin))
             assert (result.status, about(result)) == (403, {}), "an empty list is nobody"
@@ -355,7 +355,7 @@ async def test_a_preflight_needs_no_authentication() -> None:
     async with served(framehold.asgi(guarded(), Settings(node_id="guarded"))) as url, Caller(url) as client:
         result = await send(url, preflight(INSPECTOR))
         assert (result.status, about(result)["access-control-allow-headers"]) == (200, ASKS)
-        call = wire(client.envelope("tools/call", {"name": "watch", "arguments": {}})).adding(origin=INSPECTOR)
+        call = raw(client.envelope("tools/call", {"name": "watch", "arguments": {}})).adding(origin=INSPECTOR)
         challenged = await send(url, call)
         assert challenged.status == 401 and "resource_metadata" in challenged.headers["www-authenticate"]
         assert about(challenged)["access-control-allow-origin"] == INSPECTOR
@@ -377,6 +377,6 @@ async def test_through_the_router(redis: RedisServer, tmp_path: Path) -> None:
             reply = await caller.call("three", **options)
             assert reply.headers["access-control-allow-origin"] == INSPECTOR
             assert reply.headers["access-control-expose-headers"] == EXPOSED
-            for request in (preflight(ELSEWHERE), wire(caller.envelope("tools/list", {})).adding(origin=ELSEWHERE)):
+            for request in (preflight(ELSEWHERE), raw(caller.envelope("tools/list", {})).adding(origin=ELSEWHERE)):
                 refused = await send(url, request)
                 assert (refused.status, about(refused)) == (403, {})

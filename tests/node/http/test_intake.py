@@ -24,9 +24,9 @@ from framehold.engine.memory import LOW, SESSION_BYTES, sessions
 from framehold.hosts import sdk_app
 from framehold.http.body import Body
 from framehold.http.intake import HEAVIEST, LIGHT, MAX_LISTEN, SMALL, Crowded, Held, Intake, TooLarge
+from tests.kit.beside_sdk import RawRequest, TwinClient, raw, send, twins
+from tests.kit.serving import Word, said, server_of, serving
 from tests.node.http.test_relay import ACCEPT, INITIALIZE
-from tests.node.served import Edge, Wire, edge, send, wire
-from tests.node.stage import Word, said, server_of, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -185,19 +185,19 @@ async def test_what_is_whole_is_not_refused_for_another() -> None:
 # At a node
 
 
-def asking(name: str, junk: bytes, **arguments: Any) -> Callable[[Edge], Wire]:
+def asking(name: str, junk: bytes, **arguments: Any) -> Callable[[TwinClient], RawRequest]:
     """A call of a tool with an argument that it does not have, of this JSON."""
 
-    def make(client: Edge) -> Wire:
-        request = wire(client.envelope("tools/call", {"name": name, "arguments": {**arguments, "junk": "@"}}))
+    def make(client: TwinClient) -> RawRequest:
+        request = raw(client.envelope("tools/call", {"name": name, "arguments": {**arguments, "junk": "@"}}))
         return request.saying(request.body.replace(b'"@"', junk))
 
     return make
 
 
 @asynccontextmanager
-async def crowd(**settings: Any) -> AsyncIterator[Edge]:
-    async with edge(compared=False, **settings) as client:
+async def crowd(**settings: Any) -> AsyncIterator[TwinClient]:
+    async with twins(compared=False, **settings) as client:
         yield client
 
 
@@ -213,11 +213,11 @@ async def test_a_body_whose_value_is_too_heavy_is_refused_unparsed(monkeypatch: 
     monkeypatch.setattr(json_text, "read", counted)
     async with crowd(max_body=MIB) as client:
         bomb = asking("echo", b"[" + b"[]," * 340_000 + b"[]]")(client)
-        listing = wire(client.envelope("tools/list", {}))
-        old = Wire((("accept", "application/json, text/event-stream"), ("content-type", "application/json")), b"")
+        listing = raw(client.envelope("tools/list", {}))
+        old = RawRequest((("accept", "application/json, text/event-stream"), ("content-type", "application/json")), b"")
         for request in (
             bomb,
-            Wire(bomb.headers, bomb.body, chunked=True),
+            RawRequest(bomb.headers, bomb.body, chunked=True),
             listing.saying(listing.body[:-1] + b',"junk":' + b"[" + b"{}," * 340_000 + b"{}]}"),
             old.saying(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":[' + b"[]," * 340_000 + b"[]]}"),
         ):
@@ -232,7 +232,7 @@ async def test_a_body_whose_value_is_too_heavy_is_refused_unparsed(monkeypatch: 
 async def test_a_subscription_is_small() -> None:
     """It stays for as long as its client listens, so it may hold little."""
     async with crowd() as client:
-        listen = wire(client.envelope("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+        listen = raw(client.envelope("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
         refused = await send(client.url, listen.params(junk="x" * MAX_LISTEN))
         assert refused.status == 413 and f"{MAX_LISTEN} bytes of memory (a subscription)" in refused.body.decode()
 
@@ -244,7 +244,7 @@ async def test_a_parked_call_keeps_no_argument_that_its_tool_does_not_have() -> 
         said(await ctx.elicit("Which word?", Word))
         return json.dumps((ctx.request_context.params or {}).get("arguments"))
 
-    async with edge(lambda server: server.tool()(waits), compared=False) as client:
+    async with twins(lambda server: server.tool()(waits), compared=False) as client:
         junk = b"[" + b"[]," * 50_000 + b"[]]"
         tracemalloc.start()
         try:
@@ -272,7 +272,7 @@ async def test_a_node_near_its_limit_takes_no_large_request(monkeypatch: pytest.
     async with crowd(memory_limit=200 * MIB, max_body=16 * MIB) as client:
         _, retry = await client.parked()
         held[0] = 178 * MIB
-        large = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"value": ["x" * 10] * 300_000}}))
+        large = raw(client.envelope("tools/call", {"name": "echo", "arguments": {"value": ["x" * 10] * 300_000}}))
         refused = await send(client.url, large)
         assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
         assert "FRAMEHOLD_MEMORY_LIMIT" in refused.body.decode()
@@ -351,7 +351,7 @@ async def one(ctx: Context) -> str:
 
 
 async def test_a_session_too_many_is_refused_and_parked_calls_go_on() -> None:
-    async with stage(one, max_sessions=2) as client, httpx2.AsyncClient(headers=ACCEPT) as http:
+    async with serving(one, max_sessions=2) as client, httpx2.AsyncClient(headers=ACCEPT) as http:
         held = await client.call("one")
         opened = [await http.post(client.url, json=INITIALIZE) for _ in range(3)]
         assert [item.status_code for item in opened] == [200, 200, 503]

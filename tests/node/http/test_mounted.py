@@ -27,10 +27,10 @@ from starlette.routing import Mount, Route
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word, said
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, served
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 

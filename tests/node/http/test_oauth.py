@@ -19,13 +19,13 @@ from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 from pydantic import AnyUrl
 
 from framehold_cli.local.ports import free as free_port
-from tests.fleet.fleet import Fleet, RouterProcess
-from tests.node.nodes import FrameholdProcess
+from tests.kit.beside_sdk import raw, send
+from tests.kit.client import Caller, Reply
+from tests.kit.fleet import Fleet, RouterProcess
+from tests.kit.nodes import FrameholdProcess
+from tests.kit.processes import DEADLINE
+from tests.kit.redis_server import RedisServer
 from tests.node.oauth_server import SCOPE, Records
-from tests.node.served import send, wire
-from tests.processes import DEADLINE
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -116,7 +116,7 @@ async def test_each_round_is_its_users_alone_on_all_nodes(guard: Guarded) -> Non
 async def test_the_challenge_passes_the_router_as_it_is(guard: Guarded) -> None:
     """Status, body and `WWW-Authenticate`, which names metadata that the router serves."""
     async with As(guard.routers[0].url) as client:
-        call = wire(client.envelope("tools/call", {"name": "who", "arguments": {}}))
+        call = raw(client.envelope("tools/call", {"name": "who", "arguments": {}}))
         for request in (call, call.adding(authorization="Bearer eve/1"), call.adding(mcp_session_id="l1.n.b.s")):
             result, direct = [await send(url, request) for url in (client.url, next(iter(guard.nodes.values())).url)]
             assert (result.status, result.body) == (direct.status, direct.body) and result.status == 401

@@ -18,11 +18,11 @@ from mcp.types import TextContent
 
 import framehold
 from framehold.config import Settings
-from tests.node.guest import echo, expected
-from tests.node.nodes import KEY, NodeProcess, entries, node, served
-from tests.node.stage import Word
-from tests.store.server import RedisServer
-from tests.wire import Caller, accepted
+from tests.kit.answering import echo, expected
+from tests.kit.client import Caller, accepted
+from tests.kit.nodes import KEY, NodeProcess, entries, node, served
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word
 
 pytestmark = pytest.mark.anyio
 

@@ -27,12 +27,12 @@ from framehold_fleet.http_server.message import Request
 from framehold_fleet.http_server.request_head import RequestHead
 from framehold_router.routing import request_facts
 from framehold_router.routing.request_facts import WITH_SAGAS, Facts, RequestKind
+from tests.kit.beside_sdk import twins
+from tests.kit.client import Caller, Envelope, Reply
+from tests.kit.nodes import served
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said, serving
 from tests.node.http.test_relay import Site, fleet
-from tests.node.nodes import served
-from tests.node.served import edge
-from tests.node.stage import Word, said, stage
-from tests.store.server import RedisServer
-from tests.wire import Caller, Envelope, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +141,7 @@ def test_what_a_request_has_besides_keeps_no_token_from_the_router(other: dict[s
 
 @pytest.mark.parametrize("method", [HALF, "größe", ""])
 async def test_a_method_that_no_header_can_say_is_refused_as_the_sdk_does(method: str) -> None:
-    async with edge() as client:
+    async with twins() as client:
         _, retry = await client.parked()
         ours, sdk = await client.both(retry.but(method=method))
         assert ours.verdict == sdk.verdict == (400, -32020)
@@ -174,7 +174,7 @@ async def test_half_a_pair_goes_through_questions_answers_and_results(settings: 
         url = await ctx.elicit_url(f"{HALF}?", f"https://example.com/{first}", "id")
         return json.dumps([first, url.action, value])
 
-    async with stage(ask, **settings) as client:
+    async with serving(ask, **settings) as client:
 
         async def send(before: Reply | None = None, **answers: Any) -> Reply:
             params: dict[str, Any] = {"name": "ask", "arguments": {"value": HALF}}
@@ -198,7 +198,7 @@ async def test_a_slash_too_many_leads_nowhere_else(host: str | None) -> None:
         """Says hello."""
         return "hello"
 
-    async with stage(hello) as client, httpx2.AsyncClient() as http:
+    async with serving(hello) as client, httpx2.AsyncClient() as http:
         envelope = client.envelope("tools/call", {"name": "hello", "arguments": {}})
         headers = {**envelope.headers, **({} if host is None else {"host": host})}
         replies = [await http.post(url, json=envelope.body, headers=headers) for url in (client.url, client.url + "/")]
@@ -275,7 +275,7 @@ AGAIN: dict[str, tuple[dict[str, Any], dict[str, Any], Any]] = {
 @pytest.mark.parametrize("settings", [{}, {"rehearse": True}], ids=["held", "rebuilt"])
 async def test_an_answer_that_is_written_otherwise_is_the_same(again: str, settings: dict[str, Any]) -> None:
     first, then, said = AGAIN[again]
-    async with stage(ask, **settings) as client:
+    async with serving(ask, **settings) as client:
         given = {"arguments": {"value": "x"}}
         asked = await client.call("ask", **given)
         for answer in (first, then):

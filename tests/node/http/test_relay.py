@@ -29,13 +29,13 @@ from framehold_core.ids import is_call_id
 from framehold_core.lease import MAX_CODES, code_names
 from framehold_fleet.headers import CALL_ID
 from framehold_fleet.members.membership import LIVE
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import DEADLINE, until
+from tests.kit.proofs import client, sent_as
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word
 from tests.node.code.releases import release
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word
-from tests.processes import DEADLINE, until
-from tests.proofs import client, sent_as
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 

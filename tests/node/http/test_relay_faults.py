@@ -23,14 +23,14 @@ import framehold
 from framehold.config import Settings
 from framehold.http import outages
 from framehold.http.outages import TRIES
+from tests.kit.beside_sdk import raw, send
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import until
+from tests.kit.proofs import INSIDE, client, introduced, sent_as
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word
 from tests.node.http.test_relay import ACCEPT, INITIALIZE, Site, fleet, say_address
-from tests.node.nodes import KEY, served
-from tests.node.served import send, wire
-from tests.node.stage import Word
-from tests.processes import until
-from tests.proofs import INSIDE, client, introduced, sent_as
-from tests.store.server import RedisServer
-from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
@@ -206,7 +206,7 @@ async def test_what_is_passed_on_is_what_came(redis: RedisServer, tmp_path: Any)
     async with built(redis, tmp_path.name, _server, seen) as urls, Caller(urls["a"]) as at_a:
         asked = await at_a.call("one")
         params = {"name": "one", "arguments": {}, "requestState": asked.token, "inputResponses": asked.accept(word="x")}
-        request = wire(at_a.envelope("tools/call", params)).adding(x_own=own.decode("latin-1"))
+        request = raw(at_a.envelope("tools/call", params)).adding(x_own=own.decode("latin-1"))
         answer = await send(urls["b"], replace(request, path=f"/mcp?{query}"))
     assert b"done at a" in answer.body
     assert len(answer.headers.get_all("date", [])) == 1

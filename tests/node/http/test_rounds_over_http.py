@@ -20,12 +20,12 @@ import framehold
 from framehold.config import Settings
 from framehold.http import exchange
 from framehold_core.errors import StoreUnavailable
-from tests.cycles import cycles
-from tests.node.nodes import served
-from tests.node.served import send, twin, wire
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
-from tests.wire import Caller, Envelope, accepted
+from tests.kit.beside_sdk import raw, send, twin
+from tests.kit.client import Caller, Envelope, accepted
+from tests.kit.cycles import cycles
+from tests.kit.nodes import served
+from tests.kit.processes import until
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ async def test_notifications_go_out_on_the_present_rounds_response() -> None:
             await ctx.elicit(f"question {number}?", Word)
         return "spoken"
 
-    async with stage(speak) as client:
+    async with serving(speak) as client:
         reply = await client.call("speak", meta={"progressToken": "first", LOG_LEVEL_META_KEY: "error"})
         assert reply.streamed and reply.messages == ["question 1?"]
         assert [event["params"] for event in reply.events] == [
@@ -73,7 +73,7 @@ async def test_a_stream_that_ends_without_a_reply_says_that_it_may_come_again(mo
         await ctx.elicit("two?", Word)
         return "done"
 
-    async with stage(ask) as client:
+    async with serving(ask) as client:
         reply = await client.call("ask")
         sent: dict[str, Any] = {"answers": reply.accept(word="x"), "token": reply.token}
         with monkeypatch.context() as away:
@@ -112,7 +112,7 @@ async def test_the_handler_sees_the_present_rounds_request() -> None:
         note(ctx)
         return "seen"
 
-    async with stage(watch) as client:
+    async with serving(watch) as client:
         reply = await client.call("watch", headers={"x-round": "one"}, request_id="a", meta={"progressToken": "p1"})
         look.set()
         await until(lambda: "between" in seen, "the branch")
@@ -145,7 +145,7 @@ async def test_what_is_asked_together_leaves_together() -> None:
         uri = roots.result().roots[0].uri
         return f"{words} {uri} {text.text} {page.result().action} {said(keyed.result())}"
 
-    async with stage(together) as client:
+    async with serving(together) as client:
         reply = await client.call("together")
         answers: dict[str, Any] = {}
         for key, question in reply.asked.items():
@@ -168,7 +168,7 @@ async def test_what_is_asked_together_leaves_together() -> None:
 async def test_a_target_may_be_a_whole_url(parser: str) -> None:
     """As a client sends it to a proxy (RFC 9112, section 3.2.2), for MCP and for the rest of the app."""
     async with served(framehold.asgi(twin(), Settings(node_id="n")), parser) as url:
-        call = wire(Caller(url).envelope("tools/call", {"name": "echo", "arguments": {"text": "t"}}))
+        call = raw(Caller(url).envelope("tools/call", {"name": "echo", "arguments": {"text": "t"}}))
         for path in ("/mcp", "/mcp?x", "/healthz", "/", "/no//where"):
             usual, whole = [await send(url, replace(call, path=before + path)) for before in ("", url[: -len("/mcp")])]
             assert usual.verdict == whole.verdict and (usual.status == 200) == (path not in ("/", "/no//where")), path
@@ -187,7 +187,7 @@ async def test_a_handler_stops_waiting_by_itself(asks_on: bool, answers: bool) -
             gave_up.set()
         return f"gave up, {said(await ctx.elicit('slow?', Word))}" if asks_on else "gave up"
 
-    async with stage(impatient) as client:
+    async with serving(impatient) as client:
         reply = await client.call("impatient")
         await asyncio.wait_for(gave_up.wait(), 5)
         given = reply.accept(word="late") if answers else {}
@@ -215,7 +215,7 @@ async def test_a_capability_that_a_later_round_needs(swallows: bool) -> None:
             seen.append("ended")
         return "swallowed"
 
-    async with stage(samples, has={"elicitation": {}}) as client:
+    async with serving(samples, has={"elicitation": {}}) as client:
         reply = await client.call("samples")
         result = await client.retry("samples", reply.token, reply.accept(word="x"))
         assert (result.status, result.code) == (400, -32021)
@@ -230,7 +230,7 @@ async def test_questions_are_kept_from_a_client_that_cannot_be_asked() -> None:
     async def pair(ctx: Context) -> str:
         return "".join(map(said, await asyncio.gather(ctx.elicit("left?", Word), ctx.elicit("right?", Word))))
 
-    async with stage(pair) as client:
+    async with serving(pair) as client:
         reply = await client.call("pair")
         left, right = reply.asked
         result = await client.retry("pair", reply.token, {}, has={"sampling": {}})
@@ -249,7 +249,7 @@ async def test_calls_leave_no_cycles_behind() -> None:
             raise MCPError(-32052, "no")
         return "".join(map(said, words))
 
-    async with stage(asks) as client:
+    async with serving(asks) as client:
 
         async def each_once() -> None:
             for arguments in ({"fails": False}, {"fails": True}):
@@ -270,7 +270,7 @@ async def leave(request: asyncio.Task[Any]) -> None:
 
 
 @asynccontextmanager
-async def streaming(client: Stage, request: Envelope) -> AsyncIterator[httpx2.Response]:
+async def streaming(client: Served, request: Envelope) -> AsyncIterator[httpx2.Response]:
     """A request on a connection of its own, whose response is read as it comes; leaving closes it."""
     async with (
         httpx2.AsyncClient(timeout=5) as http,
@@ -301,7 +301,7 @@ async def test_leaving_a_running_round_cancels_its_handler(round_: int, speaks: 
                 raise
         return "unreachable"
 
-    async with stage(work) as client:
+    async with serving(work) as client:
         meta = {"progressToken": 1}
         if round_ == 2:
             reply = await client.call("work")
@@ -331,7 +331,7 @@ async def test_whoever_else_waits_for_a_round_keeps_it_alive() -> None:
         await ctx.report_progress(1, 1)
         return word
 
-    async with stage(work) as client:
+    async with serving(work) as client:
         reply = await client.call("work")
 
         def again(token: str) -> asyncio.Task[Any]:
@@ -363,7 +363,7 @@ async def test_a_silent_round_becomes_a_stream_that_is_kept_alive(monkeypatch: p
         await ctx.session.list_roots()
         return "unreachable"
 
-    async with stage(slow, has={"elicitation": {}}) as client:
+    async with serving(slow, has={"elicitation": {}}) as client:
         reply = await client.call("slow")
         assert not reply.streamed
         params = {"name": "slow", "arguments": {}, "requestState": reply.token}
@@ -403,7 +403,7 @@ async def test_what_a_middleware_shields_is_whole_when_its_client_leaves() -> No
         await anyio.sleep_forever()
         return "unreachable"
 
-    async with stage(work) as client:
+    async with serving(work) as client:
         client.server._lowlevel_server.middleware.append(middleware)
         request = asyncio.create_task(client.call("work"))
         await asyncio.wait_for(running.wait(), 5)

@@ -17,12 +17,12 @@ from starlette.types import Message
 
 import framehold
 from framehold.config import Settings
-from tests.node.served import Wire
+from tests.kit.beside_sdk import RawRequest
 from tests.node.ways import BEN, MAX_BODY, WAYS, Make, Ran, Way, of_fastmcp, of_the_sdk
 
 pytestmark = pytest.mark.anyio
 
-Change = Callable[[Way, Wire], Wire]
+Change = Callable[[Way, RawRequest], RawRequest]
 PARSE, INVALID, PARAMS, MISSING, MISMATCH, VERSIONS = -32700, -32600, -32602, -32601, -32020, -32022
 TOKEN_TTL = Settings.model_fields["token_ttl"].default
 RESULT = (200, "result")
@@ -64,7 +64,7 @@ def stranger(token: str) -> Change:
     return lambda way, w: w.having(authorization=f"Bearer {token}")
 
 
-def named(request: Wire, tool: str) -> Wire:
+def named(request: RawRequest, tool: str) -> RawRequest:
     """For another tool, in the header too where there is one."""
     return (request.having(mcp_name=tool) if "mcp-name" in dict(request.headers) else request).params(name=tool)
 
@@ -142,7 +142,7 @@ ENVELOPES = {
 }
 
 
-def forged(way: Way, w: Wire) -> Wire:
+def forged(way: Way, w: RawRequest) -> RawRequest:
     """The token with another last byte."""
     token = json.loads(w.body)["params"][way.token]
     head, _, sealed = token.rpartition(".")

@@ -33,14 +33,14 @@ from framehold_fleet.members.address import address_of
 from framehold_fleet.members.membership import Member
 from framehold_fleet.models.nodes import NodeStatus
 from framehold_router.collect.node_client import NodeClient
-from tests import wire
+from tests.kit import client
+from tests.kit.client import Caller
+from tests.kit.nodes import served
+from tests.kit.proofs import planes, sent_as, stated
+from tests.kit.redis_server import RedisServer
 from tests.node.http.test_authentication import GUARD
 from tests.node.http.test_relay import Site, fleet, say_address, server
-from tests.node.nodes import served
-from tests.proofs import planes, sent_as, stated
 from tests.router.wires import KEY, Reply, head, message, router
-from tests.store.server import RedisServer
-from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 CALL = "0123456789abcdef0123456789abcdef"
@@ -218,7 +218,7 @@ async def test_what_a_recorder_has_seen_makes_it_no_user_and_no_process(redis: R
             assert done.text == "aye at a"
 
 
-async def _opens_nothing(caller: Caller, shown: dict[str, str], asked: wire.Reply) -> None:
+async def _opens_nothing(caller: Caller, shown: dict[str, str], asked: client.Reply) -> None:
     """What a recorder sends to a process, with what it has seen: as nobody, and as another user."""
     ben = {"authorization": "Bearer ben/ask/1"}
     for user, status in (({}, 401), (ben, 400)):

@@ -14,9 +14,9 @@ import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
-from tests.node.desk import turns
-from tests.node.stage import Stage, Word, said, stage
-from tests.processes import until
+from tests.kit.engine import turns
+from tests.kit.processes import until
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -37,9 +37,9 @@ def adds(ctx: Context) -> str:
 
 
 @asynccontextmanager
-async def narrow(limit: int) -> AsyncIterator[tuple[Stage, anyio.CapacityLimiter]]:
+async def narrow(limit: int) -> AsyncIterator[tuple[Served, anyio.CapacityLimiter]]:
     """A node with few threads, of which `limit` may wait for answers, and the limiter of its threads."""
-    async with stage(asks, offloads, adds, max_asking_threads=limit) as client:
+    async with serving(asks, offloads, adds, max_asking_threads=limit) as client:
         places = anyio.to_thread.current_default_thread_limiter()
         usual, places.total_tokens = places.total_tokens, THREADS
         try:
@@ -99,7 +99,7 @@ async def test_a_question_from_a_task_of_the_handler_takes_no_place() -> None:
             group.start_soon(ask)
         return words[0]
 
-    async with stage(beside, max_asking_threads=1) as client:
+    async with serving(beside, max_asking_threads=1) as client:
         places = anyio.to_thread.current_default_thread_limiter()
         usual = places.total_tokens
         asked = [await client.call("beside") for _ in range(2)]
@@ -145,7 +145,7 @@ async def test_a_thread_that_goes_another_way_is_answered_at_once(
         return await anyio.to_thread.run_sync(work, ctx)
 
     tool = framehold.reentrant(work_in_a_thread if offloads else work)
-    async with stage(tool, rehearse=True) as client:
+    async with serving(tool, rehearse=True) as client:
         reply = await client.call(tool.__name__)
         with anyio.fail_after(20):
             while reply.result["resultType"] == "input_required":

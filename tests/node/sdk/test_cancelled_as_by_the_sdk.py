@@ -28,9 +28,9 @@ from framehold.sdk.invocation import HandlerOutcome
 from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.value import replace
-from tests.node.desk import turns
-from tests.node.stage import Word
-from tests.processes import until
+from tests.kit.engine import turns
+from tests.kit.processes import until
+from tests.kit.serving import Word
 
 pytestmark = pytest.mark.anyio
 SOON = 20.0

@@ -14,8 +14,8 @@ from mcp.types import ElicitResult
 
 import framehold
 from framehold.config import Settings
-from tests.node.acting import each_way
-from tests.node.stage import Word, said
+from tests.kit.effects import each_way
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.sdk import rehearsed
-from tests.node.stage import Stage, Word, said, stage
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ def pay(name: str) -> str:
     return f"receipt {uuid.uuid4()}"
 
 
-async def result(caller: Stage, tool: str) -> str:
+async def result(caller: Served, tool: str) -> str:
     reply = await caller.call(tool)
     while reply.result.get("resultType") == "input_required":
         reply = await caller.retry(tool, reply.token, reply.accept(word="x"))
@@ -87,7 +87,7 @@ async def test_what_differs_is_logged(
     """With the handler's line and the likely cause. The client gets the first result."""
     if kind == "wait":
         monkeypatch.setattr(rehearsed, "PATIENCE", 0.1)
-    async with stage(slip(kind), rehearse=True) as caller:
+    async with serving(slip(kind), rehearse=True) as caller:
         got = await result(caller, "tool")
     assert got.startswith("x") and RAN.count("new") == 0
     [line] = differing(caplog)
@@ -112,6 +112,6 @@ async def test_what_does_not_differ_is_not_logged(caplog: pytest.LogCaptureFixtu
     async def quiet(ctx: Context) -> str:
         return pay("quiet")
 
-    async with stage(tool, quiet, rehearse=True) as caller:
+    async with serving(tool, quiet, rehearse=True) as caller:
         assert "receipt" in await result(caller, "tool") and "receipt" in await result(caller, "quiet")
     assert RAN == ["once", "quiet"] and differing(caplog) == []

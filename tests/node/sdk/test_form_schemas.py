@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_v
 
 import framehold
 from framehold.sdk import form_schemas
-from tests.node.stage import stage
+from tests.kit.serving import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -185,7 +185,7 @@ async def test_an_answer_to_a_kept_form_is_read_as_the_sdk_reads_it(answer: dict
 
     form_schemas.rendered(Ordinary)
     assert form_schemas.kept(Ordinary) is not None
-    async with stage(both) as caller:
+    async with serving(both) as caller:
         first = await caller.call("both")
         second = await caller.retry("both", first.token, dict.fromkeys(first.asked, answer))
         done = await caller.retry("both", second.token, dict.fromkeys(second.asked, answer))
@@ -217,7 +217,7 @@ async def test_a_deprecated_call_is_shown_where_its_author_wrote_it() -> None:
 
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        async with stage(logs) as caller:
+        async with serving(logs) as caller:
             assert (await caller.call("logs")).text == "done"
     places = {one.filename for one in shown if issubclass(one.category, MCPDeprecationWarning)}
     assert __file__ in places

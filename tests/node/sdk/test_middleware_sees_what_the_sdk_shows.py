@@ -21,10 +21,10 @@ from pydantic import AnyHttpUrl
 
 import framehold
 from framehold.config import Settings
-from tests.node.nodes import served
-from tests.node.stage import Word, said, stage
-from tests.processes import until
-from tests.wire import EVERYTHING, Caller
+from tests.kit.client import EVERYTHING, Caller
+from tests.kit.nodes import served
+from tests.kit.processes import until
+from tests.kit.serving import Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +104,7 @@ async def test_the_state_of_a_connection_is_one_requests() -> None:
         connection.exit_stack.callback(unwound.append, who)
         return str(before)
 
-    async with stage(peek) as client:
+    async with serving(peek) as client:
         reply = [await client.call("peek", arguments={"who": who}) for who in ("ann", "ben")]
         assert [each.text for each in reply] == ["{}", "{}"]
         await until(lambda: len(unwound) == 2, "the unwinding of the exit stacks", 5)

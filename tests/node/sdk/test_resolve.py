@@ -17,10 +17,10 @@ from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 
 import framehold
 from framehold.config import Settings
-from tests.node.acting import Effects, each_way, told
-from tests.node.nodes import KEY, served
-from tests.node.stage import Stage, Word, said, stage
-from tests.wire import Reply, accepted
+from tests.kit.client import Reply, accepted
+from tests.kit.effects import Effects, completed, each_way
+from tests.kit.nodes import KEY, served
+from tests.kit.serving import Served, Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -73,9 +73,9 @@ TOOLS = (plain, mixed, unmarked, deeper)
 
 
 @asynccontextmanager
-async def two() -> AsyncIterator[tuple[Stage, Stage]]:
+async def two() -> AsyncIterator[tuple[Served, Served]]:
     async with AsyncExitStack() as stack:
-        stages = [await stack.enter_async_context(stage(*TOOLS, keys=(KEY,))) for _ in range(2)]
+        stages = [await stack.enter_async_context(serving(*TOOLS, keys=(KEY,))) for _ in range(2)]
         yield stages[0], stages[1]
 
 
@@ -109,8 +109,8 @@ async def test_a_mixed_tool_resolves_first_and_then_suspends() -> None:
 
 @each_way
 async def test_a_mixed_tool_held_rebuilt_and_replayed(settings: dict[str, Any]) -> None:
-    async with stage(mixed, **settings) as caller:
-        response = await told(caller, "mixed", name="Ada")
+    async with serving(mixed, **settings) as caller:
+        response = await completed(caller, "mixed", name="Ada")
         street = "<Which street of <Where does Ada go?>?>"
         by = f"<How to {street}?>"
         assert response.text == f"Ada ['first {street}'] ['second {by}'] <When?>"
@@ -120,8 +120,8 @@ async def test_a_mixed_tool_held_rebuilt_and_replayed(settings: dict[str, Any]) 
 
 @each_way
 async def test_a_resolver_that_asks_by_itself(settings: dict[str, Any]) -> None:
-    async with stage(deeper, **settings) as caller:
-        assert (await told(caller, "deeper", name="Bo")).text == "drawn <And Bo?>, <Sure?>"
+    async with serving(deeper, **settings) as caller:
+        assert (await completed(caller, "deeper", name="Bo")).text == "drawn <And Bo?>, <Sure?>"
         assert ran.ran == ["drawn"]
 
 

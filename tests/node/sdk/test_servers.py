@@ -17,9 +17,9 @@ from framehold.config import Settings
 from framehold.engine import runtime
 from framehold.sdk.seam import Seam
 from framehold_core.errors import NotInCall
-from tests.node.nodes import served
-from tests.node.stage import Word, said
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import served
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 

@@ -18,9 +18,9 @@ from framehold.config import Settings
 from framehold.sdk.state_codec import PrefixCodec
 from framehold_core.clock import Clock
 from framehold_core.ids import is_call_id
-from tests.node.nodes import served
-from tests.node.stage import Word, said, server_of, stage
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.nodes import served
+from tests.kit.serving import Word, said, server_of, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -95,7 +95,7 @@ def mutations(token: str) -> dict[str, str]:
 
 
 async def test_a_token_that_was_never_minted() -> None:
-    async with stage(rounds) as client:
+    async with serving(rounds) as client:
         talk = Talk(client, 1)
         asked = await talk.start()
         kind, call, _ = asked.token.split(".", 2)
@@ -108,7 +108,7 @@ async def test_a_token_that_was_never_minted() -> None:
 
 
 async def test_a_token_of_another_call() -> None:
-    async with stage(rounds) as client:
+    async with serving(rounds) as client:
         talk = Talk(client, 1)
         one, two = await talk.start(), await talk.start()
         (kind, call, _), (_, _, sealed) = one.token.split(".", 2), two.token.split(".", 2)
@@ -118,7 +118,7 @@ async def test_a_token_of_another_call() -> None:
 
 
 async def test_a_token_for_other_arguments_or_another_tool() -> None:
-    async with stage(rounds, other) as client:
+    async with serving(rounds, other) as client:
         talk = Talk(client, 1)
         asked = await talk.start()
         assert told(await talk.send(asked, tool="other")) == BAD_STATE
@@ -167,7 +167,7 @@ async def test_a_token_of_another_server_or_key() -> None:
 async def test_an_expired_token(ordinary: bool) -> None:
     """By the time that is sealed in it, on the clock of the store, though its frame still waits; in time it completes.
     A token that was made before that clock was set back is taken."""
-    async with stage(rounds, ordinary=ordinary) as client:
+    async with serving(rounds, ordinary=ordinary) as client:
         talk, clock = Talk(client, 1), client.runtime.clock
         asked = await talk.start()
         for seconds in (601.0, -601.0):
@@ -200,7 +200,7 @@ def test_a_token_has_the_times_of_the_store(here: float, there: float) -> None:
 
 @pytest.mark.parametrize("back", [61.0, 1200.0, 1e8])
 async def test_no_token_is_refused_because_the_stores_clock_was_set_back(back: float) -> None:
-    async with stage(rounds) as client:
+    async with serving(rounds) as client:
         talk, clock = Talk(client, 1), client.runtime.clock
         here = clock.time()
         clock.measured(here + back, clock.now(), clock.now())
@@ -211,7 +211,7 @@ async def test_no_token_is_refused_because_the_stores_clock_was_set_back(back: f
 
 async def test_a_stale_token() -> None:
     """The retry table of docs/protocol-tables.md, over HTTP: by which round it names, and by what it answers."""
-    async with stage(rounds) as client:
+    async with serving(rounds) as client:
         talk = Talk(client, 3)
         first = await talk.start()
         second = await talk.send(first, "a")
@@ -231,7 +231,7 @@ async def test_a_stale_token() -> None:
 
 
 async def test_a_token_after_the_call_finished() -> None:
-    async with stage(rounds) as client:
+    async with serving(rounds) as client:
         talk = Talk(client, 2)
         first = await talk.start()
         second = await talk.send(first, "a")
@@ -249,7 +249,7 @@ async def test_a_token_after_the_call_finished() -> None:
 async def test_an_authors_own_state_round_trips_unchanged() -> None:
     """Also where its text looks like one of ours, and even where it is one: what was sealed for an author opens as an
     author's, and its token can't be dressed up as a call's."""
-    async with stage(by_hand, rounds) as client:
+    async with serving(by_hand, rounds) as client:
         talk = Talk(client, 1)
         asked = await talk.start()
         call = asked.token.split(".")[1]
@@ -279,7 +279,7 @@ async def test_a_tool_that_parks_both_ways() -> None:
             return await by_hand(texts[0], ctx)
         return said(await ctx.elicit("word?", Word))
 
-    async with stage(both) as client:
+    async with serving(both) as client:
         asked = await client.call("both")
         _, call, sealed = asked.token.split(".", 2)
         for token in (f"s1.{sealed}", sealed):

@@ -24,8 +24,8 @@ from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult
 from pydantic import BaseModel, BeforeValidator
 
 from framehold.sdk.tool_shortcut import ToolContext, straightened
-from tests.cycles import cycles
-from tests.node.stage import server_of, stage
+from tests.kit.cycles import cycles
+from tests.kit.serving import server_of, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -302,7 +302,7 @@ async def test_nothing_of_the_sdk_waits_in_a_frame_but_what_asks() -> None:
     async def order(what: str, ctx: Context) -> str:
         return str(await ctx.elicit("Which seat?", Seat))
 
-    async with stage(order) as client:
+    async with serving(order) as client:
         assert (await client.call("order", arguments={"what": "tea"})).asked
         task = next(task for task in asyncio.all_tasks() if task.get_name() == "framehold-frame")
         running: Any = task.get_coro()

@@ -13,8 +13,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import Context
 
 import framehold
-from tests.node.stage import Word, said, stage
-from tests.processes import until
+from tests.kit.processes import until
+from tests.kit.serving import Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ def nothing_ran() -> None:
 
 @pytest.mark.parametrize("tool", ["forgets", "forgets_and_asks"])
 async def test_the_call_ends_with_an_error(tool: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with stage(*TOOLS) as caller:
+    async with serving(*TOOLS) as caller:
         result = await caller.call(tool)
         assert result.result["isError"] is True and result.text == f"Error executing tool {tool}"
         assert caller.runtime.counts["parked"] == 0 and RAN == []
@@ -88,7 +88,7 @@ async def test_it_is_missed_wherever_it_is(caplog: pytest.LogCaptureFixture) -> 
         framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]  # that is the point
         return "paid"
 
-    async with stage(*TOOLS, threaded) as caller:
+    async with serving(*TOOLS, threaded) as caller:
         caller.server.prompt(name="poem")(forgets)
         asked = await caller.call("keeps_it")
         for _ in range(2):
@@ -99,7 +99,7 @@ async def test_it_is_missed_wherever_it_is(caplog: pytest.LogCaptureFixture) -> 
 
 
 async def test_what_is_awaited_later_or_closed() -> None:
-    async with stage(*TOOLS) as caller:
+    async with serving(*TOOLS) as caller:
         asked = await caller.call("awaits_it_later")
         result = await caller.retry("awaits_it_later", asked.token, asked.accept(word="x"))
         assert result.text == "x" and RAN == ["a"]
@@ -107,7 +107,7 @@ async def test_what_is_awaited_later_or_closed() -> None:
 
 async def test_a_call_of_2025(caplog: pytest.LogCaptureFixture) -> None:
     """Its handler has no frame. It runs to its end, and its client gets the same error."""
-    async with stage(*TOOLS) as caller, httpx2.AsyncClient() as http:
+    async with serving(*TOOLS) as caller, httpx2.AsyncClient() as http:
         transport = streamable_http_client(caller.url, http_client=http)
         async with Client(transport, mode="legacy") as old:
             result = await old.call_tool("forgets", {})
@@ -117,9 +117,9 @@ async def test_a_call_of_2025(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_python_warns_as_before_when_no_server_runs() -> None:
     before: Any = vars(warnings)["_warn_unawaited_coroutine"]
-    async with stage(*TOOLS):
+    async with serving(*TOOLS):
         assert vars(warnings)["_warn_unawaited_coroutine"] is not before
-        async with stage(*TOOLS):
+        async with serving(*TOOLS):
             pass
         assert vars(warnings)["_warn_unawaited_coroutine"] is not before
     assert vars(warnings)["_warn_unawaited_coroutine"] is before

@@ -31,12 +31,12 @@ from framehold_fleet.members.membership import Fleet
 from framehold_router.collect.ended_calls import EndedCalls as Reader
 from framehold_store.base import Done
 from framehold_store.memory import MemoryStore
-from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN, Operator, call_of, marked
-from tests.node.scraping import scraped
-from tests.node.stage import Stage, Word, said, stage
-from tests.node.traced import traces
-from tests.processes import until
+from tests.kit.metrics import scraped
+from tests.kit.nodes import KEY, served
+from tests.kit.operators import TOKEN, Operator, call_of, marked
+from tests.kit.processes import until
+from tests.kit.serving import Served, Word, said, serving
+from tests.kit.tracing import traces
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +82,7 @@ async def fine() -> str:
 class Written:
     """What a node has written, as a router would read it."""
 
-    def __init__(self, at: Stage) -> None:
+    def __init__(self, at: Served) -> None:
         self.store = MemoryStore(time.time)
         self.writers = [EventWriter(self.store, "ended"), EventWriter(self.store, "failed")]
         at.runtime.observers.add(EndedCallWriter(at.runtime.heartbeat, *(writer.write for writer in self.writers)))
@@ -98,8 +98,8 @@ class Written:
 
 
 @asynccontextmanager
-async def node(*tools: Callable[..., Any], **settings: Any) -> AsyncIterator[tuple[Stage, Written]]:
-    async with stage(*tools, keys=(KEY,), **settings) as at:
+async def node(*tools: Callable[..., Any], **settings: Any) -> AsyncIterator[tuple[Served, Written]]:
+    async with serving(*tools, keys=(KEY,), **settings) as at:
         yield at, Written(at)
 
 
@@ -149,7 +149,7 @@ async def test_how_a_call_of_a_fastmcp_server_ended(masked: bool) -> None:
     server.tool(fails)
     server.prompt(broken)
     app = framehold.asgi(server, Settings(node_id="fast"))
-    async with served(app) as url, Stage(url) as at:
+    async with served(app) as url, Served(url) as at:
         at.runtime = app.attached.runtime
         written = Written(at)
         for how_ in ("said", "raised"):

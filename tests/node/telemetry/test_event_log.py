@@ -28,12 +28,12 @@ from framehold_core.requests import Claim, Evidence, Read, Reply, Verdict
 from framehold_core.writes import MAX_ATTEMPTS
 from framehold_fleet.models.events import EventKind, EventView, LogEntry, TakeoverView
 from framehold_store.system_clock import system_clock
-from tests.node.desk import Card, Desk, Talk, desk, question
-from tests.node.operating import Node, call_of, marked, pair, unmarked
-from tests.node.scraping import scraped
-from tests.node.stage import Word, said
-from tests.processes import until
-from tests.store.server import RedisServer
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question
+from tests.kit.metrics import scraped
+from tests.kit.operators import Node, call_of, marked, pair, unmarked
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 
@@ -197,24 +197,24 @@ class Log:
         return list({(item.call, item.epoch): item for item in self.changes}.values())
 
 
-def watching(at: Desk) -> Log:
+def watching(at: Engine) -> Log:
     found = Log(at.runtime.heartbeat)
     at.runtime.observers.add(found.log)
     return found
 
 
-async def begun(at: Desk) -> Parked:
-    answer = await at.runtime.start(Talk(asks, reentrant=True), Card())
+async def begun(at: Engine) -> Parked:
+    answer = await at.runtime.start(ScriptHandler(asks, reentrant=True), Carrier())
     assert isinstance(answer, Parked)
     return answer
 
 
-async def retried(at: Desk, call: Parked) -> Any:
+async def retried(at: Engine, call: Parked) -> Any:
     answers = dict.fromkeys(call.questions, "yes")
-    return await at.runtime.retry(at.claims(call), answers, Talk(asks, reentrant=True), Card())
+    return await at.runtime.retry(at.claims(call), answers, ScriptHandler(asks, reentrant=True), Carrier())
 
 
-async def carried_off(at: Desk, call: Parked, times: int = 1) -> None:
+async def carried_off(at: Engine, call: Parked, times: int = 1) -> None:
     """Another process, which has ended since, claimed the call so often."""
     slot = at.runtime.table.get(call.call)
     assert slot is not None
@@ -230,13 +230,15 @@ async def carried_off(at: Desk, call: Parked, times: int = 1) -> None:
 Script = Callable[[Frame], Awaitable[object]]
 
 
-async def taking_over(at: Desk, script: Script) -> tuple[Parked, asyncio.Task[Any]]:
+async def taking_over(at: Engine, script: Script) -> tuple[Parked, asyncio.Task[Any]]:
     """A call of this handler that another process claimed, and its retry here."""
-    call = await at.runtime.start(Talk(script, reentrant=True), Card())
+    call = await at.runtime.start(ScriptHandler(script, reentrant=True), Carrier())
     assert isinstance(call, Parked)
     await carried_off(at, call)
     answers = dict.fromkeys(call.questions, "yes")
-    return call, asyncio.create_task(at.runtime.retry(at.claims(call), answers, Talk(script, reentrant=True), Card()))
+    return call, asyncio.create_task(
+        at.runtime.retry(at.claims(call), answers, ScriptHandler(script, reentrant=True), Carrier())
+    )
 
 
 async def leave(request: asyncio.Task[Any]) -> None:
@@ -246,7 +248,7 @@ async def leave(request: asyncio.Task[Any]) -> None:
 
 
 async def test_a_stuck_call_is_told_as_such() -> None:
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         chronicle, call = watching(at), await begun(at)
         await carried_off(at, call, MAX_ATTEMPTS)
         await retried(at, call)
@@ -257,7 +259,7 @@ async def test_a_stuck_call_is_told_as_such() -> None:
 
 
 async def test_a_frame_that_was_dropped_here_is_taken_from_nobody() -> None:
-    async with desk() as at:
+    async with engine() as at:
         chronicle, call = watching(at), await begun(at)
         slot = at.runtime.table.get(call.call)
         assert slot is not None
@@ -275,7 +277,7 @@ async def test_a_takeover_whose_client_leaves_has_failed() -> None:
         await never.wait()
         return "never"
 
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         chronicle = watching(at)
         _, coming = await taking_over(at, stays)
         await until(lambda: at.runtime.takeovers.under_way, "the takeover")
@@ -303,7 +305,7 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
     """Nothing of it failed; what becomes of the frame later is another story."""
     slow, entered, goes_on = slow_replay()
 
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         chronicle = watching(at)
         call, coming = await taking_over(at, slow)
         await entered.wait()
@@ -323,7 +325,7 @@ async def test_a_clock_that_is_set_meanwhile_moves_no_takeover() -> None:
     """Another server of the store answers, whose clock is an hour ahead: the takeover took no hour, and is one."""
     slow, entered, goes_on = slow_replay()
 
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         chronicle, metrics = watching(at), CallMetrics(ToolLabels(lambda: None))
         at.runtime.observers.add(metrics)
         _, coming = await taking_over(at, slow)
@@ -348,7 +350,7 @@ async def test_no_more_than_the_last_takeovers_are_remembered(monkeypatch: pytes
     """To tell whether they have ended, and which calls are stuck; each was written when it changed."""
     monkeypatch.setattr(takeovers, "MAX_TAKEOVERS", 3)
     monkeypatch.setattr(chronicles, "MAX_SINGLE_EVENTS", 1000)
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         chronicle, calls = watching(at), [await begun(at) for _ in range(5)]
         for call in calls:
             await carried_off(at, call)
@@ -379,7 +381,7 @@ async def test_a_flood_is_told_in_part_and_as_a_number() -> None:
 
 
 async def test_evictions_and_refusals_are_one_event_a_look() -> None:
-    async with desk(max_parked=10) as at:
+    async with engine(max_parked=10) as at:
         chronicle = watching(at)
         for _ in range(15):
             await begun(at)
@@ -391,7 +393,7 @@ async def test_evictions_and_refusals_are_one_event_a_look() -> None:
 
 async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
     """Its calls were not handed off, and what was kept is not lost before the process ends."""
-    async with desk(shared=True) as at:
+    async with engine(shared=True) as at:
         chronicle = watching(at)
         await begun(at)
         await at.parked(asks)

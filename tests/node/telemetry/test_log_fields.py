@@ -24,10 +24,10 @@ from framehold.telemetry.log_fields import add_call_fields
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, prefix
 from framehold_store.batch import BatchLane, Item
-from tests.node.nodes import KEY
-from tests.node.stage import Word, said, server_of, stage
-from tests.node.traced import at, traces
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY
+from tests.kit.serving import Word, said, server_of, serving
+from tests.kit.tracing import at, traces
 
 pytestmark = pytest.mark.anyio
 FIELDS = ("call", "tool", "round", "epoch")
@@ -85,7 +85,7 @@ async def asks(ctx: Context) -> str:
 
 
 async def test_each_line_of_a_handler_names_its_call_and_round(lines: Lines) -> None:
-    async with stage(busy) as client:
+    async with serving(busy) as client:
         asked = await client.call("busy")
         mine.info("outside")
         await client.retry("busy", asked.token, asked.accept(word="x"))
@@ -106,7 +106,7 @@ async def test_what_a_line_says_of_itself_stays(lines: Lines) -> None:
         mine.info("own call", extra={"call": "mine"})
         return said(await ctx.elicit("one", Word))
 
-    async with stage(odd) as client:
+    async with serving(odd) as client:
         asked = await client.call("odd")
     assert lines.fields("own tool") == {"call": call_of(asked.token), "tool": "hammer", "round": 1, "epoch": 1}
     assert lines.fields("own call") == {"call": "mine"}
@@ -122,7 +122,7 @@ async def test_lines_of_the_authors_middleware_name_the_call_too(lines: Lines) -
         mine.info("after round %d", number)
         return result
 
-    async with stage(asks) as client:
+    async with serving(asks) as client:
         client.server.middleware.append(notes)
         asked = await client.call("asks")
         await client.retry("asks", asked.token, asked.accept(word="x"))
@@ -146,7 +146,7 @@ async def test_a_request_that_a_handler_sends_in_its_own_task_leaves_its_lines_a
             mine.info("outer again, inner was %s", call_of(asked.token))
         return said(await ctx.elicit("one", Word))
 
-    async with inner.lifespan(), stage(outer) as client:
+    async with inner.lifespan(), serving(outer) as client:
         asked = await client.call("outer")
     found = lines.fields("outer again")
     assert found == {"call": call_of(asked.token), "tool": "outer", "round": 1, "epoch": 1}
@@ -164,7 +164,7 @@ async def test_a_line_names_the_span_that_it_is_written_in(lines: Lines) -> None
         return said(await ctx.elicit("one", Word))
 
     with traces() as seen:
-        async with stage(spans) as client:
+        async with serving(spans) as client:
             asked = await client.call("spans")
             (slot,) = client.runtime.table
             parked = slot.log_fields
@@ -189,7 +189,7 @@ async def test_a_line_of_the_engine_names_call_and_span(
         return said(await ctx.elicit("two", Word))
 
     with traces() as seen, caplog.at_level(logging.INFO):
-        async with stage(twice, keys=(KEY,)) as client:
+        async with serving(twice, keys=(KEY,)) as client:
             asked = await client.call("twice")
             with monkeypatch.context() as patched:
                 away = StoreUnavailable("it is away")
@@ -216,7 +216,7 @@ async def test_a_drain_that_meets_its_deadline_names_what_it_costs(caplog: pytes
         await asyncio.get_running_loop().create_future()
         return "never"
 
-    async with stage(asks, runs) as client:
+    async with serving(asks, runs) as client:
         tokens = [(await client.call("asks")).token for _ in range(22)]
         cut = asyncio.create_task(client.call("runs"))
         await running.wait()
@@ -237,7 +237,7 @@ def test_a_name_that_no_file_can_hold_does_not_break_that_line() -> None:
 async def test_refused_requests_show_no_id_and_no_token(lines: Lines) -> None:
     """Tampered tokens, answers that don't fit, calls that nobody knows: whoever logs them shows the beginning only."""
 
-    async with stage(asks) as client:
+    async with serving(asks) as client:
         asked = await client.call("asks")
         tokens = [asked.token, asked.token[:-2], asked.token.replace(asked.token[3:9], "zzzzzz")]
         for token in tokens:

@@ -23,13 +23,13 @@ from framehold.telemetry.prometheus import STATES
 from framehold_core import events as ev
 from framehold_core.errors import StoreUnavailable
 from framehold_core.value import replace
-from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN
-from tests.node.scraping import MOVED, Scrape, moves, scraped
-from tests.node.stage import Stage, Word, said, server_of, stage
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.metrics import MOVED, Scrape, moves, scraped
+from tests.kit.nodes import KEY, served
+from tests.kit.operators import TOKEN
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Served, Word, said, server_of, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -90,22 +90,22 @@ class Hold:
         return f"{first} {said(await ctx.elicit('Second?', Word))}"
 
 
-async def answer(client: Stage, tool: str, reply: Reply, word: str = "w") -> Reply:
+async def answer(client: Served, tool: str, reply: Reply, word: str = "w") -> Reply:
     return await client.retry(tool, reply.token, reply.accept(word=word))
 
 
 @asynccontextmanager
-async def sharing(redis: RedisServer, namespace: str, name: str, *tools: Any, **more: Any) -> AsyncIterator[Stage]:
+async def sharing(redis: RedisServer, namespace: str, name: str, *tools: Any, **more: Any) -> AsyncIterator[Served]:
     """A node of a fleet, in this process."""
     settings = {"store_url": redis.url, "namespace": namespace, "node_id": name, "keys": (KEY,), "lease_ttl": 5.0}
     app = framehold.asgi(server_of("stage", *tools), Settings(**{**settings, **more}))
-    async with served(app) as url, Stage(url) as client:
+    async with served(app) as url, Served(url) as client:
         client.runtime = app.attached.runtime
         yield client
 
 
 @asynccontextmanager
-async def two_nodes(redis: RedisServer, namespace: str, *tools: Any, **more: Any) -> AsyncIterator[list[Stage]]:
+async def two_nodes(redis: RedisServer, namespace: str, *tools: Any, **more: Any) -> AsyncIterator[list[Served]]:
     """Nodes a and b of one fleet. The last tool is that of b."""
     async with AsyncExitStack() as stack:
         yield [
@@ -144,7 +144,7 @@ def evict(runtime: Runtime, cause: str = "evicted") -> None:
     "leases",
 )
 async def test_a_call_of_two_rounds() -> None:
-    async with stage(one) as client:
+    async with serving(one) as client:
         begin = await scraped(client)
         reply = await client.call("one")
         parked = await scraped(client)
@@ -164,7 +164,7 @@ async def test_a_call_of_two_rounds() -> None:
 
 async def test_what_an_alert_asks_for_is_there_before_anything_happened() -> None:
     """At 0, for each tool that is advertised: so the first event is seen."""
-    async with stage(one) as client:
+    async with serving(one) as client:
         begin = await scraped(client)
     names = [f'rounds_total{{outcome="{end}",tool="{tool}"}}' for end in ("ended", "failed", "refused")
              for tool in ("one", "other")]  # fmt: skip
@@ -178,7 +178,7 @@ async def test_what_an_alert_asks_for_is_there_before_anything_happened() -> Non
 @moves("tool_paused")
 async def test_a_paused_tool_is_shown_with_who_paused_it() -> None:
     """A name that the server does not advertise is `other`: operators may pause any name."""
-    async with stage(one) as client:
+    async with serving(one) as client:
         pauses = client.runtime.door.pauses
         assert isinstance(pauses, Pauses)
 
@@ -210,7 +210,7 @@ async def test_calls_that_never_ask_and_one_that_runs() -> None:
     async def fails() -> str:
         raise ValueError("no")
 
-    async with stage(waits, fails) as client:
+    async with serving(waits, fails) as client:
         begin = await scraped(client)
         running = asyncio.create_task(client.call("waits"))
         await hold.entered.wait()
@@ -226,7 +226,7 @@ async def test_calls_that_never_ask_and_one_that_runs() -> None:
 @moves("rounds_total")
 async def test_a_client_that_leaves() -> None:
     hold = Hold()
-    async with stage(hold.two) as client:
+    async with serving(hold.two) as client:
         reply = await client.call("two")
         begin = await scraped(client)
         request = asyncio.create_task(answer(client, "two", reply))
@@ -241,7 +241,7 @@ async def test_a_client_that_leaves() -> None:
 @moves("duplicate_rounds_total", "rounds_total")
 async def test_each_kind_of_duplicate() -> None:
     hold = Hold()
-    async with stage(hold.two) as client:
+    async with serving(hold.two) as client:
         first = await client.call("two")
         begin = await scraped(client)
         racing = asyncio.create_task(answer(client, "two", first))
@@ -274,7 +274,7 @@ async def test_each_kind_of_duplicate() -> None:
 
 @moves("rounds_total")
 async def test_a_call_that_meets_a_limit() -> None:
-    async with stage(one, max_parked=1) as client:
+    async with serving(one, max_parked=1) as client:
         await client.call("one")
         begin = await scraped(client)
         assert (await client.call("one")).status == 503
@@ -287,7 +287,7 @@ async def test_a_call_that_meets_a_limit() -> None:
 @moves("frame_evictions_total", "failovers_total", "replay_total", "replay_duration_seconds")
 async def test_a_frame_that_is_evicted_by_count_and_comes_back() -> None:
     """Its claim is counted, and is no failover: nobody waited for a node that was gone."""
-    async with stage(framehold.reentrant(one), max_parked=1) as client:
+    async with serving(framehold.reentrant(one), max_parked=1) as client:
         reply = await client.call("one")
         begin = await scraped(client)
         await client.call("one")
@@ -313,7 +313,7 @@ def resident(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 async def after_a_burst(resident: list[int]) -> Scrape:
     """What a node says of nine frames, two of which went for memory."""
     resident[0] = 10
-    async with stage(framehold.reentrant(one)) as client:
+    async with serving(framehold.reentrant(one)) as client:
         for _ in range(9):
             await client.call("one")
         begin = await scraped(client)
@@ -341,7 +341,7 @@ async def test_a_replay_that_goes_another_way() -> None:
     async def drifts(ctx: Context) -> str:
         return said(await ctx.elicit(text[0], Word))
 
-    async with stage(drifts) as client:
+    async with serving(drifts) as client:
         reply = await client.call("drifts")
         evict(client.runtime, "admin")
         begin = await scraped(client)
@@ -374,7 +374,7 @@ async def test_a_call_that_goes_on_with_its_own_code(redis: RedisServer, tmp_pat
 @moves("replay_total", "replay_duration_seconds", "rounds_per_call", "frame_evictions_total")
 async def test_a_call_that_is_in_its_token() -> None:
     """Strategy replay asks no store for anything, and each of its further rounds is a replay and no failover."""
-    async with stage(framehold.reentrant(one), strategy="replay") as client:
+    async with serving(framehold.reentrant(one), strategy="replay") as client:
         begin = await scraped(client)
         reply = await client.call("one")
         parked = await scraped(client)
@@ -388,7 +388,7 @@ async def test_a_call_that_is_in_its_token() -> None:
 
 @moves("frame_evictions_total", "replay_total", "failovers_total")
 async def test_a_call_that_is_rehearsed() -> None:
-    async with stage(framehold.reentrant(one), rehearse=True) as client:
+    async with serving(framehold.reentrant(one), rehearse=True) as client:
         begin = await scraped(client)
         reply = await client.call("one")
         assert (await answer(client, "one", reply)).text == "w"
@@ -472,7 +472,7 @@ async def test_a_retry_at_a_node_that_has_not_the_call(redis: RedisServer, tmp_p
 
 @moves("store_errors_total", "lease_ops_total")
 async def test_a_store_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with stage(one) as client:
+    async with serving(one) as client:
         await client.call("one")
         begin = await scraped(client)
         with monkeypatch.context() as away:
@@ -488,7 +488,7 @@ RENEWED, REGISTERED = (f'lease_ops_total{{op="{op}",result="ok"}}' for op in ("r
 
 @moves("clock_offset_seconds")
 async def test_a_wall_clock_that_is_set_while_the_node_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with stage(one) as client:
+    async with serving(one) as client:
         assert (await scraped(client))["clock_offset_seconds"] == pytest.approx(0.0, abs=1.0)
         monkeypatch.setattr(client.runtime.clock, "_wall", lambda: time.time() + 90.0)
         assert (await scraped(client))["clock_offset_seconds"] == pytest.approx(-90.0, abs=1.0)
@@ -569,7 +569,7 @@ async def test_effects_under_once() -> None:
         await framehold.once("it", effect)
         return said(await ctx.elicit("Which?", Word))
 
-    async with stage(works, result_delay=1) as client:
+    async with serving(works, result_delay=1) as client:
         begin = await scraped(client)
         await client.call("works")
         # The commit takes the result along.
@@ -606,7 +606,7 @@ async def test_what_somebody_else_wrote_into_the_store(
 
 @moves("wrong_tokens_total")
 async def test_a_wrong_token_of_an_operator() -> None:
-    async with stage(one, admin_token=TOKEN) as client, httpx2.AsyncClient() as http:
+    async with serving(one, admin_token=TOKEN) as client, httpx2.AsyncClient() as http:
         begin = await scraped(client)
         root = client.url.removesuffix("/mcp")
         for shown, status in (("Bearer wrong", 403), (f"Bearer {TOKEN}", 200), ("", 403)):
@@ -617,7 +617,7 @@ async def test_a_wrong_token_of_an_operator() -> None:
 @moves("drain_deadline_hits_total", "node_state")
 async def test_a_drain_that_meets_its_deadline() -> None:
     """A parked call that nobody else can carry on, or a round that is cut, counts once."""
-    async with stage(one) as client:
+    async with serving(one) as client:
         await client.call("one")
         begin = await scraped(client)
         await client.runtime.drain(0.01)
@@ -634,7 +634,7 @@ async def test_a_handler_that_computes() -> None:
             pass
         return "done"
 
-    async with stage(computes) as client:
+    async with serving(computes) as client:
         begin = await scraped(client)
         await client.call("computes")
         name = "event_loop_busy_seconds_total"
@@ -647,7 +647,7 @@ async def test_a_handler_that_blocks_the_loop() -> None:
         time.sleep(0.6)
         return "at last"
 
-    async with stage(blocks) as client:
+    async with serving(blocks) as client:
         begin = await scraped(client)
         await client.call("blocks")
         longer = 'event_loop_lag_seconds_bucket{le="0.25"}'
@@ -666,7 +666,7 @@ CONSTANT = ("build_info", "memory_limit_bytes", "max_parked")
 
 
 async def test_every_metric_has_a_scenario_and_every_scenario_a_metric() -> None:
-    async with stage(one, memory_limit=5 << 30) as client:
+    async with serving(one, memory_limit=5 << 30) as client:
         found = await scraped(client)
     assert found["memory_limit_bytes"] == 5 << 30
     assert found["max_parked"] == Settings().max_parked

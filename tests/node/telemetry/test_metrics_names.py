@@ -18,18 +18,18 @@ from framehold.frame.frame import Frame
 from framehold.telemetry.prometheus import Exposition
 from framehold.telemetry.tool_labels import ASK_INTERVAL, MAX_NAMES, OTHER, READING, ToolLabels
 from framehold_fleet.models.fields import MAX_TEXT_CHARACTERS
-from tests.node.desk import Card, Desk, Talk, desk, question
-from tests.node.nodes import served
-from tests.node.scraping import Scrape, scraped
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question
+from tests.kit.metrics import Scrape, scraped
+from tests.kit.nodes import served
+from tests.kit.serving import Served, Word, said, server_of
 from tests.node.sdk.test_servers import high, low
-from tests.node.stage import Stage, Word, said, server_of
 
 pytestmark = pytest.mark.anyio
 
 HOSTILE = ('say "hi"', "two\nlines", "back\\slash", '"} 1\nframehold_rounds_total{x="', "ümläut ☃", "a\tb\r\x00c", "")
 
 
-def counting(at: Desk, names: Iterable[str] | None) -> Exposition:
+def counting(at: Engine, names: Iterable[str] | None) -> Exposition:
     exposition = counted(at.runtime, ToolLabels(lambda: names))
     assert exposition is not None
     return exposition
@@ -39,15 +39,15 @@ async def one(ctx: Context) -> str:
     return said(await ctx.elicit("Which?", Word))
 
 
-async def called(at: Desk, name: str, asks: bool = False) -> None:
+async def called(at: Engine, name: str, asks: bool = False) -> None:
     """A call of a tool that is called so."""
 
     async def script(frame: Frame) -> str:
         return str(await frame.ask(question("which?"))) if asks else "done"
 
-    talk = Talk(script)
-    talk.tool = name
-    await at.runtime.start(talk, Card())
+    handler_entry = ScriptHandler(script)
+    handler_entry.tool = name
+    await at.runtime.start(handler_entry, Carrier())
 
 
 def read(exposition: Exposition, accept: str = "") -> Scrape:
@@ -62,7 +62,7 @@ def tools(scrape: Scrape) -> dict[str, float]:
 
 
 async def test_a_name_may_hold_anything_that_can_be_written() -> None:
-    async with desk() as at:
+    async with engine() as at:
         exposition = counting(at, HOSTILE)
         for name in HOSTILE:
             await called(at, name)
@@ -75,7 +75,7 @@ async def test_a_name_may_hold_anything_that_can_be_written() -> None:
     "name", ["half \ud83d of a pair", "x" * 10_000, "x" * (MAX_TEXT_CHARACTERS + 1)], ids=["half", "10k", "long"]
 )
 async def test_a_name_that_can_not_be_a_label_is_other(name: str) -> None:
-    async with desk() as at:
+    async with engine() as at:
         exposition = counting(at, [name, "plain"])
         await called(at, name)
         await called(at, "plain")
@@ -83,7 +83,7 @@ async def test_a_name_that_can_not_be_a_label_is_other(name: str) -> None:
 
 
 async def test_names_that_nobody_advertises_are_other_however_many() -> None:
-    async with desk() as at:
+    async with engine() as at:
         exposition = counting(at, ["known"])
         await called(at, "known")
         await called(at, "unknown")
@@ -98,7 +98,7 @@ async def test_names_that_nobody_advertises_are_other_however_many() -> None:
 async def test_there_are_never_more_names_than_so_many() -> None:
     """Of a server that advertises thousands, and of one that can't say what it has."""
     for advertised in ([f"tool {number}" for number in range(3000)], None):
-        async with desk() as at:
+        async with engine() as at:
             exposition = counting(at, advertised)
             for number in range(MAX_NAMES + 50):
                 await called(at, f"tool {number}", asks=True)
@@ -124,7 +124,7 @@ def outcomes(scrape: Scrape) -> dict[str, float]:
 async def test_a_low_level_server_is_told_by_what_has_asked() -> None:
     """Only its one handler knows its names; one that answers everything would have as many as clients think of."""
     app = framehold.asgi(low(), Settings(node_id="low"))
-    async with served(app) as url, Stage(url) as client:
+    async with served(app) as url, Served(url) as client:
         reply = await client.call("ask")
         await client.retry("ask", reply.token, reply.accept(word="w"))
         await client.send("resources/read", {"uri": "poems://one"})
@@ -140,7 +140,7 @@ async def test_prompts_are_told_by_name_and_resources_are_not() -> None:
     """Their addresses are anybody's. What is registered later is found."""
     server = high()
     app = framehold.asgi(server, Settings(node_id="high"))
-    async with served(app) as url, Stage(url) as client:
+    async with served(app) as url, Served(url) as client:
         assert tuple(app.attached.names) == (READING, "ask", "poem")
         await client.send("prompts/get", {"name": "poem"})
         await client.send("resources/read", {"uri": "poems://secret"})
@@ -167,7 +167,7 @@ async def test_a_fastmcp_server_with_a_mounted_one() -> None:
         server.tool(asks, name="one")
     outer.mount(inner, namespace="inner")
     app = framehold.asgi(outer, Settings(node_id="fast"))
-    async with served(app) as url, Stage(url) as client:
+    async with served(app) as url, Served(url) as client:
         assert set(app.attached.names) == {READING, "one", "inner_one"}
         await client.call("inner_one")
         await client.call("missing")

@@ -23,10 +23,10 @@ from framehold.config import Settings
 from framehold.telemetry import stalls
 from framehold.telemetry.stalls import PAUSE, Stall, StallWatch
 from framehold_store.system_clock import system_clock
-from tests.node.nodes import served
-from tests.node.stage import Word, said, server_of
-from tests.processes import DEADLINE, until
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import served
+from tests.kit.processes import DEADLINE, until
+from tests.kit.serving import Word, said, server_of
 
 SHORT = 0.3
 """Seconds by which the loop of these tests is late when it counts as standing."""

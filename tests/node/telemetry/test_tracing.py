@@ -23,13 +23,13 @@ from framehold.config import Settings
 from framehold.http.app import Application
 from framehold_core.ids import NodeId, prefix
 from framehold_fleet.members.membership import LIVE
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word, said, stage
-from tests.node.traced import Traces, at, links, pair, parent, tracer, traces, two
-from tests.node.traced import said as told
-from tests.processes import until
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said, serving
+from tests.kit.tracing import Traces, at, links, pair, parent, tracer, traces, two
+from tests.kit.tracing import said as told
 
 pytestmark = pytest.mark.anyio
 CALLED = "tools/call two"
@@ -64,7 +64,7 @@ async def answered(client: Caller, reply: Reply, tool: str = "two") -> Reply:
 
 async def test_each_round_leads_to_the_one_before_and_to_the_first(seen: Traces) -> None:
     """And says which round of which call it is, how it found its frame, and on which node."""
-    async with stage(two) as client:
+    async with serving(two) as client:
         asked = await client.call("two")
         again = await answered(client, asked)
         assert (await answered(client, again)).text == "x x"
@@ -82,7 +82,7 @@ async def test_each_round_leads_to_the_one_before_and_to_the_first(seen: Traces)
 async def test_spans_of_a_handler_hang_under_the_round_that_runs_it(seen: Traces) -> None:
     """One that is open while the client thinks goes on; once it has ended, what was current before it is the present
     round, not the one that entered the handler."""
-    async with stage(two) as client:
+    async with serving(two) as client:
         asked = await answered(client, await client.call("two"))
         assert (await answered(client, asked)).text == "x x"
     one, two_, three = map(at, seen.named(CALLED))
@@ -94,7 +94,7 @@ async def test_spans_of_a_handler_hang_under_the_round_that_runs_it(seen: Traces
 
 
 async def test_each_branch_of_a_handler_goes_on_under_the_new_round(seen: Traces) -> None:
-    async with stage(both) as client:
+    async with serving(both) as client:
         asked = await client.call("both")
         assert (await answered(client, asked, "both")).text == "x x"
     resumed = seen.named("tools/call both")[1]
@@ -164,7 +164,7 @@ async def test_a_replay_that_fails_says_so(seen: Traces) -> None:
         """Asks something else each time."""
         return said(await ctx.elicit(next(kinds), Word))
 
-    async with stage(strays, rehearse=True) as client:
+    async with serving(strays, rehearse=True) as client:
         asked = await client.call("strays")
         await answered(client, asked, "strays")
     replay = seen.one("framehold replay")
@@ -179,7 +179,7 @@ async def test_a_round_whose_handler_raised_says_what_and_where(seen: Traces) ->
         """Asks once and raises."""
         raise LookupError(said(await ctx.elicit("one", Word)))
 
-    async with stage(fails) as client:
+    async with serving(fails) as client:
         asked = await client.call("fails")
         assert (await client.retry("fails", asked.token, asked.accept(word="secret"))).result["isError"]
     first, second = seen.named("tools/call fails")
@@ -224,7 +224,7 @@ def _address_of(app: Application, node: str) -> str | None:
 async def test_a_round_that_is_not_sampled_leaves_the_token_as_it_was(seen: Traces) -> None:
     """And what the handler does is not sampled either, though the next round may be."""
     seen.sampler.on = False
-    async with stage(two, keys=(KEY,)) as client:
+    async with serving(two, keys=(KEY,)) as client:
         asked = await client.call("two")
         assert "trace" not in claims(asked.token)
         seen.sampler.on = True
@@ -237,7 +237,7 @@ async def test_a_round_that_is_not_sampled_leaves_the_token_as_it_was(seen: Trac
 
 async def test_a_token_that_says_something_else_of_spans_is_read_all_the_same(seen: Traces) -> None:
     """A later release may say more; what can't be read is passed over."""
-    async with stage(two, keys=(KEY,)) as client:
+    async with serving(two, keys=(KEY,)) as client:
         for odd in ("01-what", "", 7, ["00-0-0-01"], "00-" + "0" * 32 + "-" + "0" * 16 + "-01"):
             asked = await client.call("two")
             codec, (kind, call, _) = AESGCMRequestStateCodec([KEY]), asked.token.split(".", 2)
@@ -291,7 +291,7 @@ async def test_what_was_traced_last_is_handed_over_when_the_server_ends(
         raise OSError("the collector is away")
 
     monkeypatch.setattr(seen.provider, "force_flush", flush)
-    async with stage(two) as client:
+    async with serving(two) as client:
         await client.call("two")
         assert waited == []
     assert waited == [5000] and "it is lost" in caplog.text
@@ -308,7 +308,7 @@ async def test_where_nobody_traces_nothing_is_done(monkeypatch: pytest.MonkeyPat
         found.append(trace.get_current_span())
         return word
 
-    async with stage(looks, keys=(KEY,)) as client:
+    async with serving(looks, keys=(KEY,)) as client:
         asked = await client.call("looks")
         assert (await answered(client, asked, "looks")).text == "x"
     assert claims(asked.token).keys() == {"v", "iat", "exp", "m", "t", "a", "aud", "s"}

@@ -10,7 +10,7 @@ from mcp.server import MCPServer
 
 import framehold
 from framehold.testing import Rehearsal, Rehearse
-from tests.node.stage import server_of
+from tests.kit.serving import server_of
 
 YES = {"word": "yes"}
 Tool = Callable[..., Awaitable[Any]]

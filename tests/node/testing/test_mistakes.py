@@ -21,7 +21,7 @@ import framehold.testing
 from framehold.sdk.present_call import current
 from framehold.testing import Rehearsal, Rehearse, rehearsed
 from framehold.testing.rehearsal import PlayedCall
-from tests.node.stage import Word, said
+from tests.kit.serving import Word, said
 from tests.node.testing.marked import YES, Tool, caught, played, serving
 
 rehearse = framehold.testing.rehearse

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 import framehold
 import framehold.testing
 from framehold.testing import RehearsalFailed, Rehearse
-from tests.node.stage import Word, said, server_of
+from tests.kit.serving import Word, said, server_of
 from tests.node.testing.marked import caught
 
 rehearse = framehold.testing.rehearse

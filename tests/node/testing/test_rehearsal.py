@@ -32,7 +32,7 @@ from framehold.config import Settings
 from framehold.frame.rehearsal import rehearsal_observer
 from framehold.testing import AskedQuestion, Rehearse, rehearsed, together
 from framehold.testing.rehearsal import Steady
-from tests.node.stage import Word, said, server_of
+from tests.kit.serving import Word, said, server_of
 from tests.node.testing.marked import YES, caught, played, serving
 
 rehearse = framehold.testing.rehearse

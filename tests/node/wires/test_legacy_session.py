@@ -30,10 +30,10 @@ from framehold_core.errors import (
     KeyReused,
     ResultNotKept,
 )
-from tests.node.acting import Effects, Own, failure
-from tests.node.asking import asking
-from tests.node.nodes import served
-from tests.node.stage import Stage, Word, said, stage
+from tests.kit.effects import Effects, Own, failure
+from tests.kit.nodes import served
+from tests.kit.questions import asking
+from tests.kit.serving import Served, Word, said, serving
 from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
@@ -126,7 +126,7 @@ async def test_what_names_no_request_goes_out_on_that_of_the_call(ask: Any, told
     async def tool(ctx: Context) -> str:
         return str(await ask(ctx))
 
-    async with asyncio.timeout(10), stage(tool) as caller, posting(caller.url) as call:
+    async with asyncio.timeout(10), serving(tool) as caller, posting(caller.url) as call:
         assert (await call("tool"))[0] == told
 
 
@@ -147,7 +147,7 @@ async def test_questions_that_nobody_waits_for_any_more_are_withdrawn() -> None:
     def fails_last(message: Any, how_manieth: int) -> dict[str, Any] | None:
         return {"id": message["id"], "error": {"code": -1, "message": "no"}} if how_manieth == 2 else None
 
-    async with asyncio.timeout(10), stage(two) as caller, posting(caller.url) as call:
+    async with asyncio.timeout(10), serving(two) as caller, posting(caller.url) as call:
         result, (first, _, withdrawn) = await call("two", fails_last)
     assert result == "elicitation/create failed at the client: no"
     assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", first["id"])
@@ -168,7 +168,7 @@ async def test_a_handler_that_breaks_off_takes_no_other_call_with_it() -> None:
             ended.set()
         return "heard"
 
-    async with asyncio.timeout(10), stage(breaks, waits) as caller, posting(caller.url) as call:
+    async with asyncio.timeout(10), serving(breaks, waits) as caller, posting(caller.url) as call:
         assert (await call("breaks"))[0].startswith("the handler broke off from within")
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": 99}}
         result, _ = await call("waits", lambda message, how_manieth: cancelled)
@@ -219,7 +219,7 @@ async def test_an_effect_may_not_ask_on_this_wire_either(ask: Any) -> None:
         assert "inside the effect of once('k')" in str(raised)
         return str(await ask(ctx))
 
-    async with asyncio.timeout(10), stage(tool) as caller:
+    async with asyncio.timeout(10), serving(tool) as caller:
         assert await legacy(caller.url, "tool") in ("w", "file:///srv", "hm")
 
 
@@ -227,7 +227,7 @@ async def test_an_effect_may_ping() -> None:
     async def pings(ctx: Context) -> str:
         return str(await framehold.once("k", _pinged, ctx))
 
-    async with asyncio.timeout(10), stage(pings) as caller:
+    async with asyncio.timeout(10), serving(pings) as caller:
         assert await legacy(caller.url, "pings") == "EmptyResult"
 
 
@@ -244,12 +244,12 @@ async def test_what_outlives_its_call_asks_on_the_other_stream() -> None:
         tasks.append(asyncio.create_task(later()))
         return "gone"
 
-    async with asyncio.timeout(10), stage(leaves) as caller:
+    async with asyncio.timeout(10), serving(leaves) as caller:
         reply = asyncio.create_task(_listening(caller, left, tasks))
         assert await reply == ["gone", "file:///srv"]
 
 
-async def _listening(caller: Stage, left: asyncio.Event, tasks: list[asyncio.Task[str]]) -> list[str]:
+async def _listening(caller: Served, left: asyncio.Event, tasks: list[asyncio.Task[str]]) -> list[str]:
     async def folders(context: Any) -> ListRootsResult:
         return ListRootsResult.model_validate(ANSWERS["roots/list"])
 
@@ -294,7 +294,7 @@ async def test_a_client_of_2025_is_served_alike() -> None:
         assert framehold.idempotency_key("k") == framehold.idempotency_key("k") != framehold.idempotency_key("l")
         return word
 
-    async with stage(old) as client:
+    async with serving(old) as client:
         assert await asyncio.wait_for(hears(client.url, "legacy", "old"), 10) == "<well?>"
         assert client.runtime.store.request_counts.get("intent", 0) == 0
     assert effects.ran == ["it", "broke off"]

@@ -37,9 +37,9 @@ from pydantic import BaseModel, FileUrl
 import framehold
 from framehold.config import Settings
 from framehold_core.errors import ConfigError
-from tests.node.asking import asking, form
-from tests.node.nodes import served
-from tests.node.stage import server_of
+from tests.kit.nodes import served
+from tests.kit.questions import asking, form
+from tests.kit.serving import server_of
 from tests.node.wires.official import repeats
 from tests.tutorials.person import said as text
 

@@ -19,11 +19,11 @@ from pydantic import RootModel
 import framehold
 from framehold.config import Settings
 from framehold.wires import saga_token
-from tests.node.acting import Effects, each_way, told
-from tests.node.nodes import served
-from tests.node.sagas import SagaClient, done, failed, form, saga_stage, steps, token
-from tests.node.stage import Word, said, stage
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.effects import Effects, completed, each_way
+from tests.kit.nodes import served
+from tests.kit.sagas import SagaClient, done, failed, form, saga_stage, steps, token
+from tests.kit.serving import Word, said, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -113,7 +113,7 @@ async def test_one_tool_answers_both_wires(settings: dict[str, Any]) -> None:
         return f"{before} {said(one)} {said(two)}"
 
     async with saga_stage(order, **settings) as wire:
-        by_call = await told(wire, "order", name="Ada")
+        by_call = await completed(wire, "order", name="Ada")
         assert effects.ran == ["before Ada"]
         by_saga = await SagaClient(wire).told("order", name="Ada")
         assert effects.ran == ["before Ada"] * 2
@@ -239,7 +239,7 @@ async def test_sagas_are_off_until_they_are_switched_on() -> None:
         return said(await ctx.elicit("why?", Word))
 
     params = {"name": "ask", "arguments": {}}
-    async with saga_stage(ask) as on, stage(ask) as wire:
+    async with saga_stage(ask) as on, serving(ask) as wire:
         resume = {"sagaToken": token(await SagaClient(on).call("ask")), "completedSteps": []}
         unknown = await wire.send("tools/burn", params)
         for method, given in (("tools/callSaga", params), ("tools/resumeSaga", resume)):

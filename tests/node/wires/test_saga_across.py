@@ -18,13 +18,13 @@ from pydantic import RootModel
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
-from tests.fleet.fleet import fleet, haproxy
-from tests.node.acting import each_way
-from tests.node.nodes import KEY, entries, heirs, served
-from tests.node.sagas import SagaClient, done, failed, form, saga_stage, steps, token
-from tests.node.stage import Word, said
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply, accepted
+from tests.kit.client import Caller, Reply, accepted
+from tests.kit.effects import each_way
+from tests.kit.fleet import fleet, haproxy
+from tests.kit.nodes import KEY, entries, heirs, served
+from tests.kit.redis_server import RedisServer
+from tests.kit.sagas import SagaClient, done, failed, form, saga_stage, steps, token
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 

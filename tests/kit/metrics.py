@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.wire import Caller
+from tests.kit.client import Caller
 
 PREFIX = "framehold_"
 RESTLESS = ("event_loop_lag_seconds", "event_loop_busy_seconds", 'op="renew"', 'op="register"')

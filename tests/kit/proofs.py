@@ -16,8 +16,8 @@ from framehold_fleet.identity.plane import PROOF
 from framehold_fleet.identity.statements import HELLO, Introduced, Role, Statements
 from framehold_fleet.identity.trust import Trust
 from framehold_store.seal import derive
-from tests.node.nodes import KEY
-from tests.processes import DEADLINE
+from tests.kit.nodes import KEY
+from tests.kit.processes import DEADLINE
 
 AS = "x-tests-as"
 """The header of a request to `Insider` that says in which role it is sent. It is not sent."""

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 import framehold
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
-from tests.node.nodes import served
-from tests.wire import EVERYTHING, Caller
+from tests.kit.client import EVERYTHING, Caller
+from tests.kit.nodes import served
 
 
 class Word(BaseModel):
@@ -25,7 +25,7 @@ def said(answer: Any) -> str:
     return str(answer.data.word) if answer.action == "accept" else str(answer.action)
 
 
-class Stage(Caller):
+class Served(Caller):
     """The client, with the runtime and the server behind it."""
 
     runtime: Runtime
@@ -41,16 +41,16 @@ def server_of(name: str, *tools: Callable[..., Any]) -> MCPServer[Any]:
 
 
 @asynccontextmanager
-async def stage(
+async def serving(
     *tools: Callable[..., Any],
     has: Mapping[str, Any] = EVERYTHING,
     failures: list[Exception] | None = None,
     **settings: Any,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[Served]:
     """Serve `tools`, each under its own name, on a node with these settings. What its start or its end raises is
     appended to `failures`, if there is such a list, and nothing else follows from it."""
     server = server_of("stage", *tools)
     app = framehold.asgi(server, Settings(**{"node_id": "stage", **settings}))
-    async with served(app, failures=failures) as url, Stage(url, has) as caller:
+    async with served(app, failures=failures) as url, Served(url, has) as caller:
         caller.runtime, caller.server = app.attached.runtime, server
         yield caller

@@ -17,10 +17,10 @@ from framehold.config import Settings
 from framehold.engine.runtime import Runtime
 from framehold_core import lease
 from framehold_store import system_clock as clock
-from tests.node.nodes import KEY, served
-from tests.processes import DEADLINE
-from tests.store.server import RedisServer
-from tests.wire import Caller, Reply
+from tests.kit.client import Caller, Reply
+from tests.kit.nodes import KEY, served
+from tests.kit.processes import DEADLINE
+from tests.kit.redis_server import RedisServer
 
 
 class Word(BaseModel):

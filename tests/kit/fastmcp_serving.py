@@ -12,8 +12,8 @@ import framehold
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
 from framehold.http.app import Application
-from tests.node.nodes import served
-from tests.wire import EVERYTHING, Caller, Reply
+from tests.kit.client import EVERYTHING, Caller, Reply
+from tests.kit.nodes import served
 
 
 class Hosted(Caller):

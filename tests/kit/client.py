@@ -17,8 +17,8 @@ from mcp.types import (
     PROTOCOL_VERSION_META_KEY,
 )
 
-from tests.processes import DEADLINE
-from tests.proofs import Insider
+from tests.kit.processes import DEADLINE
+from tests.kit.proofs import Insider
 
 VERSION = "2026-07-28"
 EVERYTHING: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}

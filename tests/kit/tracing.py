@@ -25,11 +25,11 @@ from opentelemetry.trace import SpanContext
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word
-from tests.node.stage import said as word_of
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, served
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word
+from tests.kit.serving import said as word_of
 
 
 class Choosing(Sampler):

@@ -22,9 +22,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Self
 
-from tests.forks import ForkServer, forks
+from tests.kit.forks import ForkServer, forks
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RUN = (sys.executable, "-m", "framehold")
 """How the command line is run."""
 DEADLINE = 60.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Protocol
 
-from tests.node.stage import stage
-from tests.wire import Reply, accepted
+from tests.kit.client import Reply, accepted
+from tests.kit.serving import serving
 
 Step = dict[str, Any]
-saga_stage = partial(stage, sagas=True)
+saga_stage = partial(serving, sagas=True)
 """A stage whose node serves sagas."""
 
 

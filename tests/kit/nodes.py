@@ -22,7 +22,7 @@ from framehold_cli.serve.http_protocol import HttpProtocol
 from framehold_cli.serve.node import protocol
 from framehold_fleet.http_server.server import close_server
 from framehold_store.keys import Keys
-from tests.processes import DEADLINE, RUN, Child, python_path, until
+from tests.kit.processes import DEADLINE, RUN, Child, python_path, until
 
 KEY = secrets.token_hex(32)
 

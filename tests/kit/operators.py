@@ -17,11 +17,11 @@ from framehold_core.ids import prefix
 from framehold_fleet.members.event_writer import EventWriter
 from framehold_fleet.models.events import LogEntry
 from framehold_store.base import MAX_EVENTS
-from tests import proofs
-from tests.node.nodes import KEY, served
-from tests.node.stage import Word, said, server_of
-from tests.store.server import RedisServer
-from tests.wire import Caller
+from tests.kit import proofs
+from tests.kit.client import Caller
+from tests.kit.nodes import KEY, served
+from tests.kit.redis_server import RedisServer
+from tests.kit.serving import Word, said, server_of
 
 TOKEN = "an-admin-token-of-tests"
 SHOWN = {"authorization": f"Bearer {TOKEN}"}

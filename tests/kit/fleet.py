@@ -22,10 +22,10 @@ from mcp.types import TextContent
 
 from framehold_cli.local.ports import free as free_port
 from framehold_fleet.identity.trust import Trust
-from tests.node.guest import echo
-from tests.node.nodes import KEY, FrameholdProcess, NodeProcess, entries
-from tests.processes import DEADLINE, Child
-from tests.store.server import RedisServer
+from tests.kit.answering import echo
+from tests.kit.nodes import KEY, FrameholdProcess, NodeProcess, entries
+from tests.kit.processes import DEADLINE, Child
+from tests.kit.redis_server import RedisServer
 
 TARGET = "tests/node/three_rounds.py"
 PLANE_KEY = Trust([KEY.encode()]).plane_key

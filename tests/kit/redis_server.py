@@ -14,7 +14,7 @@ import redis
 
 from framehold_cli.local.ports import free as free_port
 from framehold_fleet.http_server.server import close_server
-from tests.processes import DEADLINE, Child
+from tests.kit.processes import DEADLINE, Child
 
 
 def tls_settings(folder: Path) -> dict[str, str]:

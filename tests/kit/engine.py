@@ -44,7 +44,7 @@ def question(text: str, kind: str = "elicit") -> Question:
     return Question(kind, {"asks": text}, journal.digest(text.encode()), a_text)
 
 
-class Card:
+class Carrier:
     """A request's carrier: the context of its arrival, and the texts that its client can't be asked."""
 
     def __init__(self, *unable: str) -> None:
@@ -70,7 +70,7 @@ class Card:
         return f"can't be asked {text}" if text in self._unable else None
 
 
-class Talk:
+class ScriptHandler:
     """How these tests' handlers are entered."""
 
     principal: str | None = None
@@ -129,7 +129,7 @@ class Talk:
         return data.decode()
 
 
-class Moody(MemoryStore):
+class SilentStore(MemoryStore):
     """A store in memory that can be told to fall silent. `down` is whether it is."""
 
     down = False
@@ -141,14 +141,16 @@ class Moody(MemoryStore):
             super().submit(request, done)
 
 
-class Desk:
+class Engine:
     """Starts calls and answers their questions."""
 
-    def __init__(self, runtime: Runtime, store: Moody) -> None:
+    def __init__(self, runtime: Runtime, store: SilentStore) -> None:
         self.runtime, self.store, self.counts = runtime, store, runtime.counts
 
-    async def start(self, script: Script, prefilled: Mapping[str, Any] | None = None, card: Card | None = None) -> Any:
-        return await self.runtime.start(Talk(script, prefilled), card or Card())
+    async def start(
+        self, script: Script, prefilled: Mapping[str, Any] | None = None, carrier: Carrier | None = None
+    ) -> Any:
+        return await self.runtime.start(ScriptHandler(script, prefilled), carrier or Carrier())
 
     async def parked(self, script: Script) -> Parked:
         """Start a call that is to ask."""
@@ -164,9 +166,9 @@ class Desk:
         assert isinstance(reply, Ended), reply
         return reply.outcome
 
-    async def retry(self, parked: Parked, answers: Mapping[str, Any], card: Card | None = None) -> Any:
+    async def retry(self, parked: Parked, answers: Mapping[str, Any], carrier: Carrier | None = None) -> Any:
         """Send answers with the token of `parked`."""
-        return await self.runtime.retry(self.claims(parked), answers, Talk(_never), card or Card())
+        return await self.runtime.retry(self.claims(parked), answers, ScriptHandler(_never), carrier or Carrier())
 
     def claims(self, parked: Parked) -> Claims:
         return claims(parked, self.runtime)
@@ -190,9 +192,9 @@ async def _never(frame: Frame) -> object:
 
 
 @asynccontextmanager
-async def desk(*, shared: bool = False, **settings: Any) -> AsyncIterator[Desk]:
+async def engine(*, shared: bool = False, **settings: Any) -> AsyncIterator[Engine]:
     """An open runtime over a store in memory, which other nodes could share if `shared`."""
-    store = Moody(clock.now)
+    store = SilentStore(clock.now)
     runtime = assemble(
         Settings(node_id="desk", lease_ttl=5.0, advertise_url="", **settings), store, shared, clock.system_clock()
     )
@@ -200,7 +202,7 @@ async def desk(*, shared: bool = False, **settings: Any) -> AsyncIterator[Desk]:
     contained.contain(loop)
     await runtime.open()
     try:
-        yield Desk(runtime, store)
+        yield Engine(runtime, store)
     finally:
         await runtime.close()
         contained.release(loop)

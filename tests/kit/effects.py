@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.stage import Stage
-from tests.wire import Reply
+from tests.kit.client import Reply
+from tests.kit.serving import Served
 
 WAYS = {"held": {}, "rebuilt": {"rehearse": True}, "replayed": {"strategy": "replay"}}
 each_way = pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())
@@ -52,7 +52,7 @@ class Own(Exception):
         self.code = code
 
 
-async def told(caller: Stage, tool: str, **arguments: Any) -> Reply:
+async def completed(caller: Served, tool: str, **arguments: Any) -> Reply:
     """Answer each question with `<question>` until the tool has an end."""
     reply = await caller.call(tool, arguments=arguments)
     while reply.message.get("result", {}).get("resultType") == "input_required":

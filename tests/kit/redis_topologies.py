@@ -16,8 +16,8 @@ from typing import Any
 import redis
 
 from framehold_cli.local.ports import free as free_port
-from tests.processes import Child
-from tests.store.server import RedisServer, tls_client, tls_settings, wait_for
+from tests.kit.processes import Child
+from tests.kit.redis_server import RedisServer, tls_client, tls_settings, wait_for
 
 SLOTS = 16384
 

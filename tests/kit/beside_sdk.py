@@ -17,14 +17,14 @@ from mcp.server.mcpserver import Context
 import framehold
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
-from tests.node.nodes import served
-from tests.node.stage import Word, said
-from tests.processes import DEADLINE
-from tests.wire import EVERYTHING, Caller, Envelope, Reply
+from tests.kit.client import EVERYTHING, Caller, Envelope, Reply
+from tests.kit.nodes import served
+from tests.kit.processes import DEADLINE
+from tests.kit.serving import Word, said
 
 
 @dataclass(frozen=True)
-class Said:
+class RawResponse:
     """A response as it came: what of it two servers can be compared by, and the rest."""
 
     status: int
@@ -53,7 +53,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Wire:
+class RawRequest:
     """A request as bytes. `chunked` sends the body in two chunks without saying how long it is."""
 
     headers: tuple[tuple[str, str], ...]
@@ -62,34 +62,34 @@ class Wire:
     path: str = "/mcp"
     chunked: bool = False
 
-    def without(self, *names: str) -> Wire:
+    def without(self, *names: str) -> RawRequest:
         """Less these headers."""
         return replace(self, headers=tuple(item for item in self.headers if item[0] not in names))
 
-    def adding(self, **named: str) -> Wire:
+    def adding(self, **named: str) -> RawRequest:
         """With one more header each, whether or not there is one of the name; underscores stand for hyphens."""
         more = tuple((name.replace("_", "-"), value) for name, value in named.items())
         return replace(self, headers=(*self.headers, *more))
 
-    def having(self, **named: str) -> Wire:
+    def having(self, **named: str) -> RawRequest:
         """With these headers instead of those of the same names."""
         return self.without(*(name.replace("_", "-") for name in named)).adding(**named)
 
-    def saying(self, body: bytes | str) -> Wire:
+    def saying(self, body: bytes | str) -> RawRequest:
         """With another body."""
         return replace(self, body=body if isinstance(body, bytes) else body.encode())
 
-    def but(self, **members: Any) -> Wire:
+    def but(self, **members: Any) -> RawRequest:
         """With other members of the envelope; `...` leaves a member out."""
         whole = {**json.loads(self.body), **members}
         return self.saying(json.dumps({name: value for name, value in whole.items() if value is not ...}))
 
-    def params(self, **members: Any) -> Wire:
+    def params(self, **members: Any) -> RawRequest:
         """With other parameters; `...` leaves one out."""
         whole = {**json.loads(self.body)["params"], **members}
         return self.but(params={name: value for name, value in whole.items() if value is not ...})
 
-    def meta(self, **members: Any) -> Wire:
+    def meta(self, **members: Any) -> RawRequest:
         """With other members of `_meta`, by the last part of their names."""
         meta = dict(json.loads(self.body)["params"]["_meta"])
         for name, value in members.items():
@@ -116,9 +116,9 @@ class Wire:
         return head + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in chunks) + b"0\r\n\r\n"
 
 
-def wire(envelope: Envelope) -> Wire:
+def raw(envelope: Envelope) -> RawRequest:
     """A request of the usual client, as bytes."""
-    return Wire(tuple(envelope.headers.items()), json.dumps(envelope.body).encode())
+    return RawRequest(tuple(envelope.headers.items()), json.dumps(envelope.body).encode())
 
 
 class _Read:
@@ -131,7 +131,7 @@ class _Read:
         return io.BytesIO(self._data)
 
 
-async def send(url: str, request: Wire) -> Said:
+async def send(url: str, request: RawRequest) -> RawResponse:
     """Send the bytes and read until the server closes."""
     host = url.removeprefix("http://").partition("/")[0]
     name, _, port = host.partition(":")
@@ -143,7 +143,7 @@ async def send(url: str, request: Wire) -> Said:
         writer.close()
     response = http.client.HTTPResponse(_Read(data), method=request.method)  # type: ignore[arg-type]  # it only reads
     response.begin()
-    return Said(response.status, response.headers, response.read())
+    return RawResponse(response.status, response.headers, response.read())
 
 
 async def ask(ctx: Context) -> str:
@@ -169,24 +169,24 @@ def twin(register: Register | None = None) -> MCPServer[Any]:
     return server
 
 
-class Edge(Caller):
+class TwinClient(Caller):
     """A client of ours that knows where the SDK's own app serves the same tools."""
 
     runtime: Runtime
     plain: str
 
-    async def both(self, request: Wire) -> tuple[Said, Said]:
+    async def both(self, request: RawRequest) -> tuple[RawResponse, RawResponse]:
         """What we answer, and what the SDK does."""
         return await send(self.url, request), await send(self.plain, request)
 
-    async def parked(self) -> tuple[Reply, Wire]:
+    async def parked(self) -> tuple[Reply, RawRequest]:
         """A call that waits for its word, and the retry that would complete it."""
         reply = await self.call("ask")
         answers = {key: {"action": "accept", "content": {"word": "aye"}} for key in reply.asked}
         params = {"name": "ask", "arguments": {}, "requestState": reply.token, "inputResponses": answers}
-        return reply, wire(self.envelope("tools/call", params))
+        return reply, raw(self.envelope("tools/call", params))
 
-    async def completes(self, retry: Wire) -> None:
+    async def completes(self, retry: RawRequest) -> None:
         """Nothing of the parked call was lost or consumed: its good retry ends it."""
         assert self.runtime.counts["resumed"] == 0, "a bad request resumed the handler"
         result = await send(self.url, retry)
@@ -195,15 +195,15 @@ class Edge(Caller):
 
 
 @asynccontextmanager
-async def edge(
+async def twins(
     register: Register | None = None, *, compared: bool = True, has: Mapping[str, Any] = EVERYTHING, **settings: Any
-) -> AsyncIterator[Edge]:
+) -> AsyncIterator[TwinClient]:
     """Both servers and the client; without `compared` ours alone. `settings` are ours, by field; `max_body` is the
     SDK's too."""
     app = framehold.asgi(twin(register), Settings(node_id="edge", **settings))
     limits = {"max_request_body_size": settings["max_body"]} if "max_body" in settings else {}
     plain = twin(register).streamable_http_app(**limits)
-    async with served(app) as ours, AsyncExitStack() as stack, Edge(ours, has) as client:
+    async with served(app) as ours, AsyncExitStack() as stack, TwinClient(ours, has) as client:
         client.runtime = app.attached.runtime
         client.plain = await stack.enter_async_context(served(plain)) if compared else ""
         yield client

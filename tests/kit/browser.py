@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Request, Response, async_playwright
 
 from tests.dashboard.view import BUSY, SCHEMES, SIZES, TELL_REFUSED, View
-from tests.node.operating import TOKEN
+from tests.kit.operators import TOKEN
 
 _FLAGS = (
     "--no-sandbox",
