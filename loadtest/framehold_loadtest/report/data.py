@@ -71,6 +71,11 @@ class Resumes(_Record):
     during: list[float] = []
     after: list[float] = []
 
+    @property
+    def phases(self) -> dict[str, list[float]]:
+        """By phase."""
+        return {"before": self.before, "during": self.during, "after": self.after}
+
 
 class Effects(_Record):
     """The ledger against the calls: how many effects were wanted, and happened once, twice or more, or never."""

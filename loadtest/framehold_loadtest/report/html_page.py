@@ -1,7 +1,6 @@
 """One self-contained page: `write` puts report.html, report.json and the figures as PNG into a folder.
 
-Law: the page needs no script, no network and no file beside it. It is read in light and in dark, as the reader's system
-has it, and printed in light. All text is escaped.
+Law: the page needs no script, no network and no file beside it. All text is escaped.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ PAGE, DATA = "report.html", "report.json"
 def write(report: Report, folder: Path) -> Path:
     """Write the report into a folder, which is made if need be, and return the page's path.
 
-    Beside the page and report.json are the figures, `<name>.png` and `<name>-dark.png`.
+    Beside the page and report.json are the figures.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DATA).write_text(text(report), encoding="utf-8")
     pictures = drawn(report)
     for picture in pictures:
-        for look, image in picture.looks.items():
-            (folder / file_name(picture, look)).write_bytes(image)
+        if picture.image:
+            (folder / f"{picture.name}.png").write_bytes(picture.image)
     page = folder / PAGE
     page.write_text(html(report, pictures), encoding="utf-8")
     return page
@@ -39,11 +38,6 @@ def write(report: Report, folder: Path) -> Path:
 def text(report: Report) -> str:
     """The report as JSON. A router reads no more than 512 KiB, so that a trade-off is written without indents."""
     return report.model_dump_json(indent=1 if isinstance(report, Scenario) else None) + "\n"
-
-
-def file_name(picture: Picture, look: str) -> str:
-    """What a figure's PNG is called beside the page."""
-    return f"{picture.name}.png" if look == "light" else f"{picture.name}-{look}.png"
 
 
 def html(report: Report, pictures: list[Picture]) -> str:

@@ -1,14 +1,12 @@
-"""What the page of a scenario says beside its figures: rules, requests, resumes, faults and memory."""
+"""What the page of a scenario says beside its figures: rules, requests, resumes and faults."""
 
 from __future__ import annotations
 
-from framehold_loadtest.report.arithmetic import growth, recoveries
+from framehold_loadtest.report.arithmetic import recoveries
 from framehold_loadtest.report.data import Scenario
 from framehold_loadtest.report.table import Entry, Line, Table, absent
 from framehold_loadtest.report.words import milliseconds, percent, seconds
 from framehold_loadtest.stats import percentile
-
-_MIB_PER_HOUR = 3600 / 2**20
 
 
 def tiles(scenario: Scenario) -> list[tuple[str, Entry]]:
@@ -18,7 +16,7 @@ def tiles(scenario: Scenario) -> list[tuple[str, Entry]]:
     found = [one.seconds for one in recoveries(scenario.series.t, scenario.series.rate, scenario.faults)]
     longest = max((length for length in found if length is not None), default=None)
     unknown = sum(length is None for length in found)
-    resumed = [*scenario.resumes.before, *scenario.resumes.during, *scenario.resumes.after]
+    resumed = [seconds for took in scenario.resumes.phases.values() for seconds in took]
     return [
         ("calls", Entry(f"{calls.ended:,}", f"ended, of {calls.begun:,} begun")),
         ("calls lost", _none_wanted(calls.lost)),
@@ -55,9 +53,8 @@ def requests(scenario: Scenario) -> Table:
 
 def resumes(scenario: Scenario) -> Table:
     """Resume latency by phase."""
-    phases = {"before": scenario.resumes.before, "during": scenario.resumes.during, "after": scenario.resumes.after}
     rows = []
-    for phase, took in phases.items():
+    for phase, took in scenario.resumes.phases.items():
         shown = [percentile(took, 0.5), percentile(took, 0.99), max(took)] if took else [None] * 3
         rows.append(Line(phase, (Entry(f"{len(took):,}"), *(Entry(seconds(one)) for one in shown))))
     return Table("Resumes around the faults", ("when", "count", "p50", "p99", "longest"), tuple(rows))
@@ -73,19 +70,6 @@ def faults(scenario: Scenario) -> Table:
         for place, (fault, one) in enumerate(zip(scenario.faults, found, strict=True), 1)
     ]  # fmt: skip
     return Table("Faults", ("", "what", "target", "at", "until", "recovered in"), tuple(rows))
-
-
-def memory(scenario: Scenario) -> Table:
-    """What each process grew by."""
-    rows = []
-    for process, samples in scenario.series.rss.items():
-        known = [sample for sample in samples if sample is not None]
-        rise = growth(scenario.series.t, samples)
-        shown = [f"{one / 2**20:,.1f} MiB" for one in (known[0], known[-1], max(known))] if known else ["-"] * 3
-        trend = "-" if rise is None else f"{rise * _MIB_PER_HOUR:+,.1f} MiB/h"
-        rows.append(Line(process, tuple(Entry(one) for one in (*shown, trend))))
-    note = "Growth by least squares over the whole run; a short run says little of it."
-    return Table("Memory", ("process", "first", "last", "highest", "growth"), tuple(rows), note)
 
 
 def _none_wanted(count: int) -> Entry:

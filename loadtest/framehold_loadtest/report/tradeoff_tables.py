@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from framehold_loadtest.report.data import Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Respect, Value, others, value
 from framehold_loadtest.report.table import Entry, Line, Table, absent
 from framehold_loadtest.report.winners import FEWEST, NOISE, Contest, Harm, contest, harm, standing
-from framehold_loadtest.report.words import label, lead, listed, number, parts, quartiles
+from framehold_loadtest.report.words import label, listed, number, parts, quartiles
 
 _OF_MODES = ("cpu_us", "calls_per_second", "p50_ms", "p99_ms")
 _NAMED = (
@@ -50,18 +50,6 @@ def standings(tradeoff: Tradeoff) -> Table:
         " them apart."
     )
     return Table("What speaks for and against each option", ("option", "best in", "worst in"), tuple(rows), note)
-
-
-def wins(tradeoff: Tradeoff) -> Table:
-    """For each respect and condition, the best option, and the best of those that harm nothing if it is another."""
-    safe = [found.option for found in _harms(tradeoff) if found.none]
-    rows = [
-        Line(label(tradeoff, respect), tuple(_winners(tradeoff, respect, name, safe) for name in tradeoff.conditions))
-        for respect in RESPECTS
-    ]
-    cleared = f"Harmless are those that the table above clears: {', '.join(safe)}." if safe else "None is harmless."
-    note = f"{_NAMED} {cleared}"
-    return Table("Which option wins in what respect", ("respect", *tradeoff.conditions), tuple(rows), note)
 
 
 def condition(tradeoff: Tradeoff, name: str) -> Table:
@@ -107,19 +95,6 @@ def _measured(tradeoff: Tradeoff, respect: Respect, option: str, best: Contest) 
 def _beside(found: Value) -> str:
     """The quartiles, the parts, and what is to be shown with a value."""
     return "; ".join(filter(None, (quartiles(found), parts(found), found.beside)))
-
-
-def _winners(tradeoff: Tradeoff, respect: Respect, name: str, safe: Sequence[str]) -> Entry:
-    found = contest(tradeoff, respect, name)
-    if not found.winners:
-        return absent("; ".join(dict.fromkeys(found.absent.values())))
-    parts = ", ".join(found.winners) if found.decided else "all alike"
-    if len(found.numbers) == 1:
-        parts = f"{found.winners[0]} alone was measured"
-    unharmed = contest(tradeoff, respect, name, safe)
-    other = bool(unharmed.winners) and not set(found.winners) & set(safe)
-    small = f"{lead(found)}; of the harmless: {', '.join(unharmed.winners)}" if other else lead(found)
-    return Entry(parts, small)
 
 
 def _where(found: Mapping[str, tuple[str, ...]], tradeoff: Tradeoff) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from framehold_loadtest.report.arithmetic import ratio
 from framehold_loadtest.report.data import Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Better, Respect, Value, value
 
@@ -49,33 +48,10 @@ class Contest:
         """Whether the win tells the options apart."""
         return 0 < len(self.winners) < len(self.numbers)
 
-    @property
-    def best(self) -> float | None:
-        """The best number; None if nobody took part."""
-        return _best(self.respect, list(self.numbers.values()))
 
-    @property
-    def next_best(self) -> tuple[str, float] | None:
-        """The best of those who didn't win."""
-        behind = {option: number for option, number in self.numbers.items() if option not in self.winners}
-        number = _best(self.respect, list(behind.values()))
-        return next(((option, found) for option, found in behind.items() if found == number), None)
-
-    @property
-    def lead(self) -> float | None:
-        """How many times as good the best is as the next, over 1; None where one of them is 0."""
-        best, behind = self.best, self.next_best
-        if best is None or behind is None or not best or not behind[1]:
-            return None
-        return ratio(best, behind[1]) if self.respect.better is Better.MORE else ratio(behind[1], best)
-
-
-def contest(tradeoff: Tradeoff, respect: Respect, condition: str, among: Sequence[str] | None = None) -> Contest:
-    """Compare the options, or those `among` them, in one respect under one condition."""
-    found = {
-        option: value(tradeoff.metrics(option, condition), respect)
-        for option in (tradeoff.options if among is None else among)
-    }
+def contest(tradeoff: Tradeoff, respect: Respect, condition: str) -> Contest:
+    """Compare the options in one respect under one condition."""
+    found = {option: value(tradeoff.metrics(option, condition), respect) for option in tradeoff.options}
     values = {option: seen for option, seen in found.items() if isinstance(seen, Value)}
     absent = {option: seen.missing for option, seen in found.items() if isinstance(seen, Missing)}
     if not values or respect.better is Better.NEITHER:
@@ -149,12 +125,6 @@ def _share(seen: Value) -> str:
     """A share with its counts. One that is not 0 is never written as 0."""
     shown = f"{seen.number:.3g}%" if seen.number < 100 else "100%"
     return f"{shown} ({seen.beside})" if seen.beside else shown
-
-
-def _best(respect: Respect, numbers: Sequence[float]) -> float | None:
-    if not numbers or respect.better is Better.NEITHER:
-        return None
-    return max(numbers) if respect.better is Better.MORE else min(numbers)
 
 
 def told_apart(respect: Respect, one: Value, other: Value) -> bool:

@@ -26,7 +26,7 @@ from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
 from framehold_loadtest.tradeoff.options import BY_HAND, DEFAULT, OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import ROUNDS, Pace
 from framehold_loadtest.tradeoff.record import Seen
-from framehold_loadtest.tradeoff.stage import Stage
+from framehold_loadtest.tradeoff.stage import Stage, staged
 from framehold_loadtest.tradeoff.turns import Turned, merged
 
 Tell = Callable[[str], None]
@@ -61,7 +61,7 @@ class Order:
         site = START + pace.warm + pace.parked / _PARKED_A_SECOND
         conditions = sum(CONDITIONS[name].lasts(pace) for name in self.conditions)
         default = site + pace.steady if self.default_mode else 0.0
-        swept = sum(series.lasts(pace, OPTIONS[name]) for name in self.swept)
+        swept = len(self.swept) * series.lasts(pace)
         return pace.turns * (len(self.options) * (site + conditions) + default) + pace.series_turns * swept
 
     def plan(self) -> str:
@@ -105,7 +105,7 @@ def compare(order: Order, tell: Tell) -> Tradeoff:
     machine, started = describe(pick_cores()), time.gmtime()
     clock = _Clock(order.pace.limit)
     turns, default = _in_turns(order, clock, tell)
-    found = series.Found.empty()
+    found = series.Found()
     if all(turned.busy for one in turns.values() for turned in one):
         tell("stopped after the first turn: the machine was busy in each cell")
     else:
@@ -171,7 +171,7 @@ def _facts(pace: Pace) -> dict[str, str]:
         "turns": f"{pace.turns} of each cell, {pace.series_turns} of each point of a series",
         "load": f"{pace.users} users who answer at once, {pace.thinkers} who think: half of them answer within "
         f"{pace.spread:g} s of the first fault, half after the last; {ROUNDS} rounds a call; patient for "
-        f"{pace.patience:g} s; {pace.crowd} users where the think time is varied",
+        f"{pace.patience:g} s",
         "fleet": f"{pace.nodes} nodes, lease of {pace.lease_ttl:g} s, Redis writes each commit to disk",
         "faults": f"the killed node is away for {pace.away:g} s and its start, the store stands still for "
         f"{pace.pause:g} s",
@@ -185,16 +185,9 @@ def _left_out(turns: Mapping[tuple[str, str], Sequence[Turned]]) -> dict[str, st
 
 def _option(order: Order, option: Option, tell: Tell) -> dict[str, Turned]:
     """One turn of its cells, by condition."""
-    folder = order.folder / _folder(option.name)
-    folder.mkdir(parents=True)
     found: dict[str, Turned] = {}
     try:
-        with contextlib.ExitStack() as stack:
-            site = option.make(folder, order.pace)
-            site.start(stack)
-            stage = Stage(site, order.pace, option.caller)
-            port = site.front(stack, sticky=True)
-            stage.warm(port)
+        with staged(option, order.pace, order.folder / _folder(option.name)) as (stage, port):
             seen: dict[str, Seen] = {}
             for name in order.conditions:
                 seen[name] = _condition(CONDITIONS[name], stage, port)

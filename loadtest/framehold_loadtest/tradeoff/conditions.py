@@ -58,11 +58,11 @@ def _rolled(stage: Stage) -> None:
 def _paused(stage: Stage) -> None:
     stage.run(stage.pace.lead)
     stage.fault()
-    stage.site.pause_store()
+    stage.site.pause("store")
     try:
         stage.run(stage.pace.pause)
     finally:
-        stage.site.resume_store()
+        stage.site.resume("store")
     stage.lasted()
     stage.answer()
     stage.run(stage.pace.tail)

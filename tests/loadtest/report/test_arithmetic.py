@@ -2,7 +2,7 @@
 
 import pytest
 
-from framehold_loadtest.report.arithmetic import Band, Recovery, bands, cumulative, growth, ratio, recoveries
+from framehold_loadtest.report.arithmetic import Band, Recovery, bands, cumulative, recoveries
 from framehold_loadtest.report.data import Fault
 
 pytestmark = pytest.mark.load
@@ -15,18 +15,6 @@ def fault(at: float, until: float | None = None) -> Fault:
 def test_a_distribution_ends_at_the_whole() -> None:
     """Values in order, each with the share of values up to it."""
     assert cumulative([3.0, 1.0, 2.0, 2.0]) == ([1.0, 2.0, 2.0, 3.0], [0.25, 0.5, 0.75, 1.0])
-
-
-def test_a_ratio_to_nothing_is_unknown() -> None:
-    """0 would say that it is small."""
-    assert ratio(3, 2) == 1.5
-    assert ratio(3, 0) is None
-
-
-def test_growth_is_read_from_the_samples_that_there_are() -> None:
-    """A gap neither bends the line nor counts as 0."""
-    assert growth([0, 1, 2, 3], [10.0, None, 14.0, 16.0]) == pytest.approx(2.0)
-    assert growth([0, 1, 2], [10.0, None, None]) is None
 
 
 def test_faults_that_overlap_or_touch_are_one_band() -> None:

@@ -124,16 +124,15 @@ def test_no_turn_is_begun_that_would_not_end_in_time(tmp_path: Path, monkeypatch
 def test_a_series_has_a_point_for_each_value_and_its_constants_can_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: Path
 ) -> None:
-    """For a store that is far away too; the calculator takes what the run wrote."""
-    monkeypatch.setattr(pace, "QUICK", replace(MINIATURE, turns=1, point=0.3, crowd=4, heavy=10, parked=20))
-    monkeypatch.setitem(series.VALUES, series.NODES, (1.0, 2.0))
+    """The calculator takes what the run wrote."""
+    monkeypatch.setattr(pace, "QUICK", replace(MINIATURE, turns=1, point=0.3, heavy=10, parked=20))
     monkeypatch.setattr(meter, "busy", lambda _: "")
     ran = bench("--only", "H-hold", "--under", "series", "--quick", "--out", str(out))
     assert ran.exit_code == 0, ran.output
     found = data.read(out / "report.json")
     assert isinstance(found, data.Tradeoff)
     assert {sweep.name: tuple(one.x for one in sweep.points) for sweep in found.series} == series.VALUES
-    assert (out / "series-state.png").is_file() and (out / "series-store.png").is_file()
+    assert (out / "series-state.png").is_file()
     asked = bench("--calculate", "users=50 think=2", "--constants", str(out / "constants.json"))
     assert asked.exit_code == 0 and "50 users, 3 rounds, 2 s of thought" in asked.output, asked.output
 

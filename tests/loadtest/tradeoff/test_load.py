@@ -65,7 +65,6 @@ def test_half_of_those_who_think_answer_at_the_fault_and_nobody_waits_for_their_
     load = Load(0, served.opened, replace(QUICK, users=0, thinkers=THINKERS, spread=SPREAD))
     load.start()
     assert served.all_asked.wait(20) and served.answered == 0
-    assert load.waiting >= THINKERS - 1, "the last one is about to think"
     load.answer_early()
     assert served.half_answered.wait(20)
     assert served.answered == THINKERS // 2, "the others wait until all is well"

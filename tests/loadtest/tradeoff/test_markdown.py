@@ -56,7 +56,7 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     assert isinstance(found, data.Tradeoff)
     report = tmp_path / "report"
     report.mkdir()
-    for name in ("overview.png", "latency.png", "latency-dark.png", "faults.png"):
+    for name in ("overview.png", "latency.png", "faults.png"):
         (report / name).write_bytes(b"drawn")
     overview = marked(tmp_path / "overview.md", FIRST, TARGETS, HARMS, EXAMPLE)
     full = marked(tmp_path / "tradeoff.md", PART, SUMS)
