@@ -12,8 +12,7 @@ from typing import Generic, TypeVar
 from matplotlib.figure import Figure
 
 from framehold_loadtest.report import scenario_plots, series_plots, tradeoff_plots
-from framehold_loadtest.report.data import Missing, Report, Scenario, Tradeoff
-from framehold_loadtest.report.respects import BY_NAME, Respect, value
+from framehold_loadtest.report.data import Report, Scenario, Tradeoff
 from framehold_loadtest.report.theme import png, worn
 
 _R = TypeVar("_R", Scenario, Tradeoff)
@@ -27,21 +26,18 @@ class Picture:
     title: str
     caption: str
     image: bytes
-    absent: tuple[str, ...]
+    absent: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawing(Generic[_R]):
-    """A figure to be drawn: `lacks` gives the reason why there is nothing to draw, or an empty string. `respects` are
-    what it shows of a trade-off, under the first condition only or `everywhere`."""
+    """A figure to be drawn: `lacks` gives the reason why there is nothing to draw, or an empty string."""
 
     name: str
     title: str
     caption: str
     draw: Callable[[_R], Figure]
     lacks: Callable[[_R], str] = lambda _: ""
-    respects: tuple[str, ...] = ()
-    everywhere: bool = False
 
 
 _SCENARIO: tuple[_Drawing[Scenario], ...] = (
@@ -71,14 +67,14 @@ def _series(name: str, title: str, caption: str) -> _Drawing[Tradeoff]:
 _TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
     _Drawing("overview", "What each option costs and harms",
           "CPU and memory undisturbed, with quartiles. Right: the largest share of calls that a condition harmed.",
-          tradeoff_plots.overview, respects=("cpu_us",)),
+          tradeoff_plots.overview),
     _Drawing("latency", "Latency per round", "Undisturbed. Smaller markers may lie on larger ones.",
-          tradeoff_plots.latency, respects=("p50_ms", "p99_ms")),
+          tradeoff_plots.latency),
     _Drawing("sizes", "Token and bytes on the wire by round",
           "Undisturbed. A token that grows is state that travels; the last reply has none. Markers may lie on others.",
-          tradeoff_plots.sizes, respects=("token_bytes", "wire_bytes")),
+          tradeoff_plots.sizes),
     _Drawing("throughput", "Calls per second by condition", "The same load on every option.",
-          tradeoff_plots.throughput, respects=("calls_per_second",), everywhere=True),
+          tradeoff_plots.throughput),
     _Drawing("faults", "What each condition costs",
           "The share of calls lost, and with a repeated effect, of those that could be hit; how long a client waited."
           " The darker a field, the nearer its value to the highest of the grid.",
@@ -93,10 +89,7 @@ def drawn(report: Report) -> list[Picture]:
     """The report's figures in the order of its page."""
     if isinstance(report, Scenario):
         return [_picture(report, plan, plan.lacks(report)) for plan in _SCENARIO]
-    return [
-        _picture(report, plan, plan.lacks(report) or _nobody(report, plan), tuple(_absences(report, plan)))
-        for plan in _TRADEOFF
-    ]
+    return [_picture(report, plan, plan.lacks(report)) for plan in _TRADEOFF]
 
 
 def titles() -> list[tuple[str, str, str]]:
@@ -104,32 +97,11 @@ def titles() -> list[tuple[str, str, str]]:
     return [(plan.name, plan.title, plan.caption) for plan in _TRADEOFF]
 
 
-def _picture(report: _R, plan: _Drawing[_R], lack: str, absent: Sequence[str] = ()) -> Picture:
+def _picture(report: _R, plan: _Drawing[_R], lack: str) -> Picture:
     if lack:
-        return Picture(plan.name, plan.title, plan.caption, b"", (lack,))
+        return Picture(plan.name, plan.title, plan.caption, b"", lack)
     with worn():
-        return Picture(plan.name, plan.title, plan.caption, png(plan.draw(report)), tuple(absent))
-
-
-def _absences(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> Iterator[str]:
-    """Who is not in a figure, and why."""
-    for respect, condition in _shown(tradeoff, plan):
-        for option in tradeoff.options:
-            seen = value(tradeoff.metrics(option, condition), respect)
-            if isinstance(seen, Missing):
-                yield f"{option}, {respect.label}, {condition}: {seen.missing}"
-
-
-def _shown(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> list[tuple[Respect, str]]:
-    conditions = tradeoff.conditions if plan.everywhere else tradeoff.conditions[:1]
-    return [(BY_NAME[name], condition) for name in plan.respects for condition in conditions]
-
-
-def _nobody(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> str:
-    absent = list(_absences(tradeoff, plan))
-    if plan.respects and len(absent) == len(_shown(tradeoff, plan)) * len(tradeoff.options):
-        return "no option was measured"
-    return ""
+        return Picture(plan.name, plan.title, plan.caption, png(plan.draw(report)), "")
 
 
 def _known(values: Sequence[float | None]) -> Iterator[bool]:

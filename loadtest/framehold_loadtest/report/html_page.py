@@ -12,9 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from framehold_loadtest.report import scenario_tables, tradeoff_tables
-from framehold_loadtest.report.data import Report, Scenario, Tradeoff
+from framehold_loadtest.report.data import Report, Scenario, Tradeoff, facts
 from framehold_loadtest.report.figures import Picture, drawn
-from framehold_loadtest.report.table import facts
 
 PAGE, DATA = "report.html", "report.json"
 
@@ -66,7 +65,7 @@ def _counts(tradeoff: Tradeoff) -> dict[str, int]:
     kinds = [
         entry.kind
         for condition in tradeoff.conditions
-        for row in tradeoff_tables.condition(tradeoff, condition).rows
-        for entry in row.entries
+        for row in tradeoff_tables.condition(tradeoff, condition).entries[1:]
+        for entry in row[1:]
     ]
     return {"all": len(kinds), "measured": sum(kind != "missing" for kind in kinds)}

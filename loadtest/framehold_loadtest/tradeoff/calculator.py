@@ -3,8 +3,8 @@
 The constants are the figures of the series: what a call costs by its number of rounds, and what its state adds by the
 state's size, to store operations once for a call and to other costs for each question; what a fleet takes while nobody
 calls; and the share of calls that each fault harmed. Cores are a range: turns of one point differ, and each cost of CPU
-is calculated with the cheapest turn and with the dearest one. Between measured numbers of rounds, and between measured sizes,
-the cost is on the line between them, and beyond the last on that line's continuation.
+is calculated with the cheapest turn and with the dearest one. Between measured numbers of rounds, and between measured
+sizes, the cost is on the line between them, and beyond the last on that line's continuation.
 
 A fleet that is hardly used takes more CPU for a request than one at its limit, because each wait costs. So cores are
 those that the measured fleet used at so many requests per second. The rest of a call's CPU, that of its state for
@@ -21,11 +21,11 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from framehold_loadtest.bench.tables.table import Table
 from framehold_loadtest.local.listeners import ROOT
 from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, value
 from framehold_loadtest.report.words import number
+from framehold_loadtest.table import Table
 from framehold_loadtest.tradeoff.pace import ROUNDS
 from framehold_loadtest.tradeoff.series import LOAD, STATE
 from framehold_loadtest.tradeoff.series import ROUNDS as BY_ROUNDS
@@ -47,7 +47,7 @@ class OfOption(BaseModel):
     `by_load` the cores used at so many calls per second; `of_state` what a state of so many bytes adds to the store
     operations of a call, to each other cost for a question, and to the memory of a parked call; `idle` what the fleet
     takes each second while nobody calls, and its `nodes`; `lost` and `repeated` the share of calls that each condition
-    harmed, in 0..1; `turns` the CPU of the cheapest and of the dearest turn, as multiples of the median of its point."""
+    harmed, in 0..1; `turns` the CPU of the cheapest and of the dearest turn, as multiples of its point's median."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

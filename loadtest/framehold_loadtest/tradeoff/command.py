@@ -71,7 +71,7 @@ def _play(order: Order, folder: Path, pages: list[Path], earlier: Tradeoff | Non
     from framehold_loadtest.report import html_page as report
     from framehold_loadtest.tradeoff import calculator
     from framehold_loadtest.tradeoff.compare import compare
-    from framehold_loadtest.tradeoff.markdown import put
+    from framehold_loadtest.tradeoff.pages import put
     from framehold_loadtest.tradeoff.targets import standing
 
     began = time.monotonic()
@@ -92,8 +92,8 @@ def _play(order: Order, folder: Path, pages: list[Path], earlier: Tradeoff | Non
 
 def _whole(found: Tradeoff) -> bool:
     """Whether each cell and each point was measured: there is a rate in it."""
-    cells = [*found.cells, *([found.default_mode] if found.default_mode else [])]
-    measured = [*(cell.metrics for cell in cells), *(point.metrics for sweep in found.series for point in sweep.points)]
+    points = (point.metrics for sweep in found.series for point in sweep.points)
+    measured = [*(cell.metrics for cell in found.cells), *points]
     return all(hasattr(metrics["calls_per_second"], "value") for metrics in measured)
 
 
@@ -139,7 +139,7 @@ def _new(folder: Path) -> Path:
 
 def _marked(pages: list[Path]) -> list[Path]:
     """Pages that can be filled, before anything is measured for them."""
-    from framehold_loadtest.tradeoff.markdown import check
+    from framehold_loadtest.tradeoff.pages import check
 
     try:
         for page in pages:

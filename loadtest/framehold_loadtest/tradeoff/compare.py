@@ -21,9 +21,9 @@ from framehold_loadtest.local.machine import describe
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report.data import Cell, Tradeoff
 from framehold_loadtest.tradeoff import meter, series
-from framehold_loadtest.tradeoff.conditions import CONDITIONS, START, STEADY, Condition
+from framehold_loadtest.tradeoff.conditions import CONDITIONS, START, Condition
 from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
-from framehold_loadtest.tradeoff.options import BY_HAND, DEFAULT, OPTIONS, Option
+from framehold_loadtest.tradeoff.options import OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import ROUNDS, Pace
 from framehold_loadtest.tradeoff.record import Seen
 from framehold_loadtest.tradeoff.stage import Stage, staged
@@ -45,11 +45,6 @@ class Order:
     series: bool = True
 
     @property
-    def default_mode(self) -> bool:
-        """Whether E is measured in the SDK's default mode, too."""
-        return BY_HAND in self.options and STEADY in self.conditions
-
-    @property
     def swept(self) -> list[str]:
         """The options that the series measure."""
         return [name for name in self.options if self.series and name not in series.LEFT_OUT]
@@ -60,9 +55,8 @@ class Order:
         pace = self.pace
         site = START + pace.warm + pace.parked / _PARKED_A_SECOND
         conditions = sum(CONDITIONS[name].lasts(pace) for name in self.conditions)
-        default = site + pace.steady if self.default_mode else 0.0
         swept = len(self.swept) * series.lasts(pace)
-        return pace.turns * (len(self.options) * (site + conditions) + default) + pace.series_turns * swept
+        return pace.turns * len(self.options) * (site + conditions) + pace.series_turns * swept
 
     def plan(self) -> str:
         """What is about to be done, and how long that takes."""
@@ -104,7 +98,7 @@ def compare(order: Order, tell: Tell) -> Tradeoff:
     """Measure it all."""
     machine, started = describe(pick_cores()), time.gmtime()
     clock = _Clock(order.pace.limit)
-    turns, default = _in_turns(order, clock, tell)
+    turns = _in_turns(order, clock, tell)
     found = series.Found()
     if all(turned.busy for one in turns.values() for turned in one):
         tell("stopped after the first turn: the machine was busy in each cell")
@@ -118,16 +112,14 @@ def compare(order: Order, tell: Tell) -> Tradeoff:
         options=list(order.options),
         conditions=list(order.conditions),
         cells=[Cell(option=name, condition=under, metrics=merged(one)) for (name, under), one in turns.items()],
-        default_mode=Cell(option=BY_HAND, condition=STEADY, metrics=merged(default)) if default else None,
         series=found.sweeps(order.swept),
         idle=found.at_rest(),
     )
 
 
-def _in_turns(order: Order, clock: _Clock, tell: Tell) -> tuple[Turns, list[Turned]]:
-    """The turns of each cell, and those of E in the SDK's default mode if this run compares E."""
+def _in_turns(order: Order, clock: _Clock, tell: Tell) -> Turns:
+    """The turns of each cell."""
     turns: Turns = {(name, under): [] for name in order.options for under in order.conditions}
-    default: list[Turned] = []
     for turn in range(order.pace.turns):
         if not clock.again():
             tell(clock.line())
@@ -138,12 +130,9 @@ def _in_turns(order: Order, clock: _Clock, tell: Tell) -> tuple[Turns, list[Turn
             tell(f"{name}: {OPTIONS[name].what}" if turn == 0 else name)
             for under, turned in _option(at, OPTIONS[name], tell).items():
                 turns[name, under].append(turned)
-        if order.default_mode:
-            tell(f"{DEFAULT.name}: {DEFAULT.what}" if turn == 0 else DEFAULT.name)
-            default.append(_option(replace(at, conditions=(STEADY,)), DEFAULT, tell)[STEADY])
         if all(turned.busy for one in turns.values() for turned in one):
             break
-    return turns, default
+    return turns
 
 
 def _in_series(order: Order, found: series.Found, clock: _Clock, tell: Tell) -> None:

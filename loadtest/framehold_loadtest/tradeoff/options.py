@@ -50,5 +50,3 @@ OPTIONS = {
 
 HELD, BY_HAND = "H-hold", "E"
 """The two that are compared with a target."""
-DEFAULT = Option("E, default", "E once more, in the SDK's default mode: prepared for an event stream", _hand("e"))
-"""It is measured undisturbed only, beside E: the same server otherwise."""

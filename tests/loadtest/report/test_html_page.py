@@ -16,7 +16,6 @@ from framehold_loadtest.report.theme import DPI, WIDTH
 pytestmark = pytest.mark.load
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-ROUND_ROBIN = "A, calls per second, round-robin: a 2025-era session lives on one node: round-robin can&#39;t serve it"
 VOID = {"meta", "img", "source", "link"}
 
 
@@ -124,7 +123,7 @@ def undrawn() -> list[Picture]:
     """A picture without an image for each figure of either page, for a test that reads only its texts."""
     names: tuple[str, ...] = ("load", "resumes", "affinity", "parked", "memory", "overview", "latency", "sizes")
     names += ("throughput", "faults", "series-rounds", "series-state", "series-load")
-    return [Picture(name, name, "", b"", ("not drawn",)) for name in names]
+    return [Picture(name, name, "", b"", "not drawn") for name in names]
 
 
 def test_a_scenario_without_rules_has_not_passed() -> None:
@@ -166,11 +165,3 @@ def test_the_trade_off_has_a_value_or_a_reason_for_each_option_condition_and_res
     values = Page(output).cells[-wanted:]
     assert sum("the run did not report it" in cell for cell in values) == rows * len(run.conditions)
     assert f"of {wanted} values measured" in output
-
-
-def test_who_is_not_in_a_figure_is_named_under_it(written: Path, text: str) -> None:
-    """With the reason that the run gave; the recorded scenario lacks nothing."""
-    lacking = {"tradeoff": ["A, token, steady: a 2025-era client carries no token", ROUND_ROBIN], "scenario": []}
-    assert (
-        re.findall('<p class="note">Not available: (.*)</p>', text) == lacking[data.read(written / html_page.DATA).kind]
-    )

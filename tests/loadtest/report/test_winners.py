@@ -93,9 +93,10 @@ def test_a_count_that_only_the_confirming_run_had_not_shares_no_win() -> None:
 def test_a_confirmed_run_tells_apart_what_both_runs_tell_apart_alike() -> None:
     """F and G change places, and H is told from A by the first run alone. A run of fewer options confirms nothing."""
     rates = {"A": (301, 299), "E": (200, 200), "F": (100, 80), "G": (90, 90), "H": (400, 301)}
-    one, two = (
-        tradeoff(**{name: {"calls_per_second": float(rate[turn])} for name, rate in rates.items()}) for turn in (0, 1)
-    )
+    told: list[dict[str, dict[str, Told]]] = [
+        {name: {"calls_per_second": rate[turn]} for name, rate in rates.items()} for turn in (0, 1)
+    ]
+    one, two = (tradeoff(**options) for options in told)
     found = contest(confirmed(one, two), BY_NAME["calls_per_second"], "steady")
     assert (found.winners, found.losers) == (("A", "H"), ("F", "G"))
     assert contest(one, BY_NAME["calls_per_second"], "steady").winners == ("H",)
@@ -159,4 +160,4 @@ def test_an_option_is_harmless_only_if_it_was_looked_at() -> None:
     assert [harm(run, option).none for option in run.options] == [True, False, False, False]
     assert harm(run, "E").done == ("calls with a repeated effect under steady: 2%",)
     assert harm(run, "G").unknown == ("calls lost under steady: cut off",)
-    assert [row.entries[0].text for row in harms(run).rows] == ["harmless", "harm", "not known", "not known"]
+    assert [row[1].text for row in harms(run).entries[1:]] == ["harmless", "harm", "not known", "not known"]

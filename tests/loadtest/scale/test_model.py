@@ -86,7 +86,6 @@ def test_defaults_that_the_sums_rest_on_are_those_of_the_code() -> None:
     assert POLL == model.POLL
     assert peers.POLLS_PER_READ == model.POLLS_PER_READ
     assert orphan_scan.PAUSE * orphan_scan.MAX_RANK == model.TURNS
-    assert orphan_scan.PORTION / orphan_scan.STEP == model.WALK
 
 
 BENCH: dict[str, Any] = {

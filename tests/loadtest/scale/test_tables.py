@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold_loadtest import marked_page as marks
+from framehold_loadtest import table as marks
 from framehold_loadtest.scale import __main__ as program
 from framehold_loadtest.scale import tables
 from framehold_loadtest.scale.costs import Costs
