@@ -50,7 +50,7 @@ def sections(*, quick: bool) -> dict[str, Measure]:
             "frames": partial(frames.measure, (100, 10_000), 4, 250),
             "store": partial(store.measure, 1.5),
             "router": partial(relays.measure, 15, 2000),
-            "replay": partial(replay.measure, 5, 12),
+            "replay": partial(replay.measure, 12),
             "survival": partial(survival.measure, 3, 1_000),
         }
     return common | {
@@ -58,7 +58,7 @@ def sections(*, quick: bool) -> dict[str, Measure]:
         "frames": partial(frames.measure, (100, 20_000, 100_000), 10, 400),
         "store": partial(store.measure, 5.0),
         "router": partial(relays.measure, 50, 3000),
-        "replay": partial(replay.measure, 10, 30),
+        "replay": partial(replay.measure, 30),
         "survival": partial(survival.measure, 5, 10_000),
     }
 
@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, about four minutes")
     only = (
         "run this section (repeatable): whole calls beside the SDK's, each kind of handler, the functions that a round "
-        "enters, one call at a time, parked frames, store writes, the router, what replays, tokens and `once` cost, or "
+        "enters, one call at a time, parked frames, store writes, the router, what `once` costs, or "
         "calls whose node is gone"
     )
     parser.add_argument("--only", choices=pages.SECTIONS, action="append", help=only)

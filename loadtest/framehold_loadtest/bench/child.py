@@ -20,7 +20,7 @@ from framehold_loadtest.local.listeners import started
 from framehold_loadtest.local.process import python
 
 
-def run(function: Callable[..., Coroutine[Any, Any, Any]], core: int, seconds: float, **given: Any) -> Any:
+def run(function: Callable[..., Coroutine[Any, Any, Any]], core: int, seconds: float, /, **given: Any) -> Any:
     """Run a function on a core to its end; what it returned, read back from JSON.
 
     Raises:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framehold_loadtest.bench import targets
-from framehold_loadtest.bench.replay import EFFECTS, ENTRIES, QUESTIONS
+from framehold_loadtest.bench.replay import EFFECTS
 from framehold_loadtest.bench.servers import BASELINE, DEFAULT
 from framehold_loadtest.table import (
     NONE,
@@ -21,7 +21,6 @@ from framehold_loadtest.table import (
     markdown,
     middle,
     places,
-    quartiles,
     ratios,
     spread,
     text,
@@ -106,26 +105,6 @@ _RELAYS = (
     value("requests/s", "requests_per_second", "{:,.0f}"),
     value("busy relay/nodes/load", "busy upstream_busy load_busy", "{:.0%} / {:.0%} / {:.0%}"),
 )
-_RECORDED = {"asks": "questions and answers", "effects": "effects under once"}
-_WAYS = {
-    "live": "hold, frame in memory (no replay)",
-    "dropped": "hold, frame dropped: from the store in memory",
-    "token": "replay: from the token",
-    "token, on": "replay: from the token, into the next",
-}
-_REPLAYS = (
-    computed("recorded", lambda row: _RECORDED[row["what"]]),
-    computed("rebuilt from", lambda row: _WAYS[row["way"]]),
-    Column(tuple(f"{number} entries" for number in ENTRIES),
-           lambda row: [f"{seconds * _US:,.0f}" for seconds in row["requests"]]),
-    spread("us per entry", "per_entry", 1),
-    spread("fixed, us", "fixed", 0),
-)  # fmt: skip
-_SIZES = {
-    "hold: journal in the store": "journal",
-    "hold: token": "hold_token",
-    "replay: token, all there is": "replay_token",
-}
 _ONCES = (
     text("store", "store"),
     text("calls at once", "calls"),
@@ -227,53 +206,13 @@ def router(section: Section) -> Table:
     return Table(title, lines(_RELAYS, section["rows"]), missing=section["not_available"])
 
 
-def replay(section: Section) -> list[Table]:
-    """A record's bytes, a replay's CPU, and the cost of `once`."""
-    tables, record = [], section.get("record")
-    if record is not None:
-        tables += [_bytes(record["sizes"]), _replays(record["rows"], section["plan"])]
-    if section["rows"]:
-        title = (
-            f"Replay: one once of an effect that does nothing, beyond running it directly, {EFFECTS} in a row in each"
-            f" call, {section['plan']['onces']} repetitions in turn, medians (quartiles)"
-        )
-        shown = lines(_ONCES, section["rows"])
-        for way, label in (("dropped", "recorded, replayed from the store"), ("token", "recorded, from the token")):
-            for row in (
-                one for one in (record or {"rows": []})["rows"] if (one["what"], one["way"]) == ("effects", way)
-            ):
-                # It is two entries of the journal.
-                each = {name: 2 * seconds for name, seconds in row["per_entry"].items()}
-                shown.append([label, "1", NONE, quartiles(each, 0), NONE, NONE])
-        tables.append(Table(title, shown))
-    if section["not_available"]:
-        tables.append(Table("Replay", [], missing=section["not_available"]))
-    return tables
-
-
-def _bytes(sizes: Mapping[str, Sequence[int]]) -> Table:
-    title = f"Replay: bytes after each of {QUESTIONS} questions in a row, texts of about 20 characters, one field each"
-    shown = [["question", *(str(number) for number in range(1, QUESTIONS + 1)), "one more adds"]]
-    for label, name in _SIZES.items():
-        of = sizes[name]
-        shown.append([label, *(f"{size:,}" for size in of), f"{(of[-1] - of[0]) / (len(of) - 1):.0f}"])
-    notes = [
-        "a token goes both ways: out with the questions, back with the answers; the few bytes by which that of hold"
-        " varies are digits of its times",
-    ]
-    return Table(title, shown, notes)
-
-
-def _replays(rows: Sequence[Row], plan: Mapping[str, Any]) -> Table:
+def replay(section: Section) -> Table:
+    """The cost of `once`."""
     title = (
-        f"Replay: us CPU of a call's last request by what it has recorded, no HTTP, {plan['replays']} repetitions in"
-        " turn, medians (quartiles)"
-    )
-    notes = [
-        "the whole request at the ASGI app: token opened or store read, entries decoded, hash chain, values opened,"
-        " the SDK's work for each question, the handler's turns, the reply",
-    ]
-    return Table(title, lines(_REPLAYS, rows), notes)
+        f"One once of an effect that does nothing, beyond running it directly, {EFFECTS} in a row in each call,"
+        " {plan[repetitions]} repetitions in turn, medians (quartiles)"
+    ).format_map(_known(section))
+    return Table(title, lines(_ONCES, section["rows"]), missing=section["not_available"])
 
 
 def survival(section: Section) -> Table:
@@ -291,7 +230,7 @@ def survival(section: Section) -> Table:
 
 def _known(section: Section) -> dict[str, Any]:
     """The section; a plan that it never came to has dashes."""
-    return {"plan": dict.fromkeys(("turns", "calls", "resumes"), NONE), **section}
+    return {"plan": dict.fromkeys(("turns", "calls", "resumes", "repetitions"), NONE), **section}
 
 
 _TABLES: dict[str, Callable[[Section], Table | list[Table]]] = {

@@ -21,7 +21,7 @@ from framehold_loadtest.local.machine import describe
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report.data import Cell, Tradeoff
 from framehold_loadtest.tradeoff import meter, series
-from framehold_loadtest.tradeoff.conditions import CONDITIONS, START, Condition
+from framehold_loadtest.tradeoff.conditions import CONDITIONS, Condition
 from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
 from framehold_loadtest.tradeoff.options import OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import ROUNDS, Pace
@@ -30,7 +30,6 @@ from framehold_loadtest.tradeoff.stage import Stage, staged
 from framehold_loadtest.tradeoff.turns import Turned, merged
 
 Tell = Callable[[str], None]
-_PARKED_A_SECOND = 200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +48,12 @@ class Order:
         """The options that the series measure."""
         return [name for name in self.options if self.series and name not in series.LEFT_OUT]
 
-    @property
-    def seconds(self) -> float:
-        """About how long it takes."""
-        pace = self.pace
-        site = START + pace.warm + pace.parked / _PARKED_A_SECOND
-        conditions = sum(CONDITIONS[name].lasts(pace) for name in self.conditions)
-        swept = len(self.swept) * series.lasts(pace)
-        return pace.turns * len(self.options) * (site + conditions) + pace.series_turns * swept
-
     def plan(self) -> str:
-        """What is about to be done, and how long that takes."""
+        """What is about to be done."""
         what = f"{self.pace.turns} turns of {len(self.options)} options under {len(self.conditions)} conditions"
         if self.swept:
             what += f", then {self.pace.series_turns} of {len(series.VALUES)} series of {len(self.swept)} options"
-        return f"about {max(1.0, self.seconds / 60):.0f} minutes: {what}"
+        return f"{what}; no turn is begun that would not end within {self.pace.limit / 60:.0f} minutes"
 
 
 class _Clock:

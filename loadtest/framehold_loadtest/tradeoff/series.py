@@ -16,7 +16,6 @@ from pathlib import Path
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report.data import Measured, Point, Sweep
 from framehold_loadtest.tradeoff import meter
-from framehold_loadtest.tradeoff.conditions import START
 from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
 from framehold_loadtest.tradeoff.options import Option
 from framehold_loadtest.tradeoff.pace import PLAIN, Pace, Shape
@@ -35,7 +34,6 @@ _LIGHT_THINK = 0.1
 _LONGER = 3
 """How many times longer than the other points those last where a part of the load is offered, which have fewer calls,
 and those of the series of states, of which the calculator takes small differences."""
-_PARKED_A_SECOND = 200.0
 _USED = ("cpu_us", "calls_per_second", "wait_p50_ms", "wire_bytes", "store_ops", "bytes_per_parked")
 Key = tuple[str, float]
 
@@ -87,12 +85,6 @@ class Found:
         """By option the means of what it takes while idle."""
         return {option: {name: sum(turn[name] for turn in turns) / len(turns) for name in turns[0]}
                 for option, turns in self.idle.items()}  # fmt: skip
-
-
-def lasts(pace: Pace) -> float:
-    """About how many seconds one turn of all points takes."""
-    called = START + pace.warm + _IDLE_SECONDS + sum(place.points * pace.point + 1.0 for place in _PLACES)
-    return called + len(VALUES[STATE]) * (START + pace.warm + pace.heavy / _PARKED_A_SECOND)
 
 
 def play(folder: Path, option: Option, pace: Pace, found: Found, tell: Callable[[str], None]) -> None:

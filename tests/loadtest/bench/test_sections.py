@@ -71,14 +71,11 @@ def test_one_call_at_a_time_is_measured_at_every_server_and_through_the_router()
     assert all(row["server_cpu"] > 0 and len(row["p50s"]) == 2 and not row["errors"] for row in rows.values())
 
 
-def test_a_once_costs_two_writes_at_most_and_a_dropped_frame_more_than_a_live_one() -> None:
-    found = replay.measure(1, 2, pick_cores())
+def test_a_once_costs_two_writes_at_most() -> None:
+    found = replay.measure(2, pick_cores())
     assert found["not_available"] == {}
     assert {row["store"] for row in found["rows"]} == {"memory", "Redis"}
     assert all(0.9 < row["writes"] < 2.1 for row in found["rows"])
-    longest = {row["way"]: row["requests"][-1] for row in found["record"]["rows"] if row["what"] == "asks"}
-    assert longest["live"] < longest["dropped"] and longest["live"] < longest["token"]
-    assert len(found["record"]["sizes"]["journal"]) == replay.QUESTIONS
 
 
 def test_calls_whose_node_is_gone_go_on_and_their_effects_are_counted() -> None:
