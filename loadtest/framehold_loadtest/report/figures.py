@@ -68,13 +68,6 @@ _TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
     _Drawing("overview", "What each option costs and harms",
           "CPU and memory undisturbed, with quartiles. Right: the largest share of calls that a condition harmed.",
           tradeoff_plots.overview),
-    _Drawing("latency", "Latency per round", "Undisturbed. Smaller markers may lie on larger ones.",
-          tradeoff_plots.latency),
-    _Drawing("sizes", "Token and bytes on the wire by round",
-          "Undisturbed. A token that grows is state that travels; the last reply has none. Markers may lie on others.",
-          tradeoff_plots.sizes),
-    _Drawing("throughput", "Calls per second by condition", "The same load on every option.",
-          tradeoff_plots.throughput),
     _Drawing("faults", "What each condition costs",
           "The share of calls lost, and with a repeated effect, of those that could be hit; how long a client waited."
           " The darker a field, the nearer its value to the highest of the grid.",

@@ -1,7 +1,7 @@
 """The look of a figure: colours, markers and type.
 
 Law: colour is never the only difference. Options and nodes differ by marker, line or hatch too, the series colours stay
-apart for readers who see no red or no green, and each stands out from its ground (a test computes both).
+apart for readers who see no red or no green, and each stands out from its ground.
 """
 
 from __future__ import annotations

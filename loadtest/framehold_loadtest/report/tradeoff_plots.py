@@ -1,7 +1,6 @@
-"""The figures of the trade-off: what an option costs, latency and bytes by round, and what each fault costs.
+"""The figures of the trade-off: what an option costs, and what each fault costs.
 
-Law: an option that was not measured is left out of a line plot, and named as missing in a bar or a grid; the page gives
-the reasons under each figure. An option has one colour and one marker everywhere.
+Law: an option that was not measured is named as missing in a bar or a grid. An option has one colour everywhere.
 """
 
 from __future__ import annotations
@@ -16,47 +15,12 @@ from matplotlib.ticker import MaxNLocator
 
 from framehold_loadtest.report.data import Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Respect, Value, value
-from framehold_loadtest.report.theme import HATCHES, HEAT, INK, MARKERS, SOFT, WASH, Look, colour, line_look, sheet
+from framehold_loadtest.report.theme import HATCHES, HEAT, INK, SOFT, WASH, Look, colour, sheet
 from framehold_loadtest.report.winners import HARM
 from framehold_loadtest.report.words import label, number
 from framehold_loadtest.stats import Spread
 
 _FAINT, _STRONG = 0.14, 0.62
-
-
-def latency(tradeoff: Tradeoff) -> Figure:
-    """p50 and p99 of each round, undisturbed."""
-    return _by_round(tradeoff, (BY_NAME["p50_ms"], BY_NAME["p99_ms"]))
-
-
-def sizes(tradeoff: Tradeoff) -> Figure:
-    """Token and wire bytes of each round, undisturbed."""
-    return _by_round(tradeoff, (BY_NAME["token_bytes"], BY_NAME["wire_bytes"]))
-
-
-def throughput(tradeoff: Tradeoff) -> Figure:
-    """Calls per second of each option, a row for each condition."""
-    figure, (axes,) = sheet(1.0 + 0.5 * len(tradeoff.conditions))
-    respect = BY_NAME["calls_per_second"]
-    rows = list(range(len(tradeoff.conditions)))
-    step = 0.7 / max(1, len(tradeoff.options) - 1)
-    for place, option in enumerate(tradeoff.options):
-        seen = [value(tradeoff.metrics(option, condition), respect) for condition in tradeoff.conditions]
-        numbers = [found.number if isinstance(found, Value) else float("nan") for found in seen]
-        heights = [row - 0.35 + place * step for row in rows]
-        axes.hlines(heights, 0, numbers, color=colour(place), alpha=0.45, linewidth=1)
-        for height, found in zip(heights, seen, strict=True):
-            if isinstance(found, Value) and found.turns:
-                spread = Spread.of(found.turns)
-                axes.hlines(height, spread.low, spread.high, color=INK, linewidth=1)
-        look: Look = {"color": colour(place), "linestyle": "none", "clip_on": False}
-        axes.plot(numbers, heights, MARKERS[place % len(MARKERS)], label=option, **look)
-    axes.set(yticks=rows, yticklabels=tradeoff.conditions, xlim=(0, None))
-    axes.set_xlabel("calls per second; dark lines are the quartiles of the turns")
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(visible=False, axis="y")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
 
 
 def overview(tradeoff: Tradeoff) -> Figure:
@@ -154,20 +118,6 @@ def _grid(axes: Axes, tradeoff: Tradeoff, respect: Respect) -> None:
     axes.grid(visible=False)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-
-
-def _by_round(tradeoff: Tradeoff, respects: Sequence[Respect]) -> Figure:
-    figure, panels = sheet(3.3, columns=len(respects))
-    for axes, respect in zip(panels, respects, strict=True):
-        for place, option in enumerate(tradeoff.options):
-            found = value(tradeoff.metrics(option, tradeoff.conditions[0]), respect)
-            if isinstance(found, Value):
-                rounds = range(1, len(found.parts) + 1)
-                axes.plot(rounds, list(found.parts.values()), label=option, **line_look(place))
-        axes.set(title=label(tradeoff, respect), xlabel="round", ylim=(0, None))
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
 
 
 def _bar_ends(axes: Axes, found: Sequence[object], ends: Sequence[float], room: float = 1.15) -> None:

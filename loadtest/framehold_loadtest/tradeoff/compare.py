@@ -22,12 +22,11 @@ from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report.data import Cell, Tradeoff
 from framehold_loadtest.tradeoff import meter, series
 from framehold_loadtest.tradeoff.conditions import CONDITIONS, Condition
-from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
+from framehold_loadtest.tradeoff.metrics import Metrics, Turned, merged, metrics, missing
 from framehold_loadtest.tradeoff.options import OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import ROUNDS, Pace
 from framehold_loadtest.tradeoff.record import Seen
 from framehold_loadtest.tradeoff.stage import Stage, staged
-from framehold_loadtest.tradeoff.turns import Turned, merged
 
 Tell = Callable[[str], None]
 

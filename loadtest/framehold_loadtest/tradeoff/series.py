@@ -16,11 +16,10 @@ from pathlib import Path
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report.data import Measured, Point, Sweep
 from framehold_loadtest.tradeoff import meter
-from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
+from framehold_loadtest.tradeoff.metrics import Metrics, Turned, merged, metrics, missing
 from framehold_loadtest.tradeoff.options import Option
 from framehold_loadtest.tradeoff.pace import PLAIN, Pace, Shape
 from framehold_loadtest.tradeoff.stage import Stage, staged
-from framehold_loadtest.tradeoff.turns import Turned, merged
 
 LEFT_OUT = ("E naive",)
 """Options that differ from another one only in their harm."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
-import redis
 
 from framehold_loadtest.bench import calls, child, kinds, relays, replay, servers, steps, store, survival, targets
 from framehold_loadtest.bench.calls import Plan
 from framehold_loadtest.bench.store import Turn, written
-from framehold_loadtest.local.listeners import pick_cores, redis_server
+from framehold_loadtest.local.listeners import pick_cores
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.served.kinds import KINDS
 
@@ -83,14 +81,6 @@ def test_calls_whose_node_is_gone_go_on_and_their_effects_are_counted() -> None:
     assert found["not_available"] == {}
     assert [(row["way"], row["calls"]) for row in found["rows"]] == [("SIGKILL", 1), ("SIGTERM", 1), ("SIGKILL", 40)]
     assert [row["errors"] for row in found["rows"]] == [{}, {}, {}]
-
-
-@pytest.mark.parametrize(("sync", "appends"), [("", "no"), ("everysec", "yes"), ("always", "yes")])
-def test_a_redis_syncs_its_file_as_it_was_asked(sync: str, appends: str) -> None:
-    with redis_server(pick_cores().load, sync) as listener, redis.Redis(port=listener.port, protocol=2) as client:
-        found: Any = client.config_get("append*")
-    assert found["appendonly"] == appends
-    assert not sync or found["appendfsync"] == sync
 
 
 def test_haproxy_is_not_available_where_its_example_is_not_installed(

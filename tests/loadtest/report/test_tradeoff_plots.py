@@ -2,8 +2,8 @@
 
 import pytest
 
-from framehold_loadtest.report import series_plots, tradeoff_plots
-from framehold_loadtest.report.data import Cell, Measured, Missing, Point, Sweep, Tradeoff
+from framehold_loadtest.report import tradeoff_plots
+from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 
 pytestmark = pytest.mark.load
 
@@ -39,19 +39,3 @@ def test_the_worst_share_names_the_condition_that_had_it() -> None:
         "95.4, reply lost",
         "not available",
     ]
-
-
-@pytest.mark.parametrize(
-    ("bytes_of_h", "scale", "title"),
-    [(100.0, "linear", "sent and received, bytes"), (1000.0, "log", "sent and received, bytes (log)")],
-)
-def test_an_axis_on_which_the_lowest_could_not_be_seen_is_logarithmic(
-    bytes_of_h: float, scale: str, title: str
-) -> None:
-    points = [Point(option=option, x=x, metrics={"wire_bytes": Measured(value=size, unit="bytes")})
-              for option, size in (("E", 4.0), ("H", bytes_of_h)) for x in (1.0, 6.0)]  # fmt: skip
-    sweep = Sweep(name="rounds", unit="", points=points)
-    run = tradeoff(E={}, H={}).model_copy(update={"series": [sweep]})
-    axes = series_plots.drawing("rounds")(run).axes[1]
-    assert (axes.get_yscale(), axes.get_title()) == (scale, title)
-    assert axes.get_xlabel() == "rounds of a call"

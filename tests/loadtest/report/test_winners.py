@@ -4,11 +4,10 @@ from statistics import median
 
 import pytest
 
-from framehold_loadtest.report.agreement import confirmed
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, others, value
 from framehold_loadtest.report.tradeoff_tables import harms
-from framehold_loadtest.report.winners import contest, harm, standing, told_apart
+from framehold_loadtest.report.winners import confirmed, contest, harm, standing, told_apart
 
 pytestmark = pytest.mark.load
 

@@ -57,11 +57,6 @@ def test_the_limit_moves_when_a_cost_does() -> None:
     assert model.bottleneck(Load(2e6), replace(free, record=1.0, tombstone=1.0), SIZES) == "routers"
 
 
-def test_the_smallest_fleet_outlives_a_node_while_another_drains() -> None:
-    needed = model.need(Load(1), COSTS, SIZES)
-    assert (needed.nodes, needed.shards) == (3, 1)
-
-
 def test_knowing_each_other_grows_with_the_square() -> None:
     few, many = (Membership.of(nodes, COSTS) for nodes in (100, 1_000))
     assert many.looks == pytest.approx(100 * few.looks)
@@ -122,8 +117,3 @@ def test_a_file_that_is_no_run_is_refused(
     monkeypatch.setattr("sys.argv", ["scale", "--bench", str(path)])
     assert program.main() == 2
     assert capsys.readouterr().err.startswith("scale: ")
-
-
-def test_every_cost_says_where_it_is_from() -> None:
-    assert all(source for _, _, source in COSTS.rows())
-    assert len(COSTS.rows()) > 8

@@ -19,9 +19,9 @@ from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report import data
 from framehold_loadtest.table import END, begin
 from framehold_loadtest.tradeoff import compare, meter, pace, series
+from framehold_loadtest.tradeoff.metrics import Turned
 from framehold_loadtest.tradeoff.options import OPTIONS
 from framehold_loadtest.tradeoff.pages import FIRST, PART, PROGRAM
-from framehold_loadtest.tradeoff.turns import Turned
 
 pytestmark = pytest.mark.load
 
@@ -159,7 +159,7 @@ def test_two_options_under_two_conditions_and_the_series_leave_a_report_a_page_a
     assert seen["E naive", "steady", "repeated_share"] == 100
     assert seen["H-hold", "node killed", "wait_longest_ms"] > MINIATURE.lease_ttl * 1e3 / 2
     assert seen["H-hold", "node killed", "seconds_to_recover"] > MINIATURE.lease_ttl / 2
-    assert "### Steady" in page.read_text() and (tmp_path / "tradeoff" / "latency.png").is_file()
+    assert "### Steady" in page.read_text() and (tmp_path / "tradeoff" / "faults.png").is_file()
     assert {sweep.name: tuple(one.x for one in sweep.points) for sweep in found.series} == series.VALUES
     assert (out / "series-state.png").is_file()
     asked = bench("--calculate", "users=50 think=2", "--constants", str(out / "constants.json"))

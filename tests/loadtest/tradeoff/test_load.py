@@ -101,14 +101,3 @@ def test_users_do_not_think_in_step() -> None:
     assert min(thoughts) < 0.8 * think < 1.2 * think < max(thoughts) < 2 * think
     first = sorted(call.began for call in calls)[:6]
     assert first[-1] - first[0] > think / 4
-
-
-def test_users_who_think_long_are_all_there_soon() -> None:
-    """A point of a series lasts some seconds: of users who came within a minute it would show a few."""
-    served = Served()
-    pace = replace(QUICK, users=THINKERS, thinkers=0)
-    load = Load(0, served.opened, pace, Shape(rounds=2, think=60.0))
-    load.start()
-    assert served.all_asked.wait(5), "all of them have begun a call"
-    load.stop()
-    assert served.answered == THINKERS, "and nobody thinks longer than the load lasts"

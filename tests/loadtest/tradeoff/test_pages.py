@@ -56,7 +56,7 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     assert isinstance(found, data.Tradeoff)
     report = tmp_path / "report"
     report.mkdir()
-    for name in ("overview.png", "latency.png", "faults.png"):
+    for name in ("overview.png", "series-load.png", "faults.png"):
         (report / name).write_bytes(b"drawn")
     overview = marked(tmp_path / "overview.md", FIRST, TARGETS, HARMS, EXAMPLE)
     full = marked(tmp_path / "tradeoff.md", PART, SUMS)
@@ -70,7 +70,7 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     assert "### What speaks for and against" in text
     assert "### H-hold beside its targets" in first and "### Who loses a call" in first
     assert "not available: a 2025-era client carries no token" in text
-    for path, page, plots in ((overview, first, {"overview"}), (full, text, {"latency", "faults"})):
+    for path, page, plots in ((overview, first, {"overview"}), (full, text, {"series-load", "faults"})):
         beside = path.parent / path.stem
         assert set(linked(page)) == {f"{beside.name}/{name}.png" for name in plots}
         constants = {calculator.FILE} if path == full else set()
