@@ -26,7 +26,7 @@ from framehold_loadtest.tradeoff.pages import FIRST, PART, PROGRAM
 pytestmark = pytest.mark.load
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-MINIATURE = replace(pace.QUICK, turns=1, users=4, thinkers=12, parked=20, steady=0.8, lead=0.8, point=0.3, heavy=10)
+MINIATURE = replace(pace.QUICK, turns=1, users=4, thinkers=12, parked=20, steady=0.8, lead=2.0, point=0.3, heavy=10)
 
 
 @pytest.fixture
