@@ -41,12 +41,12 @@ def first_round(port: int, call: Call) -> bytes:
     return post(port, _FIELDS, rounds.begin(2 * call.number, TOOL_NAME, {"location": call.location}))
 
 
-def second_round(port: int, call: Call, asked: Asked, mark: str = "", *, last: bool = False) -> bytes:
+def second_round(port: int, call: Call, asked: Asked, mark: str = "") -> bytes:
     """The retry that answers every question and echoes the token.
 
-    `mark` is the name of an additional header field; with `last` the server closes the connection after its response.
+    `mark` is the name of an additional header field.
     """
-    more = ({mark: "1"} if mark else {}) | ({"connection": "close"} if last else {})
+    more = {mark: "1"} if mark else {}
     arguments, content = {"location": call.location}, {"units": call.units}
     return post(port, _FIELDS | more, rounds.retry(2 * call.number + 1, TOOL_NAME, arguments, asked, content))
 
