@@ -21,28 +21,23 @@ def done(name: str, key: str = "k") -> list[str]:
     return [f"{name} {effect} {key}-{effect}" for effect in ledger.EFFECTS]
 
 
-def test_each_effect_of_an_ended_call_is_wanted_once() -> None:
-    assert ledger.compare(done("a") + done("b"), [call("a"), call("b")]) == Effects(4, 4, 0, 0)
+AGAIN = [f"a reserve {UNGUARDED}"] * 2
 
 
-def test_an_effect_that_is_not_there_is_found() -> None:
-    assert ledger.compare(done("a")[:1], [call("a")]) == Effects(wanted=2, once=1, twice=0, never=1)
-
-
-def test_an_effect_without_a_guard_that_ran_again_is_found() -> None:
-    lines = [f"a reserve {UNGUARDED}", f"a reserve {UNGUARDED}", f"a book {UNGUARDED}"]
-    assert ledger.compare(lines, [call("a")]) == Effects(wanted=2, once=1, twice=1, never=0)
-
-
-def test_one_idempotency_key_counts_once_and_two_count_twice() -> None:
-    """As with any service that is told such keys."""
-    assert ledger.compare([*done("a"), *done("a")], [call("a")]).twice == 0
-    assert ledger.compare([*done("a"), *done("a", "other")], [call("a")]).twice == 2
-
-
-def test_nothing_is_wanted_of_a_call_that_did_not_end_but_twice_is_twice() -> None:
-    lines = [f"a reserve {UNGUARDED}"] * 2
-    assert ledger.compare(lines, [call("a", LOST), call("b", OPEN)]) == Effects(wanted=0, once=0, twice=1, never=0)
+@pytest.mark.parametrize(
+    ("lines", "calls", "found"),
+    [
+        pytest.param(done("a") + done("b"), [call("a"), call("b")], Effects(4, 4, 0, 0), id="each once"),
+        pytest.param(done("a")[:1], [call("a")], Effects(2, 1, 0, 1), id="one is not there"),
+        pytest.param([*AGAIN, f"a book {UNGUARDED}"], [call("a")], Effects(2, 1, 1, 0), id="no guard, and ran again"),
+        pytest.param([*done("a"), *done("a")], [call("a")], Effects(2, 2, 0, 0), id="one key counts once"),
+        pytest.param([*done("a"), *done("a", "other")], [call("a")], Effects(2, 0, 2, 0), id="two keys count twice"),
+        pytest.param(AGAIN, [call("a", LOST), call("b", OPEN)], Effects(0, 0, 1, 0), id="not ended: twice is twice"),
+    ],
+)
+def test_effects_are_counted_against_the_calls_that_ended(lines: list[str], calls: list[Call], found: Effects) -> None:
+    """Under one idempotency key an effect is one, as with any service that is told such keys."""
+    assert ledger.compare(lines, calls) == found
 
 
 def test_what_is_noted_is_read_back(tmp_path: Path) -> None:

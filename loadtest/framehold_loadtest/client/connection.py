@@ -1,7 +1,7 @@
 """One kept-alive HTTP/1.1 connection to a port of 127.0.0.1, one request at a time; it counts its bytes.
 
 It reads what the servers here send: bodies with a Content-Length or in chunks, and event streams in chunks. It is a
-protocol of asyncio and no pair of streams, because the benchmark's generators must stay cheaper than the servers.
+protocol of asyncio and no pair of streams, because the benchmark's load must stay cheaper than the servers.
 """
 
 from __future__ import annotations

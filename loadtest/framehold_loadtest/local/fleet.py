@@ -10,48 +10,27 @@ import contextlib
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from framehold_loadtest.local import probe
-from framehold_loadtest.local.delay import delaying
-from framehold_loadtest.local.listeners import (
-    await_redis,
-    durable_redis,
-    framehold_port,
-    free_ports,
-    haproxy_server,
-    pick_cores,
-)
+from framehold_loadtest.local.listeners import await_redis, durable_redis, framehold_port, haproxy
 from framehold_loadtest.local.process import NotAvailable, Process, python, within
 
 ROUTER, ROUND_ROBIN = "router", "round-robin"
 _SERVED = Path(__file__).parents[1] / "served" / "booking.py"
 _SEEN_SECONDS = 60.0
 _LEAVE_SECONDS = 60.0
-_TURNS = """
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 60s
-    timeout server 60s
-frontend mcp
-    bind 127.0.0.1:{port}
-    default_backend nodes
-backend nodes
-    balance roundrobin
-{servers}
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
     """What a fleet is made of. `guarded` and `reentrant` are false only to break something on purpose; `slow` is how
-    many seconds the booking server's last round takes; `target` is another server's file; `store_away` is how many
-    seconds longer a round trip to the store takes. `route_headers`: whether responses say which node served them; what
-    is to cost as much as a user's fleet has the default setting, which is off."""
+    many seconds the booking server's last round takes; `target` is another server's file. `route_headers`:
+    whether responses say which node served them; what is to cost as much as a user's fleet has the default setting,
+    which is off."""
 
     nodes: int = 3
     routers: int = 1
@@ -62,7 +41,6 @@ class FleetPlan:
     reentrant: bool = True
     slow: float = 0.0
     target: Path | None = None
-    store_away: float = 0.0
     route_headers: bool = True
 
 
@@ -79,10 +57,9 @@ class Fleet:
         self.url = ""
         self._number = 0
         self.store, self.store_port = durable_redis(folder)
-        self.delay, reached = delaying(folder, self.store_port, plan.store_away)
         self._settings = {
             "FRAMEHOLD_KEYS": secrets.token_hex(32),
-            "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{reached}",
+            "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{self.store_port}",
             "FRAMEHOLD_LEASE_TTL": f"{plan.lease_ttl:g}",
             "FRAMEHOLD_STRATEGY": plan.strategy,
             "FRAMEHOLD_ROUTE_HEADERS": str(plan.route_headers),
@@ -102,9 +79,6 @@ class Fleet:
         stack.callback(self.stop)
         self.store.start()
         await_redis(self.store, self.store_port)
-        if self.delay is not None:
-            self.delay.start()
-            self.delay.announced()
         names = [self._begin_node() for _ in range(self.plan.nodes)]
         routers = [self._begin_router() for _ in range(self.plan.routers)] if self.plan.front == ROUTER else []
         for name in (*names, *routers):
@@ -112,14 +86,14 @@ class Fleet:
         self._await_ready(*names)
         self._await_ring()
         if self.plan.front == ROUND_ROBIN:
-            self.url = stack.enter_context(_round_robin([self.ports[name] for name in names]))
+            front = stack.enter_context(haproxy([self.ports[name] for name in names])).port
         else:
-            self.url = f"http://127.0.0.1:{self.ports[routers[0]]}"
+            front = self.ports[routers[0]]
+        self.url = f"http://127.0.0.1:{front}"
 
     def stop(self) -> None:
         """End every process. Idempotent."""
-        delay = () if self.delay is None else (self.delay,)
-        for child in (*self.routers.values(), *self.nodes.values(), *delay, self.store):
+        for child in (*self.routers.values(), *self.nodes.values(), self.store):
             child.kill()
 
     def process(self, name: str) -> Process:
@@ -237,12 +211,3 @@ def _is_ready(port: int) -> bool:
 
 def _holds(port: int, nodes: set[str]) -> bool:
     return probe.on_ring(port) == nodes
-
-
-@contextlib.contextmanager
-def _round_robin(nodes: list[int]) -> Iterator[str]:
-    """HAProxy that knows nothing of calls, in front of nodes on these ports; its address."""
-    (port,) = free_ports(1)
-    servers = "\n".join(f"    server node-{number} 127.0.0.1:{node}" for number, node in enumerate(nodes, 1))
-    with haproxy_server(pick_cores().load, _TURNS.format(port=port, servers=servers), port, {}):
-        yield f"http://127.0.0.1:{port}"

@@ -24,6 +24,31 @@ _STOP_SECONDS = 5.0
 _NO_DISK = {"appendonly": "no"}
 _DISK = {"appendonly": "yes", "auto-aof-rewrite-percentage": "0"}
 _EACH_WRITE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+_HAPROXY = """
+global
+    maxconn 4000
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 60s
+    timeout server 60s
+    option redispatch
+    option http-no-delay
+    retries 3
+frontend mcp
+    bind 127.0.0.1:{port}
+    default_backend nodes
+backend nodes
+    balance roundrobin
+{sticky}
+    default-server check inter 500ms fall 2 rise 1
+{servers}
+"""
+_BY_SESSION = """
+    stick-table type string len 64 size 100k expire 30m
+    stick store-response res.hdr(mcp-session-id)
+    stick match req.hdr(mcp-session-id)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +159,23 @@ def haproxy_server(core: int, config: str, port: int, settings: Mapping[str, str
         argv = [binary, "-db", "-f", file.name]
         with accepting(argv, core, settings, port, "haproxy does not accept connections") as listener:
             yield listener
+
+
+@contextlib.contextmanager
+def haproxy(servers: Sequence[int], *, by_session: bool = False) -> Iterator[Listener]:
+    """HAProxy in front of servers on these ports, which takes them in turn, or by session for clients of 2025.
+
+    It checks its servers, sends a connection that one server refuses to another, and passes each event of a stream on
+    at once.
+
+    Raises:
+        NotAvailable: it is not installed, or does not start.
+    """
+    (port,) = free_ports(1)
+    lines = "\n".join(f"    server node-{number} 127.0.0.1:{node}" for number, node in enumerate(servers, 1))
+    config = _HAPROXY.format(port=port, servers=lines, sticky=_BY_SESSION if by_session else "")
+    with haproxy_server(pick_cores().load, config, port, {}) as proxy:
+        yield proxy
 
 
 @contextlib.contextmanager

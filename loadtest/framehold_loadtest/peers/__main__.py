@@ -9,79 +9,90 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
-import signal
 import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from framehold_loadtest import marked_page as marks
-from framehold_loadtest.bench.sections import relays
-from framehold_loadtest.bench.tables.table import head
+from framehold_loadtest.bench import calls, command
+from framehold_loadtest.bench.pages import ERRORS, LATENCIES, described
+from framehold_loadtest.bench.servers import BASELINE, BASES, DEFAULT
 from framehold_loadtest.local import machine
 from framehold_loadtest.local.listeners import Cores, pick_cores
-from framehold_loadtest.local.process import NotAvailable
-from framehold_loadtest.peers import compare, npm, servers, tables
+from framehold_loadtest.peers import npm, servers
+from framehold_loadtest.table import Table, facts, lines, markdown, middle, places, ratios, text, value
 
-FULL = compare.PeersPlan(turns=5, lead=3.0, warm=0.5, seconds=5.0)
-QUICK = compare.PeersPlan(turns=3, lead=2.0, warm=0.3, seconds=1.5)
-RELAYS = "relays"
-_RELAY_TURNS = {False: (50, 3000), True: (15, 2000)}  # by --quick: turns, and requests in each
+PROGRAM = "python -m framehold_loadtest.peers"
+"""The program in the marks that the parts go between."""
+FULL = calls.Plan(turns=12, warm=0.5, seconds=2.0)
+QUICK = calls.Plan(turns=4, warm=0.3, seconds=1.0)
 _DISTRIBUTIONS = ("fastmcp", "restate-sdk")
+_COLUMNS = (
+    text("peer", "server"),
+    ratios("calls/s to sdk", f"to.{BASELINE}.rate"),
+    middle("to default", f"to.{DEFAULT}.rate"),
+    ratios("calls per CPU to sdk", f"to.{BASELINE}.cpu"),
+    middle("to default", f"to.{DEFAULT}.cpu"),
+    value("calls/s", "rate"),
+    places("us CPU/call own / store", "server_cpu", "store_cpu"),
+    *LATENCIES,
+    value("busy peer/load", "busy load_busy", "{:.0%} / {:.0%}"),
+    ERRORS,
+)
 
 
 def main() -> int:
-    """Measure the chosen peers, then the router beside HAProxy; or show what an earlier run has measured."""
-    options = _parse()
-    try:
-        measured = json.loads(options.load.read_text()) if options.load else _run(options)
-        if options.json:
-            options.json.write_text(json.dumps(measured, indent=2) + "\n")
-        if options.page:
-            marks.fill(options.page, tables.PROGRAM, tables.parts(measured))
-    except (NotAvailable, OSError, ValueError) as error:
-        print(f"peers: {error}", file=sys.stderr)
-        return 2
-    sections = [measured[name] for name in tables.SECTIONS if name in measured]
-    return int(
-        any(part["not_available"] or any(row.get("errors") for row in part.get("rows", [])) for part in sections)
+    """Measure the chosen peers, or show what an earlier run has measured."""
+    groups = servers.peers(npm.HOME)
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Framehold beside its peers.")
+    parser.add_argument("--quick", action="store_true", help="shorter windows and fewer of them, about two minutes")
+    names = [name for group in groups for name in group.what]
+    parser.add_argument("--only", choices=names, action="append", help="this peer (repeatable); ratios need sdk too")
+    parser.add_argument(
+        "--packages", type=Path, metavar="DIR", default=npm.HOME, help=f"npm's packages (default {npm.HOME})"
     )
+    options = command.parsed(parser)
+    return command.play(options, PROGRAM, lambda: _run(options), lambda measured: table(measured).text(), parts)
+
+
+def table(measured: Mapping[str, Any]) -> Table:
+    """What was measured of each peer, and what each of them is."""
+    section = measured["calls"]
+    title = (
+        "Two-round calls, {connections} connections, {turns} x {seconds:g} s in turn, medians (quartiles); ratios to"
+        " sdk, and to sdk, default, in the same turn; all that a peer needs shares one core"
+    ).format(**section["plan"])
+    return Table(title, lines(_COLUMNS, section["rows"]), described(section), section["not_available"])
+
+
+def parts(measured: Mapping[str, Any]) -> dict[str, str]:
+    """Where and how it was measured, and the calls of all peers."""
+    return {"machine": markdown(("", ""), measured["machine"].items()), "calls": table(measured).markdown()}
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure and print.
-
-    Raises:
-        NotAvailable: this machine can't run it.
-    """
-    if sys.platform != "linux":
-        raise NotAvailable("needs Linux, for /proc and for pinning processes to cores")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     cores = pick_cores()
-    facts = {"command": tables.PROGRAM + (" --quick" if options.quick else ""), **_facts(cores)}
-    print(head(facts), flush=True)
-    measured: dict[str, Any] = {"quick": options.quick, "machine": facts}
-    all_peers = servers.peers(options.packages)
-    chosen = {name: peer for name, peer in all_peers.items() if name in (options.only or all_peers)}
-    if chosen:
-        measured["calls"] = compare.measure(QUICK if options.quick else FULL, chosen, cores)
-        print(tables.table(measured["calls"]).text(), flush=True)
-    if not options.only or RELAYS in options.only:
-        measured[RELAYS] = _relays(options.quick, cores)
-        print(tables.relays(measured[RELAYS]).text(), flush=True)
-    return measured
-
-
-def _facts(cores: Cores) -> dict[str, str]:
     shared = " (the same one: ratios are distorted)" if cores.server == cores.load else ""
     pinning = f"peers with all that they need on core {cores.server}, load on core {cores.load}{shared}"
-    return machine.describe(cores) | {"pinning": pinning, "peers": _versions()}
+    own = {"pinning": pinning, "peers": _versions()}
+    head = {"command": PROGRAM + (" --quick" if options.quick else ""), **machine.describe(cores), **own}
+    print(facts(head), flush=True)
+    groups = [_some(group, options.only) for group in servers.peers(options.packages)]
+    chosen = [group for group in groups if group.what]
+    found = calls.measure(chosen, BASES, QUICK if options.quick else FULL, cores)
+    return {"quick": options.quick, "machine": head, "calls": found}
 
 
-def _relays(quick: bool, cores: Cores) -> dict[str, Any]:
-    try:
-        return relays.measure(*_RELAY_TURNS[quick], cores)
-    except NotAvailable as reason:
-        return {"not_available": {RELAYS: str(reason)}}
+def _some(group: calls.Group, only: list[str] | None) -> calls.Group:
+    """A group with those of its peers that are to be called."""
+    what = {name: text for name, text in group.what.items() if not only or name in only}
+
+    def start(stack: ExitStack, cores: Cores) -> dict[str, calls.Site]:
+        return {name: site for name, site in group.start(stack, cores).items() if name in what}
+
+    return replace(group, what=what, start=start)
 
 
 def _versions() -> str:
@@ -93,17 +104,6 @@ def _versions() -> str:
         except importlib.metadata.PackageNotFoundError:
             named[name] = "(not installed)"
     return ", ".join(f"{name} {version}" for name, version in named.items())
-
-
-def _parse() -> argparse.Namespace:
-    names = [*servers.peers(npm.HOME), RELAYS]
-    parser = argparse.ArgumentParser(prog=tables.PROGRAM, description="Framehold beside its peers.")
-    parser.add_argument("--quick", action="store_true", help="shorter windows and fewer of them, about two minutes")
-    parser.add_argument("--only", choices=names, action="append", help="this peer (repeatable); ratios need sdk too")
-    parser.add_argument(
-        "--packages", type=Path, metavar="DIR", default=npm.HOME, help=f"npm's packages (default {npm.HOME})"
-    )
-    return marks.parsed(parser)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from framehold_loadtest.bench.generators import weather
-from framehold_loadtest.bench.lab.servers import Target
-from framehold_loadtest.bench.subjects.weather import QUESTION, expected_text
+from framehold_loadtest.bench import weather
+from framehold_loadtest.bench.calls import Site
 from framehold_loadtest.client.connection import CallError, Connection, Response
 from framehold_loadtest.local.listeners import Listener, accepting, announced, free_ports
 from framehold_loadtest.local.process import NotAvailable
-from framehold_loadtest.peers.tools import RESTATE_SERVICE
+from framehold_loadtest.served.weather import QUESTION, RESTATE_SERVICE, expected_text
 
 _JOIN_SECONDS = 20.0
 _MEMORY = Path("/dev/shm")  # noqa: S108  # a private folder is made in it
@@ -31,8 +30,8 @@ _RUN = secrets.token_hex(4)  # a workflow's key serves once, and runs of the loa
 
 
 @contextlib.contextmanager
-def restate(core: int, binary: Path) -> Iterator[Target]:
-    """Handler and server on a core: the ingress is the child to be called, with the handler's CPU as the server's and
+def restate(core: int, binary: Path) -> Iterator[Site]:
+    """Handler and server on a core: the ingress is what is called, with the handler's CPU as the server's and
     restate-server's as the store's.
 
     Raises:
@@ -44,16 +43,16 @@ def restate(core: int, binary: Path) -> Iterator[Target]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None))
         ingress, admin, fabric = free_ports(3)
         settings = _settings(folder, ingress, admin, fabric)
-        handler = stack.enter_context(announced(["framehold_loadtest.peers.serve", "restate"], core, {}))
+        handler = stack.enter_context(announced(["framehold_loadtest.served.measured", "restate"], core, {}))
         argv = [str(binary), "--no-logo"]
         silent = "restate-server does not accept connections"
         server = stack.enter_context(accepting(argv, core, settings, ingress, silent))
         _introduce(admin, handler.port, server)
-        yield Target(Listener(handler.pid, ingress, server.log), server)
+        yield Site(ingress, handler.pid, server.pid)
 
 
 async def asked(channel: Connection, port: int, call: weather.Call) -> tuple[float, float]:
-    """A call whose first round returns the handler's question; generators.calls' `Complete`."""
+    """A call whose first round returns the handler's question; a `Complete` of bench.calls."""
     key = f"{_RUN}-{call.number}"
     reply, first = await _timed(channel, _post(port, key, "begin", call.location))
     if reply.status != 200 or json.loads(reply.body) != QUESTION:

@@ -7,126 +7,74 @@ is served in it, since this mode is the fastest one, and once more in its defaul
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
-from framehold_loadtest.bench.lab.servers import BASELINE, DEFAULT, Target, serving, settings
-from framehold_loadtest.local.listeners import announced, announcing, redis_server
+from framehold_loadtest.bench.calls import Group, Site
+from framehold_loadtest.bench.servers import SDKS, plain, stored
+from framehold_loadtest.local.listeners import Cores, announcing
 from framehold_loadtest.peers import npm
 from framehold_loadtest.peers.restate import restate
-
-Start = Callable[[int], AbstractContextManager[Target]]
-"""From a core to a server that runs there; raises NotAvailable."""
+from framehold_loadtest.served.measured import FRAMEHOLD
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """What is compared: what starts it, what it is, and generators.calls' `--call` where it does not speak MCP."""
-
-    start: Start
-    what: str
-    call: str | None = None
-
-
-def peers(folder: Path) -> dict[str, Peer]:
-    """All of them by name, in the order of the report; packages of npm are in `folder`."""
-    return {**_of_python(), **_of_npm(folder), **_ours()}
-
-
-def _of_python() -> dict[str, Peer]:
-    return {
-        BASELINE: Peer(
-            _sdk(BASELINE),
-            "the Python SDK with json_response=True, a handler that returns its question and is entered again",
+def peers(folder: Path) -> list[Group]:
+    """All of them, in the order of the report; packages of npm are in `folder`."""
+    by_hand = "a handler that returns its question and is entered again"
+    return [
+        *SDKS,
+        plain("resolve", "the Python SDK with json_response=True, a parameter under Resolve", "resolve"),
+        plain("resolve, default", "the same handler in the SDK's default mode", "resolve, default"),
+        plain("fastmcp", f"FastMCP with json_response=True, {by_hand}", "fastmcp"),
+        plain("fastmcp, default", "the same handler in FastMCP's default mode", "fastmcp, default"),
+        *_of_npm(folder),
+        plain("framehold memory", "Framehold, a handler that awaits its question; no store", FRAMEHOLD),
+        stored(
+            "framehold redis",
+            "Framehold, a handler that awaits its question; leases and journal in Redis",
+            FRAMEHOLD,
+            beside=lambda cores: cores.server,
         ),
-        DEFAULT: Peer(_sdk(DEFAULT), "the same handler in the SDK's default mode, prepared for an event stream"),
-        "resolve": Peer(
-            _python("resolve", "--json"), "the Python SDK with json_response=True, a parameter under Resolve"
-        ),
-        "resolve, default": Peer(_python("resolve"), "the same handler in the SDK's default mode"),
-        "fastmcp": Peer(
-            _python("fastmcp", "--json"),
-            "FastMCP with json_response=True, a handler that returns its question and is entered again",
-        ),
-        "fastmcp, default": Peer(_python("fastmcp"), "the same handler in FastMCP's default mode"),
-    }
+    ]
 
 
-def _of_npm(folder: Path) -> dict[str, Peer]:
+def _of_npm(folder: Path) -> list[Group]:
     @cache
     def packages() -> npm.Packages:
         return npm.ensure(folder)
 
-    def typescript(*mode: str) -> Start:
-        @contextlib.contextmanager
-        def start(core: int) -> Iterator[Target]:
+    def typescript(name: str, what: str, *mode: str) -> Group:
+        def start(stack: ExitStack, cores: Cores) -> Mapping[str, Site]:
             found = packages()
             argv = [str(found.node), str(found.weather), *mode]
-            with announcing(argv, core, {"NODE_ENV": "production"}) as child:
-                yield Target(child, None)
+            child = stack.enter_context(announcing(argv, cores.server, {"NODE_ENV": "production"}))
+            return {name: Site(child.port, child.pid)}
 
-        return start
+        return Group(start, {name: what})
 
-    @contextlib.contextmanager
-    def durable(core: int) -> Iterator[Target]:
-        with restate(core, packages().restate) as target:
-            yield target
+    known, asked = "restate, known", "restate, asked"
+
+    def durable(stack: ExitStack, cores: Cores) -> Mapping[str, Site]:
+        site = stack.enter_context(restate(cores.server, packages().restate))
+        return {known: site, asked: site}
 
     ways = "framehold_loadtest.peers.restate:"
-    return {
-        "typescript": Peer(
-            typescript("json"),
+    return [
+        typescript(
+            "typescript",
             'the TypeScript SDK under Node with responseMode "json", a handler that returns its question and is entered'
             " again, its state signed",
+            "json",
         ),
-        "typescript, default": Peer(typescript(), "the same handler in the TypeScript SDK's default mode"),
-        "restate, known": Peer(
-            durable, "Restate, a promise that round 2 resolves; round 1 is only accepted", ways + "known"
+        typescript("typescript, default", "the same handler in the TypeScript SDK's default mode"),
+        Group(
+            durable,
+            {
+                known: "Restate, a promise that round 2 resolves; round 1 is only accepted",
+                asked: "Restate, a promise that round 2 resolves; round 1 returns the handler's question",
+            },
+            {known: ways + "known", asked: ways + "asked"},
         ),
-        "restate, asked": Peer(
-            durable, "Restate, a promise that round 2 resolves; round 1 returns the handler's question", ways + "asked"
-        ),
-    }
-
-
-def _ours() -> dict[str, Peer]:
-    return {
-        "framehold memory": Peer(_framehold_memory, "Framehold, a handler that awaits its question; no store"),
-        "framehold redis": Peer(
-            _framehold_redis, "Framehold, a handler that awaits its question; leases and journal in Redis"
-        ),
-    }
-
-
-def _python(*words: str) -> Start:
-    @contextlib.contextmanager
-    def start(core: int) -> Iterator[Target]:
-        with announced(["framehold_loadtest.peers.serve", *words], core, {}) as child:
-            yield Target(child, None)
-
-    return start
-
-
-def _sdk(variant: str) -> Start:
-    @contextlib.contextmanager
-    def start(core: int) -> Iterator[Target]:
-        with serving(variant, core, {}) as child:
-            yield Target(child, None)
-
-    return start
-
-
-@contextlib.contextmanager
-def _framehold_memory(core: int) -> Iterator[Target]:
-    with serving("framehold", core, settings(None)) as child:
-        yield Target(child, None)
-
-
-@contextlib.contextmanager
-def _framehold_redis(core: int) -> Iterator[Target]:
-    with redis_server(core) as store, serving("framehold", core, settings(store)) as child:
-        yield Target(child, store)
+    ]

@@ -1,4 +1,4 @@
-"""The arithmetic of a report: distributions, bands of faults, times to recover, growth and ratios. All of it is pure.
+"""The arithmetic of a report: distributions, bands of faults and times to recover. All of it is pure.
 
 Law: what can't be computed is None, never 0; the caller says why.
 """
@@ -12,7 +12,6 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from framehold_loadtest.report.data import Fault, Sampled
-from framehold_loadtest.stats import slope
 
 LEVEL = 0.8
 """The share of the rate before the faults under which the rate counts as dipped."""
@@ -28,17 +27,6 @@ def cumulative(values: Sequence[float]) -> tuple[list[float], list[float]]:
     """The points of the values' distribution: each value, and the share of values up to it."""
     ordered = sorted(values)
     return ordered, [rank / len(ordered) for rank in range(1, len(ordered) + 1)]
-
-
-def ratio(value: float, to: float) -> float | None:
-    """`value / to`; None where `to` is 0."""
-    return value / to if to else None
-
-
-def growth(times: Sequence[float], values: Sampled) -> float | None:
-    """The slope per second of a sampled series; None if it has fewer than two samples."""
-    known = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
-    return slope(known) if len(known) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ Of a scenario, `p50` and `p99` are in milliseconds and all other times in second
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 NOT_MEASURED = "not measured: the machine was busy"
 """How the reason begins why a cell of the trade-off has no metrics, where other programs had the cores."""
@@ -71,6 +71,11 @@ class Resumes(_Record):
     during: list[float] = []
     after: list[float] = []
 
+    @property
+    def phases(self) -> dict[str, list[float]]:
+        """By phase."""
+        return {"before": self.before, "during": self.during, "after": self.after}
+
 
 class Effects(_Record):
     """The ledger against the calls: how many effects were wanted, and happened once, twice or more, or never."""
@@ -99,18 +104,6 @@ class Series(_Record):
     affinity: Sampled
     parked: dict[str, Sampled] = {}
     rss: dict[str, Sampled] = {}
-
-    @model_validator(mode="after")
-    def _are_of_one_length(self) -> Self:
-        for name, values in self._named():
-            if len(values) != len(self.t):
-                raise ValueError(f"series {name} has {len(values)} values, t has {len(self.t)}")
-        return self
-
-    def _named(self) -> Iterator[tuple[str, Sampled]]:
-        yield from (("rate", self.rate), ("p50", self.p50), ("p99", self.p99), ("affinity", self.affinity))
-        yield from ((f"parked of {node}", values) for node, values in self.parked.items())
-        yield from ((f"rss of {process}", values) for process, values in self.rss.items())
 
 
 class Scenario(_Head):
@@ -175,45 +168,20 @@ class Sweep(_Record):
     unit: str
     points: list[Point]
 
-    def metrics(self, option: str, x: float) -> Mapping[str, Measured | Missing]:
-        """What was measured of an option at a place; nothing if nobody looked."""
-        return next((one.metrics for one in self.points if (one.option, one.x) == (option, x)), {})
-
 
 class Tradeoff(_Head):
     """The options under the conditions, all measured on the same machine in the same run.
 
-    The first condition is the undisturbed one. A metric has one unit in all cells. `default_mode` is an option's cell
-    under that condition once more, with its servers in the SDK's default mode; None if nobody looked. `idle` has for
-    each option what its fleet takes each second while nobody calls.
+    The first condition is the undisturbed one. A metric has one unit in all cells. `idle` has for each option what its
+    fleet takes each second while nobody calls.
     """
 
     kind: Literal["tradeoff"] = "tradeoff"
     options: list[str]
     conditions: list[str]
     cells: list[Cell]
-    default_mode: Cell | None = None
     series: list[Sweep] = []
     idle: dict[str, dict[str, float]] = {}
-
-    @model_validator(mode="after")
-    def _names_each_pair_once(self) -> Self:
-        pairs = [(cell.option, cell.condition) for cell in self.cells]
-        for option, condition in pairs:
-            if option not in self.options or condition not in self.conditions:
-                raise ValueError(f"a cell is of {option} under {condition}, which the report does not list")
-            if pairs.count((option, condition)) > 1:
-                raise ValueError(f"{option} under {condition} has more than one cell")
-        return self
-
-    @model_validator(mode="after")
-    def _measures_in_one_unit(self) -> Self:
-        units: dict[str, str] = {}
-        for cell in self.cells:
-            for name, found in cell.metrics.items():
-                if isinstance(found, Measured) and units.setdefault(name, found.unit) != found.unit:
-                    raise ValueError(f"{name} is in {units[name]} in one cell and in {found.unit} in another")
-        return self
 
     def metrics(self, option: str, condition: str) -> Mapping[str, Measured | Missing]:
         """What the pair's cell holds; nothing if it has none."""
@@ -226,8 +194,6 @@ class Tradeoff(_Head):
         found = [(f"{cell.option} under {cell.condition}", cell.metrics) for cell in self.cells]
         found += [(f"{one.option} at {sweep.name} {one.x:g}", one.metrics) for sweep in self.series
                   for one in sweep.points]  # fmt: skip
-        if self.default_mode is not None:
-            found.append((f"{self.default_mode.option} in the SDK's default mode", self.default_mode.metrics))
         reasons = {name: _why_busy(metrics) for name, metrics in found}
         return [f"{name}{why.removeprefix(NOT_MEASURED)}" for name, why in reasons.items() if why]
 
@@ -250,3 +216,9 @@ def read(path: Path) -> Report:
         OSError: it can't be read.
     """
     return _REPORT.validate_json(path.read_bytes())
+
+
+def facts(report: Report) -> list[tuple[str, str]]:
+    """What the figures were measured on and with, by label."""
+    head = {"command": report.command, "commit": report.commit, "started": report.started}
+    return list((head | {name: fact for name, fact in report.machine.items() if name not in head}).items())

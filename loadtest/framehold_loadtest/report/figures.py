@@ -1,4 +1,4 @@
-"""Which figures a report has, and each of them drawn in both looks, or the reason why it can't be drawn.
+"""Which figures a report has, and each of them drawn, or the reason why it can't be drawn.
 
 Law: a report has its whole list of figures. One that has nothing to show keeps its title and says why.
 """
@@ -12,44 +12,32 @@ from typing import Generic, TypeVar
 from matplotlib.figure import Figure
 
 from framehold_loadtest.report import scenario_plots, series_plots, tradeoff_plots
-from framehold_loadtest.report.arithmetic import recoveries
-from framehold_loadtest.report.data import Missing, Report, Scenario, Tradeoff
-from framehold_loadtest.report.respects import BY_NAME, Respect, value
-from framehold_loadtest.report.theme import THEMES, Theme, png, worn
+from framehold_loadtest.report.data import Report, Scenario, Tradeoff
+from framehold_loadtest.report.theme import png, worn
 
 _R = TypeVar("_R", Scenario, Tradeoff)
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure of a page. `looks` holds a PNG for each theme by its name; it is empty where `absent` says why."""
+    """One figure of a page: a PNG, which is empty where `absent` says why."""
 
     name: str
     title: str
     caption: str
-    looks: dict[str, bytes]
-    absent: tuple[str, ...]
+    image: bytes
+    absent: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawing(Generic[_R]):
-    """A figure to be drawn: `lacks` gives the reason why there is nothing to draw, or an empty string. `respects` are
-    what it shows of a trade-off, under the first condition only or `everywhere`."""
+    """A figure to be drawn: `lacks` gives the reason why there is nothing to draw, or an empty string."""
 
     name: str
     title: str
     caption: str
-    draw: Callable[[_R, Theme], Figure]
+    draw: Callable[[_R], Figure]
     lacks: Callable[[_R], str] = lambda _: ""
-    respects: tuple[str, ...] = ()
-    everywhere: bool = False
-
-
-def _recovery_lacks(scenario: Scenario) -> str:
-    if not scenario.faults:
-        return "the scenario has no faults"
-    found = recoveries(scenario.series.t, scenario.series.rate, scenario.faults)
-    return "" if any(one.seconds for one in found) else "no fault has one; the table of faults says why"
 
 
 _SCENARIO: tuple[_Drawing[Scenario], ...] = (
@@ -57,54 +45,36 @@ _SCENARIO: tuple[_Drawing[Scenario], ...] = (
           scenario_plots.load, lambda run: "" if run.series.t else "the run was not sampled"),
     _Drawing("resumes", "Resume latency before, during and after the faults",
           "The share of resumes that took at most so long.",
-          scenario_plots.resumes, lambda run: "" if any(_resumes(run)) else "no call was resumed"),
-    _Drawing("recovery", "Time to recover", "Until the rate stays at 80% or more of its median before the first fault.",
-          scenario_plots.recovery, _recovery_lacks),
+          scenario_plots.resumes, lambda run: "" if any(run.resumes.phases.values()) else "no call was resumed"),
     _Drawing("affinity", "Affinity", "The share of later rounds that reached the node which held the frame.",
           scenario_plots.affinity, lambda run: "" if any(_known(run.series.affinity)) else "affinity was not sampled"),
     _Drawing("parked", "Parked frames per node", "A gap is a second in which the node gave no answer.",
           scenario_plots.parked, lambda run: "" if run.series.parked else "parked frames were not sampled"),
     _Drawing("memory", "Memory per process, MiB", "Resident memory. A gap is a second in which the process was gone.",
           scenario_plots.memory, lambda run: "" if run.series.rss else "memory was not sampled"),
-    _Drawing("effects", "Effects", "The ledger of effects against the calls that wanted them.",
-          scenario_plots.effects, lambda run: "" if run.effects is not None else "there was no ledger"),
 )  # fmt: skip
 
 
 def _series(name: str, title: str, caption: str) -> _Drawing[Tradeoff]:
-    """The figure of a series, or of two conditions side by side."""
+    """The figure of a series."""
 
     def lacks(tradeoff: Tradeoff) -> str:
         return "" if series_plots.points(tradeoff, name) else "this run did not measure it"
 
-    return _Drawing(f"series-{name.replace(' ', '-')}", title, caption, series_plots.drawing(name), lacks)
+    return _Drawing(f"series-{name}", title, caption, series_plots.drawing(name), lacks)
 
 
 _TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
     _Drawing("overview", "What each option costs and harms",
           "CPU and memory undisturbed, with quartiles. Right: the largest share of calls that a condition harmed.",
-          tradeoff_plots.overview, respects=("cpu_us",)),
-    _Drawing("latency", "Latency per round", "Undisturbed. Smaller markers may lie on larger ones.",
-          tradeoff_plots.latency, respects=("p50_ms", "p99_ms")),
-    _Drawing("sizes", "Token and bytes on the wire by round",
-          "Undisturbed. A token that grows is state that travels; the last reply has none. Markers may lie on others.",
-          tradeoff_plots.sizes, respects=("token_bytes", "wire_bytes")),
-    _Drawing("cpu", "CPU per call", "Undisturbed, by where it is spent.", tradeoff_plots.cpu, respects=("cpu_us",)),
-    _Drawing("memory", "Memory per parked call", "Undisturbed. What the fleet holds while a user thinks.",
-          tradeoff_plots.memory, respects=("bytes_per_parked_call",)),
-    _Drawing("throughput", "Calls per second by condition", "The same load on every option.",
-          tradeoff_plots.throughput, respects=("calls_per_second",), everywhere=True),
+          tradeoff_plots.overview),
     _Drawing("faults", "What each condition costs",
           "The share of calls lost, and with a repeated effect, of those that could be hit; how long a client waited."
           " The darker a field, the nearer its value to the highest of the grid.",
           tradeoff_plots.faults),
-    _series("think time", "While users think", "The same users, each of whom thinks so long before an answer."),
     _series("rounds", "By the number of rounds", "Calls of one round ask nothing."),
     _series("state", "By the size of the state", "What a tool keeps between its rounds, and must not fetch again."),
-    _series("nodes", "By the number of nodes", "All on the same machine, so that more nodes share its cores."),
-    _series("store", "By the distance of the store", "Each round trip to Redis takes so much longer."),
     _series("load", "By the load", "Calls offered, as a part of those that a few users make who answer at once."),
-    _series("stickiness", "Sticky, and in turn", "The conditions `steady` and `no stickiness` side by side."),
 )  # fmt: skip
 
 
@@ -112,10 +82,7 @@ def drawn(report: Report) -> list[Picture]:
     """The report's figures in the order of its page."""
     if isinstance(report, Scenario):
         return [_picture(report, plan, plan.lacks(report)) for plan in _SCENARIO]
-    return [
-        _picture(report, plan, plan.lacks(report) or _nobody(report, plan), tuple(_absences(report, plan)))
-        for plan in _TRADEOFF
-    ]
+    return [_picture(report, plan, plan.lacks(report)) for plan in _TRADEOFF]
 
 
 def titles() -> list[tuple[str, str, str]]:
@@ -123,39 +90,11 @@ def titles() -> list[tuple[str, str, str]]:
     return [(plan.name, plan.title, plan.caption) for plan in _TRADEOFF]
 
 
-def _picture(report: _R, plan: _Drawing[_R], lack: str, absent: Sequence[str] = ()) -> Picture:
+def _picture(report: _R, plan: _Drawing[_R], lack: str) -> Picture:
     if lack:
-        return Picture(plan.name, plan.title, plan.caption, {}, (lack,))
-    looks = {}
-    for theme in THEMES:
-        with worn(theme):
-            looks[theme.name] = png(plan.draw(report, theme))
-    return Picture(plan.name, plan.title, plan.caption, looks, tuple(absent))
-
-
-def _absences(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> Iterator[str]:
-    """Who is not in a figure, and why."""
-    for respect, condition in _shown(tradeoff, plan):
-        for option in tradeoff.options:
-            seen = value(tradeoff.metrics(option, condition), respect)
-            if isinstance(seen, Missing):
-                yield f"{option}, {respect.label}, {condition}: {seen.missing}"
-
-
-def _shown(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> list[tuple[Respect, str]]:
-    conditions = tradeoff.conditions if plan.everywhere else tradeoff.conditions[:1]
-    return [(BY_NAME[name], condition) for name in plan.respects for condition in conditions]
-
-
-def _nobody(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> str:
-    absent = list(_absences(tradeoff, plan))
-    if plan.respects and len(absent) == len(_shown(tradeoff, plan)) * len(tradeoff.options):
-        return "no option was measured"
-    return ""
-
-
-def _resumes(scenario: Scenario) -> tuple[list[float], ...]:
-    return scenario.resumes.before, scenario.resumes.during, scenario.resumes.after
+        return Picture(plan.name, plan.title, plan.caption, b"", lack)
+    with worn():
+        return Picture(plan.name, plan.title, plan.caption, png(plan.draw(report)), "")
 
 
 def _known(values: Sequence[float | None]) -> Iterator[bool]:

@@ -1,7 +1,6 @@
 """One self-contained page: `write` puts report.html, report.json and the figures as PNG into a folder.
 
-Law: the page needs no script, no network and no file beside it. It is read in light and in dark, as the reader's system
-has it, and printed in light. All text is escaped.
+Law: the page needs no script, no network and no file beside it. All text is escaped.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from framehold_loadtest.report import scenario_tables, tradeoff_tables
-from framehold_loadtest.report.data import Report, Scenario, Tradeoff
+from framehold_loadtest.report.data import Report, Scenario, Tradeoff, facts
 from framehold_loadtest.report.figures import Picture, drawn
-from framehold_loadtest.report.table import facts
 
 PAGE, DATA = "report.html", "report.json"
 
@@ -23,14 +21,14 @@ PAGE, DATA = "report.html", "report.json"
 def write(report: Report, folder: Path) -> Path:
     """Write the report into a folder, which is made if need be, and return the page's path.
 
-    Beside the page and report.json are the figures, `<name>.png` and `<name>-dark.png`.
+    Beside the page and report.json are the figures.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DATA).write_text(text(report), encoding="utf-8")
     pictures = drawn(report)
     for picture in pictures:
-        for look, image in picture.looks.items():
-            (folder / file_name(picture, look)).write_bytes(image)
+        if picture.image:
+            (folder / f"{picture.name}.png").write_bytes(picture.image)
     page = folder / PAGE
     page.write_text(html(report, pictures), encoding="utf-8")
     return page
@@ -39,11 +37,6 @@ def write(report: Report, folder: Path) -> Path:
 def text(report: Report) -> str:
     """The report as JSON. A router reads no more than 512 KiB, so that a trade-off is written without indents."""
     return report.model_dump_json(indent=1 if isinstance(report, Scenario) else None) + "\n"
-
-
-def file_name(picture: Picture, look: str) -> str:
-    """What a figure's PNG is called beside the page."""
-    return f"{picture.name}.png" if look == "light" else f"{picture.name}-{look}.png"
 
 
 def html(report: Report, pictures: list[Picture]) -> str:
@@ -72,7 +65,7 @@ def _counts(tradeoff: Tradeoff) -> dict[str, int]:
     kinds = [
         entry.kind
         for condition in tradeoff.conditions
-        for row in tradeoff_tables.condition(tradeoff, condition).rows
-        for entry in row.entries
+        for row in tradeoff_tables.condition(tradeoff, condition).entries[1:]
+        for entry in row[1:]
     ]
     return {"all": len(kinds), "measured": sum(kind != "missing" for kind in kinds)}

@@ -57,8 +57,6 @@ RESPECTS = (
     Respect("reexecutions", "handler re-executions"),
 )
 
-HELD = Respect("memory_bytes", "memory held", folded="node + router + store")
-"""What a series says of memory: the calls that wait at a time, by what one of them weighs."""
 BY_NAME = {respect.name: respect for respect in RESPECTS}
 
 

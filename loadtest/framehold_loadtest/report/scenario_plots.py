@@ -1,4 +1,4 @@
-"""The figures of a scenario: load and latency under its faults, resumes, affinity, recovery, frames and memory.
+"""The figures of a scenario: load and latency under its faults, resumes, affinity, frames and memory.
 
 Law: a second without a sample is a gap in its line. Faults are numbered as in the page's table of faults.
 """
@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, PercentFormatter
 
-from framehold_loadtest.report.arithmetic import bands, cumulative, recoveries
+from framehold_loadtest.report.arithmetic import bands, cumulative
 from framehold_loadtest.report.data import Fault, Sampled, Scenario
-from framehold_loadtest.report.theme import DASHES, HATCHES, MARKERS, Look, Theme, sheet, upright
+from framehold_loadtest.report.theme import DASHES, FAULT, MARKERS, Look, colour, sheet, upright
 from framehold_loadtest.report.words import seconds
 from framehold_loadtest.stats import percentile
 
@@ -22,46 +22,44 @@ _MARKS_A_LINE = 8
 _SCALE_SPREAD = 30
 
 
-def load(scenario: Scenario, theme: Theme) -> Figure:
+def load(scenario: Scenario) -> Figure:
     """Rate above, latency below, over the same seconds."""
     series = scenario.series
     figure, (above, below) = sheet(4.6, rows=2, share_x=True)
-    above.plot(series.t, _gapped(series.rate), color=theme.colour(0))
+    above.plot(series.t, _gapped(series.rate), color=colour(0))
     above.set(title="Throughput, requests/s", ylim=(0, None))
     for place, (name, values) in enumerate({"p50": series.p50, "p99": series.p99}.items()):
-        below.plot(series.t, _gapped(values), color=theme.colour(place * 3), linestyle=DASHES[place], label=name)
+        below.plot(series.t, _gapped(values), color=colour(place * 3), linestyle=DASHES[place], label=name)
     below.set(title="Latency, ms", xlabel="seconds since the run began")
     if upright(below, [value for value in [*series.p50, *series.p99] if value is not None], _SCALE_SPREAD):
         below.set_title("Latency, ms, logarithmic")
     _legend_above(below, 2)
-    _mark_faults([above, below], scenario.faults, theme)
+    _mark_faults([above, below], scenario.faults)
     return figure
 
 
-def affinity(scenario: Scenario, theme: Theme) -> Figure:
+def affinity(scenario: Scenario) -> Figure:
     """The share of later rounds that reached the node which held their frame."""
     figure, (axes,) = sheet(2.5)
     known = [value for value in scenario.series.affinity if value is not None]
-    axes.plot(scenario.series.t, _gapped(scenario.series.affinity), color=theme.colour(4))
+    axes.plot(scenario.series.t, _gapped(scenario.series.affinity), color=colour(4))
     low = min([*known, 0.99])
     axes.set(ylim=(max(0.0, low - (1 - low) * 0.1), 1 + (1 - low) * 0.08), xlabel="seconds since the run began")
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
-    _mark_faults([axes], scenario.faults, theme)
+    _mark_faults([axes], scenario.faults)
     return figure
 
 
-def resumes(scenario: Scenario, theme: Theme) -> Figure:
+def resumes(scenario: Scenario) -> Figure:
     """The distribution of resume latency before, during and after the faults."""
     figure, (axes,) = sheet(3.2)
-    phases = {"before": scenario.resumes.before, "during": scenario.resumes.during, "after": scenario.resumes.after}
+    phases = scenario.resumes.phases
     for place, (phase, took) in enumerate(phases.items()):
         if took:
             when = phase if scenario.faults else "all"
             words = f"{when}: {len(took):,} resumes, p99 {seconds(percentile(took, 0.99))}"
             at, share = cumulative([one * 1e3 for one in took])
-            axes.step(
-                at, share, where="post", color=theme.colour((0, 3, 4)[place]), linestyle=DASHES[place], label=words
-            )
+            axes.step(at, share, where="post", color=colour((0, 3, 4)[place]), linestyle=DASHES[place], label=words)
     axes.set(xscale="log", xlabel="milliseconds from the answer to the reply, logarithmic", ylim=(0, 1.02))
     axes.xaxis.set_major_formatter(LogFormatter())
     axes.xaxis.set_minor_formatter(LogFormatter())
@@ -70,59 +68,27 @@ def resumes(scenario: Scenario, theme: Theme) -> Figure:
     return figure
 
 
-def recovery(scenario: Scenario, theme: Theme) -> Figure:
-    """A bar for each fault, as long as the rate took to come back."""
-    found = recoveries(scenario.series.t, scenario.series.rate, scenario.faults)
-    figure, (axes,) = sheet(0.9 + 0.34 * len(found))
-    names = [f"{number}  {fault.what} {fault.target}" for number, fault in enumerate(scenario.faults, 1)]
-    lengths = [one.seconds or 0.0 for one in found]
-    axes.barh(names, lengths, color=theme.colour(3), height=0.62)
-    for place, one in enumerate(found):
-        words = one.why if one.seconds is None or not one.seconds else seconds(one.seconds)
-        axes.annotate(words, (lengths[place], place), (5, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.set(xlabel="seconds from the fault's beginning", xlim=(0, max([*lengths, 1.0]) * 1.25))
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    return figure
-
-
-def parked(scenario: Scenario, theme: Theme) -> Figure:
+def parked(scenario: Scenario) -> Figure:
     """Frames parked on each node."""
-    return _lines(scenario, scenario.series.parked, 1, theme, label="frames")
+    return _lines(scenario, scenario.series.parked, 1, label="frames")
 
 
-def memory(scenario: Scenario, theme: Theme) -> Figure:
+def memory(scenario: Scenario) -> Figure:
     """What each process has in memory."""
-    return _lines(scenario, scenario.series.rss, _MIB, theme, label="MiB")
+    return _lines(scenario, scenario.series.rss, _MIB, label="MiB")
 
 
-def effects(scenario: Scenario, theme: Theme) -> Figure:
-    """The ledger beside what was wanted."""
-    ledger = scenario.effects
-    assert ledger is not None
-    figure, (axes,) = sheet(1.5)
-    names, counts = ["once", "twice or more", "never"], [ledger.once, ledger.twice, ledger.never]
-    colours = [theme.colour(0), theme.fault, theme.fault]
-    axes.barh(names, counts, color=colours, hatch=[HATCHES[0], HATCHES[1], HATCHES[3]], height=0.62)
-    for place, count in enumerate(counts):
-        axes.annotate(f"{count:,}", (count, place), (5, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.set(xlabel=f"effects, of {ledger.wanted:,} wanted", xlim=(0, max(ledger.wanted, *counts, 1) * 1.1))
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    return figure
-
-
-def _lines(scenario: Scenario, named: Mapping[str, Sampled], unit: float, theme: Theme, label: str) -> Figure:
+def _lines(scenario: Scenario, named: Mapping[str, Sampled], unit: float, label: str) -> Figure:
     figure, (axes,) = sheet(3.0)
     times = scenario.series.t
     every = max(1, len(times) // _MARKS_A_LINE)
     for place, (name, values) in enumerate(named.items()):
         drawn = _gapped(values, unit)
-        look: Look = {"color": theme.colour(place), "linestyle": DASHES[place % len(DASHES)]}
+        look: Look = {"color": colour(place), "linestyle": DASHES[place % len(DASHES)]}
         start = (place * every // max(1, len(named))) % every
         axes.plot(times, drawn, label=name, marker=MARKERS[place % len(MARKERS)], markevery=(start, every), **look)
     axes.set(xlabel="seconds since the run began", ylabel=label, ylim=(0, None))
-    _mark_faults([axes], scenario.faults, theme)
+    _mark_faults([axes], scenario.faults)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
@@ -132,21 +98,21 @@ def _legend_above(axes: Axes, columns: int) -> None:
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, borderaxespad=0.2)
 
 
-def _mark_faults(panels: Sequence[Axes], faults: Sequence[Fault], theme: Theme) -> None:
+def _mark_faults(panels: Sequence[Axes], faults: Sequence[Fault]) -> None:
     """A wash while faults last, a line where one begins, and the faults' numbers over the first panel."""
     for band in bands(faults):
         for axes in panels:
-            axes.axvspan(band.start, band.stop, color=theme.fault, alpha=0.13, linewidth=0)
+            axes.axvspan(band.start, band.stop, color=FAULT, alpha=0.13, linewidth=0)
     for axes in panels:
         for at in {fault.at for fault in faults}:
-            axes.axvline(at, color=theme.fault, linewidth=1, linestyle=(0, (2, 2)))
+            axes.axvline(at, color=FAULT, linewidth=1, linestyle=(0, (2, 2)))
     begun: dict[float, list[str]] = {}
     for number, fault in enumerate(faults, 1):
         begun.setdefault(fault.at, []).append(str(number))
     for at, numbers in begun.items():
         words = ", ".join(numbers)
         place: Look = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontweight": "bold"}
-        panels[0].annotate(words, (at, 1), (3, -2), va="top", color=theme.fault, fontsize=8, **place)
+        panels[0].annotate(words, (at, 1), (3, -2), va="top", color=FAULT, fontsize=8, **place)
 
 
 def _gapped(values: Sampled, unit: float = 1.0) -> list[float]:

@@ -1,14 +1,12 @@
-"""What the page of a scenario says beside its figures: rules, requests, resumes, faults and memory."""
+"""What the page of a scenario says beside its figures: rules, requests, resumes and faults."""
 
 from __future__ import annotations
 
-from framehold_loadtest.report.arithmetic import growth, recoveries
+from framehold_loadtest.report.arithmetic import recoveries
 from framehold_loadtest.report.data import Scenario
-from framehold_loadtest.report.table import Entry, Line, Table, absent
 from framehold_loadtest.report.words import milliseconds, percent, seconds
 from framehold_loadtest.stats import percentile
-
-_MIB_PER_HOUR = 3600 / 2**20
+from framehold_loadtest.table import Cell, Entry, Table, absent
 
 
 def tiles(scenario: Scenario) -> list[tuple[str, Entry]]:
@@ -18,7 +16,7 @@ def tiles(scenario: Scenario) -> list[tuple[str, Entry]]:
     found = [one.seconds for one in recoveries(scenario.series.t, scenario.series.rate, scenario.faults)]
     longest = max((length for length in found if length is not None), default=None)
     unknown = sum(length is None for length in found)
-    resumed = [*scenario.resumes.before, *scenario.resumes.during, *scenario.resumes.after]
+    resumed = [seconds for took in scenario.resumes.phases.values() for seconds in took]
     return [
         ("calls", Entry(f"{calls.ended:,}", f"ended, of {calls.begun:,} begun")),
         ("calls lost", _none_wanted(calls.lost)),
@@ -35,57 +33,40 @@ def tiles(scenario: Scenario) -> list[tuple[str, Entry]]:
 
 def verdicts(scenario: Scenario) -> Table:
     """The pass rules, those that failed first."""
-    rows = [
-        Line(rule.name, (Entry("passed" if rule.passed else "FAILED", kind="good" if rule.passed else "bad"),
-                        Entry(rule.wanted), Entry(rule.seen)))
-        for rule in sorted(scenario.verdicts, key=lambda rule: rule.passed)
-    ]  # fmt: skip
-    return Table("Rules", ("rule", "verdict", "wanted", "seen"), tuple(rows))
+    lines: list[list[Cell]] = [["rule", "verdict", "wanted", "seen"]]
+    for rule in sorted(scenario.verdicts, key=lambda rule: rule.passed):
+        passed = Entry("passed", kind="good") if rule.passed else Entry("FAILED", kind="bad")
+        lines.append([rule.name, passed, rule.wanted, rule.seen])
+    return Table("Rules", lines)
 
 
 def requests(scenario: Scenario) -> Table:
     """What was sent, by name."""
-    rows = [
-        Line(name, (Entry(f"{seen.count:,}"), Entry(f"{seen.failures:,}", kind="bad" if seen.failures else ""),
-                   Entry(milliseconds(seen.p50)), Entry(milliseconds(seen.p99))))
-        for name, seen in scenario.requests.items()
-    ]  # fmt: skip
-    return Table("Requests", ("name", "count", "failures", "p50", "p99"), tuple(rows))
+    lines: list[list[Cell]] = [["name", "count", "failures", "p50", "p99"]]
+    for name, seen in scenario.requests.items():
+        failures = Entry(f"{seen.failures:,}", kind="bad" if seen.failures else "")
+        lines.append([name, f"{seen.count:,}", failures, milliseconds(seen.p50), milliseconds(seen.p99)])
+    return Table("Requests", lines)
 
 
 def resumes(scenario: Scenario) -> Table:
     """Resume latency by phase."""
-    phases = {"before": scenario.resumes.before, "during": scenario.resumes.during, "after": scenario.resumes.after}
-    rows = []
-    for phase, took in phases.items():
+    lines = [["when", "count", "p50", "p99", "longest"]]
+    for phase, took in scenario.resumes.phases.items():
         shown = [percentile(took, 0.5), percentile(took, 0.99), max(took)] if took else [None] * 3
-        rows.append(Line(phase, (Entry(f"{len(took):,}"), *(Entry(seconds(one)) for one in shown))))
-    return Table("Resumes around the faults", ("when", "count", "p50", "p99", "longest"), tuple(rows))
+        lines.append([phase, f"{len(took):,}", *map(seconds, shown)])
+    return Table("Resumes around the faults", lines)
 
 
 def faults(scenario: Scenario) -> Table:
     """What was done, and how long the rate took to come back."""
     found = recoveries(scenario.series.t, scenario.series.rate, scenario.faults)
-    rows = [
-        Line(str(place), (Entry(fault.what), Entry(fault.target), Entry(f"{fault.at:.1f} s"),
-                         Entry("-" if fault.until is None else f"{fault.until:.1f} s"),
-                         Entry(seconds(one.seconds), "" if one.why == "back" else one.why)))
-        for place, (fault, one) in enumerate(zip(scenario.faults, found, strict=True), 1)
-    ]  # fmt: skip
-    return Table("Faults", ("", "what", "target", "at", "until", "recovered in"), tuple(rows))
-
-
-def memory(scenario: Scenario) -> Table:
-    """What each process grew by."""
-    rows = []
-    for process, samples in scenario.series.rss.items():
-        known = [sample for sample in samples if sample is not None]
-        rise = growth(scenario.series.t, samples)
-        shown = [f"{one / 2**20:,.1f} MiB" for one in (known[0], known[-1], max(known))] if known else ["-"] * 3
-        trend = "-" if rise is None else f"{rise * _MIB_PER_HOUR:+,.1f} MiB/h"
-        rows.append(Line(process, tuple(Entry(one) for one in (*shown, trend))))
-    note = "Growth by least squares over the whole run; a short run says little of it."
-    return Table("Memory", ("process", "first", "last", "highest", "growth"), tuple(rows), note)
+    lines: list[list[Cell]] = [["", "what", "target", "at", "until", "recovered in"]]
+    for place, (fault, one) in enumerate(zip(scenario.faults, found, strict=True), 1):
+        until = "-" if fault.until is None else f"{fault.until:.1f} s"
+        back = Entry(seconds(one.seconds), "" if one.why == "back" else one.why)
+        lines.append([str(place), fault.what, fault.target, f"{fault.at:.1f} s", until, back])
+    return Table("Faults", lines)
 
 
 def _none_wanted(count: int) -> Entry:

@@ -1,7 +1,7 @@
-"""The two looks of a figure, for light and for dark pages: colours, markers and type.
+"""The look of a figure: colours, markers and type.
 
 Law: colour is never the only difference. Options and nodes differ by marker, line or hatch too, the series colours stay
-apart for readers who see no red or no green, and each stands out from its ground (a test computes both).
+apart for readers who see no red or no green, and each stands out from its ground.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -32,42 +31,21 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 HATCHES = ("", "////", "....", "xxxx", "----", "++", "\\\\\\\\", "oo")
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colours of one look, and the series colours in the order of their use."""
-
-    name: str
-    ground: str
-    ink: str
-    soft: str
-    line: str
-    fault: str
-    wash: str
-    heat: str
-    series: tuple[str, ...]
-
-    def colour(self, place: int) -> str:
-        """The series colour of a place in a list; they come round again, where the marker tells the two apart."""
-        return self.series[place % len(self.series)]
+GROUND, INK, SOFT, LINE = "#ffffff", "#17202c", "#556173", "#dde3eb"
+FAULT, WASH, HEAT = "#b3261e", "#f4f6f9", "#c2410c"
+SERIES = ("#1f3fd6", "#3f9be6", "#b58a00", "#8a3200", "#1b8072", "#8a2a8a", "#20262e")
 
 
-LIGHT = Theme(
-    "light", "#ffffff", "#17202c", "#556173", "#dde3eb", "#b3261e", "#f4f6f9", "#c2410c",
-    ("#1f3fd6", "#3f9be6", "#b58a00", "#8a3200", "#1b8072", "#8a2a8a", "#20262e"),
-)  # fmt: skip
-DARK = Theme(
-    "dark", "#161b22", "#e4e9f0", "#9aa7b8", "#29323d", "#ff8078", "#1d242d", "#f97316",
-    ("#6c7bff", "#b7e3f9", "#e8b62e", "#f0602a", "#2fa89a", "#d59cff", "#2c7096"),
-)  # fmt: skip
-
-THEMES = (LIGHT, DARK)
+def colour(place: int) -> str:
+    """The series colour of a place in a list; they come round again, where the marker tells the two apart."""
+    return SERIES[place % len(SERIES)]
 
 
-def line_look(theme: Theme, place: int) -> Look:
+def line_look(place: int) -> Look:
     """The colour, marker and dashes of the option at a place in a list. Markers of later options are smaller, so that
     those below them can be seen."""
     return {
-        "color": theme.colour(place),
+        "color": colour(place),
         "marker": MARKERS[place % len(MARKERS)],
         "markersize": max(3.5, 8.5 - 0.8 * place),
         "linestyle": DASHES[place % len(DASHES)],
@@ -96,18 +74,18 @@ class _Plain(LogFormatter):
 
 
 @contextmanager
-def worn(theme: Theme) -> Iterator[None]:
-    """While this lasts, what is drawn has the theme's look."""
+def worn() -> Iterator[None]:
+    """While this lasts, what is drawn has this look."""
     settings: Look = {
         "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 8.5,
         "axes.titlelocation": "left", "axes.titleweight": "bold", "legend.fontsize": 8, "legend.frameon": False,
         "xtick.labelsize": 8, "ytick.labelsize": 8, "axes.spines.top": False, "axes.spines.right": False,
-        "figure.facecolor": theme.ground, "axes.facecolor": theme.ground, "savefig.facecolor": theme.ground,
-        "text.color": theme.ink, "axes.labelcolor": theme.soft, "axes.edgecolor": theme.soft,
-        "axes.titlecolor": theme.ink, "axes.prop_cycle": cycler(color=theme.series),
-        "xtick.color": theme.soft, "ytick.color": theme.soft, "grid.color": theme.line, "grid.linewidth": 0.7,
+        "figure.facecolor": GROUND, "axes.facecolor": GROUND, "savefig.facecolor": GROUND,
+        "text.color": INK, "axes.labelcolor": SOFT, "axes.edgecolor": SOFT,
+        "axes.titlecolor": INK, "axes.prop_cycle": cycler(color=SERIES),
+        "xtick.color": SOFT, "ytick.color": SOFT, "grid.color": LINE, "grid.linewidth": 0.7,
         "axes.grid": True, "axes.axisbelow": True, "lines.linewidth": 1.6,
-        "lines.markersize": 5, "hatch.color": theme.ground, "hatch.linewidth": 0.8, "legend.labelcolor": theme.ink,
+        "lines.markersize": 5, "hatch.color": GROUND, "hatch.linewidth": 0.8, "legend.labelcolor": INK,
     }  # fmt: skip
     with mpl.rc_context(settings):
         yield

@@ -1,7 +1,6 @@
-"""The figures of the trade-off: latency and bytes by round, CPU, memory, and what each fault costs.
+"""The figures of the trade-off: what an option costs, and what each fault costs.
 
-Law: an option that was not measured is left out of a line plot, and named as missing in a bar or a grid; the page gives
-the reasons under each figure. An option has one colour and one marker everywhere.
+Law: an option that was not measured is named as missing in a bar or a grid. An option has one colour everywhere.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from framehold_loadtest.report.data import Missing, Tradeoff
-from framehold_loadtest.report.respects import BY_NAME, PLACES, Respect, Value, value
-from framehold_loadtest.report.theme import HATCHES, MARKERS, Look, Theme, line_look, sheet
+from framehold_loadtest.report.respects import BY_NAME, Respect, Value, value
+from framehold_loadtest.report.theme import HATCHES, HEAT, INK, SOFT, WASH, Look, colour, sheet
 from framehold_loadtest.report.winners import HARM
 from framehold_loadtest.report.words import label, number
 from framehold_loadtest.stats import Spread
@@ -24,73 +23,7 @@ from framehold_loadtest.stats import Spread
 _FAINT, _STRONG = 0.14, 0.62
 
 
-def latency(tradeoff: Tradeoff, theme: Theme) -> Figure:
-    """p50 and p99 of each round, undisturbed."""
-    return _by_round(tradeoff, (BY_NAME["p50_ms"], BY_NAME["p99_ms"]), theme)
-
-
-def sizes(tradeoff: Tradeoff, theme: Theme) -> Figure:
-    """Token and wire bytes of each round, undisturbed."""
-    return _by_round(tradeoff, (BY_NAME["token_bytes"], BY_NAME["wire_bytes"]), theme)
-
-
-def throughput(tradeoff: Tradeoff, theme: Theme) -> Figure:
-    """Calls per second of each option, a row for each condition."""
-    figure, (axes,) = sheet(1.0 + 0.5 * len(tradeoff.conditions))
-    respect = BY_NAME["calls_per_second"]
-    rows = list(range(len(tradeoff.conditions)))
-    step = 0.7 / max(1, len(tradeoff.options) - 1)
-    for place, option in enumerate(tradeoff.options):
-        seen = [value(tradeoff.metrics(option, condition), respect) for condition in tradeoff.conditions]
-        numbers = [found.number if isinstance(found, Value) else float("nan") for found in seen]
-        heights = [row - 0.35 + place * step for row in rows]
-        axes.hlines(heights, 0, numbers, color=theme.colour(place), alpha=0.45, linewidth=1)
-        for height, found in zip(heights, seen, strict=True):
-            if isinstance(found, Value) and found.turns:
-                spread = Spread.of(found.turns)
-                axes.hlines(height, spread.low, spread.high, color=theme.ink, linewidth=1)
-        look: Look = {"color": theme.colour(place), "linestyle": "none", "clip_on": False}
-        axes.plot(numbers, heights, MARKERS[place % len(MARKERS)], label=option, **look)
-    axes.set(yticks=rows, yticklabels=tradeoff.conditions, xlim=(0, None))
-    axes.set_xlabel("calls per second; dark lines are the quartiles of the turns")
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(visible=False, axis="y")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
-
-
-def cpu(tradeoff: Tradeoff, theme: Theme) -> Figure:
-    """CPU per call, stacked by where it is spent, undisturbed."""
-    respect, steady = BY_NAME["cpu_us"], tradeoff.conditions[0]
-    figure, (axes,) = sheet(1.0 + 0.34 * len(tradeoff.options))
-    found = [value(tradeoff.metrics(option, steady), respect) for option in tradeoff.options]
-    left = [0.0] * len(found)
-    for place, part in enumerate(PLACES):
-        widths = [seen.parts.get(part, 0.0) if isinstance(seen, Value) else 0.0 for seen in found]
-        look: Look = {"color": theme.colour((0, 2, 4)[place]), "hatch": HATCHES[place]}
-        axes.barh(tradeoff.options, widths, left=left, label=part, height=0.62, **look)
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    _whiskers(axes, found, theme)
-    _bar_ends(axes, found, left)
-    axes.set_xlabel(label(tradeoff, respect))
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
-
-
-def memory(tradeoff: Tradeoff, theme: Theme) -> Figure:
-    """Memory that the fleet holds for each parked call, undisturbed."""
-    respect, steady = BY_NAME["bytes_per_parked_call"], tradeoff.conditions[0]
-    figure, (axes,) = sheet(1.0 + 0.34 * len(tradeoff.options))
-    found = [_in_kib(value(tradeoff.metrics(option, steady), respect)) for option in tradeoff.options]
-    lengths = [seen.number if isinstance(seen, Value) else 0.0 for seen in found]
-    _bars(axes, tradeoff, lengths, theme)
-    _whiskers(axes, found, theme)
-    _bar_ends(axes, found, lengths)
-    axes.set_xlabel(f"{respect.label}, KiB")
-    return figure
-
-
-def overview(tradeoff: Tradeoff, theme: Theme) -> Figure:
+def overview(tradeoff: Tradeoff) -> Figure:
     """What a call costs, what a waiting call holds, and what share of calls the worst condition harms, by option."""
     figure, panels = sheet(1.1 + 0.34 * len(tradeoff.options), columns=3)
     steady = tradeoff.conditions[0]
@@ -101,8 +34,8 @@ def overview(tradeoff: Tradeoff, theme: Theme) -> Figure:
     for axes, found, title in zip(panels, [*costs, [_worst(tradeoff, one) for one in tradeoff.options]], titles,
                                   strict=True):  # fmt: skip
         lengths = [seen.number if isinstance(seen, Value) else 0.0 for seen in found]
-        _bars(axes, tradeoff, lengths, theme)
-        _whiskers(axes, found, theme)
+        _bars(axes, tradeoff, lengths)
+        _whiskers(axes, found)
         _bar_ends(axes, found, lengths, room=1.3)
         axes.set_title(title)
         axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -134,31 +67,31 @@ def _worst(tradeoff: Tradeoff, option: str) -> Value | Missing:
     return replace(worst[name], beside="always" if always else name)
 
 
-def _bars(axes: Axes, tradeoff: Tradeoff, lengths: Sequence[float], theme: Theme) -> None:
+def _bars(axes: Axes, tradeoff: Tradeoff, lengths: Sequence[float]) -> None:
     """A bar for each option, with its colour and its hatch."""
-    colours = [theme.colour(place) for place in range(len(lengths))]
+    colours = [colour(place) for place in range(len(lengths))]
     hatches = [HATCHES[place % len(HATCHES)] for place in range(len(lengths))]
     axes.barh(tradeoff.options, lengths, color=colours, hatch=hatches, height=0.62)
 
 
-def _whiskers(axes: Axes, found: Sequence[object], theme: Theme) -> None:
+def _whiskers(axes: Axes, found: Sequence[object]) -> None:
     """The quartiles of the turns over each bar's end."""
     for row, seen in enumerate(found):
         if isinstance(seen, Value) and seen.turns:
             spread = Spread.of(seen.turns)
-            axes.plot([spread.low, spread.high], [row, row], color=theme.ink, linewidth=1.2, marker="|", markersize=6)
+            axes.plot([spread.low, spread.high], [row, row], color=INK, linewidth=1.2, marker="|", markersize=6)
 
 
-def faults(tradeoff: Tradeoff, theme: Theme) -> Figure:
+def faults(tradeoff: Tradeoff) -> Figure:
     """Four grids of option by condition: what a fault costs."""
     names = ("lost_share", "repeated_share", "wait_longest_ms", "seconds_to_recover")
     figure, panels = sheet(1.4 + 0.56 * len(tradeoff.options), rows=2, columns=2)
     for axes, name in zip(panels, names, strict=True):
-        _grid(axes, tradeoff, BY_NAME[name], theme)
+        _grid(axes, tradeoff, BY_NAME[name])
     return figure
 
 
-def _grid(axes: Axes, tradeoff: Tradeoff, respect: Respect, theme: Theme) -> None:
+def _grid(axes: Axes, tradeoff: Tradeoff, respect: Respect) -> None:
     """A number in each cell, over a wash as strong as the number is high among the others."""
     options, conditions = tradeoff.options, tradeoff.conditions
     cells = {
@@ -171,13 +104,13 @@ def _grid(axes: Axes, tradeoff: Tradeoff, respect: Respect, theme: Theme) -> Non
         known = isinstance(seen, Value)
         strength = _FAINT + (_STRONG - _FAINT) * seen.number / highest if isinstance(seen, Value) and seen.number else 0
         box: Look = {
-            "facecolor": theme.heat if known else theme.wash,
+            "facecolor": HEAT if known else WASH,
             "alpha": strength if known else 1,
             "linewidth": 0,
         }
         axes.add_patch(Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, **box))
         parts = number(seen.number) if isinstance(seen, Value) else "n/a"
-        look: Look = {"color": theme.ink if known else theme.soft, "fontsize": 8, "ha": "center", "va": "center"}
+        look: Look = {"color": INK if known else SOFT, "fontsize": 8, "ha": "center", "va": "center"}
         axes.text(column, row, parts, fontweight="bold" if known and parts != "0" else "normal", **look)
     axes.set(xlim=(-0.5, len(conditions) - 0.5), ylim=(len(options) - 0.5, -0.5), title=label(tradeoff, respect))
     axes.set_xticks(range(len(conditions)), [condition.replace(" ", "\n") for condition in conditions], fontsize=7)
@@ -185,20 +118,6 @@ def _grid(axes: Axes, tradeoff: Tradeoff, respect: Respect, theme: Theme) -> Non
     axes.grid(visible=False)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-
-
-def _by_round(tradeoff: Tradeoff, respects: Sequence[Respect], theme: Theme) -> Figure:
-    figure, panels = sheet(3.3, columns=len(respects))
-    for axes, respect in zip(panels, respects, strict=True):
-        for place, option in enumerate(tradeoff.options):
-            found = value(tradeoff.metrics(option, tradeoff.conditions[0]), respect)
-            if isinstance(found, Value):
-                rounds = range(1, len(found.parts) + 1)
-                axes.plot(rounds, list(found.parts.values()), label=option, **line_look(theme, place))
-        axes.set(title=label(tradeoff, respect), xlabel="round", ylim=(0, None))
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
 
 
 def _bar_ends(axes: Axes, found: Sequence[object], ends: Sequence[float], room: float = 1.15) -> None:

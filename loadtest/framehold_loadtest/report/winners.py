@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from framehold_loadtest.report.arithmetic import ratio
-from framehold_loadtest.report.data import Missing, Tradeoff
+from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Better, Respect, Value, value
 
 NOISE = 0.05
@@ -49,33 +48,10 @@ class Contest:
         """Whether the win tells the options apart."""
         return 0 < len(self.winners) < len(self.numbers)
 
-    @property
-    def best(self) -> float | None:
-        """The best number; None if nobody took part."""
-        return _best(self.respect, list(self.numbers.values()))
 
-    @property
-    def next_best(self) -> tuple[str, float] | None:
-        """The best of those who didn't win."""
-        behind = {option: number for option, number in self.numbers.items() if option not in self.winners}
-        number = _best(self.respect, list(behind.values()))
-        return next(((option, found) for option, found in behind.items() if found == number), None)
-
-    @property
-    def lead(self) -> float | None:
-        """How many times as good the best is as the next, over 1; None where one of them is 0."""
-        best, behind = self.best, self.next_best
-        if best is None or behind is None or not best or not behind[1]:
-            return None
-        return ratio(best, behind[1]) if self.respect.better is Better.MORE else ratio(behind[1], best)
-
-
-def contest(tradeoff: Tradeoff, respect: Respect, condition: str, among: Sequence[str] | None = None) -> Contest:
-    """Compare the options, or those `among` them, in one respect under one condition."""
-    found = {
-        option: value(tradeoff.metrics(option, condition), respect)
-        for option in (tradeoff.options if among is None else among)
-    }
+def contest(tradeoff: Tradeoff, respect: Respect, condition: str) -> Contest:
+    """Compare the options in one respect under one condition."""
+    found = {option: value(tradeoff.metrics(option, condition), respect) for option in tradeoff.options}
     values = {option: seen for option, seen in found.items() if isinstance(seen, Value)}
     absent = {option: seen.missing for option, seen in found.items() if isinstance(seen, Missing)}
     if not values or respect.better is Better.NEITHER:
@@ -151,12 +127,6 @@ def _share(seen: Value) -> str:
     return f"{shown} ({seen.beside})" if seen.beside else shown
 
 
-def _best(respect: Respect, numbers: Sequence[float]) -> float | None:
-    if not numbers or respect.better is Better.NEITHER:
-        return None
-    return max(numbers) if respect.better is Better.MORE else min(numbers)
-
-
 def told_apart(respect: Respect, one: Value, other: Value) -> bool:
     """Whether the difference of two values may be named."""
     low, high = sorted((one, other), key=lambda seen: seen.number)
@@ -175,3 +145,37 @@ def _apart(respect: Respect, low: Sequence[float], high: Sequence[float]) -> boo
         return False
     margin = 0.0 if respect.counted else NOISE * abs(median(high))
     return max(low) < min(high) and median(high) - median(low) > margin
+
+
+def confirmed(run: Tradeoff, earlier: Tradeoff) -> Tradeoff:
+    """The run, which names only the differences that the earlier one names as well.
+
+    Raises:
+        ValueError: the earlier run lacks an option or a condition of the run.
+    """
+    check(earlier, run.options, run.conditions)
+    by = f"the run of {earlier.started} at commit {earlier.commit}"
+    cells = [_confirmed(cell, earlier) for cell in run.cells]
+    return run.model_copy(update={"cells": cells, "machine": run.machine | {"differences confirmed by": by}})
+
+
+def check(earlier: Tradeoff, options: Sequence[str], conditions: Sequence[str]) -> None:
+    """See that a run can confirm another one of these options and conditions.
+
+    Raises:
+        ValueError: it lacks one of them.
+    """
+    gaps = [name for name in (*options, *conditions) if name not in (*earlier.options, *earlier.conditions)]
+    if gaps:
+        raise ValueError(f"the earlier run did not measure {', '.join(gaps)}, so it can't confirm this one")
+
+
+def _confirmed(cell: Cell, earlier: Tradeoff) -> Cell:
+    known = earlier.metrics(cell.option, cell.condition)
+    found = {name: one.model_copy(update={"earlier": _numbers(known.get(name))}) if isinstance(one, Measured) else one
+             for name, one in cell.metrics.items()}  # fmt: skip
+    return cell.model_copy(update={"metrics": found})
+
+
+def _numbers(found: Measured | Missing | None) -> list[float]:
+    return (found.turns or [found.value]) if isinstance(found, Measured) else []

@@ -1,4 +1,4 @@
-"""How numbers, values and contests are worded, in tables and in figures alike."""
+"""How numbers and values are worded, in tables and in figures alike."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from framehold_loadtest.report.data import Tradeoff
 from framehold_loadtest.report.respects import Respect, Value, value
-from framehold_loadtest.report.winners import Contest
 from framehold_loadtest.stats import Spread
 
 _LABELLED = {"ms", "s", "us", "µs", "B", "bytes", "%"}
@@ -75,18 +74,6 @@ def parts(found: Value) -> str:
     if all(part.startswith("round ") for part in found.parts):
         return " · ".join(number(figure) for figure in found.parts.values())
     return " + ".join(f"{number(figure)} {part}" for part, figure in found.parts.items())
-
-
-def lead(contest: Contest) -> str:
-    """By how much the winners of a contest lead, or that they don't."""
-    best, behind = contest.best, contest.next_best
-    if best is None:
-        return ""
-    if behind is None:
-        return f"all {number(best)}" if len(set(contest.numbers.values())) == 1 else f"about {number(best)}"
-    if contest.lead is None:
-        return f"{number(best)}; next {behind[0]} with {number(behind[1])}"
-    return f"{number(best)}, {contest.lead:.2g} times as good as {behind[0]}"
 
 
 def listed(names: Iterable[str], none: str) -> str:

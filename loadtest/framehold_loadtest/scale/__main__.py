@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from framehold_loadtest import marked_page
+from framehold_loadtest import table
 from framehold_loadtest.scale.costs import Costs
 from framehold_loadtest.scale.tables import PROGRAM, tables
 
@@ -24,19 +24,19 @@ def main() -> int:
         "--bench", type=Path, metavar="PATH", help="take the costs from this `bench --json`, as far as it has them"
     )
     parser.add_argument("--seed", type=int, default=SEED, help="of what is drawn at random (default: %(default)s)")
-    marked_page.add_pages(parser)
+    table.add_pages(parser)
     options = parser.parse_args()
     try:
         costs = Costs.of_bench(json.loads(options.bench.read_text())) if options.bench else Costs()
         found = tables(costs, options.seed)
         if options.page:
-            marked_page.fill(options.page, PROGRAM, found)
+            table.fill(options.page, PROGRAM, found)
             return 0
     except (OSError, ValueError) as error:
         print(f"scale: {error}", file=sys.stderr)
         return 2
-    for name, table in found.items():
-        print(f"## {name}\n\n{table}\n")
+    for name, text in found.items():
+        print(f"## {name}\n\n{text}\n")
     return 0
 
 

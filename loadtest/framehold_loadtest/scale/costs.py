@@ -85,13 +85,13 @@ def _takeover(found: Mapping[str, Any]) -> float:
 _STORM = 100
 """Fewer calls at once say nothing of a node's pace."""
 _LOOKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "node_round": lambda found: _row(found["calls"]["rows"], server="framehold redis")["cpu_per_call"] / 2,
-    "node_once": lambda found: _row(found["replay"]["once"]["rows"], store="Redis", calls=32)["cpu"]["middle"],
+    "node_round": lambda found: _row(found["calls"]["rows"], server="framehold redis")["server_cpu"] / 2,
+    "node_once": lambda found: _row(found["replay"]["rows"], store="Redis", calls=32)["cpu"]["middle"],
     "node_takeover": _takeover,
     "frame": lambda found: found["frames"]["rows"][-1]["rss_bytes"] / found["frames"]["rows"][-1]["frames"],
-    "router_request": lambda found: _row(found["router"]["relays"]["rows"], relay="framehold router")[
-        "cpu_per_request"
-    ]["middle"],
+    "router_request": lambda found: _row(found["router"]["rows"], relay="framehold router")["cpu_per_request"][
+        "middle"
+    ],
     "store_script": lambda found: found["store"]["rows"][0]["store_cpu_per_write"],
 }
 """Where each figure stands in a run's JSON."""

@@ -24,8 +24,6 @@ NODES_A_ROUTER = 40
 """As many as one keeps up with where answers come after a minute."""
 OUTCOME_KEPT = 660.0
 """Seconds for which the outcome of a call is kept: the life of its token, and 60 s."""
-WALK = 2000.0
-"""Records a second that the walk for orphaned calls looks at."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the real ring and the real placement do with 1,000 nodes: balance, changes, a rolling restart.
+"""What the real ring and the real placement do with 1,000 nodes: balance, and a rolling restart.
 
 Law: the ring is not modelled. Shares are exact, arc by arc. Placements are those of `Placer`. While nodes are away, a
 key belongs to the first node of `Ring.order` that is up, as the ring itself defines it. Random values come from a seed,
@@ -91,42 +91,6 @@ def balance(count: int, routers: int, seed: int, calls: int = 100, beats: int = 
 
 def _member(node: NodeId, parked: int) -> Member:
     return Member(node, Incarnation("1"), Boot("1"), LIVE, "", (node, 80), Stats(parked=parked))
-
-
-@dataclass(frozen=True)
-class Change:
-    """One change of the ring. `moved` is the share of all keys that has another owner after it, `ideal` the share of
-    those who came or went by number, `needless` what moved between two nodes that stayed; `most` is by how much the
-    arcs of a node that stayed grew or shrank, as a share of what it had."""
-
-    what: str
-    ideal: float
-    moved: float
-    needless: float
-    most: float
-
-
-def changes(count: int) -> list[Change]:
-    """What moves when nodes join a fleet of `count`, or leave it."""
-    whole, few, zoned = names(count), names(10), zone(count)
-    return [
-        _change("one joins", ring_without(count), ring_without(count + 1)),
-        _change("ten join at once", ring_without(count), ring_without(count + 10)),
-        _change("one leaves", ring_without(count), ring_without(count, whole[:1])),
-        _change("ten leave at once", ring_without(count), ring_without(count, few)),
-        _change("a zone of three leaves", ring_without(count), ring_without(count, zoned)),
-        _change("it comes back", ring_without(count, zoned), ring_without(count)),
-    ]
-
-
-def _change(what: str, before: Ring, after: Ring) -> Change:
-    had, has = before.shares(), after.shares()
-    came, went = after.nodes - before.nodes, before.nodes - after.nodes
-    moved = after.moved(before)
-    owed = sum(has[node] for node in came) + sum(had[node] for node in went)
-    most = max(abs(has[node] / had[node] - 1) for node in before.nodes & after.nodes)
-    ideal = len(came) / len(after.nodes) + len(went) / len(before.nodes)
-    return Change(what, ideal, moved, max(0.0, moved - owed), most)
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from math import ceil
 
-from framehold_loadtest.marked_page import table
 from framehold_loadtest.scale import model, ring_sim
 from framehold_loadtest.scale.costs import Costs
 from framehold_loadtest.scale.model import LIMITS, Load, Membership, Sizes
 from framehold_loadtest.scale.storm import TRIP, storm
+from framehold_loadtest.table import markdown as table
 
 PROGRAM = "python -m framehold_loadtest.scale"
 """Whose marks the tables go between."""
 NODES = 1_000
 THINKS = (10.0, 60.0, 300.0)
 ORDERS = tuple(10**power for power in range(3, 9))
-HUNDRED_MILLION = 1e8
 
 
 def tables(costs: Costs, seed: int) -> dict[str, str]:
@@ -29,10 +28,8 @@ def tables(costs: Costs, seed: int) -> dict[str, str]:
         "costs": table(("What", "Cost", "From"), costs.rows()),
         "limits": _limits(costs, sizes),
         "orders": _orders(costs, sizes),
-        "hundred-million": _hundred_million(costs, sizes),
         "membership": _membership(costs),
         "balance": _balance(seed),
-        "changes": _changes(),
         "rolling": _rolling(costs, seed),
         "storms": _storms(costs, seed),
     }
@@ -68,40 +65,6 @@ def _orders(costs: Costs, sizes: Sizes) -> str:
     return table(columns, rows)
 
 
-def _hundred_million(costs: Costs, sizes: Sizes) -> str:
-    def row(what: str, show: object, *values: float) -> list[str]:
-        return [what, *(f"{_about(value)}{show}" for value in values)]
-
-    loads = [Load(HUNDRED_MILLION, think) for think in THINKS]
-    needs = [model.need(load, costs, sizes) for load in loads]
-    frames = HUNDRED_MILLION * costs.frame / 2**40
-    held = [[one / model.GIB for one in model.stored(load, costs)] for load in loads]
-    loose = costs.tombstone_loose / costs.tombstone
-    rows = [
-        row("calls/s", "", *(load.calls for load in loads)),
-        row("requests/s", "", *(load.requests for load in loads)),
-        row("cores that nodes keep busy", "", *(model.node_cpu(load, costs) for load in loads)),
-        row("nodes by CPU", "", *(one.nodes_by_cpu for one in needs)),
-        row("nodes by frames", "", *(one.nodes_by_frames for one in needs)),
-        row("frames in memory", " TiB", *(frames for _ in loads)),
-        row("routers", "", *(one.routers for one in needs)),
-        row("scripts of the store a second", "", *(load.scripts for load in loads)),
-        row("shards by CPU", "", *(one.shards_by_cpu for one in needs)),
-        row("parked calls in the store", " GiB", *(parked for parked, _ in held)),
-        row("outcomes in the store", " GiB", *(ended for _, ended in held)),
-        row("outcomes, not packed", " GiB", *(ended * loose for _, ended in held)),
-        row("shards by memory", "", *(one.shards_by_memory for one in needs)),
-        row("fleets of 1,000 nodes", "", *(one.fleets for one in needs)),
-        row("hours of one walk for orphans, all fleets at once", "", *map(_walk, loads, needs)),
-    ]
-    return table(("100 million parked calls", *(f"answers after {think:g} s" for think in THINKS)), rows)
-
-
-def _walk(load: Load, needed: model.Need) -> float:
-    records = load.parked + load.calls * model.OUTCOME_KEPT
-    return records / model.WALK / max(1, needed.fleets) / 3600
-
-
 def _membership(costs: Costs) -> str:
     rows = [
         [
@@ -134,15 +97,6 @@ def _balance(seed: int) -> str:
         for one in seen
     ]
     return table(("Nodes", "routers", "by the ring alone", "as placed", "ids drawn for a call"), rows)
-
-
-def _changes() -> str:
-    rows = [
-        [one.what, f"{one.ideal:.2%}", f"{one.moved:.2%}", f"{one.needless:.2%}", f"{one.most:.1%}"]
-        for one in ring_sim.changes(NODES)
-    ]
-    columns = ("Of 1,000 nodes", "ideal", "keys moved", "between nodes that stay", "most that one's own changes by")
-    return table(columns, rows)
 
 
 def _rolling(costs: Costs, seed: int) -> str:

@@ -13,9 +13,8 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 from framehold_loadtest.notes import ENDED, TOTAL
-from framehold_loadtest.scenario.scenarios import SCENARIOS, Manner
+from framehold_loadtest.scenario.scenarios import SCENARIOS, Manner, Shape, Users
 from framehold_loadtest.scenario.scribe import Scribe
-from framehold_loadtest.scenario.shapes import Shape, Users
 from framehold_loadtest.scenario.users import Traveller
 
 

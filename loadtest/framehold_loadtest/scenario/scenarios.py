@@ -1,16 +1,54 @@
-"""The eight scenarios: their users, the faults of the fleet, and the checks."""
+"""The eight scenarios: their users, how many there are at each moment, the faults of the fleet, and the checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from framehold_loadtest.scenario import checks, shapes
+from framehold_loadtest.scenario import checks
 from framehold_loadtest.scenario.checks import Bounds, Check
 
 KILL, ROLL, ADD, REMOVE = "kill", "roll", "add", "remove"
 NODE_PAUSE = "node-pause"
 STORE_PAUSE, STORE_RESTART = "store-pause", "store-restart"
+
+
+Users = tuple[int, float]
+"""How many, and how many of them are started or ended in a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """So many users, who arrive within `ramp` seconds and stay until `seconds` are over."""
+
+    users: int
+    seconds: float
+    ramp: float
+
+    def at(self, t: float) -> Users | None:
+        """The users at `t` seconds from the start; None at the end."""
+        if t >= self.seconds:
+            return None
+        return self.users, self.users / max(self.ramp, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Breath:
+    """Half of the users all the time, all of them in the middle third: the load that a fleet is scaled for."""
+
+    users: int
+    seconds: float
+    ramp: float
+
+    def at(self, t: float) -> Users | None:
+        """As `Level`."""
+        if t >= self.seconds:
+            return None
+        middle = self.seconds / 3 <= t < 2 * self.seconds / 3
+        return (self.users if middle else max(1, self.users // 2)), self.users / max(self.ramp, 0.1)
+
+
+Shape = Level | Breath
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +83,7 @@ class Scenario:
     users: int = 50
     seconds: float = 60.0
     manner: Manner = field(default_factory=Manner)
-    shape: Callable[[int, float, float], shapes.Shape] = shapes.Level
+    shape: Callable[[int, float, float], Shape] = Level
     ramp: float = 5.0
     bounds: Bounds = field(default_factory=Bounds)
 
@@ -70,7 +108,7 @@ SCALE = Scenario(
     "a node joins, and another leaves",
     (checks.faults_made(ADD, REMOVE), checks.few_keys_moved, checks.parked_stay_put, *_SAFE),
     (Step(0.3, ADD), Step(0.65, REMOVE)),
-    shape=shapes.Breath,
+    shape=Breath,
 )
 DUPLICATES = Scenario(
     "duplicates",

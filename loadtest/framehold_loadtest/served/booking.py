@@ -29,7 +29,9 @@ class Choice(BaseModel):
 
 
 async def _effect(call: str, name: str) -> None:
-    if _settings.guarded:
+    if _settings.guarded and not _settings.keyed:
+        await framehold.once(name, ledger.note, _settings.ledger, call, name, ledger.UNGUARDED)
+    elif _settings.guarded:
         number = framehold.uuid4(name).hex
         await framehold.once(f"{name} {number}", ledger.note, _settings.ledger, call, name, number, idempotent=True)
     else:

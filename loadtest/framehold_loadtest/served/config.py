@@ -14,6 +14,8 @@ class ServedSettings(BaseSettings):
     ledger: str
     guarded: bool = True
     """Whether effects stand under `once`."""
+    keyed: bool = True
+    """Whether their service is given idempotency keys: without, each of them has an intent of its own."""
     reentrant: bool = True
     """Whether the tool is marked."""
     state_key: str = ""

@@ -2,8 +2,9 @@
 
 The constants are the figures of the series: what a call costs by its number of rounds, and what its state adds by the
 state's size, to store operations once for a call and to other costs for each question; what a fleet takes while nobody
-calls; and the share of calls that each fault harmed. Between measured numbers of rounds, and between measured sizes,
-the cost is on the line between them, and beyond the last on that line's continuation.
+calls; and the share of calls that each fault harmed. Cores are a range: turns of one point differ, and each cost of CPU
+is calculated with the cheapest turn and with the dearest one. Between measured numbers of rounds, and between measured
+sizes, the cost is on the line between them, and beyond the last on that line's continuation.
 
 A fleet that is hardly used takes more CPU for a request than one at its limit, because each wait costs. So cores are
 those that the measured fleet used at so many requests per second. The rest of a call's CPU, that of its state for
@@ -20,11 +21,11 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from framehold_loadtest.bench.tables.table import Table
 from framehold_loadtest.local.listeners import ROOT
 from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, value
 from framehold_loadtest.report.words import number
+from framehold_loadtest.table import Table
 from framehold_loadtest.tradeoff.pace import ROUNDS
 from framehold_loadtest.tradeoff.series import LOAD, STATE
 from framehold_loadtest.tradeoff.series import ROUNDS as BY_ROUNDS
@@ -46,7 +47,7 @@ class OfOption(BaseModel):
     `by_load` the cores used at so many calls per second; `of_state` what a state of so many bytes adds to the store
     operations of a call, to each other cost for a question, and to the memory of a parked call; `idle` what the fleet
     takes each second while nobody calls, and its `nodes`; `lost` and `repeated` the share of calls that each condition
-    harmed, in 0..1."""
+    harmed, in 0..1; `turns` the CPU of the cheapest and of the dearest turn, as multiples of its point's median."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,6 +58,7 @@ class OfOption(BaseModel):
     idle: dict[str, float]
     lost: dict[str, float]
     repeated: dict[str, float]
+    turns: tuple[float, float]
 
 
 class Constants(BaseModel):
@@ -109,7 +111,15 @@ def _of_option(found: Tradeoff, option: str) -> OfOption:
         idle=idle,
         lost=_shares(found, option, "lost_share"),
         repeated=_shares(found, option, "repeated_share"),
+        turns=_turns([*rounds.values(), *sizes.values(), *loads]),
     )  # fmt: skip
+
+
+def _turns(points: Sequence[_Metrics]) -> tuple[float, float]:
+    """Between which multiples of its point's median the CPU of each turn lies."""
+    seen = [value(metrics, BY_NAME["cpu_us"]) for metrics in points]
+    ratios = [turn / one.number for one in seen if isinstance(one, Value) for turn in one.turns if one.number]
+    return min(ratios, default=1.0), max(ratios, default=1.0)
 
 
 def _times(name: str, questions: float) -> float:
@@ -188,7 +198,8 @@ class Cost:
     """What a load costs with an option: each second, and at any time."""
 
     calls: float
-    cores: float
+    cores: tuple[float, float]
+    """By the cheapest turn that the constants rest on, and by the dearest."""
     parked: float
     memory: float
     operations: float
@@ -212,10 +223,11 @@ def cost(case: Case, of: OfOption) -> Cost:
         return along(of.by_rounds[name], case.rounds) + along(of.of_state[name], case.state) * _times(name, questions)
 
     calls = case.users / (questions * case.think + each("wait_ms") / 1e3)
+    cores = _cores(of, calls, case.rounds, each("cpu_us"), fleet)
     parked = calls * questions * case.think
     return Cost(
         calls=calls,
-        cores=_cores(of, calls, case.rounds, each("cpu_us"), fleet),
+        cores=(cores * of.turns[0], cores * of.turns[1]),
         parked=parked,
         memory=parked * (of.parked_bytes + along(of.of_state["parked_bytes"], case.state)),
         operations=calls * each("store_ops") + of.idle.get("store_ops", 0.0) * fleet,
@@ -263,7 +275,8 @@ def table(case: Case, known: Constants) -> Table:
     )
     notes = (
         f"Measured at commit {known.commit}, {known.started}, on {known.machine}; {known.nodes}.",
-        "Cores are of that machine, without the CPU that calls of real tools need. Memory is beyond that of the idle"
+        "Cores are of that machine, by the cheapest and by the dearest turn, without the CPU that calls of real tools"
+        " need. Memory is beyond that of the idle"
         " processes. Lost calls are those of a node that holds its equal part of the waiting calls; one that holds more"
         " loses more.",
     )
@@ -274,7 +287,7 @@ def _line(name: str, found: Cost) -> list[str]:
     return [
         name,
         number(found.calls),
-        number(found.cores),
+        " to ".join(map(number, found.cores)),
         number(found.parked),
         number(found.memory / _KIB**2),
         number(found.operations),

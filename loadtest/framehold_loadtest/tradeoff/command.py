@@ -67,17 +67,17 @@ def tradeoff(
 
 
 def _play(order: Order, folder: Path, pages: list[Path], earlier: Tradeoff | None) -> NoReturn:
-    from framehold_loadtest.report import agreement
     from framehold_loadtest.report import html_page as report
+    from framehold_loadtest.report import winners
     from framehold_loadtest.tradeoff import calculator
     from framehold_loadtest.tradeoff.compare import compare
-    from framehold_loadtest.tradeoff.markdown import put
+    from framehold_loadtest.tradeoff.pages import put
     from framehold_loadtest.tradeoff.targets import standing
 
     began = time.monotonic()
     _tell(order.plan())
     found = compare(order, _tell)
-    found = agreement.confirmed(found, earlier) if earlier else found
+    found = winners.confirmed(found, earlier) if earlier else found
     _tell(f"report: {report.write(found, folder)}")
     _tell(f"constants: {calculator.write(calculator.constants(found), folder)}")
     put(found, pages, folder)
@@ -92,8 +92,8 @@ def _play(order: Order, folder: Path, pages: list[Path], earlier: Tradeoff | Non
 
 def _whole(found: Tradeoff) -> bool:
     """Whether each cell and each point was measured: there is a rate in it."""
-    cells = [*found.cells, *([found.default_mode] if found.default_mode else [])]
-    measured = [*(cell.metrics for cell in cells), *(point.metrics for sweep in found.series for point in sweep.points)]
+    points = (point.metrics for sweep in found.series for point in sweep.points)
+    measured = [*(cell.metrics for cell in found.cells), *points]
     return all(hasattr(metrics["calls_per_second"], "value") for metrics in measured)
 
 
@@ -139,7 +139,7 @@ def _new(folder: Path) -> Path:
 
 def _marked(pages: list[Path]) -> list[Path]:
     """Pages that can be filled, before anything is measured for them."""
-    from framehold_loadtest.tradeoff.markdown import check
+    from framehold_loadtest.tradeoff.pages import check
 
     try:
         for page in pages:
@@ -153,13 +153,13 @@ def _earlier(path: Path | None, options: list[str], conditions: list[str]) -> Tr
     """The run that is to confirm this one, which has all that this one will measure."""
     if path is None:
         return None
-    from framehold_loadtest.report import agreement, data
+    from framehold_loadtest.report import data, winners
 
     try:
         found = data.read(path)
         if not isinstance(found, data.Tradeoff):
             raise ValueError(f"{path} is no run of the trade-off")
-        agreement.check(found, options, conditions)
+        winners.check(found, options, conditions)
     except (OSError, ValueError) as error:
         _refuse(f"{error}; nothing was started; name the report.json of an earlier run by --confirm")
     return found

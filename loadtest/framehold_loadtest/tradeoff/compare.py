@@ -21,16 +21,14 @@ from framehold_loadtest.local.machine import describe
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report.data import Cell, Tradeoff
 from framehold_loadtest.tradeoff import meter, series
-from framehold_loadtest.tradeoff.conditions import CONDITIONS, START, STEADY, Condition
-from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
-from framehold_loadtest.tradeoff.options import BY_HAND, DEFAULT, OPTIONS, Option
+from framehold_loadtest.tradeoff.conditions import CONDITIONS, Condition
+from framehold_loadtest.tradeoff.metrics import Metrics, Turned, merged, metrics, missing
+from framehold_loadtest.tradeoff.options import OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import ROUNDS, Pace
 from framehold_loadtest.tradeoff.record import Seen
-from framehold_loadtest.tradeoff.stage import Stage
-from framehold_loadtest.tradeoff.turns import Turned, merged
+from framehold_loadtest.tradeoff.stage import Stage, staged
 
 Tell = Callable[[str], None]
-_PARKED_A_SECOND = 200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +43,16 @@ class Order:
     series: bool = True
 
     @property
-    def default_mode(self) -> bool:
-        """Whether E is measured in the SDK's default mode, too."""
-        return BY_HAND in self.options and STEADY in self.conditions
-
-    @property
     def swept(self) -> list[str]:
         """The options that the series measure."""
         return [name for name in self.options if self.series and name not in series.LEFT_OUT]
 
-    @property
-    def seconds(self) -> float:
-        """About how long it takes."""
-        pace = self.pace
-        site = START + pace.warm + pace.parked / _PARKED_A_SECOND
-        conditions = sum(CONDITIONS[name].lasts(pace) for name in self.conditions)
-        default = site + pace.steady if self.default_mode else 0.0
-        swept = sum(series.lasts(pace, OPTIONS[name]) for name in self.swept)
-        return pace.turns * (len(self.options) * (site + conditions) + default) + pace.series_turns * swept
-
     def plan(self) -> str:
-        """What is about to be done, and how long that takes."""
+        """What is about to be done."""
         what = f"{self.pace.turns} turns of {len(self.options)} options under {len(self.conditions)} conditions"
         if self.swept:
             what += f", then {self.pace.series_turns} of {len(series.VALUES)} series of {len(self.swept)} options"
-        return f"about {max(1.0, self.seconds / 60):.0f} minutes: {what}"
+        return f"{what}; no turn is begun that would not end within {self.pace.limit / 60:.0f} minutes"
 
 
 class _Clock:
@@ -104,8 +87,8 @@ def compare(order: Order, tell: Tell) -> Tradeoff:
     """Measure it all."""
     machine, started = describe(pick_cores()), time.gmtime()
     clock = _Clock(order.pace.limit)
-    turns, default = _in_turns(order, clock, tell)
-    found = series.Found.empty()
+    turns = _in_turns(order, clock, tell)
+    found = series.Found()
     if all(turned.busy for one in turns.values() for turned in one):
         tell("stopped after the first turn: the machine was busy in each cell")
     else:
@@ -118,16 +101,14 @@ def compare(order: Order, tell: Tell) -> Tradeoff:
         options=list(order.options),
         conditions=list(order.conditions),
         cells=[Cell(option=name, condition=under, metrics=merged(one)) for (name, under), one in turns.items()],
-        default_mode=Cell(option=BY_HAND, condition=STEADY, metrics=merged(default)) if default else None,
         series=found.sweeps(order.swept),
         idle=found.at_rest(),
     )
 
 
-def _in_turns(order: Order, clock: _Clock, tell: Tell) -> tuple[Turns, list[Turned]]:
-    """The turns of each cell, and those of E in the SDK's default mode if this run compares E."""
+def _in_turns(order: Order, clock: _Clock, tell: Tell) -> Turns:
+    """The turns of each cell."""
     turns: Turns = {(name, under): [] for name in order.options for under in order.conditions}
-    default: list[Turned] = []
     for turn in range(order.pace.turns):
         if not clock.again():
             tell(clock.line())
@@ -138,12 +119,9 @@ def _in_turns(order: Order, clock: _Clock, tell: Tell) -> tuple[Turns, list[Turn
             tell(f"{name}: {OPTIONS[name].what}" if turn == 0 else name)
             for under, turned in _option(at, OPTIONS[name], tell).items():
                 turns[name, under].append(turned)
-        if order.default_mode:
-            tell(f"{DEFAULT.name}: {DEFAULT.what}" if turn == 0 else DEFAULT.name)
-            default.append(_option(replace(at, conditions=(STEADY,)), DEFAULT, tell)[STEADY])
         if all(turned.busy for one in turns.values() for turned in one):
             break
-    return turns, default
+    return turns
 
 
 def _in_series(order: Order, found: series.Found, clock: _Clock, tell: Tell) -> None:
@@ -171,7 +149,7 @@ def _facts(pace: Pace) -> dict[str, str]:
         "turns": f"{pace.turns} of each cell, {pace.series_turns} of each point of a series",
         "load": f"{pace.users} users who answer at once, {pace.thinkers} who think: half of them answer within "
         f"{pace.spread:g} s of the first fault, half after the last; {ROUNDS} rounds a call; patient for "
-        f"{pace.patience:g} s; {pace.crowd} users where the think time is varied",
+        f"{pace.patience:g} s",
         "fleet": f"{pace.nodes} nodes, lease of {pace.lease_ttl:g} s, Redis writes each commit to disk",
         "faults": f"the killed node is away for {pace.away:g} s and its start, the store stands still for "
         f"{pace.pause:g} s",
@@ -185,16 +163,9 @@ def _left_out(turns: Mapping[tuple[str, str], Sequence[Turned]]) -> dict[str, st
 
 def _option(order: Order, option: Option, tell: Tell) -> dict[str, Turned]:
     """One turn of its cells, by condition."""
-    folder = order.folder / _folder(option.name)
-    folder.mkdir(parents=True)
     found: dict[str, Turned] = {}
     try:
-        with contextlib.ExitStack() as stack:
-            site = option.make(folder, order.pace)
-            site.start(stack)
-            stage = Stage(site, order.pace, option.caller)
-            port = site.front(stack, sticky=True)
-            stage.warm(port)
+        with staged(option, order.pace, order.folder / _folder(option.name)) as (stage, port):
             seen: dict[str, Seen] = {}
             for name in order.conditions:
                 seen[name] = _condition(CONDITIONS[name], stage, port)

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from framehold_loadtest.tradeoff.pace import Pace
 from framehold_loadtest.tradeoff.stage import Stage
-
-START, RESTART = 4.0, 2.0
-"""Seconds that a site and one node take to start on a machine that does nothing else, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One of them. `lasts` is about how many seconds it takes. `sticky` is false where clients come to the
-    nodes by turns. `loses` says that those who think lose the reply to their last round, and send it again if they
-    can."""
+    """One of them. `sticky` is false where clients come to the nodes by turns. `loses` says that those who think lose
+    the reply to their last round, and send it again if they can."""
 
     name: str
     what: str
     play: Callable[[Stage], None]
-    lasts: Callable[[Pace], float]
     sticky: bool = True
     loses: bool = False
 
@@ -58,50 +52,27 @@ def _rolled(stage: Stage) -> None:
 def _paused(stage: Stage) -> None:
     stage.run(stage.pace.lead)
     stage.fault()
-    stage.site.pause_store()
+    stage.site.pause("store")
     try:
         stage.run(stage.pace.pause)
     finally:
-        stage.site.resume_store()
+        stage.site.resume("store")
     stage.lasted()
     stage.answer()
     stage.run(stage.pace.tail)
-
-
-def _undisturbed(pace: Pace) -> float:
-    return pace.steady
 
 
 STEADY = "steady"
 CONDITIONS = {
     condition.name: condition
     for condition in (
-        Condition(STEADY, "nothing happens", _steady, _undisturbed),
+        Condition(STEADY, "nothing happens", _steady),
+        Condition("node killed", "a node gets SIGKILL, and is started again", _killed),
+        Condition("rolling restart", "each node in turn gets SIGTERM, ends, and is started again", _rolled),
+        Condition("store pause", "Redis stands still, and goes on", _paused),
+        Condition("no stickiness", "HAProxy gives requests to the nodes by turns", _steady, sticky=False),
         Condition(
-            "node killed",
-            "a node gets SIGKILL, and is started again",
-            _killed,
-            lambda pace: pace.lead + pace.away + RESTART + pace.tail,
-        ),
-        Condition(
-            "rolling restart",
-            "each node in turn gets SIGTERM, ends, and is started again",
-            _rolled,
-            lambda pace: pace.lead + pace.nodes * RESTART + pace.tail,
-        ),
-        Condition(
-            "store pause",
-            "Redis stands still, and goes on",
-            _paused,
-            lambda pace: pace.lead + pace.pause + pace.tail,
-        ),
-        Condition("no stickiness", "HAProxy gives requests to the nodes by turns", _steady, _undisturbed, sticky=False),
-        Condition(
-            "reply lost",
-            "the reply to a last round is lost on its way, and the round sent again",
-            _steady,
-            _undisturbed,
-            loses=True,
+            "reply lost", "the reply to a last round is lost on its way, and the round sent again", _steady, loses=True
         ),
     )
 }

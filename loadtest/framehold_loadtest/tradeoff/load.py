@@ -43,8 +43,6 @@ class Load:
         self._aim = Aim(port, shape.rounds, pace.patience, _unnoticed, _at_once, shape.size)
         self._opened, self._pace, self._shape, self._loses = opened, pace, shape, loses
         self._over, self._early, self._late = threading.Event(), threading.Event(), threading.Event()
-        self.waiting = 0
-        """Users who think at present."""
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -87,9 +85,7 @@ class Load:
                 users.create_task(self._quickly(random.Random(number)))
 
     async def _slowly(self, number: int) -> None:
-        user = _User(
-            self._opened, replace(self._aim, loses=self._loses), self.slow, self._counted(self._answering(number))
-        )
+        user = _User(self._opened, replace(self._aim, loses=self._loses), self.slow, self._answering(number))
         try:
             await user.call()
         finally:
@@ -110,7 +106,7 @@ class Load:
         return until_answered
 
     async def _quickly(self, chance: random.Random) -> None:
-        think = self._counted(partial(self._thinking, chance)) if self._shape.think else _at_once
+        think = partial(self._thinking, chance) if self._shape.think else _at_once
         user = _User(self._opened, self._aim, self.quick, think)
         try:
             await self._until(self._over, chance.random() * min(self._shape.think, _ARRIVAL_SECONDS))
@@ -119,14 +115,6 @@ class Load:
                     await asyncio.sleep(_AFTER_FAILURE)
         finally:
             user.close()
-
-    def _counted(self, think: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        async def thinks() -> None:
-            self.waiting += 1
-            await think()
-            self.waiting -= 1
-
-        return thinks
 
     async def _thinking(self, chance: random.Random) -> None:
         """As long as a user thinks, but no longer than the load lasts."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from framehold_loadtest.tradeoff.callers import Modern, OfSession, Opened
 from framehold_loadtest.tradeoff.pace import Pace
-from framehold_loadtest.tradeoff.site import FleetSite, HandSite
+from framehold_loadtest.tradeoff.site import FleetSite, HandSite, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +21,23 @@ class Option:
 
     name: str
     what: str
-    make: Callable[[Path, Pace], FleetSite | HandSite]
+    make: Callable[[Path, Pace], Site]
     caller: Opened = Modern
-    far: Callable[[Path, Pace], FleetSite] | None = None
-    """The same with its store far away; None where there is no store."""
 
 
 def _hand(*words: str, by_session: bool = False) -> Callable[[Path, Pace], HandSite]:
     return lambda folder, pace: HandSite(folder, pace, words, by_session=by_session)
 
 
-def _fleet(strategy: str, store_away: float = 0.0) -> Callable[[Path, Pace], FleetSite]:
-    return lambda folder, pace: FleetSite(folder, pace, strategy, store_away)
-
-
-FAR = 0.005
-"""Seconds of a round trip to a store that is far away."""
+def _fleet(strategy: str) -> Callable[[Path, Pace], FleetSite]:
+    return lambda folder, pace: FleetSite(folder, pace, strategy)
 
 
 OPTIONS = {
     option.name: option
     for option in (
-        Option("H-hold", "Framehold, `await ctx.elicit`, the frame held, leases and journal in Redis", _fleet("hold"),
-               far=_fleet("hold", FAR)),
-        Option("H-replay", "Framehold, the same text, nothing held: the journal rides in the token", _fleet("replay"),
-               far=_fleet("replay", FAR)),
+        Option("H-hold", "Framehold, `await ctx.elicit`, the frame held, leases and journal in Redis", _fleet("hold")),
+        Option("H-replay", "Framehold, the same text, nothing held: the journal rides in the token", _fleet("replay")),
         Option("E", "the SDK, a handler that returns its questions, its effects below the guard", _hand("e", "--json")),
         Option("E naive", "as E, with the first effect above the guard", _hand("e-naive", "--json")),
         Option("F", "as E, with the first effect above the guard under a `once` that marks the state",
@@ -58,5 +50,3 @@ OPTIONS = {
 
 HELD, BY_HAND = "H-hold", "E"
 """The two that are compared with a target."""
-DEFAULT = Option("E, default", "E once more, in the SDK's default mode: prepared for an event stream", _hand("e"))
-"""It is measured undisturbed only, beside E: the same server otherwise."""

@@ -30,8 +30,8 @@ class Pace:
     `away` before it is started again; the store stands still for `pause`. `parked` calls are held to see what they
     weigh.
 
-    A series has `series_turns`; each of its points lasts `point`, with so many `crowd` where users think, and `heavy`
-    calls are parked to see what their state weighs. No turn is begun that would not end within `limit`."""
+    A series has `series_turns`; each of its points lasts `point`, and `heavy` calls are parked to see what their state
+    weighs. No turn is begun that would not end within `limit`."""
 
     limit: float
     turns: int
@@ -50,7 +50,6 @@ class Pace:
     parked: int
     series_turns: int
     point: float
-    crowd: int
     heavy: int
 
 
@@ -72,7 +71,6 @@ FULL = Pace(
     parked=1000,
     series_turns=3,
     point=2.5,
-    crowd=300,
     heavy=400,
 )
 QUICK = Pace(
@@ -93,6 +91,5 @@ QUICK = Pace(
     parked=100,
     series_turns=1,
     point=0.5,
-    crowd=30,
     heavy=50,
 )

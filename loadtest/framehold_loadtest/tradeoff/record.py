@@ -65,8 +65,6 @@ class Seen:
     cores: Cores = Cores()
     parked: Mapping[str, float] | None = None
     """Bytes for each parked call by place, empty if none came to its question; None where that was not looked at."""
-    waiting: float = 0.0
-    """Calls that waited for their users' answers at a time, as the clients saw it, in the second half of the load."""
 
     @property
     def faults(self) -> list[float]:

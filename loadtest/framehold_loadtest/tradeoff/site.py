@@ -12,110 +12,57 @@ import signal
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from framehold_loadtest import served
 from framehold_loadtest.local.fleet import Fleet, FleetPlan
+from framehold_loadtest.local.listeners import haproxy
 from framehold_loadtest.local.process import NotAvailable, Process, python
 from framehold_loadtest.report.respects import PLACES
-from framehold_loadtest.tradeoff.front import haproxy
 from framehold_loadtest.tradeoff.pace import Pace
 
 NODE, ROUTER, STORE = PLACES
-BESIDE = "beside"
-"""Where a process is that belongs to the measurement, and not to the site."""
 _HELD = Path(served.__file__).with_name("held.py")
 _LEAVE_SECONDS = 30.0
 
 
-class Site(Protocol):
-    """What a condition can do to an option, and what is measured of it."""
+class _Proxies:
+    """The HAProxies in front of a site."""
 
-    ledger: Path
+    def __init__(self) -> None:
+        self.pids: set[int] = set()
+
+    def before(self, ports: Sequence[int], stack: contextlib.ExitStack, *, by_session: bool = False) -> int:
+        """The port of one more, in front of nodes on these ports."""
+        proxy = stack.enter_context(haproxy(ports, by_session=by_session))
+        self.pids.add(proxy.pid)
+        stack.callback(self.pids.discard, proxy.pid)
+        return proxy.port
+
+
+class FleetSite(Fleet):
+    """Framehold's own fleet, behind its router."""
+
+    def __init__(self, folder: Path, pace: Pace, strategy: str) -> None:
+        plan = FleetPlan(pace.nodes, strategy=strategy, lease_ttl=pace.lease_ttl, target=_HELD, route_headers=False)
+        super().__init__(folder, plan)
+        self._proxies = _Proxies()
 
     @property
     def names(self) -> list[str]:
         """Its nodes."""
-
-    @property
-    def store_port(self) -> int:
-        """Where its Redis listens; 0 without one."""
+        return list(self.nodes)
 
     def front(self, stack: contextlib.ExitStack, *, sticky: bool) -> int:
-        """The port that clients call: with what the option needs to be `sticky`, or by turns."""
-
-    def places(self) -> dict[int, str]:
-        """The processes that run, each by its id, and whether they are a node, the router, the store or `BESIDE`."""
-
-    def kill(self, name: str) -> None:
-        """End a node at once."""
-
-    def restart(self, name: str) -> None:
-        """Start a node that has ended, and wait until it serves."""
-
-    def roll(self, name: str) -> None:
-        """A node leaves in good order, and its successor takes its place."""
-
-    def pause_store(self) -> None:
-        """The store stands still."""
-
-    def resume_store(self) -> None:
-        """It goes on."""
-
-
-class FleetSite:
-    """Framehold's own fleet, behind its router."""
-
-    def __init__(self, folder: Path, pace: Pace, strategy: str, store_away: float = 0.0) -> None:
-        plan = FleetPlan(
-            nodes=pace.nodes,
-            strategy=strategy,
-            lease_ttl=pace.lease_ttl,
-            target=_HELD,
-            store_away=store_away,
-            route_headers=False,
-        )
-        self.fleet = Fleet(folder, plan)
-        self.ledger = self.fleet.ledger
-        self.kill, self.restart, self.roll = self.fleet.kill, self.fleet.restart, self.fleet.roll
-        self._proxies: set[int] = set()
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.fleet.nodes)
-
-    @property
-    def store_port(self) -> int:
-        return self.fleet.store_port
-
-    def start(self, stack: contextlib.ExitStack) -> None:
-        """Start all of it; `stack` ends it again.
-
-        Raises:
-            NotAvailable: something can't be started.
-        """
-        self.fleet.start(stack)
-
-    def front(self, stack: contextlib.ExitStack, *, sticky: bool) -> int:
+        """The port that clients call: the router's, or that of a proxy which knows nothing of calls."""
         if sticky:
-            return self.fleet.ports[next(iter(self.fleet.routers))]
+            return self.ports[next(iter(self.routers))]
         # A node that was started again has another port, so this one is made for the present ones.
-        proxy = stack.enter_context(haproxy([self.fleet.ports[name] for name in self.names]))
-        self._proxies.add(proxy.pid)
-        stack.callback(self._proxies.discard, proxy.pid)
-        return proxy.port
+        return self._proxies.before([self.ports[name] for name in self.names], stack)
 
     def places(self) -> dict[int, str]:
-        kinds = dict.fromkeys(self.fleet.nodes, NODE) | dict.fromkeys(self.fleet.routers, ROUTER) | {"store": STORE}
-        found = {pid: kinds[name] for name, pid in self.fleet.pids().items()}
-        beside = self.fleet.delay.pid if self.fleet.delay is not None else 0
-        return found | dict.fromkeys(self._proxies, ROUTER) | ({beside: BESIDE} if beside else {})
-
-    def pause_store(self) -> None:
-        self.fleet.pause("store")
-
-    def resume_store(self) -> None:
-        self.fleet.resume("store")
+        """The processes that run, each by its id, and whether they are a node, the router or the store."""
+        kinds = dict.fromkeys(self.nodes, NODE) | dict.fromkeys(self.routers, ROUTER) | {"store": STORE}
+        return {pid: kinds[name] for name, pid in self.pids().items()} | dict.fromkeys(self._proxies.pids, ROUTER)
 
 
 class HandSite:
@@ -133,7 +80,7 @@ class HandSite:
         self._ports = [self._port() for _ in range(pace.nodes)]
         self._nodes = {f"n{number}": self._node(folder, f"n{number}", words, port)
                        for number, port in enumerate(self._ports, 1)}  # fmt: skip
-        self._proxies: set[int] = set()
+        self._proxies = _Proxies()
 
     def _port(self) -> int:
         """A port that stays a node's own while the node is away: nobody's connection may begin there."""
@@ -149,6 +96,7 @@ class HandSite:
 
     @property
     def names(self) -> list[str]:
+        """Its nodes."""
         return list(self._nodes)
 
     def start(self, stack: contextlib.ExitStack) -> None:
@@ -166,23 +114,25 @@ class HandSite:
             child.announced()
 
     def front(self, stack: contextlib.ExitStack, *, sticky: bool) -> int:
-        proxy = stack.enter_context(haproxy(self._ports, by_session=sticky and self._by_session))
-        self._proxies.add(proxy.pid)
-        stack.callback(self._proxies.discard, proxy.pid)
-        return proxy.port
+        """The port that clients call."""
+        return self._proxies.before(self._ports, stack, by_session=sticky and self._by_session)
 
     def places(self) -> dict[int, str]:
+        """As those of a fleet."""
         nodes = {child.pid: NODE for child in self._nodes.values() if child.pid}
-        return nodes | dict.fromkeys(self._proxies, ROUTER)
+        return nodes | dict.fromkeys(self._proxies.pids, ROUTER)
 
     def kill(self, name: str) -> None:
+        """End a node at once."""
         self._nodes[name].kill()
 
     def restart(self, name: str) -> None:
+        """Start a node that has ended, and wait until it serves."""
         self._nodes[name].start()
         self._nodes[name].announced()
 
     def roll(self, name: str) -> None:
+        """A node leaves in good order, and its successor takes its place."""
         child = self._nodes[name]
         child.signal(signal.SIGTERM)
         if child.wait(_LEAVE_SECONDS) is None:
@@ -190,8 +140,11 @@ class HandSite:
         child.stop()
         self.restart(name)
 
-    def pause_store(self) -> None:
-        """There is none."""
+    def pause(self, name: str) -> None:
+        """There is no store to be paused."""
 
-    def resume_store(self) -> None:
-        """There is none."""
+    def resume(self, name: str) -> None:
+        """Nor is one to go on."""
+
+
+Site = FleetSite | HandSite

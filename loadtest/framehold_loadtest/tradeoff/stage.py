@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
-from statistics import fmean
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from framehold_loadtest import ledger
 from framehold_loadtest.tradeoff import meter
 from framehold_loadtest.tradeoff.callers import Opened
 from framehold_loadtest.tradeoff.load import Load, Parked
+from framehold_loadtest.tradeoff.options import Option
 from framehold_loadtest.tradeoff.pace import PLAIN, Pace, Shape
 from framehold_loadtest.tradeoff.record import Seen
 from framehold_loadtest.tradeoff.site import Site
@@ -25,7 +27,6 @@ class Stage:
     def __init__(self, site: Site, pace: Pace, caller: Opened) -> None:
         self.site, self.pace, self._caller = site, pace, caller
         self._spans: list[tuple[float, float]] = []
-        self._waiting: list[int] = []
         self._load: Load | None = None
         self._meter = meter.Meter(site)
 
@@ -35,8 +36,6 @@ class Stage:
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_SECONDS))
             self._meter.look()
-            if self._load is not None:
-                self._waiting.append(self._load.waiting)
 
     def fault(self) -> None:
         """Something is about to be done; half of those who wait with a question answer it while it lasts."""
@@ -76,7 +75,7 @@ class Stage:
         """
         skip = len(ledger.read(self.site.ledger))
         load = self._load = Load(port, self._caller, self.pace, shape, loses=loses)
-        self._spans, self._waiting, self._meter = [], [], meter.Meter(self.site)
+        self._spans, self._meter = [], meter.Meter(self.site)
         asked, began = meter.operations(self.site.store_port), time.time()
         load.start()
         try:
@@ -96,12 +95,7 @@ class Stage:
             store_ops=meter.operations(self.site.store_port) - asked,
             loses=loses,
             cores=self._meter.cores(),
-            waiting=fmean(self._waiting[len(self._waiting) // 2 :] or [0]),
         )
-
-    def undisturbed(self, port: int, shape: Shape, seconds: float) -> Seen:
-        """Play nothing for so many seconds under load. Raises what `seen` raises."""
-        return self.seen(lambda stage: stage.run(seconds), port, shape)
 
     def idle(self, seconds: float) -> tuple[float, float]:
         """Operations of the store and seconds of CPU that the site takes each second while nobody calls."""
@@ -128,3 +122,20 @@ class Stage:
         if not held:
             return {}
         return {place: max(0, after[place] - size) / held for place, size in before.items()}
+
+
+@contextlib.contextmanager
+def staged(option: Option, pace: Pace, folder: Path) -> Iterator[tuple[Stage, int]]:
+    """The site of an option in a new folder, which was warmed, and the port of its front.
+
+    Raises:
+        NotAvailable: it can't be served.
+    """
+    folder.mkdir(parents=True)
+    with contextlib.ExitStack() as stack:
+        site = option.make(folder, pace)
+        site.start(stack)
+        stage = Stage(site, pace, option.caller)
+        port = site.front(stack, sticky=True)
+        stage.warm(port)
+        yield stage, port

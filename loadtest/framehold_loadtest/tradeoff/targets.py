@@ -1,22 +1,21 @@
 """The targets of the trade-off: what H-hold's calls cost beside E's, undisturbed, in the same run.
 
-Law: a verdict is to E as the table shows it, which responds with JSON alone. The ratio to E in the SDK's default mode
-stands beside it and is not judged. The bounds are declared with all other targets of speed.
+Law: a verdict is to E, which responds with JSON alone. The bounds are declared with all other targets of speed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framehold_loadtest.bench.tables.table import NONE, Table
-from framehold_loadtest.bench.tables.targets import TRADEOFF, Target
+from framehold_loadtest.bench.targets import TRADEOFF, Target
 from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, value
+from framehold_loadtest.table import NONE, Table
 from framehold_loadtest.tradeoff.conditions import STEADY
 from framehold_loadtest.tradeoff.options import BY_HAND, HELD
 
 TITLE = "H-hold beside its targets"
-_HEADS = ("what", "must", "stretch", "measured", "verdict", "to E in the SDK's default mode")
+_HEADS = ("what", "must", "stretch", "measured", "verdict")
 _COUNTED = "store_ops"
 _Metrics = Mapping[str, Measured | Missing]
 
@@ -24,18 +23,14 @@ _Metrics = Mapping[str, Measured | Missing]
 def standing(tradeoff: Tradeoff) -> Table:
     """Each target beside what this run measured of it, or why it has no figure."""
     held, by_hand = (tradeoff.metrics(name, STEADY) for name in (HELD, BY_HAND))
-    default = tradeoff.default_mode.metrics if tradeoff.default_mode else {}
-    lines = [_line(name, target, held, by_hand, default) for name, target in TRADEOFF.items()]
-    return Table("", [_HEADS, *lines])
+    return Table("", [_HEADS, *(_line(name, target, held, by_hand) for name, target in TRADEOFF.items())])
 
 
-def _line(name: str, target: Target, held: _Metrics, by_hand: _Metrics, default: _Metrics) -> list[str]:
+def _line(name: str, target: Target, held: _Metrics, by_hand: _Metrics) -> list[str]:
     found = _number(held, name) if name == _COUNTED else _ratio(held, by_hand, name)
-    beside = "not compared" if name == _COUNTED else _ratio(held, default, name)
     if isinstance(found, str):
-        return [*target.asked(), f"not measured: {found.removeprefix('not measured: ')}", NONE, NONE]
-    shown = target.form.format(beside) if isinstance(beside, float) else NONE
-    return [*target.asked(), target.form.format(found), target.judge(found), shown]
+        return [*target.asked(), f"not measured: {found.removeprefix('not measured: ')}", NONE]
+    return [*target.asked(), target.form.format(found), target.judge(found)]
 
 
 def _ratio(held: _Metrics, other: _Metrics, name: str) -> float | str:

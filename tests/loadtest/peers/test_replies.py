@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from framehold_loadtest.bench.generators import weather
-from framehold_loadtest.bench.subjects.weather import QUESTION
+from framehold_loadtest.bench import weather
 from framehold_loadtest.client.connection import CallError, Connection
 from framehold_loadtest.peers.restate import asked, known
+from framehold_loadtest.served.weather import QUESTION
 
 pytestmark = [pytest.mark.anyio, pytest.mark.load]
 

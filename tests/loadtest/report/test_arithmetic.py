@@ -2,7 +2,7 @@
 
 import pytest
 
-from framehold_loadtest.report.arithmetic import Band, Recovery, bands, cumulative, growth, ratio, recoveries
+from framehold_loadtest.report.arithmetic import Band, Recovery, bands, cumulative, recoveries
 from framehold_loadtest.report.data import Fault
 
 pytestmark = pytest.mark.load
@@ -15,18 +15,6 @@ def fault(at: float, until: float | None = None) -> Fault:
 def test_a_distribution_ends_at_the_whole() -> None:
     """Values in order, each with the share of values up to it."""
     assert cumulative([3.0, 1.0, 2.0, 2.0]) == ([1.0, 2.0, 2.0, 3.0], [0.25, 0.5, 0.75, 1.0])
-
-
-def test_a_ratio_to_nothing_is_unknown() -> None:
-    """0 would say that it is small."""
-    assert ratio(3, 2) == 1.5
-    assert ratio(3, 0) is None
-
-
-def test_growth_is_read_from_the_samples_that_there_are() -> None:
-    """A gap neither bends the line nor counts as 0."""
-    assert growth([0, 1, 2, 3], [10.0, None, 14.0, 16.0]) == pytest.approx(2.0)
-    assert growth([0, 1, 2], [10.0, None, None]) is None
 
 
 def test_faults_that_overlap_or_touch_are_one_band() -> None:
@@ -48,36 +36,25 @@ def dipped(*seconds: int) -> list[float | None]:
     return [10.0 if second in seconds else value for second, value in enumerate(STEADY)]
 
 
-def test_recovery_counts_from_the_fault_to_the_end_of_its_last_dip() -> None:
-    """The rate is smoothed over three seconds: the dip of 8 to 10 pulls 7 and 11 down, so 12 is the first good one."""
-    assert recoveries(TIMES, dipped(8, 9, 10), [fault(8)]) == [Recovery(4.0, "back")]
-
-
-def test_a_rate_that_falls_back_has_not_recovered_at_its_first_good_second() -> None:
-    """Two dips after one fault are one time to recover."""
-    assert recoveries(TIMES, dipped(8, 9, 13, 14), [fault(8)]) == [Recovery(8.0, "back")]
-
-
-def test_a_fault_that_nobody_felt_took_no_time() -> None:
-    """A rate that never left its level recovers in 0 s, and the page says that there was no dip."""
-    assert recoveries(TIMES, list(STEADY), [fault(8)]) == [Recovery(0.0, "no dip")]
-
-
-def test_one_slow_second_is_no_dip() -> None:
-    """Else the noise of a low rate would look like a fault's effect."""
-    rate: list[float | None] = [60.0 if second == 9 else 100.0 for second in range(20)]
-    assert recoveries(TIMES, rate, [fault(8)])[0].seconds == 0
-
-
-def test_a_rate_that_stays_low_has_no_time_to_recover() -> None:
-    """An end of the run is no recovery."""
-    assert recoveries(TIMES, dipped(*range(8, 20)), [fault(8)])[0].seconds is None
-
-
-def test_a_second_without_a_sample_is_a_second_without_completions() -> None:
-    """A fleet that answers nothing has not recovered."""
-    rate: list[float | None] = [None if second in (8, 9, 10) else 100.0 for second in range(20)]
-    assert recoveries(TIMES, rate, [fault(8)])[0].seconds == 4.0
+@pytest.mark.parametrize(
+    ("rate", "found"),
+    [
+        pytest.param(dipped(8, 9, 10), Recovery(4.0, "back"), id="smoothed over three seconds: 12 is good again"),
+        pytest.param(dipped(8, 9, 13, 14), Recovery(8.0, "back"), id="two dips are one time to recover"),
+        pytest.param(list(STEADY), Recovery(0.0, "no dip"), id="a fault that nobody felt"),
+        pytest.param([60.0 if at == 9 else 100.0 for at in range(20)], Recovery(0.0, "no dip"), id="one slow second"),
+        pytest.param(
+            dipped(*range(8, 20)), Recovery(None, "not back before the next fault, or the end"), id="it stays low"
+        ),
+        pytest.param(
+            [None if at in (8, 9, 10) else 100.0 for at in range(20)],
+            Recovery(4.0, "back"),
+            id="no sample",
+        ),
+    ],
+)
+def test_recovery_counts_from_the_fault_to_the_end_of_its_last_dip(rate: list[float | None], found: Recovery) -> None:
+    assert recoveries(TIMES, rate, [fault(8)]) == [found]
 
 
 def test_each_fault_is_followed_until_the_next() -> None:

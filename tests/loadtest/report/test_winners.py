@@ -6,8 +6,8 @@ import pytest
 
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, others, value
-from framehold_loadtest.report.tradeoff_tables import harms, wins
-from framehold_loadtest.report.winners import contest, harm, standing, told_apart
+from framehold_loadtest.report.tradeoff_tables import harms
+from framehold_loadtest.report.winners import confirmed, contest, harm, standing, told_apart
 
 pytestmark = pytest.mark.load
 
@@ -89,21 +89,19 @@ def test_a_count_that_only_the_confirming_run_had_not_shares_no_win() -> None:
     assert (found.winners, found.losers) == (("F",), ("E naive",))
 
 
-def test_a_lead_is_a_ratio_to_the_next_best() -> None:
-    """And it is over 1, whichever way is better."""
-    run = tradeoff(A={"calls_per_second": 300, "p50_ms": 2}, E={"calls_per_second": 200, "p50_ms": 3},
-                   F={"calls_per_second": 100, "p50_ms": 9})  # fmt: skip
-    assert contest(run, BY_NAME["calls_per_second"], "steady").lead == 1.5
-    found = contest(run, BY_NAME["p50_ms"], "steady")
-    assert (found.lead, found.next_best) == (1.5, ("E", 3))
-
-
-def test_nothing_leads_over_zero_by_a_ratio() -> None:
-    """The table says both numbers instead."""
-    run = tradeoff(A={"store_ops": 0}, E={"store_ops": 4})
-    assert contest(run, BY_NAME["store_ops"], "steady").lead is None
-    row = next(row for row in wins(run).rows if row.head == "store operations per call")
-    assert (row.entries[0].text, row.entries[0].small) == ("A", "0; next E with 4")
+def test_a_confirmed_run_tells_apart_what_both_runs_tell_apart_alike() -> None:
+    """F and G change places, and H is told from A by the first run alone. A run of fewer options confirms nothing."""
+    rates = {"A": (301, 299), "E": (200, 200), "F": (100, 80), "G": (90, 90), "H": (400, 301)}
+    told: list[dict[str, dict[str, Told]]] = [
+        {name: {"calls_per_second": rate[turn]} for name, rate in rates.items()} for turn in (0, 1)
+    ]
+    one, two = (tradeoff(**options) for options in told)
+    found = contest(confirmed(one, two), BY_NAME["calls_per_second"], "steady")
+    assert (found.winners, found.losers) == (("A", "H"), ("F", "G"))
+    assert contest(one, BY_NAME["calls_per_second"], "steady").winners == ("H",)
+    assert "the run of s at commit c" in confirmed(one, two).machine.values()
+    with pytest.raises(ValueError, match="the earlier run did not measure E, so it can't confirm this one"):
+        confirmed(tradeoff(A={}, E={}), tradeoff(A={}))
 
 
 def test_options_that_are_alike_have_no_winner() -> None:
@@ -161,13 +159,4 @@ def test_an_option_is_harmless_only_if_it_was_looked_at() -> None:
     assert [harm(run, option).none for option in run.options] == [True, False, False, False]
     assert harm(run, "E").done == ("calls with a repeated effect under steady: 2%",)
     assert harm(run, "G").unknown == ("calls lost under steady: cut off",)
-    assert [row.entries[0].text for row in harms(run).rows] == ["harmless", "harm", "not known", "not known"]
-
-
-def test_the_best_harmless_option_is_named_where_the_best_one_harms() -> None:
-    """Speed that loses calls is not what a reader asks for."""
-    run = tradeoff(A={"calls_per_second": 900, "lost_share": 5, "repeated_share": 0},
-                   E={"calls_per_second": 300, "lost_share": 0, "repeated_share": 0})  # fmt: skip
-    row = next(row for row in wins(run).rows if row.head == "calls per second")
-    assert row.entries[0].text == "A"
-    assert row.entries[0].small == "900, 3 times as good as E; of the harmless: E"
+    assert [row[1].text for row in harms(run).entries[1:]] == ["harmless", "harm", "not known", "not known"]

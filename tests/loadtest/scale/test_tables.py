@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from framehold_loadtest import marked_page as marks
+from framehold_loadtest import table as marks
 from framehold_loadtest.scale import __main__ as program
 from framehold_loadtest.scale import tables
-from framehold_loadtest.scale.costs import Costs
-from framehold_loadtest.scale.model import Sizes
 
 pytestmark = pytest.mark.load
 
@@ -34,8 +32,3 @@ def test_the_tables_on_the_pages_are_those_that_the_program_prints(
     there = marks.names(text, tables.PROGRAM)
     assert sorted(there) == sorted(names), "the pages have marks that the program doesn't know, or one twice"
     assert len(names) > 5
-
-
-def test_other_costs_make_other_tables() -> None:
-    """A page whose figures are typed in would pass the first test; these can't be."""
-    assert tables._limits(Costs(store_script=1e-3), Sizes()) != tables._limits(Costs(), Sizes())

@@ -71,7 +71,7 @@ def test_it_is_judged_by_samples_of_its_api(
     assert "effects: not judged, for no --ledger" in result
     assert " rounds/s  parked n1:" in result
     assert data.read(tmp_path / "run" / "report.json") == found
-    assert "there was no ledger" in html_page.write(found, tmp_path / "run").read_text()
+    assert "no ledger" in html_page.write(found, tmp_path / "run").read_text()
 
 
 def test_with_its_ledger_its_effects_are_judged(fleet: Fleet, tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -14,16 +16,17 @@ from typer.testing import CliRunner, Result
 
 from framehold_loadtest import cli
 from framehold_loadtest.local.process import NotAvailable
-from framehold_loadtest.marked_page import END, begin
 from framehold_loadtest.report import data
+from framehold_loadtest.table import END, begin
 from framehold_loadtest.tradeoff import compare, meter, pace, series
-from framehold_loadtest.tradeoff.markdown import FIRST, PART, PROGRAM
-from framehold_loadtest.tradeoff.options import DEFAULT, OPTIONS
+from framehold_loadtest.tradeoff.metrics import Turned
+from framehold_loadtest.tradeoff.options import OPTIONS
+from framehold_loadtest.tradeoff.pages import FIRST, PART, PROGRAM
 
 pytestmark = pytest.mark.load
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-MINIATURE = replace(pace.QUICK, turns=1, users=4, thinkers=12, parked=20, steady=0.8, lead=0.8)
+MINIATURE = replace(pace.QUICK, turns=1, users=4, thinkers=12, parked=20, steady=0.8, lead=2.0, point=0.3, heavy=10)
 
 
 @pytest.fixture
@@ -82,16 +85,18 @@ def test_an_option_that_cannot_be_served_says_why_in_each_cell(tmp_path: Path, m
         raise NotAvailable("install haproxy")
 
     monkeypatch.setitem(OPTIONS, "E", replace(OPTIONS["E"], make=refuse))
-    monkeypatch.setattr(compare, "DEFAULT", replace(DEFAULT, make=refuse))
-    order = compare.Order(tmp_path, MINIATURE, ["E"], ["steady", "store pause"])
-    found = compare.compare(order, print)
-    for cell in found.cells:
-        assert set(cell.metrics.values()) == {data.Missing(missing="install haproxy")}
+    found = compare.compare(compare.Order(tmp_path, MINIATURE, ["E"], ["steady", "store pause"]), print)
+    gap = data.Missing(missing="install haproxy")
     assert [cell.condition for cell in found.cells] == ["steady", "store pause"]
-    assert found.default_mode is not None and found.default_mode.metrics == found.cells[0].metrics
-    assert {one.metrics["cpu_us"] for sweep in found.series for one in sweep.points} == {
-        data.Missing(missing="install haproxy")
-    }
+    assert all(set(cell.metrics.values()) == {gap} for cell in found.cells)
+    assert {one.metrics["cpu_us"] for sweep in found.series for one in sweep.points} == {gap}
+
+
+def played(monkeypatch: pytest.MonkeyPatch, busy: str = "") -> None:
+    """Each cell has a rate, and no process is started."""
+    rate: data.Measured | data.Missing = data.Measured(value=1.0, unit="1/s")
+    turned = Turned({"calls_per_second": rate}, busy)
+    monkeypatch.setattr(compare, "_option", lambda order, *_: dict.fromkeys(order.conditions, turned))
 
 
 def test_a_busy_machine_ends_the_run_after_its_first_turn(
@@ -99,7 +104,7 @@ def test_a_busy_machine_ends_the_run_after_its_first_turn(
 ) -> None:
     """With a banner on the report and on the page, the reason in each cell, and exit code 1."""
     monkeypatch.setattr(pace, "QUICK", replace(MINIATURE, turns=3))
-    monkeypatch.setattr(meter, "busy", lambda _: "other programs had 7.5 cores")
+    played(monkeypatch, "other programs had 7.5 cores")
     page = marked(tmp_path)
     words = ["--only", "E", "--under", "steady", "--under", "series", "--quick"]
     ran = bench(*words, "--out", str(out), "--page", str(page))
@@ -112,30 +117,15 @@ def test_a_busy_machine_ends_the_run_after_its_first_turn(
 
 def test_no_turn_is_begun_that_would_not_end_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured until then is reported."""
-    monkeypatch.setattr(meter, "busy", lambda _: "")
-    result: list[str] = []
-    order = compare.Order(tmp_path, replace(MINIATURE, turns=3, limit=1.0), ["E"], ["steady"], series=False)
+    played(monkeypatch)
+    ticks, result = iter((0.0, 0.0, 60.0)), list[str]()
+    clock = SimpleNamespace(monotonic=lambda: next(ticks), gmtime=time.gmtime, strftime=time.strftime)
+    monkeypatch.setattr(compare, "time", clock)
+    order = compare.Order(tmp_path, replace(MINIATURE, turns=3, limit=100.0), ["E"], ["steady"], series=False)
     found = compare.compare(order, result.append)
     assert [line for line in result if line.startswith("turn ")] == ["turn 1 of 3"]
-    assert "no further turn: it would not end within the 0 minutes that a run may take" in result
+    assert "no further turn: it would not end within the 2 minutes that a run may take" in result
     assert isinstance(found.cells[0].metrics["calls_per_second"], data.Measured)
-
-
-def test_a_series_has_a_point_for_each_value_and_its_constants_can_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: Path
-) -> None:
-    """For a store that is far away too; the calculator takes what the run wrote."""
-    monkeypatch.setattr(pace, "QUICK", replace(MINIATURE, turns=1, point=0.3, crowd=4, heavy=10, parked=20))
-    monkeypatch.setitem(series.VALUES, series.NODES, (1.0, 2.0))
-    monkeypatch.setattr(meter, "busy", lambda _: "")
-    ran = bench("--only", "H-hold", "--under", "series", "--quick", "--out", str(out))
-    assert ran.exit_code == 0, ran.output
-    found = data.read(out / "report.json")
-    assert isinstance(found, data.Tradeoff)
-    assert {sweep.name: tuple(one.x for one in sweep.points) for sweep in found.series} == series.VALUES
-    assert (out / "series-state.png").is_file() and (out / "series-store.png").is_file()
-    asked = bench("--calculate", "users=50 think=2", "--constants", str(out / "constants.json"))
-    assert asked.exit_code == 0 and "50 users, 3 rounds, 2 s of thought" in asked.output, asked.output
 
 
 def test_a_calculation_without_constants_says_how_to_measure_them(tmp_path: Path) -> None:
@@ -144,30 +134,18 @@ def test_a_calculation_without_constants_says_how_to_measure_them(tmp_path: Path
     assert "nothing was calculated; run framehold bench tradeoff --out DIR" in refused.output
 
 
-def test_three_options_under_two_conditions_leave_a_report_and_a_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_two_options_under_two_conditions_and_the_series_leave_a_report_a_page_and_constants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: Path
 ) -> None:
     """Framehold takes over what a killed node held, and repeats nothing. The naive handler repeats its effect, and
-    nobody is told but by the ledger: no call is lost."""
+    nobody is told but by the ledger: no call is lost. The calculator takes what the run wrote."""
     monkeypatch.setattr(pace, "QUICK", MINIATURE)
     monkeypatch.setattr(meter, "busy", lambda _: "")
-    page = marked(tmp_path)
-    words = [
-        "--only",
-        "H-hold",
-        "--only",
-        "E",
-        "--only",
-        "E naive",
-        "--under",
-        "steady",
-        "--under",
-        "node killed",
-        "--quick",
-    ]
-    ran = bench(*words, "--out", str(tmp_path / "out"), "--page", str(page))
+    page, words = marked(tmp_path), ["--only", "H-hold", "--only", "E naive"]
+    words += ["--under", "steady", "--under", "node killed", "--under", "series", "--quick"]
+    ran = bench(*words, "--out", str(out), "--page", str(page))
     assert ran.exit_code == 0, ran.output
-    found = data.read(tmp_path / "out" / "report.json")
+    found = data.read(out / "report.json")
     assert isinstance(found, data.Tradeoff)
     seen: dict[tuple[str, str, str], Any] = {(cell.option, cell.condition, name): getattr(one, "value", None)
             for cell in found.cells for name, one in cell.metrics.items()}  # fmt: skip
@@ -178,12 +156,11 @@ def test_three_options_under_two_conditions_leave_a_report_and_a_page(
     assert seen["H-hold", "steady", "reexecutions"] == 0 < seen["H-hold", "node killed", "reexecutions"]
     assert seen["H-hold", "steady", "store_ops"] > 0 == seen["E naive", "steady", "store_ops"]
     assert seen["H-hold", "steady", "bytes_per_parked_call_node"] is not None
-    assert "### Steady" in page.read_text() and (tmp_path / "tradeoff" / "latency.png").is_file()
-    assert "about 1 minutes: 1 turns of 3 options under 2 conditions" in ran.output and "node killed" in ran.output
     assert seen["E naive", "steady", "repeated_share"] == 100
     assert seen["H-hold", "node killed", "wait_longest_ms"] > MINIATURE.lease_ttl * 1e3 / 2
     assert seen["H-hold", "node killed", "seconds_to_recover"] > MINIATURE.lease_ttl / 2
-    default = found.default_mode
-    assert default is not None and (default.option, default.condition) == ("E", "steady")
-    assert "### E in two modes, steady" in page.read_text()
-    assert "H-hold's calls per second to E's" in ran.output and "not measured" not in ran.output
+    assert "### Steady" in page.read_text() and (tmp_path / "tradeoff" / "faults.png").is_file()
+    assert {sweep.name: tuple(one.x for one in sweep.points) for sweep in found.series} == series.VALUES
+    assert (out / "series-state.png").is_file()
+    asked = bench("--calculate", "users=50 think=2", "--constants", str(out / "constants.json"))
+    assert asked.exit_code == 0 and "50 users, 3 rounds, 2 s of thought" in asked.output, asked.output

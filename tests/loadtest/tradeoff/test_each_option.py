@@ -15,7 +15,7 @@ from framehold_loadtest.client import trip
 from framehold_loadtest.client.connection import Connection, post
 from framehold_loadtest.notes import ENDED, LOST, Call
 from framehold_loadtest.tradeoff.callers import Aim
-from framehold_loadtest.tradeoff.options import DEFAULT, OPTIONS, Option
+from framehold_loadtest.tradeoff.options import OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import QUICK, ROUNDS
 from framehold_loadtest.tradeoff.record import Turn
 
@@ -44,9 +44,9 @@ async def one_call(port: int, option: str, name: str, *, size: int = 0, loses: b
         caller.close()
 
 
-@pytest.mark.parametrize(("option", "status"), [(OPTIONS["E"], 200), (OPTIONS["F"], 200), (DEFAULT, 406)])
+@pytest.mark.parametrize(("option", "status"), [(OPTIONS["E"], 200), (OPTIONS["F"], 200), (OPTIONS["A"], 406)])
 def test_a_handler_that_holds_nothing_is_served_in_the_json_mode(option: Option, status: int, tmp_path: Path) -> None:
-    """The SDK takes a client that accepts no event stream in its JSON mode only."""
+    """The SDK takes a client that accepts no event stream in its JSON mode only; A is served in the default mode."""
 
     async def accepting_json_alone(port: int) -> int:
         channel = await Connection.open(port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framehold_loadtest.report.data import NOT_MEASURED, Cell, Measured, Missing, Tradeoff
-from framehold_loadtest.tradeoff.turns import Turned, merged
+from framehold_loadtest.tradeoff.metrics import Turned, merged
 
 pytestmark = pytest.mark.load
 
