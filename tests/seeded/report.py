@@ -8,13 +8,16 @@ from functools import cache
 
 import pytest
 
+from tests.kit.processes import ROOT
 from tests.sim import runs
 from tests.sim.mutations import mutated
+from tests.sim.played import Played
 
 from .places import Places
 from .plan import Plan, draw
 from .world import World, play
 
+PLAYED = ROOT / "tests" / "seeded" / "played.json"
 CHUNK = 50
 """Schedules that a process plays: their worlds stay in its memory."""
 ENOUGH = 500
@@ -56,14 +59,19 @@ def story(world: World, error: Exception | None) -> str:
     return "\n".join((*world.plan.lines(), "", *world.lines, "clean" if error is None else repr(error)))
 
 
-def main(first: int, count: int, mutation: str | None = None, minutes: float | None = None) -> int:
-    """Play schedules, with a rule of core broken on purpose if `mutation` names one, and report. 1 if one failed."""
+def main(
+    first: int, count: int, mutation: str | None = None, minutes: float | None = None, *, adds_up: bool = False
+) -> int:
+    """Play schedules, with a rule of core broken on purpose if `mutation` names one, and report. 1 if one failed.
+    `adds_up`: play those behind the ones in PLAYED, and add them there."""
     with mutated(mutation):
-        return _main(first, count, minutes)
+        return _main(first, count, minutes, adds_up)
 
 
-def _main(first: int, count: int, minutes: float | None) -> int:
-    began, at = time.monotonic(), places()
+def _main(first: int, count: int, minutes: float | None, adds_up: bool) -> int:
+    began, at, played = time.monotonic(), places(), Played(PLAYED)
+    if adds_up:
+        first = played.end
     if minutes is None:
         counts, failed = runs.run(run_part, first, count, CHUNK)
     else:
@@ -80,4 +88,6 @@ def _main(first: int, count: int, minutes: float | None) -> int:
     others = {name: times for name, times in sorted(counts.items()) if not name.startswith((VISITS, STRIKES))}
     print(f"{len(visits)} places, {missed} never come to; visits and strikes of each are above")
     print(f"{done} schedules clean in {seconds:.1f} s ({done / seconds:.1f}/s): {others}")
+    if adds_up:
+        print(f"{played.add(done)} schedules of this tree are clean in all")
     return 0

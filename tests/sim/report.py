@@ -6,10 +6,13 @@ import time
 from collections import Counter
 from functools import partial
 
+from tests.kit.processes import ROOT
+
 from . import runs
 from .adversary import ACTS
 from .mutations import mutated
 from .plan import Plan, draw
+from .played import Played
 from .runs import Part
 from .world import play
 
@@ -65,6 +68,7 @@ INTERESTING = (
 ENOUGH = 5000
 """Schedules of which some must have seen each of these: the rarest shows in about one of 700."""
 
+PLAYED = ROOT / "tests" / "sim" / "played.json"
 CHUNK = 200
 
 
@@ -109,8 +113,11 @@ def summary(counts: Counter[str], seconds: float) -> str:
     return f"{done} schedules clean in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s): {seen}"
 
 
-def main(first: int, count: int, mutation: str | None, minutes: float | None = None) -> int:
-    """Run, print, and return the exit code."""
+def main(first: int, count: int, mutation: str | None, minutes: float | None = None, *, adds_up: bool = False) -> int:
+    """Run, print, and return the exit code. `adds_up`: play those behind the ones in PLAYED, and add them there."""
+    played = Played(PLAYED)
+    if adds_up:
+        first = played.end
     began, play_part = time.perf_counter(), partial(run_part, mutation=mutation)
     if minutes is None:
         counts, failed = runs.run(play_part, first, count, CHUNK)
@@ -124,6 +131,8 @@ def main(first: int, count: int, mutation: str | None, minutes: float | None = N
     if failed is None:
         for name in (missing := unseen(counts)):
             print(f"{counts['schedules']} schedules saw none of: {name}")
+        if adds_up and not missing:
+            print(f"{played.add(counts['schedules'])} schedules of this tree are clean in all")
         return 1 if missing else 0
     plan = smallest(failed, mutation)
     print(f"seed {failed} fails; what is left after shrinking:\n")

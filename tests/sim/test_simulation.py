@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from framehold_core import ownership
 
-from . import runs
+from . import played, runs
 from .bound_checks import BoundWatch
 from .found import FOUND_BY, find
 from .mutations import ELSEWHERE, MASKED, RED, mutated
@@ -164,3 +166,26 @@ def test_a_mutation_leaves_no_trace() -> None:
     with mutated("both-fences-off"):
         pass
     assert play(draw(228))[1] is None
+
+
+def test_schedules_of_one_tree_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They begin anew when a module that a schedule runs has changed."""
+    monkeypatch.setattr(played, "digest", lambda: "this tree")
+    file = tmp_path / "played.json"
+    assert played.Played(file).add(500) == 500
+    again = played.Played(file)
+    assert again.end == played.BEGIN + 500 and again.add(100) == 600
+    monkeypatch.setattr(played, "digest", lambda: "another tree")
+    assert played.Played(file).end == played.BEGIN
+
+
+def test_a_schedule_is_of_all_modules_that_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(played, "ROOT", tmp_path)
+    (tmp_path / "part.py").write_text("VALUE = 1")
+    part = ModuleType("part")
+    part.__file__ = str(tmp_path / "part.py")
+    without = played.digest()
+    monkeypatch.setitem(sys.modules, "part", part)
+    before = played.digest()
+    (tmp_path / "part.py").write_text("VALUE = 2")
+    assert len({without, before, played.digest()}) == 3

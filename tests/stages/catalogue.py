@@ -151,13 +151,13 @@ NIGHTLY = (
     ),
     Stage(
         "simulation",
-        (_module("tests.sim", "--minutes", "{minutes}", "--seed", _DAY),),
+        (_module("tests.sim", "--minutes", "{minutes}", "--add"),),
         minutes=15,
         reads=("core", "store", "tests/sim"),
     ),
     Stage(
         "runtimes",
-        (_module("tests.seeded", "--minutes", "{minutes}", "--seed", _DAY),),
+        (_module("tests.seeded", "--minutes", "{minutes}", "--add"),),
         minutes=15,
         reads=(*SHIPPED, "tests/kit", "tests/seeded", "tests/sim", "tests/node"),
     ),
