@@ -106,28 +106,14 @@ class ClientConnection(asyncio.Protocol):
     """The connection of one client."""
 
     __slots__ = (
-        "_all",
-        "_client_paused",
-        "_clock",
-        "_ending",
-        "_limit",
-        "_listens",
-        "_reader",
-        "_reading_paused",
-        "_receiving",
-        "_response",
-        "_rest",
-        "_since",
-        "_transport",
-        "_unread",
-        "held",
-        "peer",
+        "_client_paused", "_clock", "_ending", "_limit", "_listens", "_reader", "_reading_paused", "_receiving",
+        "_response", "_rest", "_since", "_transport", "_unread", "connections", "held", "peer",
     )  # fmt: skip
 
     _transport: asyncio.Transport
 
     def __init__(self, connections: ClientConnections) -> None:
-        self._all = connections
+        self.connections = connections
         self._clock = connections.loop.time
         self._reader = Reader(connections.limits)
         self._response: Response | None = None
@@ -152,14 +138,14 @@ class ClientConnection(asyncio.Protocol):
         self._since = self._clock()
         peer = transport.get_extra_info("peername")
         self.peer = peer[0] if isinstance(peer, tuple) else ""
-        over = len(self._all.open) - self._all.limits.max_connections
-        if over >= 0 and self._all.has_room(self.peer):
+        over = len(self.connections.open) - self.connections.limits.max_connections
+        if over >= 0 and self.connections.has_room(self.peer):
             over = -1
-        self._all.open.add(self)
+        self.connections.open.add(self)
         if over >= _MAX_REFUSED_CONNECTIONS:
             self._transport.abort()
         elif over >= 0:
-            named = self._all.limits.named("MAX_CONNECTIONS")
+            named = self.connections.limits.named("MAX_CONNECTIONS")
             self._refuse(503, f"Too many connections{named}; nothing was read. Try again later")
 
     def data_received(self, data: bytes) -> None:
@@ -176,7 +162,7 @@ class ClientConnection(asyncio.Protocol):
         self._left()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._all.discard(self)
+        self.connections.discard(self)
         self._hold(0)
         self._ending = True
         self._reader.drop()
@@ -186,7 +172,7 @@ class ClientConnection(asyncio.Protocol):
         self._client_paused = True
         self._unread = self._transport.get_write_buffer_size()
         if not self._ending:
-            self._begin_state(self._all.limits.client_timeout)
+            self._begin_state(self.connections.limits.client_timeout)
         if self._response is not None and self._response.listener is not None:
             self._response.listener.pause()
 
@@ -206,7 +192,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def closing(self) -> bool:
-        return self._all.draining
+        return self.connections.draining
 
     def answered(self) -> None:
         if self.held:
@@ -217,7 +203,7 @@ class ClientConnection(asyncio.Protocol):
 
     def ended(self, keep_alive: bool) -> None:
         self._response = None
-        if not keep_alive or self._all.draining:
+        if not keep_alive or self.connections.draining:
             self._close()
         else:
             self._go_on()
@@ -237,13 +223,13 @@ class ClientConnection(asyncio.Protocol):
             unread = self._transport.get_write_buffer_size()
             if unread < self._unread:
                 self._unread, self._since = unread, now
-            elif now - self._since > self._all.limits.client_timeout:
+            elif now - self._since > self.connections.limits.client_timeout:
                 self._transport.abort()
         elif self._response is not None or self._rest or now - self._since <= self._limit:
             if now - self._since > REMEMBERED:
                 self._reader.forget()
         elif self._receiving:
-            timeout = f"{self._all.limits.client_timeout:g} s{self._all.limits.named('CLIENT_TIMEOUT')}"
+            timeout = f"{self.connections.limits.client_timeout:g} s{self.connections.limits.named('CLIENT_TIMEOUT')}"
             self._refuse(408, f"The request was not complete within {timeout}; nothing was started")
         else:
             self._transport.abort()
@@ -275,7 +261,7 @@ class ClientConnection(asyncio.Protocol):
         if not reader.whole:
             if not self._receiving:
                 self._receiving = True
-                self._begin_state(self._all.limits.client_timeout)
+                self._begin_state(self.connections.limits.client_timeout)
             if reader.expects and reader.version:
                 reader.expects = False
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -287,24 +273,24 @@ class ClientConnection(asyncio.Protocol):
         request = reader.take(self.peer)
         self._listens = request.head.method == _GET or request.head.fields.get(_METHOD) == _LISTEN
         response = self._response = Response(self, request.head.method, version, keep_alive)
-        self._all.answer(request, response)
+        self.connections.answer(request, response)
 
     def _hold(self, size: int) -> bool:
         """Record that `size` bytes of a request are held for this client. Returns whether all clients together are over
         the limit."""
-        self._all.buffered += size - self.held
+        self.connections.buffered += size - self.held
         self.held = size
         return self.is_crowded()
 
     def is_crowded(self) -> bool:
         """Whether all clients together hold more than they may, with what this one holds."""
-        return self._all.buffered > self._all.limits.max_buffered
+        return self.connections.buffered > self.connections.limits.max_buffered
 
     def _makes_room(self) -> bool:
         """Refuse the largest of the requests that are being received, until all together fit the limit; whether this
         one may go on."""
         while self.is_crowded():
-            other = self._all.largest()
+            other = self.connections.largest()
             if other is None or other.held <= self.held:
                 self.refuse_for_room()
                 return False
@@ -313,8 +299,8 @@ class ClientConnection(asyncio.Protocol):
 
     def refuse_for_room(self) -> None:
         """Refuse the request that is being received: all clients together send too much."""
-        if self._all.crowded is None or not self._reader.version:
-            limit = f"{self._all.limits.max_buffered} bytes{self._all.limits.named('MAX_BUFFERED')}"
+        if self.connections.crowded is None or not self._reader.version:
+            limit = f"{self.connections.limits.max_buffered} bytes{self.connections.limits.named('MAX_BUFFERED')}"
             self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
             return
         # Still receiving: what comes until the response has ended is discarded then.
@@ -322,7 +308,7 @@ class ClientConnection(asyncio.Protocol):
         request = self._reader.cut(self.peer)
         self._hold(0)
         response = self._response = Response(self, request.head.method, self._reader.version, keep_alive=False)
-        self._all.crowded(request, response)
+        self.connections.crowded(request, response)
 
     @property
     def is_receiving(self) -> bool:
@@ -332,9 +318,9 @@ class ClientConnection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Parse the bytes that waited, or wait for more."""
         if self._rest:
-            self._all.loop.call_soon(self._next)
+            self.connections.loop.call_soon(self._next)
         elif not self._ending:
-            self._begin_state(self._all.limits.keep_alive)
+            self._begin_state(self.connections.limits.keep_alive)
 
     def _next(self) -> None:
         if self._ending or self._client_paused or self._response is not None or not self._rest:
@@ -362,11 +348,11 @@ class ClientConnection(asyncio.Protocol):
             self._shut_down()
         else:
             self._ending = True
-            self._begin_state(self._all.limits.client_timeout)
+            self._begin_state(self.connections.limits.client_timeout)
             self._transport.close()
 
     def _refuse(self, status: int, text: str) -> None:
-        self._all.refused(status)
+        self.connections.refused(status)
         self._transport.write(plain(status, text))
         self._shut_down()
 
@@ -377,6 +363,6 @@ class ClientConnection(asyncio.Protocol):
         self._receiving = False
         self._reader.drop()
         self._hold(0)
-        self._begin_state(min(DISCARD_SECONDS, self._all.limits.client_timeout))
+        self._begin_state(min(DISCARD_SECONDS, self.connections.limits.client_timeout))
         self._transport.write_eof()
         self._resume_reading()

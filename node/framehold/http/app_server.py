@@ -199,11 +199,11 @@ class AppConnection(ClientConnection):
     def is_crowded(self) -> bool:
         """Whether all clients together hold more than they may. One alone is limited by the largest body: it would be
         refused for ever, though it can be served."""
-        return self._all.buffered > self.held and super().is_crowded()
+        return self.connections.buffered > self.held and super().is_crowded()
 
     def shutdown(self) -> None:
         """End when what is under way has its response."""
-        self._all.draining = True
+        self.connections.draining = True
         self.drain()
 
 
