@@ -68,6 +68,19 @@ async def test_each_call_stays_on_one_node(made: Fleet, tmp_path: Path, front: s
     assert made.complaints() == []
 
 
+async def test_haproxy_passes_on_no_page_of_operators(made: Fleet, tmp_path: Path) -> None:
+    """These nodes serve their metrics where they serve calls. No spelling gets past HAProxy."""
+    root = made.nodes["node-1"].root
+    async with (
+        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url,
+        httpx2.AsyncClient() as http,
+    ):
+        paths = ("/metrics", "/%6detrics", "/admin/node", "/%61dmin/node", "/dashboard", "/api/v1/nodes")
+        found = {path: (await http.get(url.removesuffix("/mcp") + path)).status_code for path in paths}
+        assert (await http.get(f"{root}/metrics")).status_code == 200
+    assert found == dict.fromkeys(paths, 404)
+
+
 async def test_a_trailer_behind_haproxy_is_no_header_of_the_fleet(made: Fleet, tmp_path: Path) -> None:
     """HAProxy removes the internal headers of a client from heads, and passes trailers on."""
     chosen = "d" * 32
@@ -132,16 +145,3 @@ async def test_nodes_join_and_leave_while_500_calls_are_parked(made: Fleet) -> N
         assert all(reply.text == f"{name}: w w w" for name, reply in done.items())
     entered = made.entries()
     assert {name: entered[name] for name in names} == dict.fromkeys(names, 1)
-
-
-async def test_haproxy_passes_on_no_page_of_operators(made: Fleet, tmp_path: Path) -> None:
-    """These nodes serve their metrics where they serve calls. No spelling gets past HAProxy."""
-    root = made.nodes["node-1"].root
-    async with (
-        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes) as url,
-        httpx2.AsyncClient() as http,
-    ):
-        paths = ("/metrics", "/%6detrics", "/admin/node", "/%61dmin/node", "/dashboard", "/api/v1/nodes")
-        found = {path: (await http.get(url.removesuffix("/mcp") + path)).status_code for path in paths}
-        assert (await http.get(f"{root}/metrics")).status_code == 200
-    assert found == dict.fromkeys(paths, 404)

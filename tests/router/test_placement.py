@@ -16,7 +16,7 @@ from framehold_fleet.members.address import address_of
 from framehold_fleet.members.membership import Fleet, Member
 from framehold_fleet.members.node_stats import Stats
 from framehold_router.routing.learned_owners import Owners
-from framehold_router.routing.placement import BOUND, DRAWS, PASSED_OVER, Placement, PlacementReason, Placer
+from framehold_router.routing.placement import BOUND, DRAWS, FEW, PASSED_OVER, Placement, PlacementReason, Placer
 from framehold_router.routing.request_facts import Facts, RequestKind
 
 START, ANY = Facts(RequestKind.START), Facts(RequestKind.ANY)
@@ -135,6 +135,7 @@ def test_a_node_above_the_bound_by_two_reports_gets_no_call() -> None:
 
 LOADED = {
     "by parked calls": ([member(A, 100), member(B, 0), member(C, None)], [], {B, C}),
+    "a few are no load": ([member(A, 1), member(B, FEW - 1), member(C, 0)], [], {A, B, C}),
     "all alike": ([member(A, 100), member(B, 100), member(C, 100)], [], {A, B, C}),
     "slow, however many are parked": ([member(A, 5000), member(B, 5000), member(C, 5000)], [A] * 50, {B, C}),
     "without those on a draining node": ([A, B, member(C, state="draining")], [*[C] * 300, *[A] * 20], {B}),

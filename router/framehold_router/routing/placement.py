@@ -5,9 +5,9 @@ placement is fast. A client can forge the facts of its request; they choose only
 choice costs a few draws and look-ups, however many calls there are.
 
 - START: call ids are drawn until the ring maps one to a node within two bounds (bounded load). Its parked calls are
-  fewer than a multiple of the mean; so are its rounds in flight, of the mean of those nodes that are within the first
-  bound. Requests of 2025 sessions and streams, which stay open for long, count as no rounds. The id alone then leads
-  every router to that node, and no list of exceptions is needed.
+  few, or fewer than a multiple of the mean; its rounds in flight are fewer than a multiple of the mean of those nodes
+  that are within the first bound. Requests of 2025 sessions and streams, which stay open for long, count as no rounds.
+  The id alone then leads every router to that node, and no list of exceptions is needed.
 - RETRY: the node that a response named, if that is not the node of the ring; then the node of the ring; then the next
   nodes on the ring.
 - SESSION: the node that has the session, and no other while that node has a lease. Another node would answer "no such
@@ -50,6 +50,9 @@ PASSED_OVER = 2.0
 BOUND = 1.25
 """The load that a node may have, as a multiple of the mean load, for rounds in flight and for parked calls alike. A
 lower bound takes more draws; a higher one allows more of the unevenness of the ring."""
+FEW = 16
+"""Parked calls that keep no new call away, however few the other nodes have. A node that held the only call of a fleet
+would get none of a burst, until its next heartbeat."""
 
 
 class PlacementReason(StrEnum):
@@ -201,7 +204,7 @@ class Placer:
         other nodes take no share of the load."""
         if not allowed:
             return frozenset()
-        full = _bound(sum(map(self._parked, allowed)), len(allowed))
+        full = max(FEW, _bound(sum(map(self._parked, allowed)), len(allowed)))
         return frozenset(node for node in allowed if self._lower(node) < full)
 
     def _start(self, tried: Collection[NodeId]) -> Placement | None:
