@@ -1,7 +1,11 @@
 {{/* HAProxy's configuration. How calls find their nodes is said in examples/haproxy.cfg alike, with its reasons. */}}
 
-{{/* As many servers as there may be nodes; those whose names nobody has are passed over. */}}
+{{/* As many servers as there may be nodes; those whose names nobody has are passed over. Beyond 1000 nothing is rendered, which is found out after these lines. */}}
 {{- define "framehold.haproxy.servers" -}}
+{{- min (include "framehold.haproxy.nodes" . | int) 1000 -}}
+{{- end }}
+
+{{- define "framehold.haproxy.nodes" -}}
 {{- $node := .Values.node -}}
 {{- $node.autoscaling.enabled | ternary (max $node.replicas $node.autoscaling.maxReplicas) $node.replicas | int -}}
 {{- end }}
