@@ -12,8 +12,9 @@ import pytest
 from framehold.engine.replies import Ended, Parked
 from framehold.frame.asks import Question
 from framehold.frame.frame import SETTLE, Frame
+from framehold_core.effects import Reason
 from framehold_core.errors import DuplicateAsk
-from tests.kit.engine import Carrier, Engine, engine, question, texts, turns
+from tests.kit.engine import Carrier, Engine, engine, question, reason, texts, turns
 from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
@@ -317,3 +318,27 @@ async def test_an_answer_nested_too_deep_leaves_no_slot_behind(at: Engine) -> No
     with contextlib.suppress(Exception):
         await asyncio.wait_for(at.retry(parked, dict.fromkeys(parked.questions, deep)), PATIENCE)
     await until(lambda: len(at.runtime.table) == 0, "the end of the retry", PATIENCE)
+
+
+async def test_a_round_that_is_sent_again_asks_what_it_asked(at: Engine) -> None:
+    """The store was away, and meanwhile the handler stopped waiting for one of the two questions."""
+    give_up = asyncio.Event()
+
+    async def handler(frame: Frame) -> str:
+        await frame.ask(question("zeroth"))
+        first = asyncio.ensure_future(frame.ask(question("first")))
+        second = asyncio.ensure_future(frame.ask(question("second")))
+        await give_up.wait()
+        first.cancel()
+        return str(await second)
+
+    asked = await at.parked(handler)
+    at.store.down = True
+    answers = dict.fromkeys(asked.questions, "zero")
+    assert reason(await at.retry(asked, answers)) is Reason.UNAVAILABLE
+    give_up.set()
+    await until(lambda: len(at.frame(asked).pending) == 1, "the first to be given up")
+    at.store.down = False
+    reply = await at.retry(asked, answers)
+    assert texts(reply) == ["first", "second"] and at.counts["broken"] == 0
+    assert await at.retry(reply, {key: wire["asks"] for key, wire in reply.questions.items()}) == Ended("second")
