@@ -86,28 +86,9 @@ class NodeConnection(asyncio.Protocol):
     """One connection to a node."""
 
     __slots__ = (
-        "_all",
-        "_clock",
-        "_coded",
-        "_complete",
-        "_conversation",
-        "_fed",
-        "_head_delivered",
-        "_headers",
-        "_keep",
-        "_last_activity",
-        "_length",
-        "_mute",
-        "_parser",
-        "_paused",
-        "_pieces",
-        "_renewed",
-        "_repeated",
-        "_state",
-        "_statement",
-        "_status",
-        "_transport",
-        "idle",
+        "_all", "_clock", "_coded", "_complete", "_conversation", "_fed", "_head_delivered", "_headers", "_keep",
+        "_last_activity", "_length", "_mute", "_parser", "_paused", "_pieces", "_renewed", "_repeated", "_state",
+        "_statement", "_status", "_transport", "idle",
     )  # fmt: skip
 
     _transport: asyncio.Transport

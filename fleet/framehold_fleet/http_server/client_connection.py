@@ -45,7 +45,7 @@ LOOK_AGAIN = 0.1
 """Seconds for which no connection is looked for that may end, after none was found."""
 _GET, _METHOD, _LISTEN = b"GET", b"mcp-method", b"subscriptions/listen"
 _MAX_REFUSED_CONNECTIONS = 256
-"""ClientConnections beyond the limit that get a 503; further ones are closed without a response."""
+"""Connections beyond the limit that get a 503; further ones are closed without a response."""
 _RESET = struct.pack("ii", 1, 0)
 
 

@@ -25,7 +25,7 @@ from .message import Handle
 _log = logging.getLogger(__name__)
 
 BACKLOG = 65_535
-"""ClientConnections that may wait to be accepted; the kernel limits it to net.core.somaxconn."""
+"""Connections that may wait to be accepted; the kernel limits it to net.core.somaxconn."""
 
 
 class HttpServer:

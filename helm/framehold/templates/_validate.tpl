@@ -147,8 +147,9 @@ router.resources.limits.memory is {{ . }}, and bodies alone may take router.sett
 {{- if $proxy.enabled }}
 {{- include "framehold.faults.pods" (dict "name" "haproxy" "values" $proxy "least" (add $proxy.preStopSeconds 15) "why" (printf "preStopSeconds %v, and 15 s for what is under way" $proxy.preStopSeconds)) }}
 {{- $nodes := include "framehold.haproxy.nodes" . | int }}
-{{- if gt $nodes 1000 }}
-haproxy.enabled needs a line of configuration for each of the {{ $nodes }} nodes that there may be, and 1000 are the most; lower node.replicas or node.autoscaling.maxReplicas, or let the routers carry calls
+{{- $most := include "framehold.haproxy.servers" . | int }}
+{{- if gt $nodes $most }}
+haproxy.enabled needs a line of configuration for each of the {{ $nodes }} nodes that there may be, and {{ $most }} are the most; lower node.replicas or node.autoscaling.maxReplicas, or let the routers carry calls
 {{- end }}
 {{- $needed := add (mul 2 (int64 $proxy.bufferBytes) (int64 $proxy.maxConnections)) 67108864 }}
 {{- with dig "limits" "memory" nil $proxy.resources }}

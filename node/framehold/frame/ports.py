@@ -1,7 +1,6 @@
 """What a frame needs from outside: from the node that holds it, and from the request that carries its round.
 
-The engine implements `FrameHost`; the `sdk` package implements `RoundCarrier`. A frame imports
-neither.
+The engine implements `FrameHost`; the `sdk` package implements `RoundCarrier`. A frame imports neither.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 {{/* HAProxy's configuration. How calls find their nodes is said in examples/haproxy.cfg alike, with its reasons. */}}
 
-{{/* As many servers as there may be nodes; those whose names nobody has are passed over. Beyond 1000 nothing is rendered, which is found out after these lines. */}}
+{{/* As many servers as there may be nodes; those whose names nobody has are passed over. More than these are refused, but only after this was rendered. */}}
 {{- define "framehold.haproxy.servers" -}}
 {{- min (include "framehold.haproxy.nodes" . | int) 1000 -}}
 {{- end }}
