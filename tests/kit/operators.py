@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold.config import Settings
 from framehold.engine.observer import Observer
 from framehold.engine.runtime import Runtime
 from framehold.engine.slot import Slot
@@ -17,11 +16,10 @@ from framehold_core.ids import prefix
 from framehold_fleet.members.event_writer import EventWriter
 from framehold_fleet.models.events import LogEntry
 from framehold_store.base import MAX_EVENTS
-from tests.kit import proofs
+from tests.kit import proofs, serving
 from tests.kit.client import Caller
-from tests.kit.nodes import KEY, served
 from tests.kit.redis_server import RedisServer
-from tests.kit.serving import Word, said, server_of
+from tests.kit.serving import Word, said
 
 TOKEN = "an-admin-token-of-tests"
 SHOWN = {"authorization": f"Bearer {TOKEN}"}
@@ -134,14 +132,11 @@ class Node(NamedTuple):
 async def pair(
     redis: RedisServer, namespace: str, *tools: Callable[..., Any], **settings: Any
 ) -> AsyncIterator[tuple[Node, Node]]:
-    """Two nodes in this process that share a store."""
-    made: list[Node] = []
-    async with AsyncExitStack() as stack:
-        for name in ("a", "b"):
-            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "admin_token": TOKEN}
-            app = framehold.asgi(server_of("pair", *tools), Settings(node_id=name, **{**common, **settings}))
-            url = await stack.enter_async_context(served(app))
-            caller = await stack.enter_async_context(Caller(url))
-            operator = await stack.enter_async_context(Operator(url))
+    """Two nodes in this process that share a store, with an operator of each."""
+    told = {"admin_token": TOKEN, **settings}
+    async with serving.pair(redis, namespace, *tools, **told) as both, AsyncExitStack() as stack:
+        made: list[Node] = []
+        for app, caller in both:
+            operator = await stack.enter_async_context(Operator(caller.url))
             made.append(Node(app.attached.runtime, caller, operator, app.attached.event_writer))
         yield made[0], made[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from mcp.server import MCPServer
@@ -12,8 +12,13 @@ from pydantic import BaseModel
 import framehold
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
+from framehold.http.app import Application
 from tests.kit.client import EVERYTHING, Caller
-from tests.kit.nodes import served
+from tests.kit.nodes import KEY, served
+from tests.kit.redis_server import RedisServer
+
+Pair = list[tuple[Application, Caller]]
+"""Two nodes, each with a client."""
 
 
 class Word(BaseModel):
@@ -54,3 +59,16 @@ async def serving(
     async with served(app, failures=failures) as url, Served(url, has) as caller:
         caller.runtime, caller.server = app.attached.runtime, server
         yield caller
+
+
+@asynccontextmanager
+async def pair(redis: RedisServer, namespace: str, *tools: Callable[..., Any], **settings: Any) -> AsyncIterator[Pair]:
+    """Two nodes in this process that share a store, and a client of each."""
+    async with AsyncExitStack() as stack:
+        made: Pair = []
+        for name in ("a", "b"):
+            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,)}
+            app = framehold.asgi(server_of("pair", *tools), Settings(node_id=name, **{**common, **settings}))
+            url = await stack.enter_async_context(served(app))
+            made.append((app, await stack.enter_async_context(Caller(url))))
+        yield made

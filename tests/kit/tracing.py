@@ -5,14 +5,13 @@ with them what tracers have remembered of them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any
 
 import mcp.shared._otel as sdk
 import opentelemetry.metrics._internal as api_of_metrics
 import opentelemetry.trace as api
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -23,10 +22,7 @@ from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, Sam
 from opentelemetry.trace import SpanContext
 
 import framehold
-from framehold.config import Settings
-from framehold.http.app import Application
-from tests.kit.client import Caller
-from tests.kit.nodes import KEY, served
+from tests.kit import serving
 from tests.kit.redis_server import RedisServer
 from tests.kit.serving import Word
 from tests.kit.serving import said as word_of
@@ -113,21 +109,6 @@ async def two(ctx: Context) -> str:
         return f"{first} {second}"
 
 
-@asynccontextmanager
-async def pair(redis: RedisServer, namespace: str, **settings: Any) -> AsyncIterator[list[tuple[Application, Caller]]]:
-    """Two nodes in this process that share a store, and a client of each."""
-    async with AsyncExitStack() as stack:
-        found = []
-        for name in ("a", "b"):
-            server: MCPServer[Any] = MCPServer("pair")
-            server.tool()(two)
-            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0}
-            app = framehold.asgi(server, Settings(node_id=name, route_headers=True, **{**common, **settings}))
-            url = await stack.enter_async_context(served(app))
-            found.append((app, await stack.enter_async_context(Caller(url))))
-        yield found
-
-
 def at(span: ReadableSpan) -> tuple[int, int]:
     """Which span it is."""
     context = span.get_span_context()
@@ -153,3 +134,8 @@ def said(span: ReadableSpan) -> dict[str, Any]:
 
 def _names(context: SpanContext) -> tuple[int, int]:
     return context.trace_id, context.span_id
+
+
+def pair(redis: RedisServer, namespace: str, **settings: Any) -> AbstractAsyncContextManager[serving.Pair]:
+    """Two nodes of one store that serve `two`, and a client of each."""
+    return serving.pair(redis, namespace, two, lease_ttl=5.0, route_headers=True, **settings)

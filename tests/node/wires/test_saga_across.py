@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from mcp import Client
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Elicit, Resolve
 from mcp.shared.exceptions import MCPError
 from mcp_types import Request
 from pydantic import RootModel
 
 import framehold
-from framehold.config import Settings
-from framehold.http.app import Application
+from tests.kit import serving
 from tests.kit.client import Caller, Reply, accepted
 from tests.kit.effects import each_way
 from tests.kit.fleet import fleet, haproxy
-from tests.kit.nodes import KEY, entries, heirs, served
+from tests.kit.nodes import entries, heirs
 from tests.kit.redis_server import RedisServer
 from tests.kit.sagas import SagaClient, done, failed, form, saga_stage, steps, token
 from tests.kit.serving import Word, said
@@ -37,19 +34,8 @@ async def two(ctx: Context) -> str:
     return f"{first} {said(await ctx.elicit('two', Word))}"
 
 
-@asynccontextmanager
-async def pair(redis: RedisServer, namespace: str, **settings: Any) -> AsyncIterator[list[tuple[Application, Caller]]]:
-    """Two nodes in this process that share a store, and a client of each."""
-    async with AsyncExitStack() as stack:
-        found = []
-        for name in ("a", "b"):
-            server: MCPServer[Any] = MCPServer("pair")
-            server.tool(description="Asks twice.")(two)
-            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0, "sagas": True}
-            app = framehold.asgi(server, Settings(node_id=name, route_headers=True, **{**common, **settings}))
-            url = await stack.enter_async_context(served(app))
-            found.append((app, await stack.enter_async_context(Caller(url))))
-        yield found
+def pair(redis: RedisServer, namespace: str, **settings: Any) -> AbstractAsyncContextManager[serving.Pair]:
+    return serving.pair(redis, namespace, two, lease_ttl=5.0, sagas=True, route_headers=True, **settings)
 
 
 async def test_a_resume_that_reaches_a_wrong_node_is_passed_on(redis: RedisServer, tmp_path: Path) -> None:
