@@ -17,6 +17,7 @@ from framehold_store.keys import Keys
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.fleet.line import Line
 from tests.fleet.trial import LOST, Trial
+from tests.kit.client import Reply
 from tests.kit.fleet import Fleet, Stored
 from tests.kit.processes import until
 from tests.kit.redis_server import RedisServer
@@ -82,6 +83,14 @@ class TrialFleet(Fleet):
     def open(self, call: str) -> None:
         """Whoever waits at this call's gate goes on."""
         (self.folder / f"gate-{call}").unlink()
+
+    async def at_its_gate(self, call: Trial, url: str) -> asyncio.Task[Reply]:
+        """Answer the first question of a call at `url`: the round that follows stands at the gate of the call, which
+        `open` opens."""
+        self.shut(call.name)
+        request = call.answering(url)
+        await self.ledger.has(call.name, "runs")
+        return request
 
     def judge(self) -> None:
         """What must hold at any time, whatever was done to the fleet: each effect at most once, no unmarked handler

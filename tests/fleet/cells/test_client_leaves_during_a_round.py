@@ -15,10 +15,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.fleet]
 async def left(made: FaultyFleet, call: Trial, who: str) -> None:
     """Answer a call's first question through the second router, and cut that off once the round runs."""
     second = made.routers[1]
-    made.shut(call.name)
     await call.begin(second.url)
-    request = call.answering(second.url)
-    await made.ledger.has(call.name, "runs")
+    request = await made.at_its_gate(call, second.url)
     if who == "router":
         second.kill()
         assert await ended(request) is None

@@ -63,10 +63,8 @@ async def test_a_running_round_that_nobody_took_over_goes_on(
     made: FaultyFleet, router: str, trial: Trials, column: str
 ) -> None:
     call = trial("errand", column)
-    made.shut(call.name)
     await call.begin(router)
-    request = call.answering(made.url(call.owner))
-    await made.ledger.has(call.name, "runs")
+    request = await made.at_its_gate(call, made.url(call.owner))
     await away(made, call.owner, STOPPED)
     await back(made, call.owner, STOPPED)
     made.open(call.name)
@@ -121,11 +119,9 @@ async def test_a_running_reentrant_round_that_was_taken_over_is_fenced(
     """Both frames come to the same effect: only the owner's may run it. The old one is cancelled, and whoever waited
     for it hears the new owner or is sent away."""
     call = trial("errand", MARKED)
-    made.shut(call.name)
     await call.begin(router)
     old, pid = call.owner, made.nodes[call.owner].pid
-    request = call.answering(made.url(old))
-    await made.ledger.has(call.name, "runs")
+    request = await made.at_its_gate(call, made.url(old))
     taken = call.insisting(await away(made, old, how))
     await made.ledger.has(call.name, "runs", 2)
     made.open(call.name)
@@ -147,11 +143,9 @@ async def test_a_running_unmarked_round_whose_call_was_lost_is_fenced(
     made: FaultyFleet, router: str, trial: Trials, how: str
 ) -> None:
     call = trial("errand", UNMARKED)
-    made.shut(call.name)
     await call.begin(router)
     old = call.owner
-    request = call.answering(made.url(old))
-    await made.ledger.has(call.name, "runs")
+    request = await made.at_its_gate(call, made.url(old))
     assert LOST in (await call.insist(await away(made, old, how))).text
     made.open(call.name)
     if how != STOPPED:

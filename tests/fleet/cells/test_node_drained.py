@@ -54,9 +54,7 @@ async def test_a_reentrant_round_that_runs_is_finished_first(made: FaultyFleet, 
     """Who waits gets its reply; what parks then is handed off too."""
     call = trial("errand", MARKED)
     name = await at_one_node(made, call)
-    made.shut(call.name)
-    request = call.answering(router)
-    await made.ledger.has(call.name, "runs")
+    request = await made.at_its_gate(call, router)
     made.drain(name)
     await made.ready(name, False)
     made.open(call.name)

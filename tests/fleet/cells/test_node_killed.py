@@ -62,10 +62,8 @@ async def test_of_many_calls_none_is_lost_and_no_effect_runs_twice(
 async def killed_at_its_gate(made: FaultyFleet, call: Trial, router: str) -> Reply | None:
     """Answer a call's first question, and kill its node in the round that follows; what whoever waited for it hears,
     None for nothing. A router may have gone on to another node by itself."""
-    made.shut(call.name)
     await call.begin(router)
-    request = call.answering(router)
-    await made.ledger.has(call.name, "runs")
+    request = await made.at_its_gate(call, router)
     made.kill(call.owner)
     made.open(call.name)
     result = await ended(request)
