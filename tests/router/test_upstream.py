@@ -16,7 +16,7 @@ from framehold_fleet.headers import Header
 from framehold_fleet.http_client import node_connection
 from framehold_fleet.http_client.node_connection import LinkFailure
 from framehold_fleet.http_client.response_head import ResponseHead
-from framehold_fleet.http_client.upstream import Upstream
+from framehold_fleet.http_client.upstream import NotReached, Upstream
 from framehold_fleet.identity.plane import PROOF
 from framehold_fleet.identity.statements import HELLO, Role
 from framehold_fleet.members.address import Address
@@ -423,6 +423,53 @@ async def test_an_address_that_can_not_be_reached_was_sent_nothing() -> None:
     async with upstream() as side:
         for address in (nowhere(), "/nonexistent", *((name, 80) for name in names)):
             assert (await ask(side, address)).failure is LinkFailure.NOT_SENT, address
+
+
+class LosesConnections:
+    """The loop of a side whose connections are lost as soon as they are made, before anything is sent on them: the
+    kernel accepted them for a process that was killed meanwhile."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_connection(self, *args: Any, **given: Any) -> Any:
+        transport, protocol = await self._loop.create_connection(*args, **given)
+        transport.abort()
+        await asyncio.sleep(0)
+        return transport, protocol
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked who it is", "an address of this process"])
+async def test_a_connection_that_is_lost_before_anything_is_sent_was_sent_nothing(asked: bool) -> None:
+    """Its request goes elsewhere at once: it waits for no response."""
+    async with node(ok()) as it, upstream() as side:
+        side.loop = LosesConnections(side.loop)  # type: ignore[assignment]
+        talk = Talk()
+        side.send(at(it.address) if asked else it.address, *parts(post()), talk)
+        await talk.over.wait()
+        assert talk.failure is LinkFailure.NOT_SENT
+        assert not asked or not await side.reaches(at(it.address))
+        assert it.requests == []
+
+
+async def test_a_process_that_closes_as_it_says_who_it_is_was_sent_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """It is the process that the lease names: the log does not say that another one listens there."""
+
+    async def leaves(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said = answered(reply.one(HELLO) or b"", writer.get_extra_info("peername"), KEY)
+        writer.write(said.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
+
+    async with node(leaves) as it, upstream() as side:
+        it.boot = None
+        talk = Talk()
+        opening = side.send(at(it.address), *parts(post()), talk)
+        await talk.over.wait()
+        trouble = getattr(opening, "trouble", None)
+        assert talk.failure is LinkFailure.NOT_SENT and isinstance(trouble, NotReached) and not trouble.absent
+    assert "did not prove" not in caplog.text
 
 
 async def test_a_node_that_does_not_accept_in_time_was_sent_nothing() -> None:

@@ -278,7 +278,8 @@ class Upstream:
             nonce, greeting = self._clock.fresh(16).hex(), Greeting(self.loop, opening.abandons)
             asked = "".join(receiver.boots[:1]).encode()
             hello = b"GET %b HTTP/1.1\r\n%b\r\n%b: %b.%b\r\n" % (path, way.host, HELLO, nonce.encode(), asked)
-            link.take(hello, b"", greeting, False)
+            if not link.take(hello, b"", greeting, False):
+                raise NotReached("it accepts a connection, which is lost before anything is sent")
             shown = await greeting.proof
             found = self._statements.introduced(shown, nonce, receiver.boots) if shown else None
             if found is not None and link.introduce(
@@ -289,6 +290,8 @@ class Upstream:
             link.close()
             if shown is None:
                 raise mute
+            if found is not None:
+                raise NotReached("it closes the connection on which it has said who it is")
         self._bursts.warning(_NO_PROOF, receiver.address, extra={})
         said = f" (asked who it is, it answered HTTP {greeting.status})" if greeting.status != 204 else ""
         raise NotReached(f"what listens there is not the process that the lease names{said}", absent=True)
