@@ -84,7 +84,7 @@ TABLE: dict[tuple[Phase, type[Any]], TransitionRow] = {
     (IDLE, Retry): TransitionRow(takeover.look_up, (LOOKING,)),
     # ---- no frame: ask the store
     (LOOKING, Retry): TransitionRow(takeover.decide_later, (LOOKING,)),
-    (LOOKING, Found): TransitionRow(takeover.found, (CLAIMING, IDLE)),
+    (LOOKING, Found): TransitionRow(takeover.found, (CLAIMING, LOOKING, IDLE)),
     (LOOKING, StoreDown): TransitionRow(takeover.lookup_unanswered, (IDLE,)),
     (LOOKING, Unreadable): TransitionRow(takeover.unreadable, (IDLE,)),
     (CLAIMING, Retry): TransitionRow(takeover.decide_later, (CLAIMING,)),

@@ -7,6 +7,8 @@ recorded, ends the attempt and leaves the journal as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .call import Call, Move, Phase, drop_and_forget, refuse_all, send_verify
 from .effects import Effect, Forget, Lookup, Op, Outcome, Reason, Refusal, Relay, Respond, Run, Write
 from .ending import Ending, How
@@ -20,6 +22,8 @@ from .value import replace
 
 MAX_TRIES = 3
 """How often a compare-and-set that lost its race is tried again before the client is asked to come back."""
+_AGAIN = Refusal(Reason.UNAVAILABLE, detail="it came while the call was looked up; send the same request again")
+"""For a retry of another record than the one that is claimed."""
 _EXCHANGED = "another record stood in its place when it was claimed; check who else writes this store"
 
 
@@ -47,16 +51,45 @@ def _recorded_progress(record: Record) -> Progress:
 
 
 def found(call: Call, event: Found, now: float) -> Move:
-    """The record was read: answer each retry from it, or claim the call for those that need a frame."""
-    judged = event.judged
-    if event.stored is None:
-        replies = tuple(_beyond_record(retry, event) for retry in call.undecided)
+    """The record was read: answer each retry that had come before that, or claim the call for those that need a frame.
+    Those that came since are decided with the claim, or by another read (docs/protocol.md, rule 5)."""
+    late = tuple(retry for retry in call.undecided if _came_since(retry, event))
+    replies, need_frame = _decided([retry for retry in call.undecided if retry not in late], event)
+    if not need_frame:
+        if late:
+            return Move(replace(call, undecided=late), (*replies, Lookup()))
         return _end_without_frame(call, replies)
+    assert event.stored is not None and isinstance(event.judged, MayClaim), "what needs a frame here claims the call"
     record = event.stored.record
+    write = Write(Op.CLAIM, seen=record.seen, evidence=event.judged.evidence, kept=event.kept)
+    others = tuple(Respond(retry.waiter, _AGAIN) for retry in late if not is_of(retry, record))
+    # The latest lease that is known of here: the call may have been looked up under one that lapsed since (rule 4).
+    claiming = replace(
+        call,
+        phase=Phase.CLAIMING,
+        # Kept code was marked, or it would not have been kept (rule 16).
+        reentrant=call.reentrant or event.kept,
+        incarnation=need_frame[-1].lease.incarnation,
+        outbox=Outbox(write),
+        undecided=(*need_frame, *(retry for retry in late if is_of(retry, record))),
+    )
+    return Move(claiming, (*replies, *others, write))
+
+
+def _came_since(retry: Retry, event: Found) -> bool:
+    """Whether a retry came after the record was read: what was judged of the record is not judged for it."""
+    return all(retry.waiter != item.waiter for item in event.waiting)
+
+
+def _decided(retries: Sequence[Retry], event: Found) -> tuple[tuple[Effect, ...], tuple[Retry, ...]]:
+    """The replies to retries by the record that was read, and those of them that need a frame here."""
+    if event.stored is None:
+        return tuple(_beyond_record(retry, event) for retry in retries), ()
+    judged, record = event.judged, event.stored.record
     at = _recorded_progress(record)
     effects: list[Effect] = []
     need_frame: list[Retry] = []
-    for retry in call.undecided:
+    for retry in retries:
         if not is_of(retry, record):
             effects.append(_beyond_record(retry, event))
             continue
@@ -70,21 +103,7 @@ def found(call: Call, event: Found, now: float) -> Move:
             effects.append(Relay(retry.waiter, judged.node))
         else:
             need_frame.append(retry)
-    if not need_frame:
-        return _end_without_frame(call, tuple(effects))
-    assert isinstance(judged, MayClaim), "a retry that needs a frame goes to the owner, or claims the call"
-    write = Write(Op.CLAIM, seen=record.seen, evidence=judged.evidence, kept=event.kept)
-    # The latest lease that is known of here: the call may have been looked up under one that lapsed since (rule 4).
-    claiming = replace(
-        call,
-        phase=Phase.CLAIMING,
-        # Kept code was marked, or it would not have been kept (rule 16).
-        reentrant=call.reentrant or event.kept,
-        incarnation=need_frame[-1].lease.incarnation,
-        outbox=Outbox(write),
-        undecided=tuple(need_frame),
-    )
-    return Move(claiming, (*effects, write))
+    return tuple(effects), tuple(need_frame)
 
 
 def _from_record(decision: Decision, record: Record) -> Outcome | Refusal | None:

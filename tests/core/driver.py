@@ -144,14 +144,14 @@ class Node:
         if isinstance(what, Questions):
             self.token = Token(what.round, what.epoch, what.round_history, self.lease.node)
 
-    def _arrive(self) -> Waiter:
+    def arrive(self) -> Waiter:
         self._arrivals += 1
         self.waits.add(self._arrivals)
         return Waiter(self._arrivals)
 
     def start(self) -> Waiter:
         """Round 1 arrives."""
-        waiter = self._arrive()
+        waiter = self.arrive()
         self.feed(Start(waiter))
         return waiter
 
@@ -159,7 +159,7 @@ class Node:
         """A retry arrives, with the last token unless told otherwise."""
         token = token or self.token
         assert token is not None, "no questions were heard yet"
-        waiter = self._arrive()
+        waiter = self.arrive()
         node = NodeId(token.node)
         self.feed(Retry(waiter, token.round, token.epoch, token.round_history, node, answers, self.lease))
         return waiter
@@ -248,9 +248,14 @@ class Node:
         return self.feed(StoreDown(is_open))
 
     def look(
-        self, evidence: Evidence | None = None, elsewhere: tuple[str, ...] = (), kept: bool = False
+        self,
+        evidence: Evidence | None = None,
+        elsewhere: tuple[str, ...] = (),
+        kept: bool = False,
+        waiting: tuple[Retry, ...] | None = None,
     ) -> tuple[Effect, ...]:
-        """The lookup is answered. `kept`: kept code will be entered."""
+        """The lookup is answered. `kept`: kept code will be entered. `waiting` are the requests that had come before
+        the read: all of them by default."""
         _, reply = record.apply(self.shelf.stored, Read(CALL), self.now)
         entries = journal.decode_all(reply.stored.journal) if reply.stored else ()
         judged: MayClaim | Pass | None = None
@@ -258,7 +263,8 @@ class Node:
             judged = MayClaim(evidence, died=evidence is Evidence.GONE)
         elif reply.stored is not None:
             judged = Pass(NodeId(reply.stored.record.owner))
-        return self.feed(Found(reply.stored, entries, judged, frozenset(map(NodeId, elsewhere)), kept))
+        came = self.call.undecided if waiting is None else waiting
+        return self.feed(Found(reply.stored, entries, judged, came, frozenset(map(NodeId, elsewhere)), kept))
 
 
 def running(shelf: Shelf | None = None, *, reentrant: bool = True) -> Node:

@@ -93,6 +93,48 @@ def test_a_record_with_another_head_than_its_token_names_is_none() -> None:
         assert isinstance(refusal, Refusal) and refusal.reason is Reason.FORGOTTEN
 
 
+def test_a_read_decides_nothing_for_a_retry_that_came_since() -> None:
+    """Rule 5: neither that its call is lost, nor that this node's own code may be entered."""
+    node = elsewhere(parked())
+    gone = node.retry(answer("a"))
+    came, token = node.call.undecided, node.token
+    node.leave(gone)
+    late = node.retry(answer("a"), token=Token(3, 1, "x", "n1"))
+    assert node.look(Evidence.GONE, waiting=came) == (Lookup(),)
+    node.retry(answer("a"), token=token)
+    assert node.look(Evidence.GONE, waiting=came) == (Lookup(),)
+    node.look(Evidence.GONE)
+    refusal = node.heard[late]
+    assert isinstance(refusal, Refusal) and refusal.reason is Reason.FORGOTTEN
+    assert node.call.phase is Phase.CLAIMING
+
+
+def test_a_retry_is_the_same_when_the_lease_of_its_node_was_renewed() -> None:
+    """Rule 5. Else a node that is slower than its heartbeat would read for ever."""
+    node = elsewhere(parked())
+    node.retry(answer("a"))
+    came = node.call.undecided
+    node.lapse()
+    node.renew()
+    assert node.call.undecided != came
+    node.look(Evidence.GONE, waiting=came)
+    assert node.call.phase is Phase.CLAIMING
+
+
+def test_a_retry_that_came_since_waits_with_those_for_which_the_call_is_claimed() -> None:
+    """Rule 5. One of another record is not kept: the claim would look as if it met an exchanged record."""
+    node = elsewhere(parked())
+    first = node.retry(answer("a"))
+    came = node.call.undecided
+    late = node.retry(answer("a"))
+    other = node.arrive()
+    node.feed(replace(came[0], waiter=other, head="of another record"))
+    node.look(Evidence.GONE, waiting=came)
+    assert [retry.waiter for retry in node.call.undecided] == [first, late]
+    refusal = node.heard[other]
+    assert isinstance(refusal, Refusal) and refusal.reason is Reason.UNAVAILABLE
+
+
 @pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.CLAIMING])
 def test_a_store_that_does_not_answer_a_question_is_said_to_be_unavailable(phase: Phase) -> None:
     node = reach(phase)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,11 +14,10 @@ from typing import Any
 import pytest
 
 from framehold_core.clock import Clock
-from framehold_fleet.headers import Header
 from framehold_fleet.http_client import node_connection
 from framehold_fleet.http_client.node_connection import LinkFailure
-from framehold_fleet.http_client.response_head import ResponseHead
 from framehold_fleet.http_client.upstream import NotReached, Upstream
+from framehold_fleet.http_server.server import close_server
 from framehold_fleet.identity.plane import PROOF
 from framehold_fleet.identity.statements import HELLO, Role
 from framehold_fleet.members.address import Address
@@ -27,10 +28,12 @@ from tests.router.wires import (
     KEY,
     TRUST,
     Answer,
+    Conversed,
     Reply,
     at,
     both_loops,
     closing,
+    message,
     node,
     nowhere,
     ok,
@@ -42,45 +45,6 @@ from tests.router.wires import (
 anyio_backend = both_loops
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
-
-
-class Talk:
-    """A conversation that records its calls, and checks their order."""
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.headers: list[Header] = []
-        self.length: bytes | None = None
-        self.pieces: list[bytes] = []
-        self.failure: LinkFailure | None = None
-        self.over = asyncio.Event()
-        self.changed = asyncio.Event()
-
-    def began(self, head: ResponseHead, length: bytes | None) -> None:
-        assert not self.status and not self.over.is_set()
-        self.status, self.headers, self.length = head.status, list(head.headers), length
-        self.changed.set()
-
-    def data(self, piece: bytes) -> None:
-        assert self.status and not self.over.is_set()
-        self.pieces.append(piece)
-        self.changed.set()
-
-    def done(self, piece: bytes) -> None:
-        self.data(piece)
-        self.over.set()
-
-    def failed(self, why: LinkFailure) -> None:
-        assert not self.over.is_set()
-        self.failure = why
-        self.over.set()
-
-    def abandons(self) -> bool:
-        return False
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(self.pieces)
 
 
 def joined(connect_timeout: float = 1.0, upstream_timeout: float = 30.0) -> Upstream:
@@ -99,8 +63,8 @@ async def upstream(**settings: Any) -> AsyncIterator[Upstream]:
     assert not made._openings
 
 
-async def ask(side: Upstream, address: Address, data: bytes | None = None, *, mute: bool = False) -> Talk:
-    talk = Talk()
+async def ask(side: Upstream, address: Address, data: bytes | None = None, *, mute: bool = False) -> Conversed:
+    talk = Conversed()
     side.send(address if isinstance(address, str) else at(address), *parts(data or post()), talk, mute=mute)
     await talk.over.wait()
     return talk
@@ -269,13 +233,13 @@ async def test_a_process_that_is_busy_is_waited_for() -> None:
         hello = reply.one(HELLO)
         writer.write(ok() if hello is None else answered(hello, writer.get_extra_info("peername"), KEY))
 
-    class Impatient(Talk):
+    class Impatient(Conversed):
         def abandons(self) -> bool:
             return True
 
     async with node(slow) as it, upstream(connect_timeout=0.05, upstream_timeout=0.4) as side:
         it.boot = None
-        patient, impatient = Talk(), Impatient()
+        patient, impatient = Conversed(), Impatient()
         for talk in (patient, impatient):
             side.send(at(it.address), *parts(post()), talk)
         await impatient.over.wait()
@@ -308,7 +272,7 @@ async def test_a_node_is_asked_under_the_path_by_which_it_is_reached() -> None:
         ]
 
 
-def given(talk: Talk) -> tuple[object, ...]:
+def given(talk: Conversed) -> tuple[object, ...]:
     return talk.status, talk.headers, talk.length, talk.body, talk.failure
 
 
@@ -425,6 +389,37 @@ async def test_an_address_that_can_not_be_reached_was_sent_nothing() -> None:
             assert (await ask(side, address)).failure is LinkFailure.NOT_SENT, address
 
 
+@pytest.mark.parametrize("resets", [False, True], ids=["closed", "reset"])
+async def test_a_request_ends_at_whatever_byte_its_connection_is_lost(resets: bool) -> None:
+    """Of the answer who listens, or of the response: nothing waits for what does not come."""
+    left = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal left
+        if resets:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while left > 0:
+                hello = (await message(reader)).one(HELLO)
+                said = HEAD + b"Content-Length: 4\r\n\r\nfine"
+                if hello is not None:
+                    said = answered(hello, writer.get_extra_info("peername"), KEY)
+                writer.write(said[:left])
+                left -= len(said)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    ends: list[LinkFailure | None] = []
+    async with upstream() as side:
+        while not ends or ends[-1] is not None:
+            left = len(ends)
+            ends.append((await ask(side, server.sockets[0].getsockname()[:2])).failure)
+    await close_server(server)
+    assert LinkFailure.BROKEN in ends
+    sent = ends.index(LinkFailure.BROKEN)
+    assert sent > 100 and set(ends[:sent]) == {LinkFailure.NOT_SENT}
+
+
 class LosesConnections:
     """The loop of a side whose connections are lost as soon as they are made, before anything is sent on them: the
     kernel accepted them for a process that was killed meanwhile."""
@@ -447,7 +442,7 @@ async def test_a_connection_that_is_lost_before_anything_is_sent_was_sent_nothin
     """Its request goes elsewhere at once: it waits for no response."""
     async with node(ok()) as it, upstream() as side:
         side.loop = LosesConnections(side.loop)  # type: ignore[assignment]
-        talk = Talk()
+        talk = Conversed()
         side.send(at(it.address) if asked else it.address, *parts(post()), talk)
         await talk.over.wait()
         assert talk.failure is LinkFailure.NOT_SENT
@@ -464,7 +459,7 @@ async def test_a_process_that_closes_as_it_says_who_it_is_was_sent_nothing(caplo
 
     async with node(leaves) as it, upstream() as side:
         it.boot = None
-        talk = Talk()
+        talk = Conversed()
         opening = side.send(at(it.address), *parts(post()), talk)
         await talk.over.wait()
         trouble = getattr(opening, "trouble", None)
@@ -510,7 +505,7 @@ async def test_a_paused_connection_is_neither_read_nor_silent(connected: bool) -
     async with node(ok(bytes(4 << 20))) as it, upstream(upstream_timeout=0.1) as side:
         if connected:
             await ask(side, it.address)  # the next one has its connection at once
-        talk = Talk()
+        talk = Conversed()
         hold = side.send(at(it.address), *parts(post()), talk)
         hold.pause()
         await asyncio.sleep(0.4)  # the silence that is looked for has no event
@@ -522,7 +517,7 @@ async def test_a_paused_connection_is_neither_read_nor_silent(connected: bool) -
 
 async def test_an_aborted_request_ends_its_connection_and_hears_no_more() -> None:
     async with node(silent) as it, upstream() as side:
-        talk = Talk()
+        talk = Conversed()
         hold = side.send(at(it.address), *parts(post()), talk)
         await it.arrived.wait()
         hold.abort()
@@ -534,11 +529,11 @@ async def test_an_aborted_request_ends_its_connection_and_hears_no_more() -> Non
 async def test_a_connection_that_nobody_waits_for_any_more_serves_the_next_request() -> None:
     """A hold that is over touches no later one: an abort while the connection is idle leaves it alone."""
     async with node(ok()) as it, upstream() as side:
-        talk = Talk()
+        talk = Conversed()
         side.send(at(it.address), *parts(post(b"never")), talk).abort()
         while not side._idle[at(it.address)]:
             await asyncio.sleep(0)
-        heard = Talk()
+        heard = Conversed()
         hold = side.send(at(it.address), *parts(post()), heard)
         await heard.over.wait()
         hold.pause()
@@ -552,7 +547,7 @@ async def test_a_connection_that_nobody_waits_for_any_more_serves_the_next_reque
 async def test_the_end_breaks_off_what_is_under_way() -> None:
     async with node(silent) as it:
         side = joined()
-        sent, waiting = Talk(), Talk()
+        sent, waiting = Conversed(), Conversed()
         side.send(at(it.address), *parts(post()), sent)
         await it.arrived.wait()
         side.send(at(it.address), *parts(post()), waiting)

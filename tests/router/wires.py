@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import Boot, CallId, NodeId
+from framehold_fleet.headers import Header
+from framehold_fleet.http_client.node_connection import LinkFailure
+from framehold_fleet.http_client.response_head import ResponseHead
 from framehold_fleet.http_client.upstream import Upstream
 from framehold_fleet.http_server.server import HttpServer, close_server, serve
 from framehold_fleet.identity.statements import HELLO, Role
@@ -208,6 +211,45 @@ async def node(answer: Answer | bytes) -> AsyncIterator[Node]:
             await asyncio.sleep(0)
         for writer in made.writers:
             writer.close()
+
+
+class Conversed:
+    """A conversation that records its calls, and checks their order."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: list[Header] = []
+        self.length: bytes | None = None
+        self.pieces: list[bytes] = []
+        self.failure: LinkFailure | None = None
+        self.over = asyncio.Event()
+        self.changed = asyncio.Event()
+
+    def began(self, head: ResponseHead, length: bytes | None) -> None:
+        assert not self.status and not self.over.is_set()
+        self.status, self.headers, self.length = head.status, list(head.headers), length
+        self.changed.set()
+
+    def data(self, piece: bytes) -> None:
+        assert self.status and not self.over.is_set()
+        self.pieces.append(piece)
+        self.changed.set()
+
+    def done(self, piece: bytes) -> None:
+        self.data(piece)
+        self.over.set()
+
+    def failed(self, why: LinkFailure) -> None:
+        assert not self.over.is_set()
+        self.failure = why
+        self.over.set()
+
+    def abandons(self) -> bool:
+        return False
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.pieces)
 
 
 def at(address: Address) -> Receiver:

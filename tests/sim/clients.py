@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 PATIENCE = 0.5
 """Seconds until a client takes a request for lost and sends it again."""
 
+HASTY = 0.05
+"""How many retries are hung up on soon."""
+SOON = 0.03
+"""Seconds within which such a client hangs up, and then comes back."""
+
 FINAL = (Reason.LOST, Reason.STUCK, Reason.FORGOTTEN, Reason.DIVERGED)
 """Refusals after which trying again is no use."""
 
@@ -75,7 +80,7 @@ class Client:
         self.tokens: list[Token] = []
         self._world = world
         self._numbers = count(number * 1000)
-        self._rng = world.stream(f"client {number}")
+        self._rng, self._haste = world.stream(f"client {number}"), world.stream(f"haste {number}")
         self._starts, self._asked_at, self._told = 0, 0.0, 0
         self._open: int | None = None
         self._sent: dict[int, list[tuple[Answer, ...]]] = {}
@@ -105,6 +110,8 @@ class Client:
         if patient:
             self._open, self._asked_at = number, self._world.now
             self._world.after(PATIENCE, self._lose_patience, number)
+            if token is not None and self._haste.random() < HASTY:
+                self._world.after(self._haste.random() * SOON, self.leave)
         self._at[number] = node
         self._world.send("client", node, self._arrive, node, what, repeatable=token is not None)
 
@@ -164,11 +171,13 @@ class Client:
         self._send(how.node, token, answers, patient=False, user=user)
 
     def leave(self) -> None:
-        """Hang up on the open request; come back later."""
+        """Hang up on the open request; come back at once, or later."""
         if self._open is not None:
             process = self._world.nodes[self._at[self._open]]
             self._world.say(f"client {self.number}", "hangs up")
             self._world.send("client", process.name, process.take, process.hung_up, self._open)
+            if self._haste.random() < 0.5:
+                self._world.after(self._haste.random() * SOON, self._go_on)
 
     def hear(self, what: Request, text: Said) -> None:
         """A reply arrived."""

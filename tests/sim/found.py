@@ -23,6 +23,7 @@ WRITERS = "29"
 
 FIRST = {
     "cut-record-entered": 7_262_286,
+    "late-retry-decided-early": 52_487,
 }
 """The seed from which a mutation is looked for that shows in few schedules only, drawn as by `make sim`."""
 

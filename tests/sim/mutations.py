@@ -228,6 +228,13 @@ RED: dict[str, Mutation] = {
         "2",
         function(rounds, "_run_without_intent", "call.notes or ", ""),
     ),
+    "late-retry-decided-early": Mutation(
+        "5",
+        (
+            (takeover, "_came_since", lambda *_: False),
+            *function(Scripts, "_found", "waiting=waiting,", "waiting=slot.call.undecided,"),
+        ),
+    ),
     "kept-code-ignored": Mutation("28", ((Scripts, "_load_kept", lambda *_: False),)),
     "very-code-passed-over": Mutation("28", ((ownership, "_serving", lambda _: None),)),
     "heal-names-the-present-code": Mutation(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from framehold_core import lease
+from framehold_core.call import Phase
 from framehold_core.events import MayClaim
 from framehold_core.ids import NodeId
 from framehold_core.journal import Entry, EntryKind
@@ -97,6 +98,15 @@ class ReplayWatch:
         other = next((name for name in live if leases[name].serves(code)), None)
         if other is not None and process.may_offer(slot):
             self._fail("rule 28", f"{slot.call.id} is taken by {process.name}, and {other} serves its very code")
+
+    def a_claim_enters_its_own_code(self, slot: Slot, record: Record) -> None:
+        """A call that is claimed is entered by the code that it began with, where the fleet keeps that
+        (docs/protocol.md, rule 28)."""
+        code = record.head.code
+        if slot.call.phase is not Phase.CLAIMING or not record.head.reentrant or code not in self._world.kept:
+            return
+        if code != digest(slot.program) and self._world.adversary.leaves(slot.call.id, "rule 28"):
+            self._fail("rule 28", f"{slot.call.id} is claimed with other code than it began with, which is kept")
 
     def divergence_is_noticed(self, call: str, frame: Frame, item: Entry) -> None:
         """No handler goes on that did not come to each recorded ask, effect and value, as it was."""

@@ -16,7 +16,18 @@ from framehold_core import journal, lease, pauses, writes
 from framehold_core.call import Call, Phase, progress
 from framehold_core.effects import Op, Write
 from framehold_core.errors import JournalError
-from framehold_core.events import Acked, Claimed, Event, Found, MayClaim, Pass, StoreDown, Unreadable, WriteRefused
+from framehold_core.events import (
+    Acked,
+    Claimed,
+    Event,
+    Found,
+    MayClaim,
+    Pass,
+    Retry,
+    StoreDown,
+    Unreadable,
+    WriteRefused,
+)
 from framehold_core.ids import NodeId
 from framehold_core.journal import Draft, Entry
 from framehold_core.lease import Lease
@@ -39,6 +50,8 @@ MAX_ROUND = 0.7
 """Seconds that a round may run."""
 STORE_PATIENCE = 0.12
 """Seconds until an unanswered script is given up."""
+GATE = 0.03
+"""Seconds for which a journal waits until those of other calls leave room for it, at most."""
 SUSPECT_PATIENCE = 0.4
 """Seconds for which a suspect waits for its turn."""
 TAKEN_OVER = (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING)
@@ -196,7 +209,7 @@ class Scripts:
         """Read the record, then the registry: never the other way round, or an incarnation that began in between
         would look gone."""
         slot.lookup += 1
-        number, store, held = slot.lookup, self._world.store, self._process.lease
+        number, store, held, waiting = slot.lookup, self._world.store, self._process.lease, slot.call.undecided
 
         def first(reply: Reply) -> None:
             if self._looking(slot, number):
@@ -204,7 +217,7 @@ class Scripts:
 
         def second(stored: Stored | None, members: dict[NodeId, lease.NodeRecord], read_at: float) -> None:
             if self._looking(slot, number):
-                self._found(slot, stored, members, read_at, held)
+                self._found(slot, stored, members, read_at, held, waiting)
 
         store.call(self._process, store.apply, (Read(slot.call.id),), first)
         self._process.later(2 * STORE_PATIENCE, self._stop_looking, slot, number)
@@ -218,15 +231,21 @@ class Scripts:
             self._feed(slot, StoreDown(False))
 
     def _found(
-        self, slot: Slot, stored: Stored | None, read: Mapping[NodeId, lease.NodeRecord], read_at: float, held: Lease
+        self,
+        slot: Slot,
+        stored: Stored | None,
+        read: Mapping[NodeId, lease.NodeRecord],
+        read_at: float,
+        held: Lease,
+        waiting: tuple[Retry, ...],
     ) -> None:
-        """`held` is this node's lease before the read."""
+        """`held` is this node's lease before the read, and `waiting` are the requests that had come."""
         process, seals, now = self._process, self._world.seals, self._process.now()
         leases = seals.members(read, read_at)
         sight = Sight(
             call=slot.call.id,
             stored=seals.whole(slot.call.id, stored),
-            waiting=slot.call.undecided,
+            waiting=waiting,
             leases=leases,
             doubtful=frozenset(read.keys() - leases.keys()),
             me=process.lease,
@@ -255,7 +274,7 @@ class Scripts:
             self._claim(slot, sight, sight.stored, judged)
         else:
             # While its owner lives the call is passed on unread: the owner can read what it wrote.
-            self._feed(slot, Found(sight.stored, (), judged, self._elsewhere(sight)))
+            self._feed(slot, Found(sight.stored, (), judged, sight.waiting, self._elsewhere(sight)))
 
     def _claim(self, slot: Slot, sight: Sight, stored: Stored, judged: MayClaim) -> None:
         self._world.watch.bounds.a_lapse_is_not_a_death(stored.record, sight.leases, judged.evidence)
@@ -265,15 +284,31 @@ class Scripts:
         except JournalError as error:
             self._feed(slot, Unreadable(str(error)))
             return
-        kept = self._load_kept(slot, judged.code)
-        self._feed(slot, Found(stored, entries, judged, self._elsewhere(sight), kept))
+        number, elsewhere = slot.lookup, self._elsewhere(sight)
+
+        def loaded(is_kept: bool) -> None:
+            if self._looking(slot, number):
+                kept = is_kept and self._load_kept(slot, judged.code)
+                self._feed(slot, Found(stored, entries, judged, sight.waiting, elsewhere, kept))
+                self._world.watch.replays.a_claim_enters_its_own_code(slot, stored.record)
+
+        def weighed() -> None:
+            if judged.code:
+                self._world.store.call(self._process, self._is_kept, (judged.code,), loaded)
+            else:
+                loaded(False)
+
+        self._process.later(GATE * self._world.stream("gate").random(), weighed)
+
+    def _is_kept(self, code: str) -> bool:
+        return code in self._world.kept
 
     def _elsewhere(self, sight: Sight) -> frozenset[NodeId]:
         return frozenset(sight.leases.keys() - {self._process.name})
 
     def _load_kept(self, slot: Slot, code: str) -> bool:
         """Have the code entered that began a call, if the fleet keeps it."""
-        if code not in self._world.kept:
+        if not self._is_kept(code):
             return False
         slot.program = self._world.programs[code]
         self._world.counts["kept code entered"] += 1

@@ -326,9 +326,9 @@ class CallRecords:
 
     async def _read_and_judge(self, slot: Slot) -> ev.Event:
         """Read the record and the leases, and carry out what `ownership` judges of them, until it is decided."""
-        held = slot.backing.beat.lease
+        held, waiting = slot.backing.beat.lease, slot.call.undecided
         stored = await self._read(slot)
-        sight = self._sight(slot, stored, await self._leases(slot, stored), held)
+        sight = self._sight(slot, stored, await self._leases(slot, stored), held, waiting)
         elsewhere = frozenset(sight.leases.keys() - {sight.me.node})
         judged = self._ownership.judge(sight, self._clock.now())
         while isinstance(judged, Death):
@@ -342,13 +342,13 @@ class CallRecords:
         if isinstance(judged, Pause):
             return ev.StoreDown(slot.may_run(), paused=judged.whose)
         if isinstance(judged, ev.MayClaim) and stored is not None:
-            return await self._claimable(slot, stored, judged, elsewhere)
+            return await self._claimable(slot, stored, judged, waiting, elsewhere)
         if isinstance(judged, ev.Pass):
             self._pass_on(slot, judged)
         else:
             self.bursts.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
         # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
-        return ev.Found(stored, (), judged, elsewhere)
+        return ev.Found(stored, (), judged, waiting, elsewhere)
 
     async def _leases(self, slot: Slot, stored: Stored | None) -> Collection[NodeRecord]:
         """The leases of all nodes on the list, and of those that the call names. The list is a hint, and may lack
@@ -375,9 +375,16 @@ class CallRecords:
             self._seen = _LeasesSeen(found, believed, doubtful, addresses)
         return self._seen
 
-    def _sight(self, slot: Slot, stored: Stored | None, found: Collection[NodeRecord], held: Lease) -> Sight:
-        """All that was seen of a call; `held` is this node's lease before the read. The addresses of the nodes are
-        kept."""
+    def _sight(
+        self,
+        slot: Slot,
+        stored: Stored | None,
+        found: Collection[NodeRecord],
+        held: Lease,
+        waiting: tuple[ev.Retry, ...],
+    ) -> Sight:
+        """All that was seen of a call. `held` is this node's lease before the read, and `waiting` are the requests that
+        had come. The addresses of the nodes are kept."""
         beat, now = slot.backing.beat, self._clock.now()
         _, believed, doubtful, addresses = self._look(found)
         self.addresses = dict(addresses)
@@ -387,7 +394,7 @@ class CallRecords:
         return Sight(
             call=slot.call.id,
             stored=stored,
-            waiting=slot.call.undecided,
+            waiting=waiting,
             leases=believed,
             doubtful=doubtful,
             me=beat.lease,
@@ -407,7 +414,12 @@ class CallRecords:
                 arrival.carrier.passed_on(self.addresses[judged.node])
 
     async def _claimable(
-        self, slot: Slot, stored: Stored, judged: ev.MayClaim, elsewhere: frozenset[NodeId]
+        self,
+        slot: Slot,
+        stored: Stored,
+        judged: ev.MayClaim,
+        waiting: tuple[ev.Retry, ...],
+        elsewhere: frozenset[NodeId],
     ) -> ev.Found:
         """The event of a call that may be claimed: its journal is decoded, and the code that it began with is here."""
         slot.orphaned = judged.died
@@ -417,7 +429,7 @@ class CallRecords:
         self.payloads.verify(slot.call.id, entries)
         kept = bool(judged.code) and await self.keeper.load(slot.handler, judged.code)
         slot.head = replace(stored.record.head, boot=slot.backing.beat.lease.boot)
-        return ev.Found(stored, entries, judged, elsewhere, kept)
+        return ev.Found(stored, entries, judged, waiting, elsewhere, kept)
 
     def open_outcome(self, slot: Slot, outcome: fx.Outcome) -> Answer:
         """The reply with the outcome that a tombstone keeps; a refusal if it is too large or can't be opened."""
