@@ -375,6 +375,24 @@ async def test_a_client_that_does_not_read_is_given_up(door: Door) -> None:
         assert not it.front.connections.open
 
 
+async def test_a_client_that_reads_slowly_has_its_time_anew_with_what_it_reads(door: Door) -> None:
+    async with node(endless) as upstream, door(upstream.address, client_timeout=100.0) as it:
+        client = await it.client(receive_buffer=4096)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport that reads
+        client.send(GET)
+        await upstream.arrived.wait()
+        (connection,) = it.front.connections.open
+        while not connection._client_paused:
+            await asyncio.sleep(0)
+        paused = connection._since
+        connection._unread = 1 << 30  # it has read since
+        connection.sweep(paused + 90.0)
+        connection.sweep(paused + 180.0)
+        assert not connection._transport.is_closing()
+        connection.sweep(paused + 191.0)
+        assert connection._transport.is_closing()
+
+
 @pytest.mark.parametrize("behind", [b"", post(b"waits"), bytes(60_000)], ids=["alone", "a request waits", "bytes wait"])
 async def test_a_client_that_leaves_ends_its_request_at_the_node(door: Door, behind: bytes) -> None:
     async with node(silent) as upstream, door(upstream.address) as it:

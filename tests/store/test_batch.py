@@ -1,6 +1,8 @@
 """The lane under failure: every request is answered once and in time, whatever happens to the connection."""
 
 import asyncio
+import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -191,6 +193,26 @@ async def test_a_store_that_restarts_empty(server: RedisServer) -> None:
     healed = await store.run(story.heals(None, fence(1, 1), E0))
     assert (healed.verdict, healed.epoch) == (Verdict.OK, 2)
     await store.close()
+
+
+async def test_each_outage_is_told_and_counted_anew(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """The second one as the first one: operators read how long each was."""
+    caplog.set_level(logging.INFO)
+    store = RedisStore(StoreConfig(server.url, op_timeout=0.2))
+    try:
+        for outage in (1, 2):
+            await store.run(Story().ask)
+            server.stop()
+            with pytest.raises(StoreUnavailable):
+                await store.run(Story().ask)
+            server.start()
+            async with asyncio.timeout(SOON):
+                while len(told := [item for item in caplog.messages if "is back after" in item]) < outage:
+                    with contextlib.suppress(StoreUnavailable):
+                        await store.run(Story().ask)
+            assert sum("can't be used" in item for item in caplog.messages) == len(told) == outage
+    finally:
+        await store.close()
 
 
 async def test_a_store_that_is_down_at_the_start() -> None:
