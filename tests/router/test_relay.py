@@ -246,14 +246,19 @@ RETRY = json.dumps({"id": 5, "method": "tools/call", "params": {"requestState": 
 @pytest.mark.parametrize("data", [b"", b"HTTP/1.1 200 OK\r\n", b"junk\r\n\r\n"])
 async def test_a_round_with_a_token_is_sent_to_the_next_node_when_one_breaks(data: bytes) -> None:
     """As it was: its answers are the same wherever they arrive, and another node carries the call on. One that breaks
-    every node leaves it unknown."""
-    async with node(closing(data)) as broken, node(ok()) as other, router(broken.address, other.address) as it:
+    two nodes leaves it unknown, and is risked on no third."""
+    async with (
+        node(closing(data)) as broken,
+        node(ok()) as other,
+        node(ok()) as third,
+        router(broken.address, other.address, third.address) as it,
+    ):
         assert (await it.ask(post(RETRY))).body == b"fine"
         assert [reply.body for reply in (*broken.requests, *other.requests)] == [RETRY, RETRY]
         other.answer = closing(data)
         reply = await it.ask(post(RETRY))
         assert (reply.status, reply.error["id"]) == (502, 5) and "is not known" in reply.error["message"]
-        assert (len(broken.requests), len(other.requests)) == (2, 2)
+        assert (len(broken.requests), len(other.requests), len(third.requests)) == (2, 2, 0)
 
 
 async def test_a_round_is_not_left_with_a_node_whose_lease_is_gone() -> None:
