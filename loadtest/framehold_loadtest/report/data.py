@@ -128,15 +128,12 @@ class Scenario(_Head):
 
 class Measured(_Record):
     """A metric's value in its unit. What was measured in several `turns` has its value in each of them, of which
-    `value` is the median; what was counted has none. `beside` is a text to show with it. `earlier` is there if an
-    earlier run confirms this one: its value in each turn of that run, or the one that was counted; empty if that run
-    has none."""
+    `value` is the median; what was counted has none. `beside` is a text to show with it."""
 
     value: float = Field(allow_inf_nan=False)
     unit: str
     turns: list[float] = []
     beside: str = ""
-    earlier: list[float] | None = None
 
 
 class Missing(_Record):

@@ -63,15 +63,13 @@ BY_NAME = {respect.name: respect for respect in RESPECTS}
 @dataclass(frozen=True, slots=True)
 class Value:
     """What was measured in one respect: the parts by name, and the one number that they fold into. `turns` has the
-    number of each turn, if all parts were measured in the same turns; the number is then their median. `earlier` has
-    those of the run that confirms this one; None if there is no such run."""
+    number of each turn, if all parts were measured in the same turns; the number is then their median."""
 
     parts: Mapping[str, float]
     number: float
     unit: str
     turns: tuple[float, ...] = ()
     beside: str = ""
-    earlier: tuple[float, ...] | None = None
 
 
 def value(metrics: Mapping[str, Measured | Missing], respect: Respect) -> Value | Missing:
@@ -88,9 +86,7 @@ def value(metrics: Mapping[str, Measured | Missing], respect: Respect) -> Value 
     first = next(iter(known.values()))
     turns = _folded([found.turns for found in known.values()], respect.fold)
     number = median(turns) if turns else respect.fold(numbers.values())
-    confirmed = first.earlier is not None
-    earlier = _folded([found.earlier or [] for found in known.values()], respect.fold) if confirmed else None
-    return Value(numbers, number, first.unit, turns, first.beside if len(known) == 1 else "", earlier)
+    return Value(numbers, number, first.unit, turns, first.beside if len(known) == 1 else "")
 
 
 def others(tradeoff: Tradeoff) -> tuple[Respect, ...]:

@@ -3,17 +3,16 @@
 Law: an option that was not measured neither wins nor loses; it is named with the reason. Two measured values are told
 apart only if each turn of the one is better than each turn of the other, and their medians differ by more than `NOISE`;
 their quartiles then do not touch. Of equal things measured in five turns, the quartiles alone miss each other in one of
-five comparisons, and all turns in one of 126. A counted value shares a win only if it is equal to the best. Where an
-earlier run confirms the report, two values are told apart only if that run tells them apart in the same way.
+five comparisons, and all turns in one of 126. A counted value shares a win only if it is equal to the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
+from framehold_loadtest.report.data import Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Better, Respect, Value, value
 
 NOISE = 0.05
@@ -58,9 +57,7 @@ def contest(tradeoff: Tradeoff, respect: Respect, condition: str) -> Contest:
         return Contest(respect, condition, values, (), (), absent)
     ordered = sorted(values.values(), key=lambda seen: seen.number, reverse=respect.better is Better.MORE)
     best = ordered[0]
-    alike = {option for option, seen in values.items() if not told_apart(respect, seen, best)}
-    equal = {option for option, seen in values.items() if seen.number == best.number}
-    winners = tuple(option for option in values if option in (equal if respect.counted else alike))
+    winners = tuple(option for option, seen in values.items() if not told_apart(respect, seen, best))
     losers = tuple(
         option
         for option, seen in values.items()
@@ -129,53 +126,9 @@ def _share(seen: Value) -> str:
 
 def told_apart(respect: Respect, one: Value, other: Value) -> bool:
     """Whether the difference of two values may be named."""
-    low, high = sorted((one, other), key=lambda seen: seen.number)
-    if not _apart(respect, _seen(respect, low), _seen(respect, high)):
+    if respect.counted:
+        return one.number != other.number
+    low, high = (seen.turns for seen in sorted((one, other), key=lambda seen: seen.number))
+    if min(len(low), len(high)) < FEWEST:
         return False
-    return low.earlier is None or high.earlier is None or _apart(respect, low.earlier, high.earlier)
-
-
-def _seen(respect: Respect, found: Value) -> Sequence[float]:
-    return (found.number,) if respect.counted else found.turns
-
-
-def _apart(respect: Respect, low: Sequence[float], high: Sequence[float]) -> bool:
-    """Whether one run shows that the one is lower than the other; `low` and `high` are its turns or counts."""
-    if min(len(low), len(high)) < (1 if respect.counted else FEWEST):
-        return False
-    margin = 0.0 if respect.counted else NOISE * abs(median(high))
-    return max(low) < min(high) and median(high) - median(low) > margin
-
-
-def confirmed(run: Tradeoff, earlier: Tradeoff) -> Tradeoff:
-    """The run, which names only the differences that the earlier one names as well.
-
-    Raises:
-        ValueError: the earlier run lacks an option or a condition of the run.
-    """
-    check(earlier, run.options, run.conditions)
-    by = f"the run of {earlier.started} at commit {earlier.commit}"
-    cells = [_confirmed(cell, earlier) for cell in run.cells]
-    return run.model_copy(update={"cells": cells, "machine": run.machine | {"differences confirmed by": by}})
-
-
-def check(earlier: Tradeoff, options: Sequence[str], conditions: Sequence[str]) -> None:
-    """See that a run can confirm another one of these options and conditions.
-
-    Raises:
-        ValueError: it lacks one of them.
-    """
-    gaps = [name for name in (*options, *conditions) if name not in (*earlier.options, *earlier.conditions)]
-    if gaps:
-        raise ValueError(f"the earlier run did not measure {', '.join(gaps)}, so it can't confirm this one")
-
-
-def _confirmed(cell: Cell, earlier: Tradeoff) -> Cell:
-    known = earlier.metrics(cell.option, cell.condition)
-    found = {name: one.model_copy(update={"earlier": _numbers(known.get(name))}) if isinstance(one, Measured) else one
-             for name, one in cell.metrics.items()}  # fmt: skip
-    return cell.model_copy(update={"metrics": found})
-
-
-def _numbers(found: Measured | Missing | None) -> list[float]:
-    return (found.turns or [found.value]) if isinstance(found, Measured) else []
+    return max(low) < min(high) and median(high) - median(low) > NOISE * abs(median(high))

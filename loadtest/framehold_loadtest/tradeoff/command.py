@@ -30,10 +30,6 @@ def tradeoff(
     page: Annotated[
         list[Path] | None, typer.Option(help="A Markdown page to put tables and plots into; give it again for more.")
     ] = None,
-    confirm: Annotated[
-        Path | None,
-        typer.Option(help="The report.json of an earlier run: a difference is named only where both runs show it."),
-    ] = None,
     calculate: Annotated[
         str, typer.Option(help='Run nothing: what a load costs, "users=1000 rounds=3 think=30 state=0 nodes=3".')
     ] = "",
@@ -57,18 +53,17 @@ def tradeoff(
     options = _chosen("option", only or [], list(OPTIONS))
     named = _chosen("condition", under or [], [*CONDITIONS, _SERIES])
     conditions = [name for name in named if name != _SERIES] or [STEADY]
-    pages, earlier = _marked(page or []), _earlier(confirm, options, conditions)
+    pages = _marked(page or [])
     folder = _new(out or Path(_PLACE) / time.strftime("tradeoff-%Y%m%d-%H%M%S"))
     command = shlex.join(["framehold", *sys.argv[1:]])
     # A quick run leaves the series out, unless they are named.
     swept = _SERIES in named and bool(under or not quick)
     order = Order(folder / _RUNS, QUICK if quick else FULL, options, conditions, command, swept)
-    _play(order, folder, pages, earlier)
+    _play(order, folder, pages)
 
 
-def _play(order: Order, folder: Path, pages: list[Path], earlier: Tradeoff | None) -> NoReturn:
+def _play(order: Order, folder: Path, pages: list[Path]) -> NoReturn:
     from framehold_loadtest.report import html_page as report
-    from framehold_loadtest.report import winners
     from framehold_loadtest.tradeoff import calculator
     from framehold_loadtest.tradeoff.compare import compare
     from framehold_loadtest.tradeoff.pages import put
@@ -77,7 +72,6 @@ def _play(order: Order, folder: Path, pages: list[Path], earlier: Tradeoff | Non
     began = time.monotonic()
     _tell(order.plan())
     found = compare(order, _tell)
-    found = winners.confirmed(found, earlier) if earlier else found
     _tell(f"report: {report.write(found, folder)}")
     _tell(f"constants: {calculator.write(calculator.constants(found), folder)}")
     put(found, pages, folder)
@@ -147,22 +141,6 @@ def _marked(pages: list[Path]) -> list[Path]:
     except (OSError, ValueError) as error:
         _refuse(str(error))
     return pages
-
-
-def _earlier(path: Path | None, options: list[str], conditions: list[str]) -> Tradeoff | None:
-    """The run that is to confirm this one, which has all that this one will measure."""
-    if path is None:
-        return None
-    from framehold_loadtest.report import data, winners
-
-    try:
-        found = data.read(path)
-        if not isinstance(found, data.Tradeoff):
-            raise ValueError(f"{path} is no run of the trade-off")
-        winners.check(found, options, conditions)
-    except (OSError, ValueError) as error:
-        _refuse(f"{error}; nothing was started; name the report.json of an earlier run by --confirm")
-    return found
 
 
 def _tell(line: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, others, value
 from framehold_loadtest.report.tradeoff_tables import harms
-from framehold_loadtest.report.winners import confirmed, contest, harm, standing, told_apart
+from framehold_loadtest.report.winners import contest, harm, standing, told_apart
 
 pytestmark = pytest.mark.load
 
@@ -76,32 +76,6 @@ def test_counts_share_a_win_only_if_equal() -> None:
     """One call lost of a thousand is one too many."""
     run = tradeoff(A={"lost_share": 100}, E={"lost_share": 100.1})
     assert contest(run, BY_NAME["lost_share"], "steady").winners == ("A",)
-
-
-def test_a_count_that_only_the_confirming_run_had_not_shares_no_win() -> None:
-    """One repeated effect here and none there is chance: it is no loss, but no win beside 0 either."""
-    shares = {"F": (0.0, 0.0), "G": (0.3, 0.0), "E naive": (100.0, 100.0)}
-    cells = [Cell(option=option, condition="steady",
-                  metrics={"repeated_share": Measured(value=here, unit="%", earlier=[there])})
-             for option, (here, there) in shares.items()]  # fmt: skip
-    run = tradeoff(**{option: {} for option in shares}).model_copy(update={"cells": cells})
-    found = contest(run, BY_NAME["repeated_share"], "steady")
-    assert (found.winners, found.losers) == (("F",), ("E naive",))
-
-
-def test_a_confirmed_run_tells_apart_what_both_runs_tell_apart_alike() -> None:
-    """F and G change places, and H is told from A by the first run alone. A run of fewer options confirms nothing."""
-    rates = {"A": (301, 299), "E": (200, 200), "F": (100, 80), "G": (90, 90), "H": (400, 301)}
-    told: list[dict[str, dict[str, Told]]] = [
-        {name: {"calls_per_second": rate[turn]} for name, rate in rates.items()} for turn in (0, 1)
-    ]
-    one, two = (tradeoff(**options) for options in told)
-    found = contest(confirmed(one, two), BY_NAME["calls_per_second"], "steady")
-    assert (found.winners, found.losers) == (("A", "H"), ("F", "G"))
-    assert contest(one, BY_NAME["calls_per_second"], "steady").winners == ("H",)
-    assert "the run of s at commit c" in confirmed(one, two).machine.values()
-    with pytest.raises(ValueError, match="the earlier run did not measure E, so it can't confirm this one"):
-        confirmed(tradeoff(A={}, E={}), tradeoff(A={}))
 
 
 def test_options_that_are_alike_have_no_winner() -> None:

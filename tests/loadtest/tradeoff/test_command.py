@@ -25,7 +25,6 @@ from framehold_loadtest.tradeoff.pages import FIRST, PART, PROGRAM
 
 pytestmark = pytest.mark.load
 
-RECORDED = Path(__file__).parents[1] / "recorded"
 MINIATURE = replace(pace.QUICK, turns=1, users=4, thinkers=12, parked=20, steady=0.8, lead=2.0, point=0.3, heavy=10)
 
 
@@ -53,12 +52,6 @@ def bench(*words: str) -> Result:
         (["--only", "B"], "there is no option B; nothing was started; there are: H-hold, H-replay, E,"),
         (["--under", "rain"], "there is no condition rain; nothing was started; there are: steady, node killed,"),
         (["--page", "/nowhere.md"], "/nowhere.md"),
-        (["--confirm", "/nowhere.json"], "nothing was started; name the report.json of an earlier run by --confirm"),
-        (["--confirm", f"{RECORDED}/kill.json"], "is no run of the trade-off; nothing was started"),
-        (
-            ["--confirm", f"{RECORDED}/tradeoff.json"],
-            "the earlier run did not measure E naive, no stickiness, reply lost, so it can't",
-        ),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(words: list[str], why: str, tmp_path: Path) -> None:
