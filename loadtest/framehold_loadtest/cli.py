@@ -107,7 +107,7 @@ def _check(scenario: str) -> None:
 def _play(order: Order) -> NoReturn:
     """Run it, tell what came of it, and leave."""
     from framehold_loadtest.local.process import NotAvailable
-    from framehold_loadtest.report import html_page
+    from framehold_loadtest.report import scenario_page
     from framehold_loadtest.scenario.record import lines
     from framehold_loadtest.scenario.run import run
 
@@ -121,7 +121,7 @@ def _play(order: Order) -> NoReturn:
             file=sys.stderr,
         )
         raise typer.Exit(130) from None
-    for line in [*lines(order.scenario.name, found), f"report: {html_page.write(found, order.folder)}"]:
+    for line in [*lines(order.scenario.name, found), f"report: {scenario_page.write(found, order.folder)}"]:
         _tell(line)
     raise typer.Exit(0 if found.passed else 1)
 

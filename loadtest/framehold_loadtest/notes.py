@@ -16,7 +16,7 @@ end."""
 
 FIRST, LATER, MENDED, COPY = "round 1", "round n", "resume-after-fault", "duplicate"
 REFUSED, TOTAL = "refused", "call:total"
-"""What requests are counted as, here and by locust."""
+"""What locust counts requests as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,6 @@ class Round:
     def answered(self) -> bool:
         """Whether it was, however late."""
         return not self.why
-
-    @property
-    def name(self) -> str:
-        """What its last try is counted as."""
-        if self.answered and self.refused:
-            return MENDED
-        return FIRST if self.round == 1 else LATER
 
 
 @dataclass(frozen=True, slots=True)

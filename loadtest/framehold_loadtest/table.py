@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One place in a table: its text, a softer second line, and its kind: "", "best", "bad", "good", "missing"."""
+    """One place in a table: its text, a softer second line, and its kind: "", "best", "missing"."""
 
     text: str
     small: str = ""

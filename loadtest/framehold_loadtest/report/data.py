@@ -3,22 +3,21 @@
 Law: what has no value says so. A second without a sample is None in its series; a metric that could not be measured is
 a `Missing` with its reason; `Tradeoff.metrics` has an answer for each pair of option and condition.
 
-Of a scenario, `p50` and `p99` are in milliseconds and all other times in seconds; instants count from its beginning;
-`affinity` is a share in 0..1, `rss` is in bytes. The trade-off names the unit of each metric.
+Times of a scenario are in seconds, and instants count from its beginning. The trade-off names the unit of each metric.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Literal
+from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
+
+from framehold_loadtest.ledger import Effects
+from framehold_loadtest.report.series import Fault, Series
 
 NOT_MEASURED = "not measured: the machine was busy"
 """How the reason begins why a cell of the trade-off has no metrics, where other programs had the cores."""
-Sampled = list[float | None]
-"""One value for each second of `Series.t`."""
 
 
 class _Record(BaseModel):
@@ -36,54 +35,14 @@ class _Head(_Record):
     command: str
 
 
-class Verdict(_Record):
-    """One pass rule: what was wanted, and what was seen."""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one pass rule held: what was wanted, and what was seen."""
 
     name: str
     passed: bool
     wanted: str
     seen: str
-
-
-class Request(_Record):
-    """The requests of one name. `p50` and `p99` in milliseconds, None if there were no requests."""
-
-    count: int
-    failures: int
-    p50: float | None
-    p99: float | None
-
-
-class Fault(_Record):
-    """What was done to what, when, and until when it was made good; None where it was not. `seen` was read with it."""
-
-    at: float
-    what: str
-    target: str
-    until: float | None = None
-    seen: dict[str, float] = {}
-
-
-class Resumes(_Record):
-    """How long resumes took, by when they were asked for: before the first fault, while one lasted, after the last."""
-
-    before: list[float] = []
-    during: list[float] = []
-    after: list[float] = []
-
-    @property
-    def phases(self) -> dict[str, list[float]]:
-        """By phase."""
-        return {"before": self.before, "during": self.during, "after": self.after}
-
-
-class Effects(_Record):
-    """The ledger against the calls: how many effects were wanted, and happened once, twice or more, or never."""
-
-    wanted: int
-    once: int
-    twice: int
-    never: int
 
 
 class Calls(_Record):
@@ -94,29 +53,16 @@ class Calls(_Record):
     lost: int
 
 
-class Series(_Record):
-    """What was sampled once a second while calls began. `parked` is by node, `rss` by process."""
-
-    t: list[float]
-    rate: Sampled
-    p50: Sampled
-    p99: Sampled
-    affinity: Sampled
-    parked: dict[str, Sampled] = {}
-    rss: dict[str, Sampled] = {}
-
-
 class Scenario(_Head):
-    """One run of one of the eight scenarios."""
+    """One run of one of the eight scenarios. `resumes` has how long resumes took, by when they were asked for: before
+    the first fault, while one lasted, after the last. `effects` is None where no ledger could be read."""
 
-    kind: Literal["scenario"] = "scenario"
     scenario: str
     seconds: float
     verdicts: list[Verdict]
-    requests: dict[str, Request]
     series: Series
     faults: list[Fault]
-    resumes: Resumes
+    resumes: dict[str, list[float]]
     effects: Effects | None
     calls: Calls
 
@@ -173,7 +119,6 @@ class Tradeoff(_Head):
     fleet takes each second while nobody calls.
     """
 
-    kind: Literal["tradeoff"] = "tradeoff"
     options: list[str]
     conditions: list[str]
     cells: list[Cell]
@@ -200,22 +145,7 @@ def _why_busy(metrics: Mapping[str, Measured | Missing]) -> str:
     return next((why for why in reasons if why.startswith(NOT_MEASURED)), "")
 
 
-Report = Scenario | Tradeoff
-
-_REPORT: TypeAdapter[Report] = TypeAdapter(Annotated[Report, Field(discriminator="kind")])
-
-
-def read(path: Path) -> Report:
-    """The report in a file.
-
-    Raises:
-        pydantic.ValidationError: it is no report; the message names the field.
-        OSError: it can't be read.
-    """
-    return _REPORT.validate_json(path.read_bytes())
-
-
-def facts(report: Report) -> list[tuple[str, str]]:
+def facts(report: _Head) -> list[tuple[str, str]]:
     """What the figures were measured on and with, by label."""
     head = {"command": report.command, "commit": report.commit, "started": report.started}
     return list((head | {name: fact for name, fact in report.machine.items() if name not in head}).items())

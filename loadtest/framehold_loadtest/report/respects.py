@@ -9,31 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from statistics import median
 
-from framehold_loadtest.report.data import Measured, Missing, Tradeoff
+from framehold_loadtest.report.data import Measured, Missing
 
 PLACES = ("node", "router", "store")
 """Where a call costs CPU."""
 
 
-class Better(StrEnum):
-    """Which way a value should go."""
-
-    LESS = "less"
-    MORE = "more"
-    NEITHER = "neither"
-
-
 @dataclass(frozen=True, slots=True)
 class Respect:
-    """One row of the comparison. `fold` makes one number of the parts; `counted` numbers are sums over all turns, and
-    exact."""
+    """One row of the comparison, in which less is better, or `more`. `fold` makes one number of the parts; `counted`
+    numbers are sums over all turns, and exact."""
 
     name: str
     label: str
-    better: Better = Better.LESS
+    more: bool = False
     fold: Callable[[Iterable[float]], float] = sum
     folded: str = ""
     counted: bool = False
@@ -41,7 +32,7 @@ class Respect:
 
 RESPECTS = (
     Respect("cpu_us", "CPU per call", folded="node + router + store"),
-    Respect("calls_per_second", "calls per second", Better.MORE),
+    Respect("calls_per_second", "calls per second", more=True),
     Respect("wait_p50_ms", "wait of a call, median"),
     Respect("wait_p99_ms", "wait of a call, p99"),
     Respect("wait_longest_ms", "longest wait of a call"),
@@ -89,26 +80,14 @@ def value(metrics: Mapping[str, Measured | Missing], respect: Respect) -> Value 
     return Value(numbers, number, first.unit, turns, first.beside if len(known) == 1 else "")
 
 
-def others(tradeoff: Tradeoff) -> tuple[Respect, ...]:
-    """A respect for each metric that none of `RESPECTS` takes, so that nothing measured is hidden."""
-    found = {name: None for cell in tradeoff.cells for name in cell.metrics}
-    taken = {full for respect in RESPECTS for full in (respect.name, *_named(found, respect.name).values())}
-    return tuple(Respect(name, name.replace("_", " "), Better.NEITHER) for name in found if name not in taken)
-
-
 def _folded(turns: Sequence[Sequence[float]], fold: Callable[[Iterable[float]], float]) -> tuple[float, ...]:
     """Turn by turn; nothing where the parts have not the same number of them."""
     return tuple(map(fold, zip(*turns, strict=True))) if len({len(part) for part in turns}) == 1 else ()
 
 
 def _parts(metrics: Mapping[str, Measured | Missing], name: str) -> dict[str, Measured | Missing]:
-    return {part: metrics[full] for part, full in _named(metrics, name).items()}
-
-
-def _named(metrics: Iterable[str], name: str) -> dict[str, str]:
     """The metrics that belong to a respect, by their part: "" for the whole, "round 2" or "node" for a share of it."""
-    names = set(metrics)
-    rounds = sorted(int(found[1]) for full in names if (found := re.fullmatch(rf"{name}_round_(\d+)", full)))
-    parts = {f"round {number}": f"{name}_round_{number}" for number in rounds}
-    parts |= {place: f"{name}_{place}" for place in PLACES if f"{name}_{place}" in names}
-    return parts or ({"": name} if name in names else {})
+    rounds = sorted(int(found[1]) for full in metrics if (found := re.fullmatch(rf"{name}_round_(\d+)", full)))
+    parts = {f"round {number}": metrics[f"{name}_round_{number}"] for number in rounds}
+    parts |= {place: metrics[f"{name}_{place}"] for place in PLACES if f"{name}_{place}" in metrics}
+    return parts or ({"": metrics[name]} if name in metrics else {})

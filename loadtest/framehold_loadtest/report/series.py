@@ -1,4 +1,4 @@
-"""Arithmetic over samples: bands of faults, affinity, loop lag, and the series that the report draws. Pure."""
+"""Arithmetic over samples: phases of faults, affinity, loop lag, and the series that the report draws. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from framehold_loadtest.notes import Round
 from framehold_loadtest.stats import percentile
 
 BEFORE, DURING, AFTER = "before", "during", "after"
+Sampled = list[float | None]
+"""One value for each second of `Series.t`; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,18 @@ class Sample:
     lag: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
     waited: Mapping[str, float] = field(default_factory=dict)
     late: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What was seen in each second `t` of a run. `rate` is of answered rounds, `p50` and `p99` are of them in
+    milliseconds, `rss` is in bytes by process."""
+
+    t: list[int]
+    rate: list[int]
+    p50: Sampled
+    p99: Sampled
+    rss: dict[str, Sampled] = field(default_factory=dict)
 
 
 def phase(at: float, faults: Sequence[Fault]) -> str:
@@ -86,39 +99,28 @@ def _of_buckets(samples: Sequence[Sample], name: str, share: float) -> float:
     return next(bounds, math.nan) if total else math.nan
 
 
-def drawn(rounds: Sequence[Round], samples: Sequence[Sample], began: float, seconds: float) -> dict[str, Any]:
-    """The series of the report, one point a second, `t` counted from the run's start; None where there is no value."""
+def drawn(rounds: Sequence[Round], samples: Sequence[Sample], began: float, seconds: float) -> Series:
+    """The series of the report, one point a second, `t` counted from the run's start."""
     ticks = list(range(max(1, math.ceil(seconds))))
-    buckets: list[list[Round]] = [[] for _ in ticks]
+    times: list[list[float]] = [[] for _ in ticks]
     for item in rounds:
         place = int(item.at + item.seconds - began)
-        if 0 <= place < len(ticks):
-            buckets[place].append(item)
-    times = [[item.seconds for item in bucket if item.answered] for bucket in buckets]
+        if item.answered and 0 <= place < len(ticks):
+            times[place].append(item.seconds * 1e3)
     names = sorted({name for sample in samples for name in sample.rss})
-    return {
-        "t": ticks,
-        "rate": [len(found) for found in times],
-        "p50": [_or_none(percentile(found, 0.5)) for found in times],
-        "p99": [_or_none(percentile(found, 0.99)) for found in times],
-        "affinity": [affinity(bucket) for bucket in buckets],
-        "parked": {name: _laid(samples, began, ticks, "parked", name) for name in names if _has(samples, name)},
-        "rss": {name: _laid(samples, began, ticks, "rss", name) for name in names},
-    }
+    return Series(
+        t=ticks,
+        rate=[len(found) for found in times],
+        p50=[percentile(found, 0.5) if found else None for found in times],
+        p99=[percentile(found, 0.99) if found else None for found in times],
+        rss={name: _laid(samples, began, ticks, name) for name in names},
+    )
 
 
-def _has(samples: Sequence[Sample], name: str) -> bool:
-    return any(name in sample.parked for sample in samples)
-
-
-def _laid(samples: Sequence[Sample], began: float, ticks: Sequence[int], what: str, name: str) -> list[Any]:
+def _laid(samples: Sequence[Sample], began: float, ticks: Sequence[int], name: str) -> Sampled:
     """A look may take longer than a second: one in which nobody looked shows what was seen last."""
-    seen = {int(sample.at - began): getattr(sample, what).get(name) for sample in samples}
-    found: list[Any] = [None]
+    seen = {int(sample.at - began): sample.rss.get(name) for sample in samples}
+    found: Sampled = [None]
     for tick in ticks:
         found.append(seen.get(tick, found[-1]))
     return found[1:]
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value

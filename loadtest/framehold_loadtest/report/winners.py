@@ -1,19 +1,18 @@
-"""Which option wins in what respect, and which ones lose nothing: computed from the report, never written by hand.
+"""Which option is best in what respect, and which ones harm nobody: computed from the report, never written by hand.
 
-Law: an option that was not measured neither wins nor loses; it is named with the reason. Two measured values are told
-apart only if each turn of the one is better than each turn of the other, and their medians differ by more than `NOISE`;
-their quartiles then do not touch. Of equal things measured in five turns, the quartiles alone miss each other in one of
-five comparisons, and all turns in one of 126. A counted value shares a win only if it is equal to the best.
+Law: an option that was not measured is neither better nor worse. Two measured values are told apart only if
+each turn of the one is better than each turn of the other, and their medians differ by more than `NOISE`; their
+quartiles then do not touch. Of equal things measured in five turns, the quartiles alone miss each other in one of five
+comparisons, and all turns in one of 126. A counted value shares a win only if it is equal to the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
 from framehold_loadtest.report.data import Missing, Tradeoff
-from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Better, Respect, Value, value
+from framehold_loadtest.report.respects import BY_NAME, Respect, Value, value
 
 NOISE = 0.05
 """The share by which two measured values must differ before one is better."""
@@ -25,45 +24,16 @@ _HARMED = {"lost_share": "calls lost", "repeated_share": "calls with a repeated 
 """What no caller can forgive: of these every option should have none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """One respect under one condition: each option's value, those not told apart from the best, those not told apart
-    from the worst but from the best, and why others took no part."""
-
-    respect: Respect
-    condition: str
-    values: Mapping[str, Value]
-    winners: tuple[str, ...]
-    losers: tuple[str, ...]
-    absent: Mapping[str, str]
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        """Each option's number."""
-        return {option: seen.number for option, seen in self.values.items()}
-
-    @property
-    def decided(self) -> bool:
-        """Whether the win tells the options apart."""
-        return 0 < len(self.winners) < len(self.numbers)
-
-
-def contest(tradeoff: Tradeoff, respect: Respect, condition: str) -> Contest:
-    """Compare the options in one respect under one condition."""
+def best(tradeoff: Tradeoff, respect: Respect, condition: str) -> tuple[str, ...]:
+    """The best options in one respect under one condition, with all that are not told apart from them; none where that
+    is all of them."""
     found = {option: value(tradeoff.metrics(option, condition), respect) for option in tradeoff.options}
     values = {option: seen for option, seen in found.items() if isinstance(seen, Value)}
-    absent = {option: seen.missing for option, seen in found.items() if isinstance(seen, Missing)}
-    if not values or respect.better is Better.NEITHER:
-        return Contest(respect, condition, values, (), (), absent)
-    ordered = sorted(values.values(), key=lambda seen: seen.number, reverse=respect.better is Better.MORE)
-    best = ordered[0]
-    winners = tuple(option for option, seen in values.items() if not told_apart(respect, seen, best))
-    losers = tuple(
-        option
-        for option, seen in values.items()
-        if option not in winners and not told_apart(respect, seen, ordered[-1])
-    )
-    return Contest(respect, condition, values, winners, losers, absent)
+    if not values:
+        return ()
+    first = (max if respect.more else min)(values.values(), key=lambda seen: seen.number)
+    winners = tuple(option for option, seen in values.items() if not told_apart(respect, seen, first))
+    return winners if len(winners) < len(values) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +64,6 @@ def harm(tradeoff: Tradeoff, option: str) -> Harm:
                 gaps.setdefault(seen.missing, []).append(label)
         unknown += [f"{' and '.join(labels)} under {condition}: {why}" for why, labels in gaps.items()]
     return Harm(option, tuple(done), tuple(unknown))
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """In which respects an option is the best, and the worst, each with the conditions under which it is."""
-
-    option: str
-    best: Mapping[str, tuple[str, ...]]
-    worst: Mapping[str, tuple[str, ...]]
-
-
-def standing(tradeoff: Tradeoff, option: str) -> Standing:
-    """Where the option wins or loses, over all respects and conditions that tell the options apart."""
-    best: dict[str, tuple[str, ...]] = {}
-    worst: dict[str, tuple[str, ...]] = {}
-    for respect in RESPECTS:
-        found = [contest(tradeoff, respect, condition) for condition in tradeoff.conditions]
-        won = tuple(one.condition for one in found if one.decided and option in one.winners)
-        lost = tuple(one.condition for one in found if option in one.losers)
-        best |= {respect.label: won} if won else {}
-        worst |= {respect.label: lost} if lost else {}
-    return Standing(option, best, worst)
 
 
 def _share(seen: Value) -> str:

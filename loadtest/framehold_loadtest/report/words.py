@@ -29,25 +29,6 @@ def seconds(figure: float | None) -> str:
     return f"{number(figure * 1e3)} ms" if 0 < figure < 1 else f"{number(figure)} s"
 
 
-def milliseconds(figure: float | None) -> str:
-    """Milliseconds in seconds where they are many, or a dash for none."""
-    return seconds(None if figure is None else figure / 1e3)
-
-
-def percent(share: float) -> str:
-    """A share with as many digits as tell it from the whole."""
-    return f"{share:.0%}" if share in (0, 1) else f"{share:.2%}"
-
-
-def scaled(unit: str, largest: float) -> tuple[float, str]:
-    """By how much the figures of an axis are divided, and the unit that they have then: many bytes are KiB or MiB."""
-    if unit == "bytes":
-        for size, name in ((2.0**20, "MiB"), (2.0**10, "KiB")):
-            if largest >= 2 * size:
-                return size, name
-    return 1.0, unit.replace("us", "µs")
-
-
 def label(tradeoff: Tradeoff, respect: Respect) -> str:
     """What a respect is called, with the unit that the report measured it in."""
     seen = (

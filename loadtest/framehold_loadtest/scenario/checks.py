@@ -13,18 +13,9 @@ from dataclasses import dataclass, field
 
 from framehold_loadtest.ledger import Effects
 from framehold_loadtest.notes import ENDED, LOST, UNBORN, Notes, Round, outcomes
+from framehold_loadtest.report.data import Verdict
 from framehold_loadtest.report.series import AFTER, DURING, Fault, Sample, affinity, phase, stretch, worst_lag
 from framehold_loadtest.stats import percentile, slope
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether one property held: what was wanted, and what was seen."""
-
-    name: str
-    passed: bool
-    wanted: str
-    seen: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def run(order: Order, tell: Tell) -> data.Scenario:
         "command": order.command,
     }
     found = record.scenario(order.scenario.name, seen, verdicts, head)
-    (order.folder / "report.json").write_text(found.model_dump_json(indent=1))
+    (order.folder / "report.json").write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return found
 
 

@@ -63,17 +63,14 @@ def tradeoff(
 
 
 def _play(order: Order, folder: Path, pages: list[Path]) -> NoReturn:
-    from framehold_loadtest.report import html_page as report
-    from framehold_loadtest.tradeoff import calculator
     from framehold_loadtest.tradeoff.compare import compare
-    from framehold_loadtest.tradeoff.pages import put
+    from framehold_loadtest.tradeoff.pages import put, write
     from framehold_loadtest.tradeoff.targets import standing
 
     began = time.monotonic()
     _tell(order.plan())
     found = compare(order, _tell)
-    _tell(f"report: {report.write(found, folder)}")
-    _tell(f"constants: {calculator.write(calculator.constants(found), folder)}")
+    _tell(f"report: {write(found, folder)}")
     put(found, pages, folder)
     for page in pages:
         _tell(f"page: {page}")

@@ -209,8 +209,8 @@ def _shown(found: Metrics) -> Iterator[str]:
         "calls_per_second": "calls/s",
         "wait_longest_ms": "ms longest wait",
         "seconds_to_recover": "s to recover",
-        "duplicate_effects": "duplicate effects",
-        "calls_lost": "calls lost",
+        "calls_hit_repeated": "calls with a repeated effect",
+        "calls_hit_lost": "calls lost",
     }
     return (f"{getattr(found[metric], 'value', float('nan')):7.5g} {unit}"
             for metric, unit in units.items() if metric in found)  # fmt: skip

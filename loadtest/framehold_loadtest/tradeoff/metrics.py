@@ -35,7 +35,6 @@ NO_CALL = "no call came to its end"
 NOT_HERE = "taken once for each option, under the undisturbed condition"
 LATE = 0.5
 """Seconds. Undisturbed, on a machine that does nothing else, 99 of 100 rounds take less than a fifth of it."""
-_SUMMED = ("duplicate_effects", "calls_lost", "calls_ended", "calls_refused_at_their_beginning")
 _HITS = "calls_hit_"
 _DIGITS = 6
 
@@ -118,7 +117,6 @@ def _each(seen: Seen, total: float, unit: str) -> Measured | Missing:
 
 
 def _harm(seen: Seen) -> Metrics:
-    counts = outcomes(seen.calls)
     begun = {call.call for call in seen.calls if call.outcome != UNBORN}
     again = ledger.reentries(seen.lines, seen.calls)
     names = {call.call for call in seen.calls}
@@ -130,10 +128,6 @@ def _harm(seen: Seen) -> Metrics:
         **_hit("lost", {call.call for call in seen.calls if call.outcome == LOST}, begun, seen),
         **_hit("repeated", ledger.repeated(mine), begun, seen),
         "reexecutions": entries,
-        "duplicate_effects": _of_any(begun, ledger.compare(mine, seen.calls).twice, "effects"),
-        "calls_lost": _of_any(begun, counts[LOST], "calls"),
-        "calls_ended": Measured(value=counts[ENDED], unit="calls"),
-        "calls_refused_at_their_beginning": Measured(value=counts[UNBORN], unit="calls"),
     }
 
 
@@ -152,11 +146,6 @@ def _reached(seen: Seen) -> set[str]:
     if not seen.spans:
         return {call.call for call in seen.calls}
     return {call.call for call in seen.calls for start, end in seen.spans if call.began <= end and call.ended >= start}
-
-
-def _of_any(begun: set[str], count: int, unit: str) -> Measured | Missing:
-    """A harm that was counted. Where no call had begun, none could be harmed, and nothing is cleared."""
-    return Measured(value=count, unit=unit) if begun else Missing(missing="no call was begun")
 
 
 def recovery(turns: Iterable[Turn], faults: Sequence[float]) -> float | str:
@@ -205,7 +194,7 @@ def _folded(name: str, turns: Sequence[Measured | Missing]) -> Measured | Missin
     if not known or len(known) < len(gaps):
         return gaps[0]
     values = [found.value for found in known]
-    if name in _SUMMED or name.startswith(_HITS):
+    if name.startswith(_HITS):
         return Measured(value=sum(values), unit=known[0].unit)
     rounded = [float(f"{value:.{_DIGITS}g}") for value in values]
     return Measured(value=median(rounded), unit=known[0].unit, turns=rounded)

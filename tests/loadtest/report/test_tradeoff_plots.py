@@ -4,10 +4,18 @@ import pytest
 
 from framehold_loadtest.report import tradeoff_plots
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
+from framehold_loadtest.report.theme import DASHES, HATCHES, SERIES
+from framehold_loadtest.tradeoff.options import OPTIONS
 
 pytestmark = pytest.mark.load
 
 CONDITIONS = ["steady", "reply lost"]
+
+
+def test_colour_is_never_the_only_difference() -> None:
+    """Each option has a colour and a hatch of its own; four lines have four dashes."""
+    assert all(len(set(marks[: len(OPTIONS)])) == len(OPTIONS) for marks in (HATCHES, SERIES))
+    assert len(set(DASHES)) == len(DASHES) == 4
 
 
 def tradeoff(**options: dict[str, dict[str, Measured | Missing]]) -> Tradeoff:

@@ -5,9 +5,9 @@ from statistics import median
 import pytest
 
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
-from framehold_loadtest.report.respects import BY_NAME, Value, others, value
+from framehold_loadtest.report.respects import BY_NAME, Value, value
 from framehold_loadtest.report.tradeoff_tables import harms
-from framehold_loadtest.report.winners import contest, harm, standing, told_apart
+from framehold_loadtest.report.winners import best, harm, told_apart
 
 pytestmark = pytest.mark.load
 
@@ -32,14 +32,14 @@ def metric(told: Told) -> Measured | Missing:
 def test_more_calls_win_and_less_latency_wins() -> None:
     """Each respect has its own better way."""
     run = tradeoff(E={"calls_per_second": 300, "p50_ms": 4}, G={"calls_per_second": 200, "p50_ms": 3})
-    assert contest(run, BY_NAME["calls_per_second"], "steady").winners == ("E",)
-    assert contest(run, BY_NAME["p50_ms"], "steady").winners == ("G",)
+    assert best(run, BY_NAME["calls_per_second"], "steady") == ("E",)
+    assert best(run, BY_NAME["p50_ms"], "steady") == ("G",)
 
 
 def test_measured_values_within_the_noise_share_the_win() -> None:
     """4 % is no lead, 6 % is."""
     run = tradeoff(A={"cpu_us": 100}, E={"cpu_us": 104}, F={"cpu_us": 106})
-    assert contest(run, BY_NAME["cpu_us"], "steady").winners == ("A", "E")
+    assert best(run, BY_NAME["cpu_us"], "steady") == ("A", "E")
 
 
 def test_a_difference_is_named_only_where_no_turn_lies_among_those_of_the_other() -> None:
@@ -61,7 +61,7 @@ def test_what_was_measured_once_is_not_told_apart() -> None:
     cells = [Cell(option=option, condition="steady", metrics={"cpu_us": Measured(value=cost, unit="us")})
              for option, cost in (("A", 1.0), ("E", 9.0))]  # fmt: skip
     run = tradeoff(A={}, E={}).model_copy(update={"cells": cells})
-    assert not contest(run, BY_NAME["cpu_us"], "steady").decided
+    assert best(run, BY_NAME["cpu_us"], "steady") == ()
 
 
 def test_parts_are_added_turn_by_turn() -> None:
@@ -75,22 +75,19 @@ def test_parts_are_added_turn_by_turn() -> None:
 def test_counts_share_a_win_only_if_equal() -> None:
     """One call lost of a thousand is one too many."""
     run = tradeoff(A={"lost_share": 100}, E={"lost_share": 100.1})
-    assert contest(run, BY_NAME["lost_share"], "steady").winners == ("A",)
+    assert best(run, BY_NAME["lost_share"], "steady") == ("A",)
 
 
 def test_options_that_are_alike_have_no_winner() -> None:
     """A win of all tells nothing apart."""
     run = tradeoff(A={"lost_share": 0}, E={"lost_share": 0})
-    assert not contest(run, BY_NAME["lost_share"], "steady").decided
-    assert standing(run, "A").best == {}
+    assert best(run, BY_NAME["lost_share"], "steady") == ()
 
 
-def test_an_option_that_was_not_measured_neither_wins_nor_loses() -> None:
+def test_an_option_that_was_not_measured_does_not_win() -> None:
     """0 in its place would win most respects."""
     run = tradeoff(A={"cpu_us": "no such client"}, E={"cpu_us": 4}, F={"cpu_us": 5})
-    found = contest(run, BY_NAME["cpu_us"], "steady")
-    assert (found.winners, found.losers) == (("E",), ("F",))
-    assert found.absent == {"A": "no such client"}
+    assert best(run, BY_NAME["cpu_us"], "steady") == ("E",)
 
 
 def test_a_sum_with_a_missing_part_is_missing() -> None:
@@ -111,12 +108,6 @@ def test_rounds_fold_in_their_order() -> None:
     assert isinstance(latency, Value) and isinstance(wire, Value)
     assert list(latency.parts.values()) == [float(n) for n in range(1, 11)]
     assert (latency.number, wire.number) == (10, 55)
-
-
-def test_a_metric_that_no_respect_takes_is_shown_all_the_same() -> None:
-    """Nothing measured is hidden; a whole that is missing belongs to its respect like its parts."""
-    run = tradeoff(A={"cpu_us_node": 1, "cpu_us_store": 1, "heat": 3}, E={"cpu_us": "why"})
-    assert [respect.name for respect in others(run)] == ["heat"]
 
 
 def test_a_pair_that_the_run_left_out_is_missing() -> None:

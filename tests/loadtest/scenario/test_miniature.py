@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from framehold_loadtest.local.fleet import ROUND_ROBIN, FleetPlan
-from framehold_loadtest.notes import FIRST, LATER, MENDED
 from framehold_loadtest.report import data
 from framehold_loadtest.scenario.run import Order, run
 from framehold_loadtest.scenario.scenarios import DUPLICATES, KILLED, SCENARIOS, SOAK, STEADY, STORE, THUNDERING
@@ -45,10 +44,9 @@ def test_a_scenario_is_kept(name: str, tmp_path: Path, capsys: pytest.CaptureFix
     plan, users = (AWAKENED, MANY) if name == DUPLICATES.name else (FleetPlan(nodes=2, lease_ttl=2.0), 8)
     found = played(tmp_path, name, plan, users, SECONDS.get(name, 5.0))
     assert broken(found) == set(), "\n".join(map(str, found.verdicts))
-    assert data.read(tmp_path / "run" / "report.json") == found
+    assert data.Scenario.model_validate_json((tmp_path / "run" / "report.json").read_bytes()) == found
     assert {fault.what for fault in found.faults} == {step.what for step in SCENARIOS[name].faults}
-    answered = [found.requests[kind] for kind in (FIRST, LATER, MENDED) if kind in found.requests]
-    assert 0 < sum(rate or 0 for rate in found.series.rate) <= sum(item.count for item in answered)
+    assert sum(found.series.rate) > 0
     assert " rounds/s  parked n1:" in capsys.readouterr().out
 
 

@@ -8,22 +8,7 @@ import pytest
 
 from framehold_loadtest import notes
 from framehold_loadtest.ledger import Effects
-from framehold_loadtest.notes import (
-    COPY,
-    ENDED,
-    FIRST,
-    LATER,
-    LOST,
-    MENDED,
-    OPEN,
-    REFUSED,
-    TOTAL,
-    UNBORN,
-    Call,
-    Duplicate,
-    Notes,
-    Round,
-)
+from framehold_loadtest.notes import ENDED, LOST, OPEN, UNBORN, Call, Duplicate, Notes, Round
 from framehold_loadtest.report.series import Fault
 from framehold_loadtest.scenario import record
 from framehold_loadtest.scenario.checks import Evidence, none_lost
@@ -52,19 +37,11 @@ def seen() -> Evidence:
     return Evidence(found, Effects(4, 4, 0, 0), [Fault(102.0, "kill", "n1", 105.0)])
 
 
-def test_requests_are_counted_as_what_they_were() -> None:
-    found = record.requests(seen().notes)
-    assert {name: (item.count, item.failures) for name, item in found.items()} == {
-        FIRST: (1, 0), LATER: (2, 1), MENDED: (1, 0), COPY: (1, 0), REFUSED: (3, 0), TOTAL: (3, 1),
-    }  # fmt: skip
-    assert found[MENDED].p99 == 4000.0
-
-
 def test_a_report_counts_calls_and_times_from_the_beginning_of_its_run() -> None:
     found = record.scenario("kill", seen(), [none_lost(seen())], HEAD)
     assert (found.calls.begun, found.calls.ended, found.calls.lost) == (4, 2, 1)
     assert [(fault.at, fault.until) for fault in found.faults] == [(2.0, 5.0)]
-    assert found.resumes.during == [4.0]
+    assert found.resumes["during"] == [4.0]
     assert found.series.p50[1] == 200.0
     assert (len(found.series.t), found.seconds) == (30, 40.0), "series end when no call begins any more"
     assert not found.passed

@@ -71,8 +71,7 @@ def test_each_metric_is_what_it_says() -> None:
     assert (found["wire_bytes_round_1"], found["token_bytes_round_1"]) == (1000, 80)
     assert "token_bytes_round_2" not in found
     assert (found["cpu_us_node"], found["cpu_us_router"], found["cpu_us_store"]) == pytest.approx((5000, 1000, 0))
-    assert (found["store_ops"], found["calls_lost"], found["calls_ended"]) == (7, 1, 2)
-    assert found["calls_refused_at_their_beginning"] == 1
+    assert found["store_ops"] == 7
 
 
 def test_the_rate_is_that_of_who_answers_at_once() -> None:
@@ -118,7 +117,7 @@ def test_where_replies_are_lost_those_who_lost_one_could_be_hit() -> None:
 def test_duplicates_and_entries_are_those_of_this_cell() -> None:
     """An effect under the same key is one; what another cell's calls did is left out; entries are no effects."""
     found = told()
-    assert found["duplicate_effects"] == 1 and found["reexecutions"] == pytest.approx(1 / 3, abs=1e-3)
+    assert found["calls_hit_repeated"] == 1 and found["reexecutions"] == pytest.approx(1 / 3, abs=1e-3)
 
 
 def test_what_waits_is_weighed_once() -> None:
@@ -137,8 +136,9 @@ def test_without_a_call_nothing_is_spent_per_call() -> None:
 
 def test_where_no_call_began_nobody_is_cleared_of_harm() -> None:
     """An option that refused everybody would otherwise look harmless."""
-    found = told(replace(SEEN, quick=Noted([], []), slow=Noted([], [Call("d", 100.0, 105.0, 1, UNBORN, "503")])))
-    assert found["calls_lost"] == found["duplicate_effects"] == "no call was begun"
+    nobody = replace(SEEN, quick=Noted([], []), slow=Noted([], [Call("d", 100.0, 105.0, 1, UNBORN, "503")]))
+    cell = merged([Turned(metrics(nobody, rounds=2))])
+    assert cell["lost_share"] == cell["repeated_share"] == Missing(missing="no call was open that could be hit")
 
 
 def test_the_report_finds_each_respect_in_it() -> None:

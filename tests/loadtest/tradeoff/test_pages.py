@@ -21,6 +21,7 @@ from framehold_loadtest.tradeoff.pages import (
     TYPICAL,
     check,
     put,
+    write,
 )
 
 pytestmark = pytest.mark.load
@@ -52,11 +53,10 @@ def test_a_page_that_cannot_be_filled_is_refused_before_anything_is_measured(tmp
 def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     """A table of the undisturbed condition, the reason of what is missing, and each plot that is linked. Each page has
     what its marks name."""
-    found = data.read(RECORDED)
-    assert isinstance(found, data.Tradeoff)
+    found = data.Tradeoff.model_validate_json(RECORDED.read_bytes())
     report = tmp_path / "report"
     report.mkdir()
-    for name in ("overview.png", "series-load.png", "faults.png"):
+    for name in ("overview.png", "faults.png"):
         (report / name).write_bytes(b"drawn")
     overview = marked(tmp_path / "overview.md", FIRST, TARGETS, HARMS, EXAMPLE)
     full = marked(tmp_path / "tradeoff.md", PART, SUMS)
@@ -67,10 +67,9 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     assert found.commit in text and found.command in text
     steady, *faults = (f"### {condition.capitalize()}" in text for condition in found.conditions)
     assert steady and faults and not any(faults)
-    assert "### What speaks for and against" in text
     assert "### H-hold beside its targets" in first and "### Who loses a call" in first
     assert "not available: a 2025-era client carries no token" in text
-    for path, page, plots in ((overview, first, {"overview"}), (full, text, {"series-load", "faults"})):
+    for path, page, plots in ((overview, first, {"overview"}), (full, text, {"faults"})):
         beside = path.parent / path.stem
         assert set(linked(page)) == {f"{beside.name}/{name}.png" for name in plots}
         constants = {calculator.FILE} if path == full else set()
@@ -79,9 +78,18 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     assert "**1000 users, 3 rounds, 30 s of thought" in text and "**200 users" in text
 
 
+def test_the_report_of_a_run_has_a_table_for_each_condition(tmp_path: Path) -> None:
+    """Each value or its reason, with the plots beside the page."""
+    found = data.Tradeoff.model_validate_json(RECORDED.read_bytes())
+    text = write(found.model_copy(update={"cells": found.cells[1:]}), tmp_path).read_text()
+    assert all(f"### {condition.capitalize()}" in text for condition in found.conditions)
+    assert "not available: the run did not report it" in text
+    assert all((tmp_path / name).is_file() for name in linked(text))
+    assert data.Tradeoff.model_validate_json((tmp_path / "report.json").read_bytes()).options == found.options
+
+
 def test_of_pages_of_which_one_cannot_be_filled_none_is_written(tmp_path: Path) -> None:
-    found = data.read(RECORDED)
-    assert isinstance(found, data.Tradeoff)
+    found = data.Tradeoff.model_validate_json(RECORDED.read_bytes())
     good, bad = marked(tmp_path / "good.md", TARGETS), marked(tmp_path / "bad.md", "older")
     before = good.read_text()
     with pytest.raises(ValueError, match="nothing was written"):

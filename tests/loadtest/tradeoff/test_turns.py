@@ -13,17 +13,15 @@ pytestmark = pytest.mark.load
 def turn(cpu: float, lost: tuple[float, float] = (0, 10), busy: str = "") -> Turned:
     metrics: dict[str, Measured | Missing] = {
         "cpu_us_node": Measured(value=cpu, unit="us"),
-        "calls_lost": Measured(value=lost[0], unit="calls"),
         "calls_hit_lost": Measured(value=lost[0], unit="calls"),
         "calls_hit_lost_of": Measured(value=lost[1], unit="calls"),
     }
     return Turned(metrics, busy)
 
 
-def test_what_is_measured_has_its_median_and_each_turn_and_what_is_counted_its_sum() -> None:
+def test_what_is_measured_has_its_median_and_each_turn() -> None:
     found = merged([turn(5), turn(1), turn(3)])
     assert found["cpu_us_node"] == Measured(value=3, unit="us", turns=[5, 1, 3])
-    assert found["calls_lost"] == Measured(value=0, unit="calls")
 
 
 def test_a_share_is_of_those_who_could_be_hit_in_all_turns() -> None:

@@ -1,0 +1,129 @@
+"""The page of a scenario in Markdown, with its plots as PNG beside it.
+
+Law: a plot that has nothing to show keeps its place and says so. Faults are numbered in the plots as in their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter, PercentFormatter
+
+from framehold_loadtest.report.data import Scenario, facts
+from framehold_loadtest.report.series import Fault
+from framehold_loadtest.report.theme import DASHES, FAULT, colour, png, sheet
+from framehold_loadtest.report.words import seconds
+from framehold_loadtest.stats import percentile
+from framehold_loadtest.table import Table, markdown
+
+PAGE = "report.md"
+_MIB = 2**20
+
+
+def write(found: Scenario, folder: Path) -> Path:
+    """Write the page and its plots into the folder of the run; the page's path."""
+    tables = [verdicts(found), resumes(found), *([faults(found)] if found.faults else [])]
+    parts = [
+        f"# {found.scenario}: {'passed' if found.passed else 'FAILED'}",
+        *(table.markdown(heading=True) for table in tables),
+    ]
+    for name, (title, draw) in _PLOTS.items():
+        figure = draw(found)
+        parts.append(f"### {title}\n\n" + (f"![{title}]({name}.png)" if figure else "Nothing was sampled."))
+        if figure:
+            (folder / f"{name}.png").write_bytes(png(figure))
+    page = folder / PAGE
+    page.write_text("\n\n".join([*parts, "### Measured with", markdown(("", ""), facts(found)), ""]), encoding="utf-8")
+    return page
+
+
+def verdicts(found: Scenario) -> Table:
+    """The pass rules, those that failed first."""
+    rules = sorted(found.verdicts, key=lambda rule: rule.passed)
+    lines = [[rule.name, "passed" if rule.passed else "FAILED", rule.wanted, rule.seen] for rule in rules]
+    return Table("Rules", [["rule", "verdict", "wanted", "seen"], *lines])
+
+
+def resumes(found: Scenario) -> Table:
+    """Resume latency by phase."""
+    lines = [["when", "count", "p50", "p99", "longest"]]
+    for phase, took in found.resumes.items():
+        shown = [percentile(took, 0.5), percentile(took, 0.99), max(took)] if took else [None] * 3
+        lines.append([phase, f"{len(took):,}", *map(seconds, shown)])
+    return Table("Resumes around the faults", lines)
+
+
+def faults(found: Scenario) -> Table:
+    """What was done, and when."""
+    lines = [[str(number), fault.what, fault.target, f"{fault.at:.1f} s", f"{fault.until:.1f} s"]
+             for number, fault in enumerate(found.faults, 1)]  # fmt: skip
+    return Table("Faults", [["", "what", "target", "at", "until"], *lines])
+
+
+def _load(found: Scenario) -> Figure | None:
+    """Rate above, latency below, over the same seconds."""
+    series = found.series
+    if not any(series.rate):
+        return None
+    figure, (above, below) = sheet(4.6, rows=2)
+    above.plot(series.t, series.rate, color=colour(0))
+    above.set(title="Throughput, requests/s", ylim=(0, None))
+    for place, (name, values) in enumerate({"p50": series.p50, "p99": series.p99}.items()):
+        gapped = [np.nan if value is None else value for value in values]
+        below.plot(series.t, gapped, color=colour(place * 3), linestyle=DASHES[place], label=name)
+    below.set(title="Latency, ms, logarithmic", xlabel="seconds since the run began", yscale="log")
+    below.yaxis.set_major_formatter(LogFormatter())
+    below.yaxis.set_minor_formatter(LogFormatter())
+    below.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
+    _mark_faults([above, below], found.faults)
+    return figure
+
+
+def _resumes(found: Scenario) -> Figure | None:
+    """The distribution of resume latency before, during and after the faults."""
+    known = {phase: took for phase, took in found.resumes.items() if took}
+    if not known:
+        return None
+    figure, (axes,) = sheet(3.2)
+    for place, (phase, took) in enumerate(known.items()):
+        words = f"{phase}: {len(took):,} resumes, p99 {seconds(percentile(took, 0.99))}"
+        axes.ecdf([one * 1e3 for one in took], color=colour(place * 3), linestyle=DASHES[place], label=words)
+    axes.set(xscale="log", xlabel="milliseconds from the answer to the reply, logarithmic", ylim=(0, 1.02))
+    axes.xaxis.set_major_formatter(LogFormatter())
+    axes.xaxis.set_minor_formatter(LogFormatter())
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.legend(loc="lower right")
+    return figure
+
+
+def _memory(found: Scenario) -> Figure | None:
+    """What each process has in memory; a gap is a second in which it was gone."""
+    if not found.series.rss:
+        return None
+    figure, (axes,) = sheet(3.0)
+    for place, (name, values) in enumerate(found.series.rss.items()):
+        drawn = [np.nan if value is None else value / _MIB for value in values]
+        axes.plot(found.series.t, drawn, label=name, color=colour(place), linestyle=DASHES[place % len(DASHES)])
+    axes.set(xlabel="seconds since the run began", ylabel="MiB", ylim=(0, None))
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    _mark_faults([axes], found.faults)
+    return figure
+
+
+_PLOTS = {
+    "load": ("Throughput and latency", _load),
+    "resumes": ("The share of resumes that took at most so long", _resumes),
+    "memory": ("Resident memory of each process", _memory),
+}
+
+
+def _mark_faults(panels: Sequence[Axes], made: Sequence[Fault]) -> None:
+    """A wash while each fault lasted, and its number over the first panel."""
+    for number, fault in enumerate(made, 1):
+        for axes in panels:
+            axes.axvspan(fault.at, fault.until, color=FAULT, alpha=0.13)
+        panels[0].annotate(str(number), (fault.at, 1), xycoords=("data", "axes fraction"), va="top", color=FAULT)
