@@ -39,17 +39,18 @@ def sections(*, quick: bool) -> dict[str, Measure]:
     """What each section does; on a quiet machine the full ones take some nine minutes, the quick ones four."""
     loaded = calls.Plan(turns=12 if quick else 60, warm=0.1, seconds=0.3)
     alone = calls.Plan(turns=8 if quick else 20, warm=0.1, seconds=0.2, connections=1)
+    relayed = calls.Plan(turns=15 if quick else 50, warm=0.1, seconds=0.3)
     common: dict[str, Measure] = {
         "calls": partial(calls.measure, servers.CALLS, servers.BASES, loaded),
         "steps": steps.measure,
         "single": partial(calls.measure, servers.SINGLE, servers.BASES, alone),
+        "router": partial(relays.measure, relayed),
     }
     if quick:
         return common | {
             "kinds": partial(kinds.measure, 5, 60),
             "frames": partial(frames.measure, (100, 10_000), 4, 250),
             "store": partial(store.measure, 1.5),
-            "router": partial(relays.measure, 15, 2000),
             "replay": partial(replay.measure, 12),
             "survival": partial(survival.measure, 3, 1_000),
         }
@@ -57,7 +58,6 @@ def sections(*, quick: bool) -> dict[str, Measure]:
         "kinds": partial(kinds.measure, 15, 100),
         "frames": partial(frames.measure, (100, 20_000, 100_000), 10, 400),
         "store": partial(store.measure, 5.0),
-        "router": partial(relays.measure, 50, 3000),
         "replay": partial(replay.measure, 30),
         "survival": partial(survival.measure, 5, 10_000),
     }

@@ -99,11 +99,12 @@ _STORE = (
     ERRORS,
 )
 _RELAYS = (
-    text("relay", "relay"),
-    spread("us CPU/request", "cpu_per_request", 1),
-    spread("to haproxy", "to_haproxy", 2, 1),
-    value("requests/s", "requests_per_second", "{:,.0f}"),
-    value("busy relay/nodes/load", "busy upstream_busy load_busy", "{:.0%} / {:.0%} / {:.0%}"),
+    text("relay", "server"),
+    value("us CPU/request", "server_cpu", "{:.1f}", _US / 2),
+    ratios("to haproxy", "to_haproxy"),
+    value("requests/s", "rate", "{:,.0f}", 2),
+    value("busy relay/load", "busy load_busy", "{:.0%} / {:.0%}"),
+    ERRORS,
 )
 _ONCES = (
     text("store", "store"),
@@ -197,13 +198,11 @@ def store(section: Section) -> list[Table]:
 
 def router(section: Section) -> Table:
     """The router beside HAProxy."""
-    title = "Router: CPU beside HAProxy"
-    if section["rows"]:
-        title += (
-            ", {connections} connections, {turns} x {requests:,} requests each in short turns, all answered with 200;"
-            " medians (quartiles), ratios turn by turn"
-        ).format(**section["plan"])
-    return Table(title, lines(_RELAYS, section["rows"]), missing=section["not_available"])
+    title = (
+        "Router: CPU beside HAProxy, {connections} connections, {turns} x {seconds:g} s in turn, medians (quartiles);"
+        " ratios turn by turn"
+    ).format(**section["plan"])
+    return Table(title, lines(_RELAYS, section["rows"]), described(section), section["not_available"])
 
 
 def replay(section: Section) -> Table:

@@ -150,8 +150,7 @@ def _writes(section: _Section) -> _Measured:
 
 
 def _relay(section: _Section) -> _Measured:
-    ratio = _row(section, relay="framehold router")["to_haproxy"]
-    return ratio["middle"], f"{ratio['low']:.2f} to {ratio['high']:.2f}"
+    return _ratios(_row(section, server="framehold router")["to_haproxy"])
 
 
 def _storm(section: _Section) -> _Measured:

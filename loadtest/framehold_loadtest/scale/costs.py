@@ -89,9 +89,7 @@ _LOOKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "node_once": lambda found: _row(found["replay"]["rows"], store="Redis", calls=32)["cpu"]["middle"],
     "node_takeover": _takeover,
     "frame": lambda found: found["frames"]["rows"][-1]["rss_bytes"] / found["frames"]["rows"][-1]["frames"],
-    "router_request": lambda found: _row(found["router"]["rows"], relay="framehold router")["cpu_per_request"][
-        "middle"
-    ],
+    "router_request": lambda found: _row(found["router"]["rows"], server="framehold router")["server_cpu"] / 2,
     "store_script": lambda found: found["store"]["rows"][0]["store_cpu_per_write"],
 }
 """Where each figure stands in a run's JSON."""

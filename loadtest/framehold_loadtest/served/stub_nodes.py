@@ -48,7 +48,7 @@ def body(node: str) -> bytes:
 
 
 def node_of(body: bytes) -> bytes:
-    """The letter of the node whose whole body stands at the end of `body`."""
+    """The letter of the node that made this body."""
     return body[-4:-3]
 
 
