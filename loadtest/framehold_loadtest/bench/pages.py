@@ -94,8 +94,6 @@ _STORE = (
     value("client CPU per write, redis-py's pipeline", "pipeline_cpu_per_write", "{:.1f}", _US),
     value("Redis CPU per write", "store_cpu_per_write", "{:.1f}", _US),
     value("Redis CPU per write, redis-py's pipeline", "pipeline_store_cpu_per_write", "{:.1f}", _US),
-    value("one write, p50", "p50", "{:.1f}", _US),
-    value("one write, p99", "p99", "{:.1f}", _US),
     ERRORS,
 )
 _RELAYS = (
@@ -130,8 +128,6 @@ _SURVIVAL = (
     value("refused for a while", "refused", "{:,}"),
     value("lost", "lost", "{:,}"),
     value("effects twice", "twice", "{:,}"),
-    _of_storm("store scripts/call", lambda row: f"{row['scripts']:.1f}"),
-    value("RSS MiB before/peak", "rss_before rss_peak", "{:,.0f}/{:,.0f}", 1 / _MIB),
 )
 
 

@@ -33,7 +33,6 @@ from framehold_loadtest.bench import child, weather
 from framehold_loadtest.bench.in_process import PORT, local, scripted
 from framehold_loadtest.local.listeners import Cores, redis_server
 from framehold_loadtest.local.usage import cpu_seconds
-from framehold_loadtest.stats import percentile
 from framehold_store import Store, StoreConfig, codec, open_store
 
 LANES = 32
@@ -108,7 +107,7 @@ async def write(port: int, store: int, seconds: float) -> dict[str, Any]:
 class Tally:
     """What the writers of one turn have seen so far."""
 
-    latencies: list[float] = field(default_factory=list)
+    writes: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     stopping: bool = False
     writing: int = 0
@@ -116,9 +115,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one way did in one turn: the seconds of each write, the turn's, and the CPU of the client and of Redis."""
+    """What one way did in one turn: its writes, and the seconds, and the CPU of the client and of Redis for them."""
 
-    latencies: list[float]
+    writes: int
     wall: float
     cpu: float
     store_cpu: float
@@ -126,7 +125,7 @@ class Turn:
 
     @property
     def cpu_per_write(self) -> float:
-        return self.cpu / len(self.latencies)
+        return self.cpu / self.writes
 
 
 Way = Callable[[Tally, float], Awaitable[None]]
@@ -147,12 +146,10 @@ class LaneOfWrites:
     def __init__(self, store: Store, calls: Iterator[CallId], tally: Tally) -> None:
         self._store, self._calls, self._tally = store, calls, tally
         self._call: CallId | None = None
-        self._began = 0.0
         tally.writing += 1
 
     def send(self) -> None:
         """Submit the next write."""
-        self._began = time.perf_counter()
         self._store.submit(self._next(), self._acknowledged)
 
     def _next(self) -> Request:
@@ -168,7 +165,7 @@ class LaneOfWrites:
             tally.errors[str(reply) if isinstance(reply, StoreUnavailable) else reply.verdict.value] += 1
             tally.writing -= 1
             return
-        tally.latencies.append(time.perf_counter() - self._began)
+        tally.writes += 1
         if tally.stopping:
             tally.writing -= 1
         else:
@@ -196,7 +193,7 @@ def pipelined(client: redis.asyncio.Redis, calls: Iterator[CallId]) -> Way:
 
     async def write(tally: Tally, seconds: float) -> None:
         until = time.perf_counter() + seconds
-        while (began := time.perf_counter()) < until:
+        while time.perf_counter() < until:
             keys = [
                 (f"fh:pipeline:{{{call}}}:r", f"fh:pipeline:{{{call}}}:j") for call in itertools.islice(calls, LANES)
             ]
@@ -207,9 +204,7 @@ def pipelined(client: redis.asyncio.Redis, calls: Iterator[CallId]) -> Way:
                 replies = await pipeline.execute()
                 if replies != [_DONE] * LANES:
                     tally.errors["redis-py's pipeline: a write was refused"] += 1
-                now = time.perf_counter()
-                tally.latencies += [now - began] * LANES
-                began = now
+                tally.writes += LANES
 
     return write
 
@@ -219,23 +214,20 @@ async def _turn(way: Way, seconds: float, store: int) -> Turn:
     began, cpu, store_cpu = time.perf_counter(), time.process_time(), cpu_seconds(store)
     await way(tally, seconds)
     wall, cpu, store_cpu = time.perf_counter() - began, time.process_time() - cpu, cpu_seconds(store) - store_cpu
-    if not tally.latencies:
+    if not tally.writes:
         sys.exit(f"no write was acknowledged: {dict(tally.errors)}")
-    return Turn(tally.latencies, wall, cpu, store_cpu, tally.errors)
+    return Turn(tally.writes, wall, cpu, store_cpu, tally.errors)
 
 
 def written(together: Sequence[Turn], pipeline: Sequence[Turn]) -> dict[str, Any]:
-    """What the turns of both ways come to: seconds per write, `p50` and `p99` of a single write among the others,
-    errors by kind. `ratios` are of the client's CPU per write to that of redis-py's pipeline in the same turn."""
-    times = [seconds for turn in together for seconds in turn.latencies]
+    """What the turns of both ways come to: seconds per write, and errors by kind. `ratios` are of the client's CPU per
+    write to that of redis-py's pipeline in the same turn."""
     return {
         "writers": LANES,
-        "writes": len(times),
-        "wall_per_write": sum(turn.wall for turn in together) / len(times),
+        "writes": sum(turn.writes for turn in together),
+        "wall_per_write": _each(together, lambda turn: turn.wall),
         "cpu_per_write": _each(together, lambda turn: turn.cpu),
         "store_cpu_per_write": _each(together, lambda turn: turn.store_cpu),
-        "p50": percentile(times, 0.50),
-        "p99": percentile(times, 0.99),
         "pipeline_cpu_per_write": _each(pipeline, lambda turn: turn.cpu),
         "pipeline_store_cpu_per_write": _each(pipeline, lambda turn: turn.store_cpu),
         "ratios": [ours.cpu_per_write / other.cpu_per_write for ours, other in zip(together, pipeline, strict=True)],
@@ -244,4 +236,4 @@ def written(together: Sequence[Turn], pipeline: Sequence[Turn]) -> dict[str, Any
 
 
 def _each(turns: Sequence[Turn], spent: Callable[[Turn], float]) -> float:
-    return sum(map(spent, turns)) / sum(len(turn.latencies) for turn in turns)
+    return sum(map(spent, turns)) / sum(turn.writes for turn in turns)

@@ -2,7 +2,7 @@
 
 Each row is a small fleet of its own: Redis, two nodes and a router. Calls are parked on the first node, that node is
 ended, and all calls are answered at once through the router. The calls of a storm have two nodes that carry them on,
-each on a core. The ledger counts the effects, and the statistics of Redis its scripts.
+each on a core. The ledger counts the effects.
 
 Law: the load counts only what a client sees.
 """
@@ -17,7 +17,6 @@ import resource
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,8 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import redis
 
 from framehold_loadtest import ledger, served
 from framehold_loadtest.bench import child
@@ -36,7 +33,6 @@ from framehold_loadtest.client.connection import CallError, Connection, post
 from framehold_loadtest.client.rounds import Asked, Done, Refused
 from framehold_loadtest.local.listeners import Cores, Listener, announced, framehold_port, redis_server
 from framehold_loadtest.local.process import NotAvailable
-from framehold_loadtest.local.usage import rss_bytes
 
 TTL = 1.0
 """Seconds of a node's lease."""
@@ -58,7 +54,6 @@ class Storm:
     finished: int
     refused: int
     first: float
-    median: float
     last: float
 
 
@@ -74,23 +69,13 @@ def measure(turns: int, calls: int, cores: Cores) -> dict[str, Any]:
     return {"ttl": TTL, "rows": rows, "not_available": missing}
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    storm: Storm
-    done: Counter[str]
-    scripts: int
-    before: int
-    peak: int
-
-
-def _row(way: str, seen: Sequence[_Seen]) -> dict[str, Any]:
-    """One way to end a node. Seconds until the first and the last answer, medians over the turns; `scripts` are those
-    that the store ran for each call, reads and leases included; memory is that of the node which carries on."""
-    storms = [item.storm for item in seen]
+def _row(way: str, seen: Sequence[tuple[Storm, Counter[str]]]) -> dict[str, Any]:
+    """One way to end a node. Seconds until the first and the last answer, medians over the turns."""
+    storms = [one for one, _ in seen]
     calls = storms[0].calls
     wanted = calls * len(ledger.EFFECTS)
-    lost = sum(storm.calls - storm.finished for storm in storms) + sum(wanted - len(item.done) for item in seen)
-    twice = sum(times > 1 for item in seen for times in item.done.values())
+    lost = sum(storm.calls - storm.finished for storm in storms) + sum(wanted - len(done) for _, done in seen)
+    twice = sum(times > 1 for _, done in seen for times in done.values())
     return {
         "way": way,
         "turns": len(seen),
@@ -101,15 +86,12 @@ def _row(way: str, seen: Sequence[_Seen]) -> dict[str, Any]:
         "refused": sum(storm.refused for storm in storms),
         "lost": lost,
         "twice": twice,
-        "scripts": sum(item.scripts for item in seen) / (calls * len(seen)),
-        "rss_before": seen[0].before,
-        "rss_peak": max(item.peak for item in seen),
         "errors": {name: count for name, count in (("lost", lost), ("effects twice", twice)) if count},
     }
 
 
-def _storm(way: str, calls: int, cores: Cores) -> _Seen:
-    """One fleet and one storm."""
+def _storm(way: str, calls: int, cores: Cores) -> tuple[Storm, Counter[str]]:
+    """One fleet and one storm, and how often each effect was done."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = stack.enter_context(redis_server(cores.load))
@@ -119,14 +101,11 @@ def _storm(way: str, calls: int, cores: Cores) -> _Seen:
         places = {"a": cores.server, "b": cores.server, **({"c": cores.load} if calls > 1 else {})}
         nodes = [stack.enter_context(_node(name, core, common)) for name, core in places.items()]
         router = stack.enter_context(framehold_router(cores.load, common, len(nodes)))
-        first, second, *_ = nodes
-        before = rss_bytes(second.pid)
-        peak = stack.enter_context(_peak(second.pid))
+        first = nodes[0]
         # Parked on the first, and it alone: whatever the router would have chosen.
         given = {"first": first.port, "node": first.pid, "way": way, "port": router.port, "calls": calls}
         found = Storm(**child.run(storm, cores.load, GIVES_UP + _SPARE_SECONDS, **given))
-        done = Counter(line.rpartition(" ")[0] for line in ledger.read(noted))
-        return _Seen(found, done, _scripts(store), before, max(peak))
+        return found, Counter(line.rpartition(" ")[0] for line in ledger.read(noted))
 
 
 @contextlib.contextmanager
@@ -134,32 +113,6 @@ def _node(name: str, core: int, common: dict[str, str]) -> Iterator[Listener]:
     argv = ["framehold", "node", str(_SERVER), "--port", "0"]
     with announced(argv, core, {**common, "FRAMEHOLD_NODE_ID": name}, framehold_port) as node:
         yield node
-
-
-@contextlib.contextmanager
-def _peak(pid: int) -> Iterator[list[int]]:
-    """What a process has resident meanwhile, bytes, ten times a second."""
-    seen, over = [rss_bytes(pid)], threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.1) and os.path.exists(f"/proc/{pid}/statm"):
-            seen.append(rss_bytes(pid))
-
-    watching = threading.Thread(target=watch)
-    watching.start()
-    try:
-        yield seen
-    finally:
-        over.set()
-        watching.join()
-
-
-def _scripts(store: Listener) -> int:
-    """How many scripts this Redis has run."""
-    with redis.Redis(port=store.port, protocol=2) as client:
-        client.ping()
-        stats: Any = client.info("commandstats")
-    return int(stats.get("cmdstat_evalsha", {}).get("calls", 0))
 
 
 # ---- what runs in the process of the load
@@ -188,9 +141,8 @@ async def storm(first: int, node: int, way: str, port: int, calls: int) -> Storm
     done, late = await asyncio.wait(work, timeout=GIVES_UP)
     for task in late:
         task.cancel()
-    took.sort()
     finished = sum(task.result() for task in done)
-    return Storm(len(parked), finished, refused.total(), took[0], took[len(took) // 2], took[-1])
+    return Storm(len(parked), finished, refused.total(), min(took), max(took))
 
 
 async def _park(port: int, names: Sequence[str]) -> list[tuple[str, Asked]]:

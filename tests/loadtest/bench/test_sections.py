@@ -46,7 +46,7 @@ def test_writes_are_made_together_and_by_redis_py_in_turn_and_each_round_of_a_ca
 
 
 def turn(writes: int, cpu: float) -> Turn:
-    return Turn([0.001] * writes, 1.0, cpu, 0.5, Counter())
+    return Turn(writes, 1.0, cpu, 0.5, Counter())
 
 
 def test_a_write_is_compared_with_redis_pys_pipeline_of_the_same_turn() -> None:
