@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from framehold_loadtest.report.data import Missing, Tradeoff
-from framehold_loadtest.report.respects import RESPECTS, Value, value
+from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Respect, Value, value
 from framehold_loadtest.report.winners import FEWEST, NOISE, best, harm
 from framehold_loadtest.report.words import label, listed, number, parts, quartiles
-from framehold_loadtest.table import Cell, Entry, Table, absent
+from framehold_loadtest.table import NONE, Cell, Entry, Table, absent
 
 READING = (
     "Medians of the turns; counts and shares are of all turns. In brackets the quartiles, then the rounds in their"
@@ -18,18 +18,32 @@ READING = (
 
 
 def harms(tradeoff: Tradeoff) -> Table:
-    """For each option, whether it lost a call or repeated an effect anywhere, and in what share of the calls that could
-    be hit."""
-    lines: list[list[Cell]] = [["option", "verdict", "seen", "not available"]]
+    """For each option what it costs undisturbed, whether it lost a call or repeated an effect anywhere, and in what
+    share of the calls that could be hit."""
+    costs = [BY_NAME[name] for name in ("cpu_us", "bytes_per_parked_call")]
+    lines = [["option", *(label(tradeoff, respect) for respect in costs), "verdict", "seen", "not available"]]
     for found in (harm(tradeoff, option) for option in tradeoff.options):
         verdict = "harm" if found.done else "not known" if found.unknown else "harmless"
-        lines.append([found.option, verdict, listed(found.done, "nothing"), listed(found.unknown, "-")])
+        spent = [_short(tradeoff, found.option, tradeoff.conditions[0], respect) for respect in costs]
+        lines.append([found.option, *spent, verdict, listed(found.done, "nothing"), listed(found.unknown, NONE)])
     note = (
-        "Of each option over all conditions and turns. Shares are of the calls that the fault could reach, or of all"
-        " calls where the harm needs no fault. Waits, and calls that were refused at their beginning, are no harm here."
-        " An option that was not looked at everywhere is not cleared."
+        "CPU and memory are undisturbed. Harms are of each option over all conditions and turns. Shares are of the"
+        " calls that the fault could reach, or of all calls where the harm needs no fault. Waits, and calls that were"
+        " refused at their beginning, are no harm here. An option that was not looked at everywhere is not cleared."
     )
     return Table("Who loses a call, or lets an effect happen twice", lines, [note])
+
+
+def faults(tradeoff: Tradeoff) -> Table:
+    """What each condition costs with each option."""
+    names = ("lost_share", "repeated_share", "wait_longest_ms", "seconds_to_recover")
+    lines = [["option", *tradeoff.conditions]]
+    for option in tradeoff.options:
+        cells = (" / ".join(_short(tradeoff, option, under, BY_NAME[name]) for name in names)
+                 for under in tradeoff.conditions)  # fmt: skip
+        lines.append([option, *cells])
+    note = f"In each place: {'; '.join(label(tradeoff, BY_NAME[name]) for name in names)}."
+    return Table("What each condition costs", lines, [note])
 
 
 def condition(tradeoff: Tradeoff, name: str) -> Table:
@@ -41,6 +55,12 @@ def condition(tradeoff: Tradeoff, name: str) -> Table:
         found = {option: value(tradeoff.metrics(option, name), respect) for option in tradeoff.options}
         lines.append([head, *(_entry(one, option in winners) for option, one in found.items())])
     return Table(name, lines)
+
+
+def _short(tradeoff: Tradeoff, option: str, under: str, respect: Respect) -> str:
+    """The number alone; a dash where there is none."""
+    found = value(tradeoff.metrics(option, under), respect)
+    return number(found.number) if isinstance(found, Value) else NONE
 
 
 def _entry(found: Value | Missing, is_best: bool) -> Entry:

@@ -71,7 +71,7 @@ def _play(order: Order, folder: Path, pages: list[Path]) -> NoReturn:
     _tell(order.plan())
     found = compare(order, _tell)
     _tell(f"report: {write(found, folder)}")
-    put(found, pages, folder)
+    put(found, pages)
     for page in pages:
         _tell(f"page: {page}")
     _tell(standing(found).text())

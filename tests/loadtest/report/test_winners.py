@@ -124,4 +124,4 @@ def test_an_option_is_harmless_only_if_it_was_looked_at() -> None:
     assert [harm(run, option).none for option in run.options] == [True, False, False, False]
     assert harm(run, "E").done == ("calls with a repeated effect under steady: 2%",)
     assert harm(run, "G").unknown == ("calls lost under steady: cut off",)
-    assert [row[1].text for row in harms(run).entries[1:]] == ["harmless", "harm", "not known", "not known"]
+    assert [row[3].text for row in harms(run).entries[1:]] == ["harmless", "harm", "not known", "not known"]

@@ -11,7 +11,6 @@ from framehold_loadtest.table import END, begin, names
 from framehold_loadtest.tradeoff import calculator
 from framehold_loadtest.tradeoff.pages import (
     EXAMPLE,
-    FIRST,
     HARMS,
     PART,
     PARTS,
@@ -38,11 +37,7 @@ def marked(path: Path, *parts: str) -> Path:
     return path
 
 
-def linked(text: str) -> list[str]:
-    return [line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")]
-
-
-@pytest.mark.parametrize("text", ["# Mine\n", f"{begin(PROGRAM, 'older')}\n{END}\n", begin(PROGRAM, FIRST)])
+@pytest.mark.parametrize("text", ["# Mine\n", f"{begin(PROGRAM, 'older')}\n{END}\n", begin(PROGRAM, HARMS)])
 def test_a_page_that_cannot_be_filled_is_refused_before_anything_is_measured(tmp_path: Path, text: str) -> None:
     path = tmp_path / "page.md"
     path.write_text(text)
@@ -50,17 +45,12 @@ def test_a_page_that_cannot_be_filled_is_refused_before_anything_is_measured(tmp
         check(path)
 
 
-def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
-    """A table of the undisturbed condition, the reason of what is missing, and each plot that is linked. Each page has
-    what its marks name."""
+def test_tables_and_reasons_are_the_reports(tmp_path: Path) -> None:
+    """A table of the undisturbed condition, and the reason of what is missing. Each page has what its marks name."""
     found = data.Tradeoff.model_validate_json(RECORDED.read_bytes())
-    report = tmp_path / "report"
-    report.mkdir()
-    for name in ("overview.png", "faults.png"):
-        (report / name).write_bytes(b"drawn")
-    overview = marked(tmp_path / "overview.md", FIRST, TARGETS, HARMS, EXAMPLE)
+    overview = marked(tmp_path / "overview.md", TARGETS, HARMS, EXAMPLE)
     full = marked(tmp_path / "tradeoff.md", PART, SUMS)
-    put(found, [overview, full], report)
+    put(found, [overview, full])
     first, text = overview.read_text(), full.read_text()
     for page in (first, text):
         assert page.startswith("# Mine\n") and page.endswith(f"{END}\nmine, too\n")
@@ -69,22 +59,18 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     assert steady and faults and not any(faults)
     assert "### H-hold beside its targets" in first and "### Who loses a call" in first
     assert "not available: a 2025-era client carries no token" in text
-    for path, page, plots in ((overview, first, {"overview"}), (full, text, {"faults"})):
-        beside = path.parent / path.stem
-        assert set(linked(page)) == {f"{beside.name}/{name}.png" for name in plots}
-        constants = {calculator.FILE} if path == full else set()
-        assert {one.name for one in beside.iterdir()} == {f"{name}.png" for name in plots} | constants
+    assert "### What each condition costs" in text
+    assert [path.name for path in tmp_path.rglob("*.json")] == [calculator.FILE]
     assert "**1000 users, 3 rounds, 30 s of thought" in first and "**200 users" not in first
     assert "**1000 users, 3 rounds, 30 s of thought" in text and "**200 users" in text
 
 
 def test_the_report_of_a_run_has_a_table_for_each_condition(tmp_path: Path) -> None:
-    """Each value or its reason, with the plots beside the page."""
+    """Each value or its reason."""
     found = data.Tradeoff.model_validate_json(RECORDED.read_bytes())
     text = write(found.model_copy(update={"cells": found.cells[1:]}), tmp_path).read_text()
     assert all(f"### {condition.capitalize()}" in text for condition in found.conditions)
     assert "not available: the run did not report it" in text
-    assert all((tmp_path / name).is_file() for name in linked(text))
     assert data.Tradeoff.model_validate_json((tmp_path / "report.json").read_bytes()).options == found.options
 
 
@@ -93,18 +79,15 @@ def test_of_pages_of_which_one_cannot_be_filled_none_is_written(tmp_path: Path) 
     good, bad = marked(tmp_path / "good.md", TARGETS), marked(tmp_path / "bad.md", "older")
     before = good.read_text()
     with pytest.raises(ValueError, match="nothing was written"):
-        put(found, [good, bad], tmp_path)
+        put(found, [good, bad])
     assert good.read_text() == before
 
 
-def test_the_pages_of_the_repository_have_all_parts_and_their_plots() -> None:
+def test_the_pages_of_the_repository_have_all_parts() -> None:
     there = []
     for path in PAGES:
         check(path)
-        text = path.read_text(encoding="utf-8")
-        there += names(text, PROGRAM)
-        plots = linked(text)
-        assert plots and all((path.parent / name).is_file() for name in plots)
+        there += names(path.read_text(encoding="utf-8"), PROGRAM)
     assert sorted(there) == sorted(PARTS)
 
 
