@@ -31,20 +31,20 @@ class Respect:
 
 
 RESPECTS = (
-    Respect("cpu_us", "CPU per call", folded="node + router + store"),
+    Respect("cpu_us", "CPU per call, µs", folded="node + router + store"),
     Respect("calls_per_second", "calls per second", more=True),
-    Respect("wait_p50_ms", "wait of a call, median"),
-    Respect("wait_p99_ms", "wait of a call, p99"),
-    Respect("wait_longest_ms", "longest wait of a call"),
-    Respect("seconds_to_recover", "time to recover"),
-    Respect("lost_share", "share of calls lost", counted=True),
-    Respect("repeated_share", "share with a repeated effect", counted=True),
-    Respect("p50_ms", "latency p50", fold=max, folded="slowest round"),
-    Respect("p99_ms", "latency p99", fold=max, folded="slowest round"),
-    Respect("wire_bytes", "sent and received", folded="all rounds"),
-    Respect("token_bytes", "token", fold=max, folded="largest"),
+    Respect("wait_p50_ms", "wait of a call, median, ms"),
+    Respect("wait_p99_ms", "wait of a call, p99, ms"),
+    Respect("wait_longest_ms", "longest wait of a call, ms"),
+    Respect("seconds_to_recover", "time to recover, s"),
+    Respect("lost_share", "share of calls lost, %", counted=True),
+    Respect("repeated_share", "share with a repeated effect, %", counted=True),
+    Respect("p50_ms", "latency p50, ms", fold=max, folded="slowest round"),
+    Respect("p99_ms", "latency p99, ms", fold=max, folded="slowest round"),
+    Respect("wire_bytes", "sent and received, bytes", folded="all rounds"),
+    Respect("token_bytes", "token, bytes", fold=max, folded="largest"),
     Respect("store_ops", "store operations per call"),
-    Respect("bytes_per_parked_call", "memory per parked call", folded="node + router + store"),
+    Respect("bytes_per_parked_call", "memory per parked call, bytes", folded="node + router + store"),
     Respect("reexecutions", "handler re-executions"),
 )
 
@@ -58,7 +58,6 @@ class Value:
 
     parts: Mapping[str, float]
     number: float
-    unit: str
     turns: tuple[float, ...] = ()
     beside: str = ""
 
@@ -74,10 +73,10 @@ def value(metrics: Mapping[str, Measured | Missing], respect: Respect) -> Value 
         return Missing(missing="; ".join(dict.fromkeys(gaps)))
     known = {part: found for part, found in parts.items() if isinstance(found, Measured)}
     numbers = {part: found.value for part, found in known.items()}
-    first = next(iter(known.values()))
     turns = _folded([found.turns for found in known.values()], respect.fold)
     number = median(turns) if turns else respect.fold(numbers.values())
-    return Value(numbers, number, first.unit, turns, first.beside if len(known) == 1 else "")
+    beside = next(iter(known.values())).beside if len(known) == 1 else ""
+    return Value(numbers, number, turns, beside)
 
 
 def _folded(turns: Sequence[Sequence[float]], fold: Callable[[Iterable[float]], float]) -> tuple[float, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from framehold_loadtest.report.data import Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Respect, Value, value
 from framehold_loadtest.report.winners import FEWEST, NOISE, best, harm
-from framehold_loadtest.report.words import label, listed, number, parts, quartiles
+from framehold_loadtest.report.words import number
+from framehold_loadtest.stats import Spread
 from framehold_loadtest.table import NONE, Cell, Entry, Table, absent
 
 READING = (
@@ -21,11 +22,12 @@ def harms(tradeoff: Tradeoff) -> Table:
     """For each option what it costs undisturbed, whether it lost a call or repeated an effect anywhere, and in what
     share of the calls that could be hit."""
     costs = [BY_NAME[name] for name in ("cpu_us", "bytes_per_parked_call")]
-    lines = [["option", *(label(tradeoff, respect) for respect in costs), "verdict", "seen", "not available"]]
-    for found in (harm(tradeoff, option) for option in tradeoff.options):
-        verdict = "harm" if found.done else "not known" if found.unknown else "harmless"
-        spent = [_short(tradeoff, found.option, tradeoff.conditions[0], respect) for respect in costs]
-        lines.append([found.option, *spent, verdict, listed(found.done, "nothing"), listed(found.unknown, NONE)])
+    lines = [["option", *(respect.label for respect in costs), "verdict", "seen", "not available"]]
+    for option in tradeoff.options:
+        done, unknown = harm(tradeoff, option)
+        verdict = "harm" if done else "not known" if unknown else "harmless"
+        spent = [_short(tradeoff, option, tradeoff.conditions[0], respect) for respect in costs]
+        lines.append([option, *spent, verdict, ", ".join(done) or "nothing", ", ".join(unknown) or NONE])
     note = (
         "CPU and memory are undisturbed. Harms are of each option over all conditions and turns. Shares are of the"
         " calls that the fault could reach, or of all calls where the harm needs no fault. Waits, and calls that were"
@@ -42,7 +44,7 @@ def faults(tradeoff: Tradeoff) -> Table:
         cells = (" / ".join(_short(tradeoff, option, under, BY_NAME[name]) for name in names)
                  for under in tradeoff.conditions)  # fmt: skip
         lines.append([option, *cells])
-    note = f"In each place: {'; '.join(label(tradeoff, BY_NAME[name]) for name in names)}."
+    note = f"In each place: {'; '.join(BY_NAME[name].label for name in names)}."
     return Table("What each condition costs", lines, [note])
 
 
@@ -51,7 +53,7 @@ def condition(tradeoff: Tradeoff, name: str) -> Table:
     lines: list[list[Cell]] = [["", *tradeoff.options]]
     for respect in RESPECTS:
         winners = best(tradeoff, respect, name)
-        head = f"{label(tradeoff, respect)} ({respect.folded})" if respect.folded else label(tradeoff, respect)
+        head = f"{respect.label} ({respect.folded})" if respect.folded else respect.label
         found = {option: value(tradeoff.metrics(option, name), respect) for option in tradeoff.options}
         lines.append([head, *(_entry(one, option in winners) for option, one in found.items())])
     return Table(name, lines)
@@ -66,5 +68,22 @@ def _short(tradeoff: Tradeoff, option: str, under: str, respect: Respect) -> str
 def _entry(found: Value | Missing, is_best: bool) -> Entry:
     if isinstance(found, Missing):
         return absent(found.missing)
-    beside = "; ".join(filter(None, (quartiles(found), parts(found), found.beside)))
+    beside = "; ".join(filter(None, (_quartiles(found), _parts(found), found.beside)))
     return Entry(number(found.number), beside, "best" if is_best else "")
+
+
+def _quartiles(found: Value) -> str:
+    """The quartiles of a value's turns; nothing without turns, or where all are equal."""
+    if len(set(found.turns)) < 2:
+        return ""
+    spread = Spread.of(found.turns)
+    return f"{number(spread.low)} to {number(spread.high)}"
+
+
+def _parts(found: Value) -> str:
+    """What a value is made of, or nothing if it is one piece."""
+    if len(found.parts) < 2:
+        return ""
+    if all(part.startswith("round ") for part in found.parts):
+        return " · ".join(number(figure) for figure in found.parts.values())
+    return " + ".join(f"{number(figure)} {part}" for part, figure in found.parts.items())

@@ -8,7 +8,6 @@ comparisons, and all turns in one of 126. A counted value shares a win only if i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 
 from framehold_loadtest.report.data import Missing, Tradeoff
@@ -36,22 +35,9 @@ def best(tradeoff: Tradeoff, respect: Respect, condition: str) -> tuple[str, ...
     return winners if len(winners) < len(values) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Harm:
-    """What an option did to its callers over all conditions: the worst it was seen to do, and where nobody looked."""
-
-    option: str
-    done: tuple[str, ...]
-    unknown: tuple[str, ...]
-
-    @property
-    def none(self) -> bool:
-        """No harm in any condition, and all of them measured."""
-        return not self.done and not self.unknown
-
-
-def harm(tradeoff: Tradeoff, option: str) -> Harm:
-    """Where the option lost calls or repeated effects, in words."""
+def harm(tradeoff: Tradeoff, option: str) -> tuple[list[str], list[str]]:
+    """Where the option lost calls or repeated effects, and where nobody looked, in words. It is harmless if there is
+    none of both."""
     done: list[str] = []
     unknown: list[str] = []
     for condition in tradeoff.conditions:
@@ -63,7 +49,7 @@ def harm(tradeoff: Tradeoff, option: str) -> Harm:
             if isinstance(seen, Missing):
                 gaps.setdefault(seen.missing, []).append(label)
         unknown += [f"{' and '.join(labels)} under {condition}: {why}" for why, labels in gaps.items()]
-    return Harm(option, tuple(done), tuple(unknown))
+    return done, unknown
 
 
 def _share(seen: Value) -> str:

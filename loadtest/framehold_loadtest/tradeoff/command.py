@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 import shutil
 import sys
@@ -106,8 +105,6 @@ def _calculate(words: str, path: Path | None) -> NoReturn:
 
 
 def _check_extra() -> None:
-    if importlib.util.find_spec("matplotlib") is None:
-        _refuse("matplotlib missing; nothing was started; pip install 'framehold[load]'")
     if shutil.which("redis-server") is None:
         _refuse("redis-server is not installed; nothing was started; install it")
     if shutil.which("haproxy") is None and shutil.which("haproxy", path="/usr/sbin") is None:

@@ -51,7 +51,7 @@ def test_a_difference_is_named_only_where_no_turn_lies_among_those_of_the_other(
 
 
 def apart(one: list[float], other: list[float]) -> bool:
-    values = [Value({"": median(turns)}, median(turns), "us", tuple(turns)) for turns in (one, other)]
+    values = [Value({"": median(turns)}, median(turns), tuple(turns)) for turns in (one, other)]
     found = {told_apart(BY_NAME["cpu_us"], *pair) for pair in (values, values[::-1])}
     assert len(found) == 1, "whichever comes first"
     return found.pop()
@@ -121,7 +121,7 @@ def test_an_option_is_harmless_only_if_it_was_looked_at() -> None:
     """A lost call or a repeated effect is harm; one that was not counted clears nobody."""
     clean: dict[str, Told] = {"lost_share": 0, "repeated_share": 0}
     run = tradeoff(A=clean, E=clean | {"repeated_share": 2}, F={"lost_share": 0}, G=clean | {"lost_share": "cut off"})
-    assert [harm(run, option).none for option in run.options] == [True, False, False, False]
-    assert harm(run, "E").done == ("calls with a repeated effect under steady: 2%",)
-    assert harm(run, "G").unknown == ("calls lost under steady: cut off",)
+    assert harm(run, "A") == ([], [])
+    assert harm(run, "E") == (["calls with a repeated effect under steady: 2%"], [])
+    assert harm(run, "G") == ([], ["calls lost under steady: cut off"])
     assert [row[3].text for row in harms(run).entries[1:]] == ["harmless", "harm", "not known", "not known"]
