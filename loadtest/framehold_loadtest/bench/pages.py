@@ -5,12 +5,15 @@ Law: only a whole run fills a page, so that no two of its figures on a page are 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framehold_loadtest.bench import targets
 from framehold_loadtest.bench.replay import EFFECTS
 from framehold_loadtest.bench.servers import BASELINE, DEFAULT
+from framehold_loadtest.bench.store import LANES
+from framehold_loadtest.bench.survival import TTL
 from framehold_loadtest.table import (
     NONE,
     Column,
@@ -40,16 +43,13 @@ ERRORS = computed("errors", lambda row: str(sum(row["errors"].values())))
 Section = Mapping[str, Any]
 
 
-def errors_of(rows: Sequence[Row], name: str) -> list[str]:
-    """A note for each kind of error of each row, which is known by its value of `name`."""
-    return [f"{row[name]}: {count} x {kind}" for row in rows for kind, count in row["errors"].items()]
-
-
 def described(section: Section) -> list[str]:
     """A note on what each server is that was called, and on each error."""
-    notes = [f"{name}: {what}" for name, what in section["what"].items()
+    notes = [f"{name}: {what}" for name, what in section.get("what", {}).items()
              if what and name not in section["not_available"]]  # fmt: skip
-    return [*notes, *errors_of(section["rows"], "server")]
+    errors = [f"{row['server']}: {count} x {kind}" for row in section["rows"] if "server" in row
+              for kind, count in row["errors"].items()]  # fmt: skip
+    return [*notes, *errors]
 
 
 _CALLS = (
@@ -131,121 +131,69 @@ _SURVIVAL = (
 )
 
 
-def calls(section: Section) -> Table:
-    """Whole calls under load."""
-    title = (
-        "Two-round calls, {connections} connections, {turns} x {seconds:g} s in turn, medians (quartiles); ratios to"
-        " sdk in the same turn; judged is that of CPU, the store's included"
-    ).format(**section["plan"])
-    return Table(title, lines(_CALLS, section["rows"]), described(section), section["not_available"])
-
-
-def kinds(section: Section) -> Table:
-    """Calls by kind of handler."""
-    title = (
-        "Calls by kind of handler, in one process without HTTP, {plan[turns]} x {plan[calls]} calls at each server in"
-        " turn, medians (quartiles); ratios to the same handler written by hand for the SDK with JSON alone"
-    ).format_map(_known(section))
-    return Table(title, lines(_KINDS, section["rows"]), missing=section["not_available"])
-
-
-def single(section: Section) -> Table:
-    """Rounds at one call at a time."""
-    title = (
-        "Rounds at one call at a time, one connection, {turns} x {seconds:g} s at each server in turn, medians; ratios"
-        " of p50 to sdk in the same turn"
-    ).format(**section["plan"])
-    return Table(title, lines(_SINGLE, section["rows"]), described(section), section["not_available"])
-
-
-def steps(section: Section) -> Table:
-    """A line for each round, a column for each stretch."""
-    title, rows = "Functions of Framehold that a round enters, memory store (in so many files)", section["rows"]
-    numbers = sorted({row["round"] for row in rows})
-    found = [["round", *(row["stretch"] for row in rows if row["round"] == 1), "whole"]] if rows else []
-    for of_round in ([row for row in rows if row["round"] == number] for number in numbers):
-        whole = sum(row["entries"] for row in of_round)
-        cells = ("{entries} ({files})".format(**row) for row in of_round)
-        found.append([str(of_round[0]["round"]), *cells, str(whole)])
-    return Table(title, found, missing=section["not_available"])
-
-
-def frames(section: Section) -> Table:
-    """A column for each number of frames."""
-    title = (
-        "Parked frames, memory store, a fresh server each; {plan[resumes]} random resumes at each number, in turn"
-    ).format_map(_known(section))
-    rows = section["rows"]
-    return Table(title, turned(_FRAMES, rows, [f"{row['frames']:,} frames" for row in rows]),
-                 missing=section["not_available"])  # fmt: skip
-
-
-def store(section: Section) -> list[Table]:
-    """What a write costs, and how many writes a round makes."""
-    title, rows, rounds = "Store writes", section["rows"], section.get("rounds", [])
-    for row in rows:
-        title += ", {writers} concurrent writers against a Redis on the other core, {writes:,} writes".format(**row)
-    tables = [Table(title, turned(_STORE, rows, ["us"]), missing=section["not_available"])]
-    if rounds:
-        heads = ["round", *(str(number) for number in range(1, len(rounds) + 1))]
-        tables.append(Table("Store writes of each round of a call", [heads, ["writes", *map(str, rounds)]]))
-    return tables
-
-
-def router(section: Section) -> Table:
-    """The router beside HAProxy."""
-    title = (
-        "Router: CPU beside HAProxy, {connections} connections, {turns} x {seconds:g} s in turn, medians (quartiles);"
-        " ratios turn by turn"
-    ).format(**section["plan"])
-    return Table(title, lines(_RELAYS, section["rows"]), described(section), section["not_available"])
-
-
-def replay(section: Section) -> Table:
-    """The cost of `once`."""
-    title = (
-        f"One once of an effect that does nothing, beyond running it directly, {EFFECTS} in a row in each call,"
-        " {plan[repetitions]} repetitions in turn, medians (quartiles)"
-    ).format_map(_known(section))
-    return Table(title, lines(_ONCES, section["rows"]), missing=section["not_available"])
-
-
-def survival(section: Section) -> Table:
-    """A line for each way to end a node."""
-    title = (
-        "Calls whose node is gone, answered through a router, lease TTL {ttl:g} s: 2 rounds and 2 effects"
-        " under once each; medians"
-    ).format(**section)
-    notes = [
+_TITLES = {
+    "calls": "Two-round calls, {plan[connections]} connections, {plan[turns]} x {plan[seconds]} s in turn, medians"
+    " (quartiles); ratios to sdk in the same turn; judged is that of CPU, the store's included",
+    "kinds": "Calls by kind of handler, in one process without HTTP, {plan[turns]} x {plan[calls]} calls at each server"
+    " in turn, medians (quartiles); ratios to the same handler written by hand for the SDK with JSON alone",
+    "steps": "Functions of Framehold that a round enters, memory store (in so many files)",
+    "single": "Rounds at one call at a time, one connection, {plan[turns]} x {plan[seconds]} s at each server in turn,"
+    " medians; ratios of p50 to sdk in the same turn",
+    "frames": "Parked frames, memory store, a fresh server each; {plan[resumes]} random resumes at each number, in"
+    " turn",
+    "store": f"Store writes, {LANES} concurrent writers against a Redis on the other core",
+    "router": "Router: CPU beside HAProxy, {plan[connections]} connections, {plan[turns]} x {plan[seconds]} s in turn,"
+    " medians (quartiles); ratios turn by turn",
+    "replay": f"One once of an effect that does nothing, beyond running it directly, {EFFECTS} in a row in each call,"
+    " {plan[repetitions]} repetitions in turn, medians (quartiles)",
+    "survival": f"Calls whose node is gone, answered through a router, lease TTL {TTL:g} s: 2 rounds and 2 effects"
+    " under once each; medians",
+}
+SECTIONS = tuple(_TITLES)
+_COLUMNS = {
+    "calls": _CALLS,
+    "kinds": _KINDS,
+    "single": _SINGLE,
+    "router": _RELAYS,
+    "replay": _ONCES,
+    "survival": _SURVIVAL,
+}
+_NOTES = {
+    "survival": (
         "refused for a while: answered with 503, and sent again half a second later, as any client does",
         "SIGTERM counts from the end of the process, SIGKILL from the signal",
-    ]
-    return Table(title, lines(_SURVIVAL, section["rows"]), notes, section["not_available"])
-
-
-def _known(section: Section) -> dict[str, Any]:
-    """The section; a plan that it never came to has dashes."""
-    return {"plan": dict.fromkeys(("turns", "calls", "resumes", "repetitions"), NONE), **section}
-
-
-_TABLES: dict[str, Callable[[Section], Table | list[Table]]] = {
-    "calls": calls,
-    "kinds": kinds,
-    "steps": steps,
-    "single": single,
-    "frames": frames,
-    "store": store,
-    "router": router,
-    "replay": replay,
-    "survival": survival,
+    )
 }
-SECTIONS = tuple(_TABLES)
 
 
 def tables(name: str, section: Section) -> list[Table]:
     """What a section shows."""
-    found = _TABLES[name](section)
-    return found if isinstance(found, list) else [found]
+    rows, missing = section["rows"], section["not_available"]
+    # A plan that it never came to has dashes.
+    title = _TITLES[name].format(plan=defaultdict(lambda: NONE, section.get("plan", {})))
+    if name in _COLUMNS:
+        notes = [*described(section), *_NOTES.get(name, ())]
+        return [Table(title, lines(_COLUMNS[name], rows), notes, missing)]
+    if name == "steps":
+        return [Table(title, _steps(rows), missing=missing)]
+    if name == "frames":
+        heads = [f"{row['frames']:,} frames" for row in rows]
+        return [Table(title, turned(_FRAMES, rows, heads), missing=missing)]
+    written = [Table(title, turned(_STORE, rows, ["us"]), missing=missing)]
+    if rounds := section.get("rounds"):
+        heads = ["round", *(str(number) for number in range(1, len(rounds) + 1))]
+        written.append(Table("Store writes of each round of a call", [heads, ["writes", *map(str, rounds)]]))
+    return written
+
+
+def _steps(rows: Sequence[Row]) -> list[list[str]]:
+    """A line for each round, a column for each stretch."""
+    found = [["round", *(row["stretch"] for row in rows if row["round"] == 1), "whole"]] if rows else []
+    for number in sorted({row["round"] for row in rows}):
+        of_round = [row for row in rows if row["round"] == number]
+        whole = sum(row["entries"] for row in of_round)
+        found.append([str(number), *("{entries} ({files})".format(**row) for row in of_round), str(whole)])
+    return found
 
 
 def parts(measured: Mapping[str, Any]) -> dict[str, str]:

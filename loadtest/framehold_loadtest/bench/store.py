@@ -223,7 +223,6 @@ def written(together: Sequence[Turn], pipeline: Sequence[Turn]) -> dict[str, Any
     """What the turns of both ways come to: seconds per write, and errors by kind. `ratios` are of the client's CPU per
     write to that of redis-py's pipeline in the same turn."""
     return {
-        "writers": LANES,
         "writes": sum(turn.writes for turn in together),
         "wall_per_write": _each(together, lambda turn: turn.wall),
         "cpu_per_write": _each(together, lambda turn: turn.cpu),

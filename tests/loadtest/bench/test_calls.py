@@ -11,7 +11,7 @@ import pytest
 
 from framehold_loadtest.bench import child
 from framehold_loadtest.bench.calls import Group, Plan, Site, Turn, measure, rows
-from framehold_loadtest.bench.pages import calls as table
+from framehold_loadtest.bench.pages import tables
 from framehold_loadtest.bench.servers import BASELINE, BASES, DEFAULT
 from framehold_loadtest.local.listeners import Cores
 from framehold_loadtest.local.process import NotAvailable
@@ -79,7 +79,8 @@ def test_what_cannot_be_had_or_fails_in_a_turn_is_told_and_the_others_go_on(monk
         (BASELINE, [1.0, 1.0]),
         ("other", [2.0, 2.0]),
     ]
-    shown = table(found).text()
+    (table,) = tables("calls", found)
+    shown = table.text()
     assert all(f"{name}: not available: {why}" in shown for name, why in reasons.items())
     assert "never there" not in shown and " warm" not in shown
 
