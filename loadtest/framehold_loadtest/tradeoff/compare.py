@@ -52,32 +52,7 @@ class Order:
         what = f"{self.pace.turns} turns of {len(self.options)} options under {len(self.conditions)} conditions"
         if self.swept:
             what += f", then {self.pace.series_turns} of {len(series.VALUES)} series of {len(self.swept)} options"
-        return f"{what}; no turn is begun that would not end within {self.pace.limit / 60:.0f} minutes"
-
-
-class _Clock:
-    """Whether a turn would still end in time, as long as those before it took."""
-
-    def __init__(self, limit: float) -> None:
-        self._limit, self._began = limit, time.monotonic()
-        self._turn: float | None = None
-        self._longest = 0.0
-
-    def again(self) -> bool:
-        """A turn may begin."""
-        now = time.monotonic()
-        if self._turn is not None:
-            self._longest = max(self._longest, now - self._turn)
-        self._turn = now
-        return now + self._longest <= self._began + self._limit
-
-    def renew(self) -> None:
-        """What follows are turns of another kind."""
-        self._turn, self._longest = None, 0.0
-
-    def line(self) -> str:
-        """Why there is no further turn."""
-        return f"no further turn: it would not end within the {self._limit / 60:.0f} minutes that a run may take"
+        return what
 
 
 Turns = dict[tuple[str, str], list[Turned]]
@@ -86,13 +61,12 @@ Turns = dict[tuple[str, str], list[Turned]]
 def compare(order: Order, tell: Tell) -> Tradeoff:
     """Measure it all."""
     machine, started = describe(pick_cores()), time.gmtime()
-    clock = _Clock(order.pace.limit)
-    turns = _in_turns(order, clock, tell)
+    turns = _in_turns(order, tell)
     found = series.Found()
     if all(turned.busy for one in turns.values() for turned in one):
         tell("stopped after the first turn: the machine was busy in each cell")
     else:
-        _in_series(order, found, clock, tell)
+        _in_series(order, found, tell)
     return Tradeoff(
         machine=machine | _facts(order.pace) | _left_out(turns),
         commit=machine["commit"],
@@ -106,13 +80,10 @@ def compare(order: Order, tell: Tell) -> Tradeoff:
     )
 
 
-def _in_turns(order: Order, clock: _Clock, tell: Tell) -> Turns:
+def _in_turns(order: Order, tell: Tell) -> Turns:
     """The turns of each cell."""
     turns: Turns = {(name, under): [] for name in order.options for under in order.conditions}
     for turn in range(order.pace.turns):
-        if not clock.again():
-            tell(clock.line())
-            break
         tell(f"turn {turn + 1} of {order.pace.turns}")
         at = replace(order, folder=order.folder / f"turn-{turn + 1}")
         for name in _rotated(order.options, turn):
@@ -124,12 +95,8 @@ def _in_turns(order: Order, clock: _Clock, tell: Tell) -> Turns:
     return turns
 
 
-def _in_series(order: Order, found: series.Found, clock: _Clock, tell: Tell) -> None:
-    clock.renew()
+def _in_series(order: Order, found: series.Found, tell: Tell) -> None:
     for turn in range(order.pace.series_turns if order.swept else 0):
-        if not clock.again():
-            tell(clock.line())
-            break
         tell(f"series, turn {turn + 1} of {order.pace.series_turns}")
         for name in _rotated(order.swept, turn):
             tell(f"  {name}")

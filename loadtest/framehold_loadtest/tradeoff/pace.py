@@ -31,9 +31,8 @@ class Pace:
     weigh.
 
     A series has `series_turns`; each of its points lasts `point`, and `heavy` calls are parked to see what their state
-    weighs. No turn is begun that would not end within `limit`."""
+    weighs."""
 
-    limit: float
     turns: int
     nodes: int
     users: int
@@ -54,7 +53,6 @@ class Pace:
 
 
 FULL = Pace(
-    limit=3600.0,
     turns=5,
     nodes=3,
     users=12,
@@ -74,7 +72,6 @@ FULL = Pace(
     heavy=400,
 )
 QUICK = Pace(
-    limit=1200.0,
     turns=3,
     nodes=2,
     users=6,

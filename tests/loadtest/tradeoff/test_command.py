@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -103,19 +101,6 @@ def test_a_busy_machine_ends_the_run_after_its_first_turn(
     assert "E under steady, in 1 of 1 turns: other programs had 7.5 cores" in ran.output
     assert "> **NOT MEASURED: the machine was busy.**" in page.read_text()
     assert "NOT MEASURED: the machine was busy" in (out / "report.md").read_text()
-
-
-def test_no_turn_is_begun_that_would_not_end_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was measured until then is reported."""
-    played(monkeypatch)
-    ticks, result = iter((0.0, 0.0, 60.0)), list[str]()
-    clock = SimpleNamespace(monotonic=lambda: next(ticks), gmtime=time.gmtime, strftime=time.strftime)
-    monkeypatch.setattr(compare, "time", clock)
-    order = compare.Order(tmp_path, replace(MINIATURE, turns=3, limit=100.0), ["E"], ["steady"], series=False)
-    found = compare.compare(order, result.append)
-    assert [line for line in result if line.startswith("turn ")] == ["turn 1 of 3"]
-    assert "no further turn: it would not end within the 2 minutes that a run may take" in result
-    assert isinstance(found.cells[0].metrics["calls_per_second"], data.Measured)
 
 
 def test_a_calculation_without_constants_says_how_to_measure_them(tmp_path: Path) -> None:
