@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from framehold_loadtest.client import rounds
-from framehold_loadtest.client.rounds import Asked
+from framehold_loadtest.client.rounds import Asked, Done, Refused, Reply
+from framehold_loadtest.notes import ENDED, LOST
 
 TOOL = "trip"
 FIELDS = rounds.fields(TOOL)
@@ -36,6 +37,15 @@ def result_text(call: str, chosen: Sequence[str]) -> str:
 def expected(call: str, count: int) -> str:
     """The text that a call of so many rounds must end with."""
     return result_text(call, [choice(number) for number in range(1, count)])
+
+
+def outcome(reply: Reply | None, call: str, count: int) -> tuple[str, str]:
+    """How a call of so many rounds came out that had begun, and why, by its last reply."""
+    if isinstance(reply, Refused):
+        return LOST, reply.why
+    if not isinstance(reply, Done) or reply.failed or reply.text != expected(call, count):
+        return LOST, f"wrong result: {str(reply)[:120]}"
+    return ENDED, ""
 
 
 def _arguments(call: str, count: int, size: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import random
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gevent
 from locust import FastHttpUser, task
@@ -24,7 +24,6 @@ from framehold_loadtest.notes import (
     ENDED,
     FIRST,
     LATER,
-    LOST,
     MENDED,
     OPEN,
     REFUSED,
@@ -54,6 +53,16 @@ class _Progress:
     began: float
     number: int = 1
     node: str = ""
+
+
+class _Sent(NamedTuple):
+    """What came of a request: its reply, the seconds from its first try, the node, and why earlier tries were
+    refused."""
+
+    reply: Reply
+    seconds: float
+    node: str
+    refused: list[str]
 
 
 class Traveller(FastHttpUser):
@@ -96,88 +105,62 @@ class Traveller(FastHttpUser):
             self._think()
             progress.number += 1
             body = trip.retry(progress.number, progress.call, progress.rounds, reply)
-            copies = [gevent.spawn(self._copy, body) for _ in range(self.manner.copies - 1)]
+            copies = [gevent.spawn(self._send, body, COPY) for _ in range(self.manner.copies - 1)]
             reply = self._round(progress, body)
             self._compare(progress, reply, [copy.get() for copy in copies])
-        if isinstance(reply, Refused):
-            return LOST, reply.why
-        if reply.failed or reply.text != trip.expected(progress.call, progress.rounds):
-            return LOST, f"wrong result: {reply.text[:120]}"
-        if self.manner.copies > 1:
-            self._compare(progress, reply, [self._copy(body)])
-        return ENDED, ""
+        outcome, why = trip.outcome(reply, progress.call, progress.rounds)
+        if outcome == ENDED and self.manner.copies > 1:
+            self._compare(progress, reply, [self._send(body, COPY)])
+        return outcome, why
 
     def _round(self, progress: _Progress, body: dict[str, Any]) -> Reply:
         """One round, sent again while there is patience; noted."""
-        at, start, patience = time.time(), time.perf_counter(), Patience()
+        at = time.time()
+        sent = self._send(body, FIRST if progress.number == 1 else LATER)
+        why = sent.reply.why if isinstance(sent.reply, Refused) else ""
+        asked = isinstance(sent.reply, Asked)
+        seen = at, sent.seconds, sent.node, progress.node, tuple(sent.refused), why, asked
+        self.scribe.note(Round(progress.call, progress.number, *seen))
+        progress.node = sent.node
+        return sent.reply
+
+    def _send(self, body: dict[str, Any], name: str) -> _Sent:
+        """Send a request, and again while there is patience."""
+        start, number, patience = time.perf_counter(), body["id"], Patience()
         refused: list[str] = []
-        name = FIRST if progress.number == 1 else LATER
         while True:
             with self.rest("POST", "/mcp", json=body, headers=trip.FIELDS, name=name) as found:
                 response: Any = found
-                reply, gone = _read(response), time.perf_counter() - start
-                wait = _wait(reply, response, progress.number, patience, gone)
-                if wait is not None or (progress.number == 1 and isinstance(reply, Refused) and reply.again):
+                headers = response.headers or {}
+                kind = str(headers.get("content-type") or "")
+                reply = rounds.read(response.status_code or 0, kind, response.content or b"")
+                gone = time.perf_counter() - start
+                wait = patience.next(number, reply, gone, str(headers.get("retry-after") or ""))
+                if wait is not None or (number == 1 and isinstance(reply, Refused) and reply.again):
                     response.request_meta["name"] = REFUSED
                     response.success()
                 elif isinstance(reply, Refused):
                     response.failure(reply.why)
                 else:
-                    if refused:
+                    if refused and name != COPY:
                         response.request_meta.update(name=MENDED, response_time=gone * 1e3)
                     response.success()
-                node = str((response.headers or {}).get("framehold-node") or "")
             if wait is None:
-                break
+                return _Sent(reply, gone, str(headers.get("framehold-node") or ""), refused)
             assert isinstance(reply, Refused)
             refused.append(reply.why)
             gevent.sleep(wait)
-        why = reply.why if isinstance(reply, Refused) else ""
-        asked = isinstance(reply, Asked)
-        seen = at, gone, node, progress.node, tuple(refused), why, asked
-        self.scribe.note(Round(progress.call, progress.number, *seen))
-        progress.node = node
-        return reply
 
-    def _copy(self, body: dict[str, Any]) -> tuple[Reply, float]:
-        """The same request once more, sent with the same patience, and the seconds that it took."""
-        start, patience = time.perf_counter(), Patience()
-        while True:
-            with self.rest("POST", "/mcp", json=body, headers=trip.FIELDS, name=COPY) as found:
-                response: Any = found
-                reply, gone = _read(response), time.perf_counter() - start
-                wait = _wait(reply, response, body["id"], patience, gone)
-                if wait is not None:
-                    response.request_meta["name"] = REFUSED
-                if wait is None and isinstance(reply, Refused):
-                    response.failure(reply.why)
-                else:
-                    response.success()
-            if wait is None:
-                return reply, gone
-            gevent.sleep(wait)
-
-    def _compare(self, progress: _Progress, reply: Reply, copies: list[tuple[Reply, float]]) -> None:
-        for copy, seconds in copies:
-            self.scribe.note(Duplicate(progress.call, time.time(), seconds, _meaning(copy) == _meaning(reply)))
+    def _compare(self, progress: _Progress, reply: Reply, copies: list[_Sent]) -> None:
+        for copy in copies:
+            same = _meaning(copy.reply) == _meaning(reply)
+            self.scribe.note(Duplicate(progress.call, time.time(), copy.seconds, same))
 
     def _think(self) -> None:
         if self.manner.wave:
             gevent.sleep(self.manner.wave - time.time() % self.manner.wave)
         else:
             gevent.sleep(random.lognormvariate(math.log(self.manner.think), _SPREAD))
-
-
-def _read(response: Any) -> Reply:
-    headers = response.headers or {}
-    return rounds.read(response.status_code or 0, str(headers.get("content-type") or ""), response.content or b"")
-
-
-def _wait(reply: Reply, response: Any, number: int, patience: Patience, gone: float) -> float | None:
-    """Seconds until the round is sent again; None where it is not."""
-    if number == 1 or not isinstance(reply, Refused) or not reply.again:
-        return None
-    return patience.next(gone, str((response.headers or {}).get("retry-after") or ""))
 
 
 def _meaning(reply: Reply) -> object:

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 from framehold_loadtest.client import rounds, trip
 from framehold_loadtest.client.connection import Connection, post
 from framehold_loadtest.client.patience import Patience
-from framehold_loadtest.client.rounds import PLAIN_FIELDS, Asked, Done, Refused, Reply
-from framehold_loadtest.notes import ENDED, LOST, UNBORN, Call
+from framehold_loadtest.client.rounds import PLAIN_FIELDS, Asked, Refused, Reply
+from framehold_loadtest.notes import LOST, UNBORN, Call
 from framehold_loadtest.tradeoff.record import Turn
 
 _BROKEN = (OSError, EOFError, TimeoutError, ValueError)
@@ -75,7 +75,7 @@ class Modern:
             await self._aim.think()
             number += 1
             reply = await self._round(number, trip.retry(number, name, self._aim.rounds, reply, self._aim.size))
-        outcome, why = _outcome(reply, name, self._aim.rounds)
+        outcome, why = trip.outcome(reply, name, self._aim.rounds)
         return Call(name, began, time.time(), number, outcome, why)
 
     async def park(self, name: str) -> bool:
@@ -94,9 +94,7 @@ class Modern:
         while True:
             reply, sent, received, after = await self._try(body)
             gone = time.perf_counter() - start
-            wait = None
-            if isinstance(reply, Refused) and reply.again and number > 1:
-                wait = patience.next(gone, after)
+            wait = patience.next(number, reply, gone, after)
             if wait is None:
                 break
             refused += 1
@@ -147,7 +145,7 @@ class OfSession:
             self.close()
             outcome = LOST if stream.questions else UNBORN
             return Call(name, stream.began, time.time(), stream.number, outcome, str(error) or type(error).__name__)
-        outcome, why = _outcome(stream.done, name, self._aim.rounds)
+        outcome, why = trip.outcome(stream.done, name, self._aim.rounds)
         return Call(name, stream.began, time.time(), stream.number, outcome, why)
 
     async def park(self, name: str) -> bool:
@@ -260,12 +258,3 @@ class _Stream:
     def turn(self, number: int) -> None:
         """The next round begins."""
         self.number, self.start = number, time.perf_counter()
-
-
-def _outcome(reply: Reply | None, name: str, count: int) -> tuple[str, str]:
-    """How a call came out that had begun, and why."""
-    if isinstance(reply, Refused):
-        return LOST, reply.why
-    if not isinstance(reply, Done) or reply.failed or reply.text != trip.expected(name, count):
-        return LOST, f"wrong result: {str(reply)[:120]}"
-    return ENDED, ""

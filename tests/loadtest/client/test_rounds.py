@@ -53,6 +53,14 @@ def test_a_retry_answers_each_question_and_echoes_the_token() -> None:
 
 def test_patience_waits_longer_each_time_and_as_long_as_it_is_told() -> None:
     patience = Patience(10.0)
-    waits = [patience.next(0.0), patience.next(0.2), patience.next(0.6, "3"), patience.next(3.6), patience.next(5.2)]
+    away = Refused("503", again=True)
+    waits = [patience.next(2, away, *gone) for gone in ((0.0,), (0.2,), (0.6, "3"), (3.6,), (5.2,))]
     assert waits == pytest.approx([0.2, 0.4, 3.0, 1.6, 2.0])
-    assert patience.next(8.1) is None
+    assert patience.next(2, away, 8.1) is None
+
+
+def test_only_a_refused_round_with_a_token_is_sent_again() -> None:
+    """Nobody knows whether a round without one ran."""
+    assert Patience().next(2, Refused("503", again=True), 0.0) is not None
+    assert Patience().next(1, Refused("503", again=True), 0.0) is None
+    assert Patience().next(2, Refused("400", again=False), 0.0) is Patience().next(2, Done("x", False), 0.0) is None
