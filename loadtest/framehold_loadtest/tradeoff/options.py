@@ -25,8 +25,8 @@ class Option:
     caller: Opened = Modern
 
 
-def _hand(*words: str, by_session: bool = False) -> Callable[[Path, Pace], HandSite]:
-    return lambda folder, pace: HandSite(folder, pace, words, by_session=by_session)
+def _hand(way: str, *, by_session: bool = False) -> Callable[[Path, Pace], HandSite]:
+    return lambda folder, pace: HandSite(folder, pace, way, by_session=by_session)
 
 
 def _fleet(strategy: str) -> Callable[[Path, Pace], FleetSite]:
@@ -38,11 +38,11 @@ OPTIONS = {
     for option in (
         Option("H-hold", "Framehold, `await ctx.elicit`, the frame held, leases and journal in Redis", _fleet("hold")),
         Option("H-replay", "Framehold, the same text, nothing held: the journal rides in the token", _fleet("replay")),
-        Option("E", "the SDK, a handler that returns its questions, its effects below the guard", _hand("e", "--json")),
-        Option("E naive", "as E, with the first effect above the guard", _hand("e-naive", "--json")),
+        Option("E", "the SDK, a handler that returns its questions, its effects below the guard", _hand("e")),
+        Option("E naive", "as E, with the first effect above the guard", _hand("e-naive")),
         Option("F", "as E, with the first effect above the guard under a `once` that marks the state",
-               _hand("f", "--json")),
-        Option("G", "the SDK, named steps and an end, the steps' data in the state", _hand("g", "--json")),
+               _hand("f")),
+        Option("G", "the SDK, named steps and an end, the steps' data in the state", _hand("g")),
         Option("A", "as E, for clients of 2025: asked over their session, the stream held",
                _hand("a", by_session=True), OfSession),
     )

@@ -18,6 +18,7 @@ from framehold_loadtest.local.fleet import Fleet, FleetPlan
 from framehold_loadtest.local.listeners import haproxy
 from framehold_loadtest.local.process import NotAvailable, Process, python
 from framehold_loadtest.report.respects import PLACES
+from framehold_loadtest.served.measured import BY_HAND
 from framehold_loadtest.tradeoff.pace import Pace
 
 NODE, ROUTER, STORE = PLACES
@@ -66,19 +67,18 @@ class FleetSite(Fleet):
 
 
 class HandSite:
-    """Servers of the SDK that know nothing of each other, behind HAProxy. They have no store.
-
-    `words` are the arguments of `served.serve`, without its port."""
+    """Servers of the SDK that know nothing of each other, behind HAProxy. They have no store. `way` is one of
+    `served.by_hand`."""
 
     store_port = 0
 
-    def __init__(self, folder: Path, pace: Pace, words: Sequence[str], *, by_session: bool = False) -> None:
+    def __init__(self, folder: Path, pace: Pace, way: str, *, by_session: bool = False) -> None:
         self.ledger = folder / "ledger"
         self._by_session = by_session
         self._settings = {"LOADTEST_LEDGER": str(self.ledger), "LOADTEST_STATE_KEY": secrets.token_hex(32)}
         self._held: list[socket.socket] = []
         self._ports = [self._port() for _ in range(pace.nodes)]
-        self._nodes = {f"n{number}": self._node(folder, f"n{number}", words, port)
+        self._nodes = {f"n{number}": self._node(folder, f"n{number}", way, port)
                        for number, port in enumerate(self._ports, 1)}  # fmt: skip
         self._proxies = _Proxies()
 
@@ -90,8 +90,8 @@ class HandSite:
         self._held.append(held)
         return int(held.getsockname()[1])
 
-    def _node(self, folder: Path, name: str, words: Sequence[str], port: int) -> Process:
-        argv = python("framehold_loadtest.served.serve", *words, str(port))
+    def _node(self, folder: Path, name: str, way: str, port: int) -> Process:
+        argv = python("framehold_loadtest.served.measured", BY_HAND[way], "--port", str(port))
         return Process(name, argv, folder / f"{name}.log", self._settings)
 
     @property
