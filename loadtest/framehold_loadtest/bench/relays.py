@@ -30,7 +30,7 @@ from framehold_loadtest.local.listeners import (
     haproxy_server,
     redis_server,
 )
-from framehold_loadtest.local.process import NotAvailable
+from framehold_loadtest.local.process import NotAvailable, python
 from framehold_loadtest.served.stub_nodes import BODY_BYTES, NODES, node_of
 
 ROUTER, HAPROXY = "framehold router", "haproxy"
@@ -51,8 +51,8 @@ def measure(plan: calls.Plan, cores: Cores) -> dict[str, Any]:
     with ExitStack() as stack:
         common = settings(stack.enter_context(redis_server(cores.load)))
         ports = free_ports(len(NODES))
-        stub = ["framehold_loadtest.served.stub_nodes", *(word for port in ports for word in ("--port", str(port)))]
-        stack.enter_context(announced(stub, cores.load, common))
+        words = (word for port in ports for word in ("--port", str(port)))
+        stack.enter_context(announced(python("framehold_loadtest.served.stub_nodes", *words), cores.load, common))
         relays = [
             _relay(ROUTER, lambda cores: framehold_router(cores.server, common, len(ports))),
             _relay(HAPROXY, lambda cores: haproxy(cores.server, common, ports)),

@@ -12,7 +12,7 @@ from framehold_fleet.identity.trust import Trust
 from framehold_loadtest.bench.calls import Group, Site
 from framehold_loadtest.local import probe
 from framehold_loadtest.local.listeners import Cores, Listener, announced, framehold_port, redis_server
-from framehold_loadtest.local.process import NotAvailable
+from framehold_loadtest.local.process import NotAvailable, python
 from framehold_loadtest.served.measured import FRAMEHOLD, NODE, SDK, SDK_DEFAULT
 
 BASELINE, DEFAULT = SDK, SDK_DEFAULT
@@ -45,7 +45,7 @@ def serving(variant: str, core: int, settings: Mapping[str, str], *words: str) -
     Raises:
         NotAvailable: it ended, or stayed silent, before it printed its port.
     """
-    return announced(["framehold_loadtest.served.measured", variant, *words], core, settings)
+    return announced(python("framehold_loadtest.served.measured", variant, *words), core, settings)
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def framehold_router(core: int, settings: Mapping[str, str], nodes: int) -> Iter
     Raises:
         NotAvailable: it does not start, or does not find the nodes.
     """
-    with announced(["framehold", "router", "--port", "0"], core, settings, framehold_port) as router:
+    with announced(python("framehold", "router", "--port", "0"), core, settings, framehold_port) as router:
         deadline = time.monotonic() + _JOIN_SECONDS
         while len(probe.on_ring(router.port)) != nodes:
             if time.monotonic() > deadline:

@@ -32,7 +32,7 @@ from framehold_loadtest.client import rounds, trip
 from framehold_loadtest.client.connection import CallError, Connection, post
 from framehold_loadtest.client.rounds import Asked, Done, Refused
 from framehold_loadtest.local.listeners import Cores, Listener, announced, framehold_port, redis_server
-from framehold_loadtest.local.process import NotAvailable
+from framehold_loadtest.local.process import NotAvailable, python
 
 TTL = 1.0
 """Seconds of a node's lease."""
@@ -110,7 +110,7 @@ def _storm(way: str, calls: int, cores: Cores) -> tuple[Storm, Counter[str]]:
 
 @contextlib.contextmanager
 def _node(name: str, core: int, common: dict[str, str]) -> Iterator[Listener]:
-    argv = ["framehold", "node", str(_SERVER), "--port", "0"]
+    argv = python("framehold", "node", str(_SERVER), "--port", "0")
     with announced(argv, core, {**common, "FRAMEHOLD_NODE_ID": name}, framehold_port) as node:
         yield node
 

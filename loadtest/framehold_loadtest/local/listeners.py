@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from framehold_loadtest.local.process import NotAvailable, Process, last_words, python, within
+from framehold_loadtest.local.process import NotAvailable, Process, last_words, within
 
 ROOT = Path(__file__).parents[3]
 """The checkout, if this package is in one."""
@@ -104,19 +104,6 @@ def started(name: str, argv: Sequence[str], core: int, settings: Mapping[str, st
 
 @contextlib.contextmanager
 def announced(
-    module: Sequence[str], core: int, settings: Mapping[str, str], port_of: Callable[[str], int] = int
-) -> Iterator[Listener]:
-    """A Python module with its arguments on a core, which prints one line when it listens; `port_of` reads its port.
-
-    Raises:
-        NotAvailable: it ended, or printed nothing in time.
-    """
-    with announcing(python(*module), core, settings, port_of) as listener:
-        yield listener
-
-
-@contextlib.contextmanager
-def announcing(
     argv: Sequence[str], core: int, settings: Mapping[str, str], port_of: Callable[[str], int] = int
 ) -> Iterator[Listener]:
     """A program on a core, which prints one line when it listens; `port_of` reads its port.

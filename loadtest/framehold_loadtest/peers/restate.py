@@ -21,7 +21,7 @@ from framehold_loadtest.bench import weather
 from framehold_loadtest.bench.calls import Site
 from framehold_loadtest.client.connection import CallError, Connection, Response
 from framehold_loadtest.local.listeners import Listener, accepting, announced, free_ports
-from framehold_loadtest.local.process import NotAvailable
+from framehold_loadtest.local.process import NotAvailable, python
 from framehold_loadtest.served.weather import QUESTION, RESTATE_SERVICE, expected_text
 
 _JOIN_SECONDS = 20.0
@@ -43,7 +43,7 @@ def restate(core: int, binary: Path) -> Iterator[Site]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None))
         ingress, admin, fabric = free_ports(3)
         settings = _settings(folder, ingress, admin, fabric)
-        handler = stack.enter_context(announced(["framehold_loadtest.served.measured", "restate"], core, {}))
+        handler = stack.enter_context(announced(python("framehold_loadtest.served.measured", "restate"), core, {}))
         argv = [str(binary), "--no-logo"]
         silent = "restate-server does not accept connections"
         server = stack.enter_context(accepting(argv, core, settings, ingress, silent))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from framehold_loadtest.bench.calls import Group, Site
 from framehold_loadtest.bench.servers import SDKS, plain, stored
-from framehold_loadtest.local.listeners import Cores, announcing
+from framehold_loadtest.local.listeners import Cores, announced
 from framehold_loadtest.peers import npm
 from framehold_loadtest.peers.restate import restate
 from framehold_loadtest.served.measured import FRAMEHOLD
@@ -49,7 +49,7 @@ def _of_npm(folder: Path) -> list[Group]:
         def start(stack: ExitStack, cores: Cores) -> Mapping[str, Site]:
             found = packages()
             argv = [str(found.node), str(found.weather), *mode]
-            child = stack.enter_context(announcing(argv, cores.server, {"NODE_ENV": "production"}))
+            child = stack.enter_context(announced(argv, cores.server, {"NODE_ENV": "production"}))
             return {name: Site(child.port, child.pid)}
 
         return Group(start, {name: what})
