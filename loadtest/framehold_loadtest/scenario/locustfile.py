@@ -13,7 +13,7 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 from framehold_loadtest.notes import ENDED, TOTAL
-from framehold_loadtest.scenario.scenarios import SCENARIOS, Manner, Shape, Users
+from framehold_loadtest.scenario.scenarios import SCENARIOS, Manner, Scenario, Users, present
 from framehold_loadtest.scenario.scribe import Scribe
 from framehold_loadtest.scenario.users import Traveller
 
@@ -25,12 +25,13 @@ class Caller(Traveller):
 class Run(LoadTestShape):
     """The users of the chosen scenario."""
 
-    shape: Shape
+    chosen: tuple[Scenario, int, float]
+    """With how many users, and seconds."""
 
     def tick(self) -> Users | None:
         """How many users there are now."""
         run: Any = self
-        return self.shape.at(run.get_run_time())
+        return present(*self.chosen, run.get_run_time())
 
 
 def options(parser: LocustArgumentParser, **_: Any) -> None:
@@ -54,7 +55,7 @@ def begin(environment: Environment, **_: Any) -> None:
     own = scenario.manner
     Caller.manner = Manner(chosen.think or own.think, own.rounds, own.copies, own.wave and (chosen.wave or own.wave))
     Caller.scribe = Scribe(environment, chosen.notes)
-    Run.shape = scenario.shape(chosen.callers or scenario.users, chosen.seconds or scenario.seconds, scenario.ramp)
+    Run.chosen = scenario, chosen.callers or scenario.users, chosen.seconds or scenario.seconds
 
 
 def judge(environment: Environment, **_: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from framehold_loadtest.scenario import checks
@@ -15,40 +14,6 @@ STORE_PAUSE, STORE_RESTART = "store-pause", "store-restart"
 
 Users = tuple[int, float]
 """How many, and how many of them are started or ended in a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """So many users, who arrive within `ramp` seconds and stay until `seconds` are over."""
-
-    users: int
-    seconds: float
-    ramp: float
-
-    def at(self, t: float) -> Users | None:
-        """The users at `t` seconds from the start; None at the end."""
-        if t >= self.seconds:
-            return None
-        return self.users, self.users / max(self.ramp, 0.1)
-
-
-@dataclass(frozen=True, slots=True)
-class Breath:
-    """Half of the users all the time, all of them in the middle third: the load that a fleet is scaled for."""
-
-    users: int
-    seconds: float
-    ramp: float
-
-    def at(self, t: float) -> Users | None:
-        """As `Level`."""
-        if t >= self.seconds:
-            return None
-        middle = self.seconds / 3 <= t < 2 * self.seconds / 3
-        return (self.users if middle else max(1, self.users // 2)), self.users / max(self.ramp, 0.1)
-
-
-Shape = Level | Breath
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +39,8 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario with its defaults; `seconds` and `users` may be chosen otherwise."""
+    """One scenario with its defaults; `seconds` and `users` may be chosen otherwise. The users come within `ramp`
+    seconds. One that `breathes` has half of them, and all in the middle third: the load that a fleet is scaled for."""
 
     name: str
     about: str
@@ -83,9 +49,17 @@ class Scenario:
     users: int = 50
     seconds: float = 60.0
     manner: Manner = field(default_factory=Manner)
-    shape: Callable[[int, float, float], Shape] = Level
+    breathes: bool = False
     ramp: float = 5.0
     bounds: Bounds = field(default_factory=Bounds)
+
+
+def present(scenario: Scenario, users: int, seconds: float, t: float) -> Users | None:
+    """Who is there at `t` seconds from the start of a run of so many users and seconds; None at its end."""
+    if t >= seconds:
+        return None
+    is_half = scenario.breathes and not seconds / 3 <= t < 2 * seconds / 3
+    return (max(1, users // 2) if is_half else users), users / max(scenario.ramp, 0.1)
 
 
 _SAFE = (checks.none_lost, checks.effects_once)
@@ -108,7 +82,7 @@ SCALE = Scenario(
     "a node joins, and another leaves",
     (checks.faults_made(ADD, REMOVE), checks.few_keys_moved, checks.parked_stay_put, *_SAFE),
     (Step(0.3, ADD), Step(0.65, REMOVE)),
-    shape=Breath,
+    breathes=True,
 )
 DUPLICATES = Scenario(
     "duplicates",
