@@ -37,29 +37,19 @@ Measure = Callable[[Cores], Mapping[str, Any]]
 
 def sections(*, quick: bool) -> dict[str, Measure]:
     """What each section does; on a quiet machine the full ones take some nine minutes, the quick ones four."""
-    loaded = calls.Plan(turns=12 if quick else 60, warm=0.1, seconds=0.3)
-    alone = calls.Plan(turns=8 if quick else 20, warm=0.1, seconds=0.2, connections=1)
-    relayed = calls.Plan(turns=15 if quick else 50, warm=0.1, seconds=0.3)
-    common: dict[str, Measure] = {
-        "calls": partial(calls.measure, servers.CALLS, servers.BASES, loaded),
+    turns = 12 if quick else 60
+    return {
+        "calls": partial(calls.measure, servers.CALLS, servers.BASES, calls.Plan(turns, warm=0.1, seconds=0.3)),
+        "kinds": partial(kinds.measure, *((5, 60) if quick else (15, 100))),
         "steps": steps.measure,
-        "single": partial(calls.measure, servers.SINGLE, servers.BASES, alone),
-        "router": partial(relays.measure, relayed),
-    }
-    if quick:
-        return common | {
-            "kinds": partial(kinds.measure, 5, 60),
-            "frames": partial(frames.measure, (100, 10_000), 4, 250),
-            "store": partial(store.measure, 1.5),
-            "replay": partial(replay.measure, 12),
-            "survival": partial(survival.measure, 3, 1_000),
-        }
-    return common | {
-        "kinds": partial(kinds.measure, 15, 100),
-        "frames": partial(frames.measure, (100, 20_000, 100_000), 10, 400),
-        "store": partial(store.measure, 5.0),
-        "replay": partial(replay.measure, 30),
-        "survival": partial(survival.measure, 5, 10_000),
+        "single": partial(
+            calls.measure, servers.SINGLE, servers.BASES, calls.Plan(turns // 3, 0.1, 0.2, connections=1)
+        ),
+        "frames": partial(frames.measure, *(((100, 10_000), 4, 250) if quick else ((100, 20_000, 100_000), 10, 400))),
+        "store": partial(store.measure, 1.5 if quick else 5.0),
+        "router": partial(relays.measure, calls.Plan(turns, warm=0.1, seconds=0.3)),
+        "replay": partial(replay.measure, 12 if quick else 30),
+        "survival": partial(survival.measure, *((3, 1_000) if quick else (5, 10_000))),
     }
 
 
