@@ -22,7 +22,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from framehold_loadtest.local.listeners import ROOT
-from framehold_loadtest.report.data import Measured, Missing, Tradeoff
+from framehold_loadtest.report.data import Measured, Missing, Point, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, value
 from framehold_loadtest.report.words import number
 from framehold_loadtest.table import Table
@@ -136,15 +136,8 @@ def _added(sizes: Mapping[float, _Metrics], metric: str, times: float) -> dict[f
     return added
 
 
-def _points(found: Tradeoff, name: str, option: str) -> list[_Point]:
-    return [_Point(point.x, point.metrics) for sweep in found.series if sweep.name == name
-            for point in sweep.points if point.option == option]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Point:
-    x: float
-    metrics: _Metrics
+def _points(found: Tradeoff, name: str, option: str) -> list[Point]:
+    return [point for sweep in found.series if sweep.name == name for point in sweep.points if point.option == option]
 
 
 def _number(metrics: _Metrics, name: str) -> float:
