@@ -142,20 +142,15 @@ def middle(head: str, path: str) -> Column:
     return computed(head, lambda row: f"{median(at(row, path)):.2f}" if at(row, path) else NONE)
 
 
-def spread(head: str, path: str, digits: int, scale: float = 1e6) -> Column:
-    """A median and its quartiles; seconds as microseconds unless `scale` says otherwise. A dash without a spread."""
+def spread(head: str, path: str) -> Column:
+    """The median of some seconds and their quartiles, in microseconds."""
 
     def cell(row: Row) -> str:
-        found = at(row, path)
-        return quartiles(found, digits, scale) if found and found["middle"] else NONE
+        found = Spread.of(at(row, path))
+        middle, low, high = (f"{seconds * 1e6:,.0f}" for seconds in (found.middle, found.low, found.high))
+        return f"{middle} ({low}-{high})"
 
     return computed(head, cell)
-
-
-def quartiles(found: Mapping[str, float], digits: int, scale: float = 1e6) -> str:
-    """A spread as a text."""
-    middle, low, high = (f"{found[name] * scale:,.{digits}f}" for name in ("middle", "low", "high"))
-    return f"{middle} ({low}-{high})"
 
 
 def places(head: str, *names: str) -> Column:

@@ -58,10 +58,6 @@ class Turn:
     router: float = 0.0
     load: float = 0.0
     p50: float = 0.0
-    first_p50: float = 0.0
-    second_p50: float = 0.0
-    first_p99: float = 0.0
-    second_p99: float = 0.0
     errors: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -133,7 +129,6 @@ def rows(turns: Mapping[str, Sequence[Turn]], bases: Sequence[str]) -> list[dict
 
 
 def _row(name: str, turns: Sequence[Turn], bases: Mapping[str, Sequence[Turn]]) -> dict[str, Any]:
-    times = ("p50", "first_p50", "first_p99", "second_p50", "second_p99")
     pairs = {base: list(zip(turns, others, strict=True)) for base, others in bases.items()}
     return {
         "server": name,
@@ -142,7 +137,7 @@ def _row(name: str, turns: Sequence[Turn], bases: Mapping[str, Sequence[Turn]]) 
            for place in ("server", "store", "router")},
         "busy": median(turn.server / turn.seconds for turn in turns),
         "load_busy": median(turn.load / turn.seconds for turn in turns),
-        **{time: median(getattr(turn, time) for turn in turns) for time in times},
+        "p50": median(turn.p50 for turn in turns),
         "p50s": [turn.p50 for turn in turns],
         "errors": _errors(turns),
         "to": {base: {"rate": [one.rate / other.rate for one, other in both],
@@ -166,8 +161,8 @@ Complete = Callable[[Connection, int, weather.Call], Awaitable[tuple[float, floa
 class Tally:
     """What the workers of a turn have seen so far."""
 
-    first: list[float] = field(default_factory=list)
-    second: list[float] = field(default_factory=list)
+    rounds: list[float] = field(default_factory=list)
+    """Their seconds; two for each call that came to its end."""
     errors: Counter[str] = field(default_factory=Counter)
     stopping: bool = False
 
@@ -205,10 +200,10 @@ async def _turn(site: Site, complete: Complete, numbers: Iterator[int], plan: Pl
     workers = [asyncio.create_task(_work(site.port, numbers, tally, complete)) for _ in range(plan.connections)]
     try:
         await asyncio.sleep(plan.warm)
-        calls, start = len(tally.second), _now(site)
+        before, start = len(tally.rounds), _now(site)
         await asyncio.sleep(plan.seconds)
         seconds, server, store, router, load = (late - early for late, early in zip(_now(site), start, strict=True))
-        first, second = tally.first[calls:], tally.second[calls:]
+        rounds = tally.rounds[before:]
     finally:
         tally.stopping = True
         _, unanswered = await asyncio.wait(workers, timeout=_GRACE_SECONDS)
@@ -217,17 +212,13 @@ async def _turn(site: Site, complete: Complete, numbers: Iterator[int], plan: Pl
     if unanswered:
         tally.errors[f"unanswered {_GRACE_SECONDS:.0f} s after the end"] += len(unanswered)
     return Turn(
-        len(second),
+        len(rounds) // 2,
         seconds,
         server,
         store,
         router,
         load,
-        p50=percentile([*first, *second], 0.50),
-        first_p50=percentile(first, 0.50),
-        second_p50=percentile(second, 0.50),
-        first_p99=percentile(first, 0.99),
-        second_p99=percentile(second, 0.99),
+        p50=percentile(rounds, 0.50),
         errors=dict(tally.errors),
     )
 
@@ -237,7 +228,7 @@ async def _work(port: int, numbers: Iterator[int], tally: Tally, complete: Compl
     while not tally.stopping:
         try:
             channel = channel or await Connection.open(port)
-            first, second = await complete(channel, port, weather.make_call(next(numbers)))
+            took = await complete(channel, port, weather.make_call(next(numbers)))
         except CallError as error:
             tally.errors[str(error)] += 1
         except OSError as error:
@@ -245,8 +236,7 @@ async def _work(port: int, numbers: Iterator[int], tally: Tally, complete: Compl
             channel = None
             await asyncio.sleep(_RECONNECT_SECONDS)
         else:
-            tally.first.append(first)
-            tally.second.append(second)
+            tally.rounds += took
     if channel is not None:
         with contextlib.suppress(OSError):
             channel.close()

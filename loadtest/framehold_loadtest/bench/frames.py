@@ -141,7 +141,6 @@ class _Site:
             "rss_bytes": self.rss,
             "resume_p50": percentile(latencies, 0.50),
             "resume_p99": percentile(latencies, 0.99),
-            "resume_max": max(latencies),
             "young_pause": max(reading.young_pause for reading in self.readings),
             "parking_young_pause": self.parking.young_pause,
             "parking_full_pause": self.parking.full_pause,

@@ -33,12 +33,7 @@ from framehold_loadtest.table import (
 
 PROGRAM = "python -m framehold_loadtest.bench"
 """The program in the marks that the parts go between."""
-_MIB = 2**20
 _US = 1e6
-LATENCIES = (
-    value("round 1 p50/p99 ms", "first_p50 first_p99", "{:.1f} / {:.1f}", 1e3),
-    value("round 2 p50/p99 ms", "second_p50 second_p99", "{:.1f} / {:.1f}", 1e3),
-)
 ERRORS = computed("errors", lambda row: str(sum(row["errors"].values())))
 Section = Mapping[str, Any]
 
@@ -59,7 +54,6 @@ _CALLS = (
     middle("to default", f"to.{DEFAULT}.cpu"),
     value("calls/s", "rate"),
     ratios("ratio", f"to.{BASELINE}.rate"),
-    *LATENCIES,
     value("busy server/load", "busy load_busy", "{:.0%} / {:.0%}"),
     ERRORS,
 )
@@ -78,11 +72,9 @@ _SINGLE = (
     ERRORS,
 )
 _FRAMES = (
-    value("RSS difference, MiB", "rss_bytes", "{:.1f}", 1 / _MIB),
     computed("RSS per frame, KiB", lambda row: f"{row['rss_bytes'] / row['frames'] / 1024:.1f}"),
     value("resume p50, us", "resume_p50", "{:.1f}", _US),
     value("resume p99, us", "resume_p99", "{:.1f}", _US),
-    value("resume longest, us", "resume_max", "{:.1f}", _US),
     value("longest young pause, ms", "young_pause", "{:.1f}", 1e3),
     value("young pause while parking, ms", "parking_young_pause", "{:.1f}", 1e3),
     value("full pause while parking, ms", "parking_full_pause", "{:.1f}", 1e3),
@@ -107,8 +99,8 @@ _RELAYS = (
 _ONCES = (
     text("store", "store"),
     text("calls at once", "calls"),
-    spread("us", "wall", 0),
-    spread("us CPU", "cpu", 0),
+    spread("us", "wall"),
+    spread("us CPU", "cpu"),
     places("us CPU Redis", "store_cpu"),
     value("store writes", "writes", "{:.2f}"),
 )

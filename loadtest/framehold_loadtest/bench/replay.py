@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -24,7 +24,6 @@ from framehold_loadtest.bench.in_process import PORT, Local, local, scripted
 from framehold_loadtest.local.listeners import Cores, redis_server
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.local.usage import cpu_seconds
-from framehold_loadtest.stats import Spread
 
 EFFECTS = 20
 """In a row in a call: the cost of a write in memory grows with the journal, so they are few."""
@@ -105,5 +104,5 @@ async def once(repetitions: int, port: int = 0, store: int = 0) -> list[dict[str
 
 def _row(store: str, calls: int, differences: Sequence[Instant]) -> dict[str, Any]:
     wall, cpu, store_cpu, writes = zip(*differences, strict=True)
-    spreads = {"wall": asdict(Spread.of(wall)), "cpu": asdict(Spread.of(cpu))}
-    return {"store": store, "calls": calls, **spreads, "store_cpu": median(store_cpu), "writes": max(writes)}
+    costs = {"wall": wall, "cpu": cpu, "store_cpu": median(store_cpu), "writes": max(writes)}
+    return {"store": store, "calls": calls, **costs}

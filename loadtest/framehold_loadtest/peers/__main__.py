@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from framehold_loadtest.bench import calls, command
-from framehold_loadtest.bench.pages import ERRORS, LATENCIES, described
+from framehold_loadtest.bench.pages import ERRORS, described
 from framehold_loadtest.bench.servers import BASELINE, BASES, DEFAULT
 from framehold_loadtest.local import machine
 from framehold_loadtest.local.listeners import Cores, pick_cores
@@ -37,7 +37,6 @@ _COLUMNS = (
     middle("to default", f"to.{DEFAULT}.cpu"),
     value("calls/s", "rate"),
     places("us CPU/call own / store", "server_cpu", "store_cpu"),
-    *LATENCIES,
     value("busy peer/load", "busy load_busy", "{:.0%} / {:.0%}"),
     ERRORS,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from statistics import median
 from typing import Any
 
 KIB = 1024
@@ -86,7 +87,7 @@ _STORM = 100
 """Fewer calls at once say nothing of a node's pace."""
 _LOOKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "node_round": lambda found: _row(found["calls"]["rows"], server="framehold redis")["server_cpu"] / 2,
-    "node_once": lambda found: _row(found["replay"]["rows"], store="Redis", calls=32)["cpu"]["middle"],
+    "node_once": lambda found: median(_row(found["replay"]["rows"], store="Redis", calls=32)["cpu"]),
     "node_takeover": _takeover,
     "frame": lambda found: found["frames"]["rows"][-1]["rss_bytes"] / found["frames"]["rows"][-1]["frames"],
     "router_request": lambda found: _row(found["router"]["rows"], server="framehold router")["server_cpu"] / 2,
