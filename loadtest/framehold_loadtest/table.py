@@ -1,5 +1,5 @@
-"""The one writer of tables: columns that find their values in rows, a table for a terminal, for a page in Markdown and
-for HTML, and the marks of pages between which tables are put.
+"""The one writer of tables: columns that find their values in rows, a table for a terminal, and for a page in
+Markdown, and the marks of pages between which tables are put.
 
 A column finds one or more values of a row by their paths in the JSON ("cpu_per_request.middle"), and writes them with a
 format.
@@ -80,6 +80,16 @@ class Table:
 
     def _below(self) -> list[str]:
         return [*self.notes, *(f"{name}: not available: {reason}" for name, reason in self.missing.items())]
+
+
+def number(figure: float) -> str:
+    """Three digits, or all those before the point, with thousands set off."""
+    size = abs(figure)
+    if size >= 100 or figure == int(figure):
+        return f"{figure:,.0f}"
+    if size >= 10:
+        return f"{figure:.1f}"
+    return f"{figure:.2f}" if size >= 1 else f"{figure:.2g}"
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

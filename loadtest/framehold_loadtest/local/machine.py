@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import subprocess
 import time
@@ -17,11 +18,12 @@ _PACKAGES = ("framehold", "mcp", "pydantic", "uvicorn", "uvloop", "httptools", "
 
 def describe(cores: Cores) -> dict[str, str]:
     """Facts by their label, for the head of the report."""
+    servers = _server("redis-server", "--version", r"v=(\S+)"), _server("haproxy", "-v", r"version (\S+)")
     shared = " (the same one: ratios are distorted)" if cores.server == cores.load else ""
     return {
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "versions": ", ".join([*(f"{name} {_version(name)}" for name in _PACKAGES), _redis_server(), _haproxy()]),
+        "versions": ", ".join([*(f"{name} {_version(name)}" for name in _PACKAGES), *servers]),
         "commit": _commit(),
         "pinning": f"measured servers on core {cores.server}, load, Redis and stub nodes on core {cores.load}{shared}",
         "load before": f"{os.getloadavg()[0]:.2f} (1 minute; other work on these cores blurs every figure)",
@@ -43,18 +45,11 @@ def _version(package: str) -> str:
         return "(not installed)"
 
 
-def _redis_server() -> str:
-    binary = shutil.which("redis-server")
-    if binary is None:
-        return "redis-server (not installed)"
-    words = _output([binary, "--version"]).split()
-    return "redis-server " + next((word[2:] for word in words if word.startswith("v=")), "unknown")
-
-
-def _haproxy() -> str:
-    binary = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
-    words = _output([binary, "-v"]).split() if binary else []
-    return f"haproxy {words[2]}" if len(words) > 2 else "haproxy (not installed)"
+def _server(name: str, option: str, number: str) -> str:
+    """A program of the system, with the number that follows in its own words."""
+    binary = shutil.which(name) or shutil.which(name, path="/usr/sbin")
+    found = re.search(number, _output([binary, option])) if binary else None
+    return f"{name} {found[1]}" if found else f"{name} (not installed)"
 
 
 def _commit() -> str:

@@ -130,20 +130,6 @@ class Tradeoff(_Head):
         found = (cell.metrics for cell in self.cells if (cell.option, cell.condition) == (option, condition))
         return next(found, {})
 
-    @property
-    def busy(self) -> list[str]:
-        """The cells that were not measured because the machine was busy, and why."""
-        found = [(f"{cell.option} under {cell.condition}", cell.metrics) for cell in self.cells]
-        found += [(f"{one.option} at {sweep.name} {one.x:g}", one.metrics) for sweep in self.series
-                  for one in sweep.points]  # fmt: skip
-        reasons = {name: _why_busy(metrics) for name, metrics in found}
-        return [f"{name}{why.removeprefix(NOT_MEASURED)}" for name, why in reasons.items() if why]
-
-
-def _why_busy(metrics: Mapping[str, Measured | Missing]) -> str:
-    reasons = (found.missing for found in metrics.values() if isinstance(found, Missing))
-    return next((why for why in reasons if why.startswith(NOT_MEASURED)), "")
-
 
 def facts(report: _Head) -> list[tuple[str, str]]:
     """What the figures were measured on and with, by label."""

@@ -17,9 +17,8 @@ from matplotlib.ticker import LogFormatter, PercentFormatter
 
 from framehold_loadtest.report.data import Scenario, facts
 from framehold_loadtest.report.series import Fault
-from framehold_loadtest.report.words import seconds
 from framehold_loadtest.stats import percentile
-from framehold_loadtest.table import Table, markdown
+from framehold_loadtest.table import NONE, Table, markdown, number
 
 PAGE = "report.md"
 _MIB = 2**20
@@ -63,15 +62,22 @@ def resumes(found: Scenario) -> Table:
     lines = [["when", "count", "p50", "p99", "longest"]]
     for phase, took in found.resumes.items():
         shown = [percentile(took, 0.5), percentile(took, 0.99), max(took)] if took else [None] * 3
-        lines.append([phase, f"{len(took):,}", *map(seconds, shown)])
+        lines.append([phase, f"{len(took):,}", *map(_seconds, shown)])
     return Table("Resumes around the faults", lines)
 
 
 def faults(found: Scenario) -> Table:
     """What was done, and when."""
-    lines = [[str(number), fault.what, fault.target, f"{fault.at:.1f} s", f"{fault.until:.1f} s"]
-             for number, fault in enumerate(found.faults, 1)]  # fmt: skip
+    lines = [[str(place), fault.what, fault.target, f"{fault.at:.1f} s", f"{fault.until:.1f} s"]
+             for place, fault in enumerate(found.faults, 1)]  # fmt: skip
     return Table("Faults", [["", "what", "target", "at", "until"], *lines])
+
+
+def _seconds(figure: float | None) -> str:
+    """Seconds in milliseconds where they are few, or a dash for none."""
+    if figure is None:
+        return NONE
+    return f"{number(figure * 1e3)} ms" if 0 < figure < 1 else f"{number(figure)} s"
 
 
 def _sheet(height: float, rows: int = 1) -> tuple[Figure, list[Axes]]:
@@ -106,7 +112,7 @@ def _resumes(found: Scenario) -> Figure | None:
         return None
     figure, (axes,) = _sheet(3.2)
     for place, (phase, took) in enumerate(known.items()):
-        words = f"{phase}: {len(took):,} resumes, p99 {seconds(percentile(took, 0.99))}"
+        words = f"{phase}: {len(took):,} resumes, p99 {_seconds(percentile(took, 0.99))}"
         axes.ecdf([one * 1e3 for one in took], color=_COLOURS[place * 2], linestyle=_DASHES[place], label=words)
     axes.set(xscale="log", xlabel="milliseconds from the answer to the reply, logarithmic", ylim=(0, 1.02))
     axes.xaxis.set_major_formatter(LogFormatter())
@@ -145,7 +151,7 @@ _PLOTS = {
 
 def _mark_faults(panels: Sequence[Axes], made: Sequence[Fault]) -> None:
     """A wash while each fault lasted, and its number over the first panel."""
-    for number, fault in enumerate(made, 1):
+    for place, fault in enumerate(made, 1):
         for axes in panels:
             axes.axvspan(fault.at, fault.until, color=_FAULT, alpha=0.13)
-        panels[0].annotate(str(number), (fault.at, 1), xycoords=("data", "axes fraction"), va="top", color=_FAULT)
+        panels[0].annotate(str(place), (fault.at, 1), xycoords=("data", "axes fraction"), va="top", color=_FAULT)

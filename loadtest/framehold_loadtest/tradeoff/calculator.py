@@ -24,8 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from framehold_loadtest.local.listeners import ROOT
 from framehold_loadtest.report.data import Measured, Missing, Point, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, value
-from framehold_loadtest.report.words import number
-from framehold_loadtest.table import Table
+from framehold_loadtest.table import Table, number
 from framehold_loadtest.tradeoff.pace import ROUNDS
 from framehold_loadtest.tradeoff.series import LOAD, STATE
 from framehold_loadtest.tradeoff.series import ROUNDS as BY_ROUNDS

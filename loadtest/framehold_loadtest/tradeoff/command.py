@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _PLACE = "framehold-bench"
 _RUNS = "processes"
 _SERIES = "series"
-_BANNER = "NOT MEASURED: the machine was busy"
 
 
 def tradeoff(
@@ -74,17 +73,18 @@ def _play(order: Order, folder: Path, pages: list[Path]) -> NoReturn:
     for page in pages:
         _tell(f"page: {page}")
     _tell(standing(found).text())
-    if found.busy:
-        _tell("\n".join(["", _BANNER, *(f"  {why}" for why in found.busy)]))
     _tell(f"took {time.monotonic() - began:.0f} s")
-    raise typer.Exit(0 if _whole(found) else 1)
+    gaps = _gaps(found)
+    _tell("\n".join(gaps))
+    raise typer.Exit(1 if gaps else 0)
 
 
-def _whole(found: Tradeoff) -> bool:
-    """Whether each cell and each point was measured: there is a rate in it."""
-    points = (point.metrics for sweep in found.series for point in sweep.points)
-    measured = [*(cell.metrics for cell in found.cells), *points]
-    return all(hasattr(metrics["calls_per_second"], "value") for metrics in measured)
+def _gaps(found: Tradeoff) -> list[str]:
+    """The cells and points that were not measured, where there is no rate, and why."""
+    seen = [(f"{cell.option} under {cell.condition}", cell.metrics) for cell in found.cells]
+    seen += [(f"{one.option} at {sweep.name} {one.x:g}", one.metrics) for sweep in found.series for one in sweep.points]
+    rates = ((name, metrics["calls_per_second"]) for name, metrics in seen)
+    return [f"NOT MEASURED: {name}: {rate.missing}" for name, rate in rates if hasattr(rate, "missing")]
 
 
 def _calculate(words: str, path: Path | None) -> NoReturn:

@@ -6,7 +6,7 @@ with its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from framehold_loadtest.report import tradeoff_tables
@@ -67,28 +67,19 @@ def check(page: Path) -> None:
 
 def _parts(found: Tradeoff, known: calculator.Constants) -> dict[str, str]:
     """What goes between the marks of pages."""
-    banner = list(_banner(found))
     head = markdown(("", ""), [(name, fact.replace("|", "\\|")) for name, fact in facts(found)])
     steady = tradeoff_tables.condition(found, found.conditions[0])
     parts: dict[str, Iterable[str]] = {
         TARGETS: [f"### {targets.TITLE}", targets.standing(found).markdown()],
-        HARMS: [*banner, tradeoff_tables.harms(found).markdown(heading=True)],
+        HARMS: [tradeoff_tables.harms(found).markdown(heading=True)],
         # The tables of the faults are in the report alone: what they come to is in that of the harms.
         PART: [
-            *banner,
             head,
             steady.markdown(heading=True),
             tradeoff_tables.READING,
             tradeoff_tables.faults(found).markdown(heading=True),
         ],
-        EXAMPLE: [*banner, calculator.table(TYPICAL, known).markdown()],
-        SUMS: [*banner, *(calculator.table(case, known).markdown() for case in CASES)],
+        EXAMPLE: [calculator.table(TYPICAL, known).markdown()],
+        SUMS: [*(calculator.table(case, known).markdown() for case in CASES)],
     }
     return {name: "\n\n".join(part) for name, part in parts.items()}
-
-
-def _banner(found: Tradeoff) -> Iterator[str]:
-    """What stands above all else if the machine was busy."""
-    if found.busy:
-        lines = "\n".join(f"> - {why}" for why in found.busy)
-        yield f"> **NOT MEASURED: the machine was busy.** Other programs had the cores in these cells.\n>\n{lines}"

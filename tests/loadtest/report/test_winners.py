@@ -6,8 +6,7 @@ import pytest
 
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, value
-from framehold_loadtest.report.tradeoff_tables import harms
-from framehold_loadtest.report.winners import best, harm, told_apart
+from framehold_loadtest.report.tradeoff_tables import best, harm, harms, told_apart
 
 pytestmark = pytest.mark.load
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framehold_loadtest.report.data import NOT_MEASURED, Cell, Measured, Missing, Tradeoff
+from framehold_loadtest.report.data import NOT_MEASURED, Measured, Missing
 from framehold_loadtest.tradeoff.metrics import Turned, merged
 
 pytestmark = pytest.mark.load
@@ -41,13 +41,10 @@ def test_a_busy_turn_is_left_out() -> None:
     )
 
 
-def test_a_cell_whose_turns_were_busy_is_not_measured_and_the_report_says_so() -> None:
+def test_a_cell_whose_turns_were_busy_is_not_measured() -> None:
     """Not even what was counted: calls may have been lost to the other programs."""
     found = merged([turn(5), turn(9, busy="1.5 cores"), turn(9, busy="1.4 cores")])
     assert set(found.values()) == {Missing(missing=f"{NOT_MEASURED}, in 2 of 3 turns: 1.5 cores")}
-    run = Tradeoff(machine={}, commit="c", started="s", command="x", options=["E"], conditions=["steady"],
-                   cells=[Cell(option="E", condition="steady", metrics=found)])  # fmt: skip
-    assert run.busy == ["E under steady, in 2 of 3 turns: 1.5 cores"]
 
 
 def test_a_turn_that_could_not_be_run_does_not_hide_the_others() -> None:
