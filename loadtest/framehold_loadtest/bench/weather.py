@@ -5,13 +5,11 @@ A reply must be JSON in one piece: an event stream takes another path in the ser
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from framehold_loadtest.client import rounds
 from framehold_loadtest.client.connection import CallError, Response, post
-from framehold_loadtest.client.rounds import Asked
+from framehold_loadtest.client.rounds import Asked, Done, Refused
 from framehold_loadtest.served.weather import TOOL_NAME, expected_text
 
 _FIELDS = {
@@ -62,13 +60,10 @@ def read_question(reply: Response) -> Asked:
     Raises:
         CallError: it asks nothing, or is an error.
     """
-    result = _result(reply)
-    if result.get("resultType") != "input_required":
-        raise CallError("round 1 asked nothing")
-    requests, token = result.get("inputRequests"), result.get("requestState")
-    if not isinstance(requests, dict) or not requests or not isinstance(token, str):
-        raise CallError("round 1 lacks questions or a token")
-    return Asked(tuple(requests), token)
+    found = _read(reply)
+    if not isinstance(found, Asked) or not found.keys:
+        raise CallError(f"round 1 asked nothing{_why(found)}")
+    return found
 
 
 def check_result(reply: Response, call: Call) -> None:
@@ -77,19 +72,15 @@ def check_result(reply: Response, call: Call) -> None:
     Raises:
         CallError: it is another one, or an error.
     """
-    result = _result(reply)
-    if result.get("resultType") != "complete" or result.get("isError"):
-        raise CallError(f"round 2 is not a result: {str(result)[:120]}")
-    if result.get("content") != [{"type": "text", "text": expected_text(call.location, call.units)}]:
-        raise CallError("round 2 has a wrong result")
+    found = _read(reply)
+    if found != Done(expected_text(call.location, call.units), failed=False):
+        raise CallError(f"round 2 has a wrong result{_why(found)}")
 
 
-def _result(reply: Response) -> dict[str, Any]:
-    try:
-        message = json.loads(reply.body)
-    except ValueError:
-        raise CallError(f"HTTP {reply.status} without JSON") from None
-    result = message.get("result") if isinstance(message, dict) else None
-    if reply.status != 200 or not isinstance(result, dict):
-        raise CallError(f"HTTP {reply.status}: {str(message)[:120]}")
-    return result
+def _read(reply: Response) -> rounds.Reply:
+    return rounds.read(reply.status, "application/json", reply.body)
+
+
+def _why(found: rounds.Reply) -> str:
+    """As the end of a sentence, the reason of a refusal."""
+    return f": {found.why}" if isinstance(found, Refused) else ""
