@@ -24,13 +24,12 @@ from framehold_loadtest.client.rounds import Asked
 from framehold_loadtest.local.listeners import (
     ROOT,
     Cores,
-    Listener,
     announced,
     free_ports,
     haproxy_server,
     redis_server,
 )
-from framehold_loadtest.local.process import NotAvailable, python
+from framehold_loadtest.local.process import NotAvailable, Process, python
 from framehold_loadtest.served.stub_nodes import BODY_BYTES, NODES, node_of
 
 ROUTER, HAPROXY = "framehold router", "haproxy"
@@ -39,7 +38,7 @@ _BEYOND = ("retry", "retries", "check")
 _CALLS = 512
 _SEALED_CHARACTERS = 389  # of a real token of the bench's tool
 _KEY = "elicit-21b23392-1"
-_Relay = Callable[[Cores], AbstractContextManager[Listener]]
+_Relay = Callable[[Cores], AbstractContextManager[Process]]
 
 
 def measure(plan: calls.Plan, cores: Cores) -> dict[str, Any]:
@@ -72,7 +71,7 @@ def _relay(name: str, relay: _Relay) -> calls.Group:
 
 
 @contextlib.contextmanager
-def haproxy(core: int, common: Mapping[str, str], ports: Sequence[int]) -> Iterator[Listener]:
+def haproxy(core: int, common: Mapping[str, str], ports: Sequence[int]) -> Iterator[Process]:
     """HAProxy on a core, as `examples/haproxy.cfg` says but for its port, its servers, and what it does beyond finding
     a node: to keep each request for another try costs it half as much again, and the router does not do it.
 

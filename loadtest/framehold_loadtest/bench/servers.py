@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, ExitStack
 from framehold_fleet.identity.trust import Trust
 from framehold_loadtest.bench.calls import Group, Site
 from framehold_loadtest.local import probe
-from framehold_loadtest.local.listeners import Cores, Listener, announced, framehold_port, redis_server
-from framehold_loadtest.local.process import NotAvailable, python
+from framehold_loadtest.local.listeners import Cores, announced, framehold_port, redis_server
+from framehold_loadtest.local.process import NotAvailable, Process, python
 from framehold_loadtest.served.measured import FRAMEHOLD, NODE, SDK, SDK_DEFAULT
 
 BASELINE, DEFAULT = SDK, SDK_DEFAULT
@@ -26,7 +26,7 @@ _SDK_DEFAULT = (
 _JOIN_SECONDS = 15.0
 
 
-def settings(store: Listener | None) -> dict[str, str]:
+def settings(store: Process | None) -> dict[str, str]:
     """The environment of a Framehold server: fresh keys, and the store's address if it has one."""
     chosen = {"FRAMEHOLD_KEYS": secrets.token_hex(32)}
     if store is not None:
@@ -39,7 +39,7 @@ def secret(settings: Mapping[str, str]) -> dict[str, str]:
     return {"FRAMEHOLD_SECRET": Trust([settings["FRAMEHOLD_KEYS"].encode()]).plane_key}
 
 
-def serving(variant: str, core: int, settings: Mapping[str, str], *words: str) -> AbstractContextManager[Listener]:
+def serving(variant: str, core: int, settings: Mapping[str, str], *words: str) -> AbstractContextManager[Process]:
     """A server of `served.measured` on a core, with `settings` added to its environment.
 
     Raises:
@@ -49,7 +49,7 @@ def serving(variant: str, core: int, settings: Mapping[str, str], *words: str) -
 
 
 @contextlib.contextmanager
-def framehold_router(core: int, settings: Mapping[str, str], nodes: int) -> Iterator[Listener]:
+def framehold_router(core: int, settings: Mapping[str, str], nodes: int) -> Iterator[Process]:
     """`framehold router` on a core, once so many nodes stand on its ring.
 
     Raises:

@@ -31,8 +31,8 @@ from framehold_loadtest.bench.servers import framehold_router, settings
 from framehold_loadtest.client import rounds, trip
 from framehold_loadtest.client.connection import CallError, Connection, post
 from framehold_loadtest.client.rounds import Asked, Done, Refused
-from framehold_loadtest.local.listeners import Cores, Listener, announced, framehold_port, redis_server
-from framehold_loadtest.local.process import NotAvailable, python
+from framehold_loadtest.local.listeners import Cores, announced, framehold_port, redis_server
+from framehold_loadtest.local.process import NotAvailable, Process, python
 
 TTL = 1.0
 """Seconds of a node's lease."""
@@ -109,7 +109,7 @@ def _storm(way: str, calls: int, cores: Cores) -> tuple[Storm, Counter[str]]:
 
 
 @contextlib.contextmanager
-def _node(name: str, core: int, common: dict[str, str]) -> Iterator[Listener]:
+def _node(name: str, core: int, common: dict[str, str]) -> Iterator[Process]:
     argv = python("framehold", "node", str(_SERVER), "--port", "0")
     with announced(argv, core, {**common, "FRAMEHOLD_NODE_ID": name}, framehold_port) as node:
         yield node

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from framehold_loadtest.local.process import NotAvailable, Process, last_words, within
+from framehold_loadtest.local.process import NotAvailable, Process, within
 
 ROOT = Path(__file__).parents[3]
 """The checkout, if this package is in one."""
@@ -59,19 +59,6 @@ class Cores:
     load: int
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """A running child that serves a port of 127.0.0.1."""
-
-    pid: int
-    port: int
-    log: Path
-
-    def last_words(self) -> str:
-        """The last line of the child's log as the end of a sentence; empty if there is none."""
-        return last_words(self.log)
-
-
 def pick_cores() -> Cores:
     """The first two cores that this process may use: the same one twice if there is only one."""
     usable = sorted(os.sched_getaffinity(0))
@@ -105,7 +92,7 @@ def started(name: str, argv: Sequence[str], core: int, settings: Mapping[str, st
 @contextlib.contextmanager
 def announced(
     argv: Sequence[str], core: int, settings: Mapping[str, str], port_of: Callable[[str], int] = int
-) -> Iterator[Listener]:
+) -> Iterator[Process]:
     """A program on a core, which prints one line when it listens; `port_of` reads its port.
 
     Raises:
@@ -113,13 +100,14 @@ def announced(
     """
     with started("the server", argv, core, settings) as child:
         line = child.announced()
-        yield Listener(child.pid, port_of(line), child.log)
+        child.port = port_of(line)
+        yield child
 
 
 @contextlib.contextmanager
 def accepting(
     argv: Sequence[str], core: int, settings: Mapping[str, str], port: int, otherwise: str
-) -> Iterator[Listener]:
+) -> Iterator[Process]:
     """A program on a core that prints nothing when it listens, once its port accepts connections.
 
     Raises:
@@ -127,11 +115,12 @@ def accepting(
     """
     with started("the program", argv, core, settings) as child:
         _await(lambda: _accepts(port), child, otherwise)
-        yield Listener(child.pid, port, child.log)
+        child.port = port
+        yield child
 
 
 @contextlib.contextmanager
-def haproxy_server(core: int, config: str, port: int, settings: Mapping[str, str]) -> Iterator[Listener]:
+def haproxy_server(core: int, config: str, port: int, settings: Mapping[str, str]) -> Iterator[Process]:
     """HAProxy with this configuration on a core; the configuration makes it listen on `port`.
 
     Raises:
@@ -149,7 +138,7 @@ def haproxy_server(core: int, config: str, port: int, settings: Mapping[str, str
 
 
 @contextlib.contextmanager
-def haproxy(servers: Sequence[int], *, by_session: bool = False) -> Iterator[Listener]:
+def haproxy(servers: Sequence[int], *, by_session: bool = False) -> Iterator[Process]:
     """HAProxy in front of servers on these ports, which takes them in turn, or by session for clients of 2025.
 
     It checks its servers, sends a connection that one server refuses to another, and passes each event of a stream on
@@ -166,7 +155,7 @@ def haproxy(servers: Sequence[int], *, by_session: bool = False) -> Iterator[Lis
 
 
 @contextlib.contextmanager
-def redis_server(core: int, sync: str = "") -> Iterator[Listener]:
+def redis_server(core: int, sync: str = "") -> Iterator[Process]:
     """A private Redis on a core: without persistence, or with a file of its writes and this `appendfsync`.
 
     Raises:
@@ -179,7 +168,8 @@ def redis_server(core: int, sync: str = "") -> Iterator[Listener]:
         started("redis-server", _redis(Path(folder), port, persistence), core, {}) as child,
     ):
         await_redis(child, port)
-        yield Listener(child.pid, port, child.log)
+        child.port = port
+        yield child
 
 
 def durable_redis(folder: Path) -> tuple[Process, int]:

@@ -46,6 +46,8 @@ class Process:
     ) -> None:
         self.name, self._argv, self.log, self._settings = name, list(argv), log, dict(settings)
         self._piped, self._core = piped, core
+        self.port = 0
+        """The port of 127.0.0.1 that it serves, once that is known."""
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -102,7 +104,8 @@ class Process:
 
     def last_words(self) -> str:
         """The last line of its log as the end of a sentence; empty if there is none."""
-        return last_words(self.log)
+        line = last_line(self.log)
+        return f"; its last line: {line}" if line else ""
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it runs."""
@@ -166,9 +169,3 @@ def last_line(log: Path) -> str:
     """The last line of a log that is not blank; empty if there is none."""
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
-
-
-def last_words(log: Path) -> str:
-    """The last line of a log as the end of a sentence; empty if there is none."""
-    line = last_line(log)
-    return f"; its last line: {line}" if line else ""

@@ -20,8 +20,8 @@ from pathlib import Path
 from framehold_loadtest.bench import weather
 from framehold_loadtest.bench.calls import Site
 from framehold_loadtest.client.connection import CallError, Connection, Response
-from framehold_loadtest.local.listeners import Listener, accepting, announced, free_ports
-from framehold_loadtest.local.process import NotAvailable, python
+from framehold_loadtest.local.listeners import accepting, announced, free_ports
+from framehold_loadtest.local.process import NotAvailable, Process, python
 from framehold_loadtest.served.weather import QUESTION, RESTATE_SERVICE, expected_text
 
 _JOIN_SECONDS = 20.0
@@ -101,7 +101,7 @@ def _settings(folder: str, ingress: int, admin: int, fabric: int) -> dict[str, s
     }
 
 
-def _introduce(admin: int, handler: int, server: Listener) -> None:
+def _introduce(admin: int, handler: int, server: Process) -> None:
     """Register the handler, as soon as the server takes it."""
     body = json.dumps({"uri": f"http://127.0.0.1:{handler}", "use_http_11": True})
     deadline = time.monotonic() + _JOIN_SECONDS
