@@ -20,25 +20,17 @@ class CallError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The head of a response; the names of `fields` are in lower case."""
+class Response:
+    """A response, or its head alone; the names of `fields` are in lower case."""
 
     status: int
-    fields: Mapping[str, str]
+    body: bytes = b""
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def streams(self) -> bool:
         """Whether the body is an event stream."""
         return self.fields.get("content-type", "").startswith("text/event-stream")
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """A whole response; the names of `fields` are in lower case."""
-
-    status: int
-    body: bytes
-    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 def post(port: int, fields: Mapping[str, str], message: Mapping[str, Any], path: str = "/mcp") -> bytes:
@@ -56,7 +48,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._arrival: asyncio.Future[None] | None = None
         self._lost: Exception | None = None
-        self._head = Head(0, {})
+        self._head = Response(0)
         self._buffer = self._events = b""
         self.sent = self.received = 0
 
@@ -85,7 +77,7 @@ class Connection(asyncio.Protocol):
         head = await self.begin(data)
         return Response(head.status, await self.body(), head.fields)
 
-    async def begin(self, data: bytes) -> Head:
+    async def begin(self, data: bytes) -> Response:
         """Send a request, and read the head of its response.
 
         Raises:
@@ -97,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
         first, *lines = (await self._until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         pairs = (line.partition(":") for line in lines if line)
-        self._head = Head(int(first[9:12]), {name.lower(): value.strip() for name, _, value in pairs})
+        self._head = Response(int(first[9:12]), fields={name.lower(): value.strip() for name, _, value in pairs})
         self._events = b""
         return self._head
 
