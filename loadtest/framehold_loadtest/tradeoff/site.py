@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from framehold_loadtest import served
@@ -24,26 +24,12 @@ NODE, ROUTER, STORE = PLACES
 _HELD = Path(served.__file__).with_name("held.py")
 
 
-class _Proxies:
-    """The HAProxies in front of a site."""
-
-    def __init__(self) -> None:
-        self.pids: set[int] = set()
-
-    def before(self, ports: Sequence[int], stack: contextlib.ExitStack, *, by_session: bool = False) -> int:
-        """The port of one more, in front of nodes on these ports."""
-        proxy = stack.enter_context(haproxy(ports, by_session=by_session))
-        self.pids.add(proxy.pid)
-        stack.callback(self.pids.discard, proxy.pid)
-        return proxy.port
-
-
 class _Fronted(Fleet):
     """A fleet behind what its option has in front of it."""
 
     def __init__(self, folder: Path, plan: FleetPlan) -> None:
         super().__init__(folder, plan)
-        self._proxies = _Proxies()
+        self._proxies: set[int] = set()
 
     @property
     def names(self) -> list[str]:
@@ -53,7 +39,14 @@ class _Fronted(Fleet):
     def places(self) -> dict[int, str]:
         """The processes that run, each by its id, and whether they are a node, the router or the store."""
         kinds = dict.fromkeys(self.nodes, NODE) | dict.fromkeys(self.routers, ROUTER) | {"store": STORE}
-        return {pid: kinds[name] for name, pid in self.pids().items()} | dict.fromkeys(self._proxies.pids, ROUTER)
+        return {pid: kinds[name] for name, pid in self.pids().items()} | dict.fromkeys(self._proxies, ROUTER)
+
+    def _before(self, stack: contextlib.ExitStack, *, by_session: bool = False) -> int:
+        """The port of one more HAProxy, in front of the present nodes."""
+        proxy = stack.enter_context(haproxy([self.ports[name] for name in self.names], by_session=by_session))
+        self._proxies.add(proxy.pid)
+        stack.callback(self._proxies.discard, proxy.pid)
+        return proxy.port
 
 
 class FleetSite(_Fronted):
@@ -65,10 +58,7 @@ class FleetSite(_Fronted):
 
     def front(self, stack: contextlib.ExitStack, *, sticky: bool) -> int:
         """The port that clients call: the router's, or that of a proxy which knows nothing of calls."""
-        if sticky:
-            return self.ports[next(iter(self.routers))]
-        # A node that was started again has another port, so this one is made for the present ones.
-        return self._proxies.before([self.ports[name] for name in self.names], stack)
+        return self.ports[next(iter(self.routers))] if sticky else self._before(stack)
 
 
 class HandSite(_Fronted):
@@ -97,8 +87,7 @@ class HandSite(_Fronted):
 
     def front(self, stack: contextlib.ExitStack, *, sticky: bool) -> int:
         """The port that clients call."""
-        ports = [self.ports[name] for name in self.names]
-        return self._proxies.before(ports, stack, by_session=sticky and self._by_session)
+        return self._before(stack, by_session=sticky and self._by_session)
 
     def pause(self, name: str) -> None:
         """There is no store to be paused."""
