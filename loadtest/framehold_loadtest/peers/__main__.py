@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from framehold_loadtest.bench import calls, command
@@ -49,9 +48,6 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="shorter windows and fewer of them, about two minutes")
     names = [name for group in groups for name in group.what]
     parser.add_argument("--only", choices=names, action="append", help="this peer (repeatable); ratios need sdk too")
-    parser.add_argument(
-        "--packages", type=Path, metavar="DIR", default=npm.HOME, help=f"npm's packages (default {npm.HOME})"
-    )
     options = command.parsed(parser)
     return command.play(options, PROGRAM, lambda: _run(options), lambda measured: table(measured).text(), parts)
 
@@ -78,7 +74,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     own = {"pinning": pinning, "peers": _versions()}
     head = {"command": PROGRAM + (" --quick" if options.quick else ""), **machine.describe(cores), **own}
     print(facts(head), flush=True)
-    groups = [_some(group, options.only) for group in servers.peers(options.packages)]
+    groups = [_some(group, options.only) for group in servers.peers(npm.HOME)]
     chosen = [group for group in groups if group.what]
     found = calls.measure(chosen, BASES, QUICK if options.quick else FULL, cores)
     return {"quick": options.quick, "machine": head, "calls": found}
