@@ -43,7 +43,6 @@ class Scenario:
     seconds. One that `breathes` has half of them, and all in the middle third: the load that a fleet is scaled for."""
 
     name: str
-    about: str
     checks: tuple[Check, ...]
     faults: tuple[Step, ...] = ()
     users: int = 50
@@ -64,36 +63,31 @@ def present(scenario: Scenario, users: int, seconds: float, t: float) -> Users |
 
 _SAFE = (checks.none_lost, checks.effects_once)
 
-STEADY = Scenario("steady", "calls of 2 to 6 rounds, nothing happens", (checks.affine, checks.few_errors, *_SAFE))
+STEADY = Scenario("steady", (checks.affine, checks.few_errors, *_SAFE))
 KILLED = Scenario(
     "kill",
-    "a node is killed, and comes back",
     (checks.faults_made(KILL), checks.resumed_in_time, *_SAFE),
     (Step(0.35, KILL, 0.3),),
 )
 ROLLING = Scenario(
     "rolling",
-    "one node after another is drained and started again",
     (checks.faults_made(ROLL), checks.none_visible, *_SAFE),
     (Step(0.2, ROLL),),
 )
 SCALE = Scenario(
     "scale",
-    "a node joins, and another leaves",
     (checks.faults_made(ADD, REMOVE), checks.few_keys_moved, checks.parked_stay_put, *_SAFE),
     (Step(0.3, ADD), Step(0.65, REMOVE)),
     breathes=True,
 )
 DUPLICATES = Scenario(
     "duplicates",
-    "each retry is sent three times at once, the last once more later; a node is paused past its lease, and wakes",
     (checks.taken_over, checks.duplicates_alike, *_SAFE),
     (Step(0.4, NODE_PAUSE, 0.1),),
     manner=Manner(copies=3),
 )
 THUNDERING = Scenario(
     "thundering",
-    "all who wait answer at the same moment",
     (checks.resumes_bounded, checks.loop_free, checks.all_begin, *_SAFE),
     users=500,
     manner=Manner(wave=10.0, rounds=(3, 3)),
@@ -101,7 +95,6 @@ THUNDERING = Scenario(
 )
 STORE = Scenario(
     "store",
-    "the store stands still, and is killed and started again",
     (
         checks.faults_made(STORE_PAUSE, STORE_RESTART),
         checks.fails_closed,
@@ -111,6 +104,6 @@ STORE = Scenario(
     ),
     (Step(0.2, STORE_PAUSE, 0.15), Step(0.5, STORE_RESTART, 0.1)),
 )
-SOAK = Scenario("soak", "a long time of the same", (checks.memory_flat, checks.few_errors, *_SAFE), seconds=3600.0)
+SOAK = Scenario("soak", (checks.memory_flat, checks.few_errors, *_SAFE), seconds=3600.0)
 
 SCENARIOS = {found.name: found for found in (STEADY, KILLED, ROLLING, SCALE, DUPLICATES, THUNDERING, STORE, SOAK)}

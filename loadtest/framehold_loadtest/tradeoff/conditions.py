@@ -14,7 +14,6 @@ class Condition:
     the reply to their last round, and send it again if they can."""
 
     name: str
-    what: str
     play: Callable[[Stage], None]
     sticky: bool = True
     loses: bool = False
@@ -66,13 +65,11 @@ STEADY = "steady"
 CONDITIONS = {
     condition.name: condition
     for condition in (
-        Condition(STEADY, "nothing happens", _steady),
-        Condition("node killed", "a node gets SIGKILL, and is started again", _killed),
-        Condition("rolling restart", "each node in turn gets SIGTERM, ends, and is started again", _rolled),
-        Condition("store pause", "Redis stands still, and goes on", _paused),
-        Condition("no stickiness", "HAProxy gives requests to the nodes by turns", _steady, sticky=False),
-        Condition(
-            "reply lost", "the reply to a last round is lost on its way, and the round sent again", _steady, loses=True
-        ),
+        Condition(STEADY, _steady),
+        Condition("node killed", _killed),
+        Condition("rolling restart", _rolled),
+        Condition("store pause", _paused),
+        Condition("no stickiness", _steady, sticky=False),
+        Condition("reply lost", _steady, loses=True),
     )
 }

@@ -135,5 +135,5 @@ def _turned(
 
 
 def kept(found: Metrics) -> Metrics:
-    """What the plots and the calculator use of a point. The rest would make the report three times as long."""
+    """What the calculator uses of a point. The rest would make the report three times as long."""
     return {name: one for name, one in found.items() if name.startswith(_USED)}
