@@ -126,5 +126,16 @@ class Local:
 async def local(**settings: Any) -> AsyncIterator[Local]:
     """A fresh server with these settings, from its start to its shutdown."""
     app = framehold.asgi(server(), Settings(node_id="bench", **settings))
-    async with app.lifespan():
+    to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    to_us: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+    # As a server opens it: what the app learns of its own place then takes a step of each round.
+    running = asyncio.create_task(app({"type": "lifespan"}, to_app.get, to_us.put))
+    await to_app.put({"type": "lifespan.startup"})
+    started = await to_us.get()
+    if started["type"] != "lifespan.startup.complete":
+        raise RuntimeError(f"the server did not start: {started.get('message')}")
+    try:
         yield Local(app)
+    finally:
+        await to_app.put({"type": "lifespan.shutdown"})
+        await running
