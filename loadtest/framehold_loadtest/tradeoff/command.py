@@ -84,7 +84,7 @@ def _gaps(found: Tradeoff) -> list[str]:
     seen = [(f"{cell.option} under {cell.condition}", cell.metrics) for cell in found.cells]
     seen += [(f"{one.option} at {sweep.name} {one.x:g}", one.metrics) for sweep in found.series for one in sweep.points]
     rates = ((name, metrics["calls_per_second"]) for name, metrics in seen)
-    return [f"NOT MEASURED: {name}: {rate.missing}" for name, rate in rates if hasattr(rate, "missing")]
+    return [f"no figures of {name}: {rate.missing}" for name, rate in rates if hasattr(rate, "missing")]
 
 
 def _calculate(words: str, path: Path | None) -> NoReturn:

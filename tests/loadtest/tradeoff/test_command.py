@@ -99,7 +99,7 @@ def test_a_busy_machine_ends_the_run_after_its_first_turn(
     assert ran.exit_code == 1, ran.output
     assert "turn 2" not in ran.output and "stopped after the first turn" in ran.output
     why = "not measured: the machine was busy, in 1 of 1 turns: other programs had 7.5 cores"
-    assert f"NOT MEASURED: E under steady: {why}" in ran.output
+    assert f"no figures of E under steady: {why}" in ran.output
     assert why in page.read_text() and why in (out / "report.md").read_text()
 
 
