@@ -1,4 +1,4 @@
-"""What happens when ...: a file for each row of that table in docs/architecture.md, a test for each of its columns, on
+"""A file for each fault of docs/guarantees.md, "By fault, strategy hold", a test for a marked and an unmarked handler, on
 real processes.
 
 Most share one fleet of three nodes and two routers, with leases of a second, which is mended before each test; a few
