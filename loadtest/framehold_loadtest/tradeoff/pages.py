@@ -16,14 +16,11 @@ from framehold_loadtest.table import markdown, names, written
 from framehold_loadtest.tradeoff import calculator, targets
 
 PROGRAM = "framehold bench tradeoff"
-FIRST, TARGETS, HARMS, PART, EXAMPLE, SUMS = PARTS = (
-    "overview", "targets", "harms", "figures", "example", "calculator",
-)  # fmt: skip
-"""The first picture, H-hold's targets, who harms, all else that was measured; one load of the calculator, and all."""
-TYPICAL = calculator.Case(users=1000, rounds=3, think=30)
+FIRST, TARGETS, HARMS, PART, SUMS = PARTS = ("overview", "targets", "harms", "figures", "calculator")
+"""The first picture, H-hold's targets, who harms, all else that was measured; the loads of the calculator."""
 CASES = (
     calculator.Case(users=200, rounds=2, think=5),
-    TYPICAL,
+    calculator.Case(users=1000, rounds=3, think=30),
     calculator.Case(users=10_000, rounds=3, think=60, state=4096, nodes=6),
 )
 """The loads that the calculator shows."""
@@ -76,7 +73,6 @@ def _parts(
         TARGETS: [f"### {targets.TITLE}", targets.standing(found).markdown()],
         HARMS: [tradeoff_tables.harms(found).markdown(heading=True)],
         PART: [*banner, head, *_tables(found), *others],
-        EXAMPLE: [*banner, calculator.table(TYPICAL, known).markdown()],
         SUMS: [*banner, *(calculator.table(case, known).markdown() for case in CASES)],
     }
     return {name: "\n\n".join(part) for name, part in parts.items()}
