@@ -10,6 +10,7 @@ from framehold_loadtest.report import data
 from framehold_loadtest.table import END, begin, names
 from framehold_loadtest.tradeoff import calculator
 from framehold_loadtest.tradeoff.pages import (
+    CASES,
     FIRST,
     HARMS,
     PART,
@@ -17,7 +18,6 @@ from framehold_loadtest.tradeoff.pages import (
     PROGRAM,
     SUMS,
     TARGETS,
-    CASES,
     check,
     put,
 )
