@@ -1,4 +1,4 @@
-"""Makes a release of Framehold: `make version VERSION=1.2.3`, later `make release`. docs/releasing.md has the steps.
+"""Makes a release of Framehold: `make version VERSION=1.2.3`, later `make release`. release/README.md has the steps.
 
 `places` knows where the version stands, `changelog` cuts the section of a release out of CHANGELOG.md, `steps` builds,
 checks and tags. Nothing here publishes anything.

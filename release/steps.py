@@ -64,7 +64,7 @@ def make(root: Path, run: Run = run) -> None:
     (dist / "SHA256SUMS").write_text("".join(sums), "utf-8")
     # Lines that begin with # are headings here, and comments to git unless it is told.
     run(["git", "tag", "--annotate", tag, "--cleanup", "whitespace", "--file", "dist/release-notes.txt"], root)
-    print(f"made {tag}; nothing is published yet: docs/releasing.md says how, from `git push origin {tag}` on")
+    print(f"made {tag}; nothing is published yet: release/README.md says how, from `git push origin {tag}` on")
 
 
 def _free_tag(root: Path, version: str, run: Run) -> str:

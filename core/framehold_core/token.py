@@ -3,7 +3,7 @@
     h1.<call_id>.<sealed>     strategy hold: the call id is visible so that a router can steer by it
     s1.<sealed>               stateless: an author's own state, or strategy replay's journal
 
-The visible call id is a hint until the seal is opened: whoever opens it must compare the two (docs/sdk-seams.md,
+The visible call id is a hint until the seal is opened: whoever opens it must compare the two (node/sdk-seams.md,
 "The codec"). The sealed part contains dots, so a token is split at most twice.
 """
 

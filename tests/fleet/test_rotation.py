@@ -30,7 +30,7 @@ app = framehold.asgi(mcp)
 """
 OLD, NEW = "an old key that has at least 32 bytes", "a new key that has at least 32 bytes"
 STEPS = ((OLD,), (OLD, NEW), (NEW, OLD), (NEW,))
-"""The lists of keys, in the order of docs/operating.md; each is rolled out completely before the next one."""
+"""The lists of keys, in the order of docs/runbook.md; each is rolled out completely before the next one."""
 
 
 async def test_a_call_outlives_a_rotation(tmp_path: Path, redis: RedisServer) -> None:

@@ -19,7 +19,7 @@ from .test_law import functions
 
 ROOT = Path(__file__).parents[2]
 GUARANTEES = ROOT / "docs" / "guarantees.md"
-PAGES = [GUARANTEES, *(ROOT / "docs" / name for name in ("threat-model.md", "sdk-seams.md"))]
+PAGES = [GUARANTEES, ROOT / "docs" / "threat-model.md", ROOT / "node" / "sdk-seams.md"]
 SCREEN = 120
 """Columns of a screen: a line of the guarantees has no more."""
 _NAME = re.compile(r"`([\w/.-]+\.py)::(\w+)`")

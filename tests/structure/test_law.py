@@ -400,7 +400,7 @@ GOOD: list[tuple[Check, str, str]] = [
     (says_where_rules_are, "core/a.py", '"""docs/protocol.md, rule 1."""\n# rule 2'),
     (says_where_rules_are, "docs/options.md", "[rule 1](protocol.md#rule-1)"),
     (documents_exist, "core/a.py", f'"""docs/protocol.md; README.md."""\nx = open("{PAGE}")'),
-    (documents_exist, "tests/compat/a.py", '"""As docs/sdk-seams.md, "The codec", says, and README.md."""'),
+    (documents_exist, "tests/compat/a.py", '"""As docs/protocol-store.md, "Tokens", says, and README.md."""'),
     (no_paper_by_name, "core/a.py", '"""RFC 9110, section 12.5.3; MCP_PROTOCOL_VERSION."""\nPROTOCOL = 1'),
     (cited_code_exists, "docs/options.md", "`engine/loop.py`, `core/test_rounds.py::test_it`, `flow.py`"),
     (

@@ -16,12 +16,11 @@ from framehold_loadtest.tradeoff import calculator, targets
 
 PROGRAM = "framehold bench tradeoff"
 PAGE, DATA = "report.md", "report.json"
-TARGETS, HARMS, PART, EXAMPLE, SUMS = PARTS = ("targets", "harms", "figures", "example", "calculator")
-"""H-hold's targets, who harms, all else that was measured; one load of the calculator, and all."""
-TYPICAL = calculator.Case(users=1000, rounds=3, think=30)
+TARGETS, HARMS, PART, SUMS = PARTS = ("targets", "harms", "figures", "calculator")
+"""H-hold's targets, who harms, all else that was measured; the loads of the calculator."""
 CASES = (
     calculator.Case(users=200, rounds=2, think=5),
-    TYPICAL,
+    calculator.Case(users=1000, rounds=3, think=30),
     calculator.Case(users=10_000, rounds=3, think=60, state=4096, nodes=6),
 )
 """The loads that the calculator shows."""
@@ -79,7 +78,6 @@ def _parts(found: Tradeoff, known: calculator.Constants) -> dict[str, str]:
             tradeoff_tables.READING,
             tradeoff_tables.faults(found).markdown(heading=True),
         ],
-        EXAMPLE: [calculator.table(TYPICAL, known).markdown()],
         SUMS: [*(calculator.table(case, known).markdown() for case in CASES)],
     }
     return {name: "\n\n".join(part) for name, part in parts.items()}

@@ -7,7 +7,7 @@ The private parts, and why they are touched (a missing part gives a clear error)
 - `elicitation.render_elicitation_schema`: keeps what it rendered, where that can't change (`sdk/form_schemas.py`)
 - `OpenTelemetryMiddleware`: skipped while no tracer provider is set
 
-Other modules touch further private parts, each named in the docstring of its module: docs/sdk-seams.md lists them all.
+Other modules touch further private parts, each named in the docstring of its module: node/sdk-seams.md lists them all.
 """
 
 from __future__ import annotations

@@ -18,10 +18,9 @@ from tests.fleet.day.prometheus import prometheus
 from tests.fleet.day.recorder import Recorder
 from tests.fleet.day.scenes import Scene, nothing
 from tests.fleet.day.stage import day, eventually
-from tests.helm.runbook import ROOT
 from tests.kit.browser import chromium
 
-PAGE = ROOT / "docs" / "the-day.md"
+PAGE = Path(__file__).with_name("report.md")
 LASTS, LONGER = 60.0, 3.0
 """Seconds for which a scene waits for words, and for which it listens when it has heard all of them."""
 

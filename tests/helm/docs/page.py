@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -26,7 +27,7 @@ _BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```$")
 _INNER = re.compile(r"\$\(([^()]*)\)")
 _INLINE = re.compile(r"`((?:framehold|helm|kubectl) [^`\s]+ [^`]+)`")
 _ROW = re.compile(r"(?m)^\| (`[^|]*)\|([^|]*)\|([^|]*)\|$")
-_END = "## What of this was checked"
+_CHECKED = Path(__file__).with_name("README.md")
 
 Values = dict[str, Any]
 
@@ -67,14 +68,9 @@ def text() -> str:
     return PAGE.read_text()
 
 
-def body() -> str:
-    """What comes before the table of commands."""
-    return text().partition(_END)[0]
-
-
 def blocks(language: str) -> list[str]:
     """The blocks of that language."""
-    return [block for kind, block in _BLOCK.findall(body()) if kind == language]
+    return [block for kind, block in _BLOCK.findall(text()) if kind == language]
 
 
 @cache
@@ -95,20 +91,20 @@ def commands() -> tuple[Command, ...]:
     """In their order; those that stand in lines of text at the end, when all of fleet.yaml is known."""
     file: Values = {}
     found: list[Command] = []
-    for kind, block in _BLOCK.findall(body()):
+    for kind, block in _BLOCK.findall(text()):
         if kind == "yaml" and "instead" not in block.split("\n", 1)[0]:
             file = over(file, yaml.safe_load(block))
         elif kind == "sh":
             found += (Command(words, file) for line in block.splitlines() for words in _started(line))
-    prose = _BLOCK.sub("", body())
+    prose = _BLOCK.sub("", text())
     return (*found, *(Command(words, file, True) for line in _INLINE.findall(prose) for words in _started(line)))
 
 
 def rows() -> list[Row]:
-    """The table at the end."""
+    """The table of README.md beside this file: what was checked, and how."""
     return [
         Row(tuple(tuple(shlex.split(each)) for each in re.findall(r"`(.+?)`", names)), how.split()[0].strip("*,:;"), by)
-        for names, how, by in _ROW.findall(text().partition(_END)[2])
+        for names, how, by in _ROW.findall(_CHECKED.read_text())
     ]
 
 

@@ -1,6 +1,7 @@
 """docs/kubernetes.md can be followed: its values render, its names are those of the chart, its commands exist.
 
-Its last table says of each command whether it was checked, and how; what only a cluster could show is `not run` there.
+The table of README.md says of each command whether it was checked, and how; what only a cluster could show is `not run`
+there.
 """
 
 from __future__ import annotations
