@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from framehold.engine.peers import Peers
 from framehold.engine.runtime import Runtime
 from framehold.http.body import Reception
-from framehold.http.exchange import Exchange
+from framehold.http.exchange import Exchange, StreamRest
 from framehold.http.forward import Forward, ForwardResult
 from framehold.http.pacing import Pacing
 from framehold.http.session_affinity import SessionAffinity
@@ -147,6 +147,8 @@ class Node:
     def __init__(self) -> None:
         self.asked, self.begins, self.ends, self.gone = (asyncio.Event() for _ in range(4))
         self.heard: list[bytes] = []
+        self.watched = 0
+        """How many requests watch its lease."""
         self.trust, self.clock = Trust([KEY.encode()]), system_clock()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -162,7 +164,11 @@ class Node:
         return Receiver(("127.0.0.1", int(address.rpartition(":")[2])), ())
 
     async def vanished(self, address: str) -> None:
-        await self.gone.wait()
+        self.watched += 1
+        try:
+            await self.gone.wait()
+        finally:
+            self.watched -= 1
 
     async def receive(self) -> dict[str, Any]:
         await asyncio.Event().wait()
@@ -186,6 +192,7 @@ async def forwarded() -> AsyncIterator[tuple[Node, asyncio.Task[ForwardResult]]]
         for event in (node.begins, node.ends):
             event.set()
         await asyncio.wait((sending,))
+        await until(lambda: not node.watched, "the end of the watch of a request that has ended")
         await forward.close()
         await close_server(server)
 
@@ -195,6 +202,13 @@ async def test_one_that_has_said_nothing_is_not_waited_for() -> None:
         await until(lambda: node.asked.is_set() or sending.done(), "the request")
         node.gone.set()
         assert await sending is ForwardResult.VANISHED and node.heard == []
+
+
+async def test_a_request_that_was_answered_leaves_no_watch_behind() -> None:
+    async with forwarded() as (node, sending):
+        node.begins.set()
+        node.ends.set()
+        assert await sending is ForwardResult.ANSWERED
 
 
 async def test_one_that_has_begun_its_response_may_end_it() -> None:
@@ -209,6 +223,48 @@ async def test_one_that_has_begun_its_response_may_end_it() -> None:
         assert not sending.done()
         node.ends.set()
         assert await sending is ForwardResult.ANSWERED and b"".join(node.heard) == b"".join(PARTS)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "event"),
+    [
+        ({"content-type": "text/event-stream"}, b"data: 1\r\n\r\n", None),
+        ({"content-type": "application/json"}, b'{"id":7,"result":{}}', {"id": 7, "result": {}}),
+        (
+            {"content-type": "application/json", "retry-after": "12"},
+            b'{"id":7,"error":{"code":-32603,"message":"full","data":{"a":1}}}',
+            {"id": 7, "error": {"code": -32603, "message": "full", "data": {"a": 1, "retryAfter": 12}}},
+        ),
+        (
+            {"content-type": "application/json"},
+            b'{"id":7,"error":{"code":-32603,"message":"full"}}',
+            {"id": 7, "error": {"code": -32603, "message": "full"}},
+        ),
+        ({"content-type": "application/json"}, b"[]", "status 503 and no message"),
+        ({"content-type": "text/html"}, b"<p>", "status 503 and no message"),
+    ],
+    ids=["events", "a result", "an error for a while", "an error", "no message", "a page"],
+)
+async def test_a_response_goes_on_in_a_stream_that_began(headers: dict[str, str], body: bytes, event: Any) -> None:
+    """Another node's response: events as they are, all else as one event. What its head said of when to come again is
+    in the error."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    rest = StreamRest(send, 7)
+    named = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await rest({"type": "http.response.start", "status": 503, "headers": named})
+    await rest({"type": "http.response.body", "body": body[:5], "more_body": True})
+    await rest({"type": "http.response.body", "body": body[5:]})
+    told = b"".join(message["body"] for message in sent)
+    assert not sent[-1]["more_body"] and all(message["type"] == "http.response.body" for message in sent)
+    if event is None:
+        assert told == body
+        return
+    found = json.loads(told.removeprefix(b"event: message\r\ndata: "))
+    assert found == event or event in found["error"]["message"]
 
 
 TARGET = "tests/node/draining_server.py"
