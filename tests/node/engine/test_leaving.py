@@ -226,3 +226,14 @@ async def test_a_lookup_that_is_cut_off_gives_its_place_back() -> None:
         await at.runtime.end()
         await coming
     assert at.runtime._gate._free == MAX_TAKEOVERS
+
+
+async def test_a_drain_ends_with_the_last_request_that_is_served_elsewhere() -> None:
+    """Its call is in no table of this node: a round that is passed on, or a request of a session."""
+    async with engine() as at:
+        with at.runtime.draining.visited():
+            drain = asyncio.create_task(at.runtime.drain(600.0))
+            await turns(20)
+            assert at.runtime.draining.begun and not drain.done()
+        async with asyncio.timeout(10.0):
+            await drain
