@@ -3,7 +3,7 @@ at all, or lost as soon as they are made; responses come whole, in pieces, broke
 
 What must hold, however it goes:
 
-1. A request ends once, unless its sender aborts it. Nothing is reported behind its end.
+1. A request ends once, unless its sender aborts it. Nothing is reported behind its end, and no data while it is paused.
 2. A request that was NOT_SENT was written to no connection.
 3. A request is written only to a connection on which the node has proved who it is.
 4. A response is that of its request.
@@ -171,7 +171,8 @@ class Sent(Conversed):
 
     def __init__(self, network: Network, side: Upstream, number: int) -> None:
         super().__init__()
-        self._network, self.asked, self.is_aborted = network, b"body-%d" % number, False
+        self._network, self.asked = network, b"body-%d" % number
+        self.is_aborted = self.is_paused = False
         self.link = side.send(at(("node", 1)), *parts(post(self.asked)), self)
         if network.chance(0.1, "aborted"):
             network.later(0.02, self._abort)
@@ -185,8 +186,18 @@ class Sent(Conversed):
 
     def _pause(self) -> None:
         if not self.over.is_set():
+            self.is_paused = True
             self.link.pause()
-            self._network.later(1.0, lambda: self.over.is_set() or self.link.resume())
+            self._network.later(1.0, self._resume)
+
+    def _resume(self) -> None:
+        self.is_paused = False
+        if not self.over.is_set():
+            self.link.resume()
+
+    def data(self, piece: bytes) -> None:
+        assert not self.is_paused, "a paused request hears something"
+        super().data(piece)
 
     def abandons(self) -> bool:
         return self._network.chance(0.1, "abandoned")
