@@ -344,7 +344,7 @@ class CallRecords:
         if isinstance(judged, ev.MayClaim) and stored is not None:
             return await self._claimable(slot, stored, judged, waiting, elsewhere)
         if isinstance(judged, ev.Pass):
-            self._pass_on(slot, judged)
+            self._pass_on(slot, judged, waiting)
         else:
             self.bursts.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
         # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
@@ -407,10 +407,10 @@ class CallRecords:
             has_turn=self.gate.suspects.has_turn(slot),
         )
 
-    def _pass_on(self, slot: Slot, judged: ev.Pass) -> None:
-        """Another node answers: tell the requests that are offered to it."""
+    def _pass_on(self, slot: Slot, judged: ev.Pass, waiting: tuple[ev.Retry, ...]) -> None:
+        """Another node answers these requests: tell those that are offered to it."""
         if judged.offered:
-            for arrival in slot.arrivals.values():
+            for arrival in filter(None, (slot.arrivals.get(retry.waiter) for retry in waiting)):
                 arrival.carrier.passed_on(self.addresses[judged.node])
 
     async def _claimable(

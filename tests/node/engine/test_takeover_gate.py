@@ -12,7 +12,8 @@ from framehold.engine.replies import Ended, Parked
 from framehold.engine.takeover_gate import MAX_WAIT, TakeoverGate
 from framehold.frame.frame import Frame
 from framehold_core.call import Phase
-from framehold_core.events import Evict
+from framehold_core.events import Evict, Pass
+from framehold_core.ids import NodeId
 from framehold_store import system_clock as clock
 from tests.kit.engine import Carrier, ScriptHandler, engine, question, turns
 
@@ -191,3 +192,20 @@ async def test_a_replay_may_wait_for_a_call_that_waits_behind_it(monkeypatch: py
             return await at.runtime.retry(at.claims(parked), answers, handler_entry, Carrier())
 
         assert await asyncio.gather(*(answered(*call) for call in calls)) == [Ended("yes"), Ended("yes")]
+
+
+async def test_what_came_while_a_call_was_looked_up_is_not_passed_on() -> None:
+    """Another read decides for it (docs/protocol.md, rule 5). It may then be passed on itself, once."""
+    told: list[str] = []
+
+    def arrival(name: str) -> Any:
+        return SimpleNamespace(carrier=SimpleNamespace(passed_on=lambda address: told.append(f"{name} to {address}")))
+
+    async with engine() as at:
+        records = at.runtime._records
+        records.addresses = {NodeId("b"): "http://b"}
+        slot: Any = SimpleNamespace(arrivals={1: arrival("first"), 2: arrival("late")})
+        waiting: Any = (SimpleNamespace(waiter=1), SimpleNamespace(waiter=3))
+        records._pass_on(slot, Pass(NodeId("b"), offered=True), waiting)
+        records._pass_on(slot, Pass(NodeId("b")), waiting)
+    assert told == ["first to http://b"]
