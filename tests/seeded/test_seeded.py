@@ -17,7 +17,7 @@ FOUND = {
     "digest-off": 4,
     "verify-keeps-epoch": 2,
     "claim-keeps-epoch": 1,
-    "owner-thought-gone": 105,
+    "owner-thought-gone": 161,
 }
 """Mutations of core, each with a schedule that shows it."""
 
