@@ -249,8 +249,10 @@ class World:
             self.watch.begins(call, key, name, self.store.record(self.ids[call]))
 
     def recorded(self, call: str, key: str, heard: bool) -> None:
-        """An effect begins, after its handler has `heard` an answer or not."""
-        self.watch.recorded(call, key, heard, self.store.record(self.ids[call]))
+        """An effect begins, after its handler has `heard` an answer or not. One of a process that stood behind its look
+        may come when another process has asked the next round."""
+        if asyncio.current_task() not in self.places.went_on:
+            self.watch.recorded(call, key, heard, self.store.record(self.ids[call]))
 
 
 _KEPT: list[World] = []
