@@ -158,14 +158,14 @@ class Pass(Value):
 
 
 class Found(Value):
-    """The record as read, and what `ownership` has judged of it; None where there is no record. `waiting` are the
+    """The record as read, and what `ownership` has judged of it; None where there is no record. `waiters` are the
     requests that had come before that read. `elsewhere` names the other nodes that are alive. `kept` says whether this
     node will enter the kept code that the record names, in place of the present code (docs/protocol.md, rule 28)."""
 
     stored: Stored | None
     entries: tuple[Entry, ...]
     judged: MayClaim | Pass | None
-    waiting: tuple[Retry, ...]
+    waiters: frozenset[Waiter]
     elsewhere: frozenset[NodeId]
     kept: bool = False
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 from . import journal
-from .events import MayClaim, Pass, Retry
+from .events import Found, MayClaim, Pass, Retry
 from .ids import Boot, CallId, Incarnation, NodeId
+from .journal import Entry
 from .lease import LIVE, Lease, NodeRecord, is_alone
 from .missing_nodes import MissingNodes
 from .pauses import Pause
@@ -77,6 +78,12 @@ class Sight(Value):
     """The pause of the tool, if the store says that it is paused."""
     has_turn: bool = False
     """Whether the call is the suspect that may be entered now."""
+
+    def found(self, judged: MayClaim | Pass | None, entries: tuple[Entry, ...] = (), kept: bool = False) -> Found:
+        """The event of a call that was judged by this. `entries` and `kept` are of a call that may be claimed: its
+        journal, and whether its kept code will be entered."""
+        waiters = frozenset(retry.waiter for retry in self.waiting)
+        return Found(self.stored, entries, judged, waiters, frozenset(self.leases.keys() - {self.me.node}), kept)
 
 
 class TakeoverCase(Value):

@@ -78,7 +78,7 @@ def found(call: Call, event: Found, now: float) -> Move:
 
 def _came_since(retry: Retry, event: Found) -> bool:
     """Whether a retry came after the record was read: what was judged of the record is not judged for it."""
-    return all(retry.waiter != item.waiter for item in event.waiting)
+    return retry.waiter not in event.waiters
 
 
 def _decided(retries: Sequence[Retry], event: Found) -> tuple[tuple[Effect, ...], tuple[Retry, ...]]:

@@ -264,7 +264,8 @@ class Node:
         elif reply.stored is not None:
             judged = Pass(NodeId(reply.stored.record.owner))
         came = self.call.undecided if waiting is None else waiting
-        return self.feed(Found(reply.stored, entries, judged, came, frozenset(map(NodeId, elsewhere)), kept))
+        waiters = frozenset(retry.waiter for retry in came)
+        return self.feed(Found(reply.stored, entries, judged, waiters, frozenset(map(NodeId, elsewhere)), kept))
 
 
 def running(shelf: Shelf | None = None, *, reentrant: bool = True) -> Node:

@@ -42,6 +42,13 @@ async def endless(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.St
         await writer.drain()
 
 
+async def asks_and_reads_nothing(at: Router) -> None:
+    """A client whose response fills what is between."""
+    client = await at.client(receive_buffer=4096)
+    client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport that reads
+    client.send(GET)
+
+
 async def test_pipelined_requests_are_answered_one_at_a_time_and_in_order(door: Door) -> None:
     gate = Gate()
     async with node(gate) as upstream, door(upstream.address) as it:
@@ -368,18 +375,14 @@ async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
 
 async def test_a_client_that_does_not_read_is_given_up(door: Door) -> None:
     async with node(endless) as upstream, door(upstream.address, client_timeout=0.2) as it:
-        client = await it.client(receive_buffer=4096)
-        client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport that reads
-        client.send(GET)
+        await asks_and_reads_nothing(it)
         await upstream.closed.get()
         assert not it.front.connections.open
 
 
 async def test_a_client_that_reads_slowly_has_its_time_anew_with_what_it_reads(door: Door) -> None:
     async with node(endless) as upstream, door(upstream.address, client_timeout=100.0) as it:
-        client = await it.client(receive_buffer=4096)
-        client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport that reads
-        client.send(GET)
+        await asks_and_reads_nothing(it)
         await upstream.arrived.wait()
         (connection,) = it.front.connections.open
         while not connection._client_paused:

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import pytest
-
 from framehold_fleet.http_client.node_connection import LinkFailure, NodeConnection
 from framehold_fleet.http_client.upstream import Upstream
 from framehold_fleet.identity.statements import HELLO, Role
@@ -40,7 +38,6 @@ class Network:
 
     def __init__(self, loop: SeededLoop, random: Random) -> None:
         self._loop, self.random = loop, random
-        self.connections: list[Connection] = []
         self.written: Counter[bytes] = Counter()
         """How often each body was written."""
         self.happened: Counter[str] = Counter()
@@ -65,7 +62,6 @@ class Network:
         if self.chance(0.05, "never accepted"):
             await asyncio.sleep(1e6)
         made = Connection(self, factory())
-        self.connections.append(made)
         made.protocol.connection_made(made)
         if self.chance(0.1, "lost as it was made"):
             made.lose()
@@ -245,18 +241,11 @@ def _played(seed: int) -> tuple[Counter[str], list[Sent]]:
     return network.happened, sent
 
 
-@pytest.fixture(scope="module")
-def played() -> tuple[Counter[str], Counter[str]]:
-    """What happened in all schedules, and how the requests ended."""
+def test_each_request_ends_as_it_went() -> None:
     happened, ended = Counter[str](), Counter[str]()
     for seed in range(SCHEDULES):
         found, sent = _played(seed)
         happened += found
         ended.update("aborted" if item.is_aborted else str(item.failure) for item in sent)
-    return happened, ended
-
-
-def test_each_request_ends_as_it_went(played: tuple[Counter[str], Counter[str]]) -> None:
-    happened, ended = played
     assert ended.keys() == {"None", "aborted", *map(str, LinkFailure)}, ended
     assert min(happened.values()) > 20, happened

@@ -235,7 +235,7 @@ RED: dict[str, Mutation] = {
             *function(Scripts, "_found", "waiting=waiting,", "waiting=slot.call.undecided,"),
         ),
     ),
-    "kept-code-ignored": Mutation("28", ((Scripts, "_load_kept", lambda *_: False),)),
+    "kept-code-ignored": Mutation("28", ((Scripts, "_is_kept", lambda *_: False),)),
     "very-code-passed-over": Mutation("28", ((ownership, "_serving", lambda _: None),)),
     "heal-names-the-present-code": Mutation(
         "28", function(Slot, "load", "process.boot)", "process.boot, code=self.process.code_of(self.tool))")

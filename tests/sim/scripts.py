@@ -20,7 +20,6 @@ from framehold_core.events import (
     Acked,
     Claimed,
     Event,
-    Found,
     MayClaim,
     Pass,
     Retry,
@@ -274,7 +273,7 @@ class Scripts:
             self._claim(slot, sight, sight.stored, judged)
         else:
             # While its owner lives the call is passed on unread: the owner can read what it wrote.
-            self._feed(slot, Found(sight.stored, (), judged, sight.waiting, self._elsewhere(sight)))
+            self._feed(slot, sight.found(judged))
 
     def _claim(self, slot: Slot, sight: Sight, stored: Stored, judged: MayClaim) -> None:
         self._world.watch.bounds.a_lapse_is_not_a_death(stored.record, sight.leases, judged.evidence)
@@ -284,12 +283,13 @@ class Scripts:
         except JournalError as error:
             self._feed(slot, Unreadable(str(error)))
             return
-        number, elsewhere = slot.lookup, self._elsewhere(sight)
+        number = slot.lookup
 
         def loaded(is_kept: bool) -> None:
             if self._looking(slot, number):
-                kept = is_kept and self._load_kept(slot, judged.code)
-                self._feed(slot, Found(stored, entries, judged, sight.waiting, elsewhere, kept))
+                if is_kept:
+                    self._enter_kept(slot, judged.code)
+                self._feed(slot, sight.found(judged, entries, is_kept))
                 self._world.watch.replays.a_claim_enters_its_own_code(slot, stored.record)
 
         def weighed() -> None:
@@ -303,16 +303,10 @@ class Scripts:
     def _is_kept(self, code: str) -> bool:
         return code in self._world.kept
 
-    def _elsewhere(self, sight: Sight) -> frozenset[NodeId]:
-        return frozenset(sight.leases.keys() - {self._process.name})
-
-    def _load_kept(self, slot: Slot, code: str) -> bool:
-        """Have the code entered that began a call, if the fleet keeps it."""
-        if not self._is_kept(code):
-            return False
+    def _enter_kept(self, slot: Slot, code: str) -> None:
+        """Have the code entered that began a call."""
         slot.program = self._world.programs[code]
         self._world.counts["kept code entered"] += 1
-        return True
 
     def _tell_death(self, slot: Slot, sight: Sight, death: Death) -> None:
         """Hold the end of the process that ran a call against the handler, and judge the call again."""

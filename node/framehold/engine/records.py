@@ -329,7 +329,6 @@ class CallRecords:
         held, waiting = slot.backing.beat.lease, slot.call.undecided
         stored = await self._read(slot)
         sight = self._sight(slot, stored, await self._leases(slot, stored), held, waiting)
-        elsewhere = frozenset(sight.leases.keys() - {sight.me.node})
         judged = self._ownership.judge(sight, self._clock.now())
         while isinstance(judged, Death):
             sight = replace(sight, death_told=True, pause=await self._died(slot.handler, judged.record))
@@ -342,13 +341,13 @@ class CallRecords:
         if isinstance(judged, Pause):
             return ev.StoreDown(slot.may_run(), paused=judged.whose)
         if isinstance(judged, ev.MayClaim) and stored is not None:
-            return await self._claimable(slot, stored, judged, waiting, elsewhere)
+            return await self._claimable(slot, sight, stored, judged)
         if isinstance(judged, ev.Pass):
             self._pass_on(slot, judged, waiting)
         else:
             self.bursts.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
         # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
-        return ev.Found(stored, (), judged, waiting, elsewhere)
+        return sight.found(judged)
 
     async def _leases(self, slot: Slot, stored: Stored | None) -> Collection[NodeRecord]:
         """The leases of all nodes on the list, and of those that the call names. The list is a hint, and may lack
@@ -413,14 +412,7 @@ class CallRecords:
             for arrival in filter(None, (slot.arrivals.get(retry.waiter) for retry in waiting)):
                 arrival.carrier.passed_on(self.addresses[judged.node])
 
-    async def _claimable(
-        self,
-        slot: Slot,
-        stored: Stored,
-        judged: ev.MayClaim,
-        waiting: tuple[ev.Retry, ...],
-        elsewhere: frozenset[NodeId],
-    ) -> ev.Found:
+    async def _claimable(self, slot: Slot, sight: Sight, stored: Stored, judged: ev.MayClaim) -> ev.Found:
         """The event of a call that may be claimed: its journal is decoded, and the code that it began with is here."""
         slot.orphaned = judged.died
         if not isinstance(slot.backing.records, TokenRecord):
@@ -429,7 +421,7 @@ class CallRecords:
         self.payloads.verify(slot.call.id, entries)
         kept = bool(judged.code) and await self.keeper.load(slot.handler, judged.code)
         slot.head = replace(stored.record.head, boot=slot.backing.beat.lease.boot)
-        return ev.Found(stored, entries, judged, waiting, elsewhere, kept)
+        return sight.found(judged, entries, kept)
 
     def open_outcome(self, slot: Slot, outcome: fx.Outcome) -> Answer:
         """The reply with the outcome that a tombstone keeps; a refusal if it is too large or can't be opened."""
