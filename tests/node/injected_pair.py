@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from mcp.server.mcpserver import Context
 
@@ -33,7 +33,6 @@ TTL = 3.0
 SOON = 10.0
 """Seconds within which each request has its reply, and each operation its end: the store's time-out, and what a machine
 may take that has no processor for this process."""
-HELD = asyncio.Event()
 
 
 def ran(what: str) -> str:
@@ -62,7 +61,7 @@ async def slow(name: str, ctx: Context) -> str:
     """Ask, and hang in an effect after that until it is let go."""
 
     async def effect() -> str:
-        await HELD.wait()
+        await Pair.held.wait()
         return ran(f"{name} slow")
 
     word = said(await ctx.elicit("Which word?", Word))
@@ -115,11 +114,14 @@ class Pair:
     a: Served
     b: Served
     pulses: list[Pulses]
+    held: ClassVar[asyncio.Event]
+    """Lets the effects of `slow` go. Each pair makes its own: an event belongs to the loop that first waited for it."""
 
     def __init__(self, redis: RedisServer, namespace: str, cluster: ClusterTrio, sentinels: SentinelTrio) -> None:
         self.redis, self.namespace, self.cluster, self.sentinels = redis, namespace, cluster, sentinels
         self._names = itertools.count(1)
         RAN.clear()
+        Pair.held = asyncio.Event()
         self.words: list[str] = []
         self.raised: list[Exception] = []
 
@@ -175,7 +177,7 @@ class Pair:
             raise Silent(f"these effects ran twice: {twice}")
 
     async def running(self, at: Served) -> asyncio.Task[Reply]:
-        """The reply to a round whose effect runs until `HELD` is set."""
+        """The reply to a round whose effect runs until `held` is set."""
         name, asked = await self.asked(at, "slow")
         sending = at.retry("slow", asked.token, asked.accept(word="word"), arguments={"name": name})
         reply = asyncio.create_task(self.reply(sending))
@@ -193,7 +195,7 @@ class Pair:
         the store again at once, and not after a lease's life."""
         self.words.clear()
         self.raised.clear()
-        HELD.clear()
+        self.held.clear()
         with self.redis.client() as client:
             if calls := client.keys(f"fh:{self.namespace}:{{*"):
                 client.delete(*calls)

@@ -33,7 +33,7 @@ from tests.kit.client import Reply
 from tests.kit.leases import lease
 from tests.kit.processes import until
 from tests.kit.serving import Served
-from tests.node.injected_pair import HELD, SOON, Pair, Silent, born, forget_lease, inside, release, shown
+from tests.node.injected_pair import SOON, Pair, Silent, born, forget_lease, inside, release, shown
 
 Scene = Callable[[Pair], Awaitable[None]]
 
@@ -235,7 +235,7 @@ async def left(pair: Pair) -> None:
     await until(lambda: leaving.done() or inside(pair.a).tasks._effects, "the effect", SOON)
     leaving.cancel()
     await asyncio.wait((leaving,))
-    HELD.set()
+    pair.held.set()
     await until(lambda: not inside(pair.a).tasks._effects, "the effect's end", SOON)
     await pair.ended(pair.a, name, asked, "slow")
 
@@ -287,7 +287,7 @@ async def _end(pair: Pair, node: Served) -> None:
     """End a node whose effect is let go when the end waits for it."""
     ending = asyncio.ensure_future(pair.tried(inside(node).end))
     await until(lambda: ending.done() or inside(node).draining.closed, "the beginning of the end", SOON)
-    HELD.set()
+    pair.held.set()
     await ending
 
 
