@@ -20,7 +20,7 @@ from framehold_store.seal import Sealer
 from framehold_store.system_clock import system_clock
 from framehold_store.values import Values
 
-from .code.keeper import Keeper, NoKeeper
+from .code.keeper import CodeKeeper, Keeper
 from .config import Settings
 from .engine.doors.door import Door
 from .engine.doors.pauses import Pauses
@@ -33,7 +33,6 @@ from .engine.observer import Observers
 from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
 from .engine.performer import Performer
-from .engine.ports import CodeKeeper
 from .engine.rechecks import Rechecks
 from .engine.records import SKEW, CallRecords, Ways
 from .engine.runtime import Parts, Runtime, load_of
@@ -99,7 +98,7 @@ def assemble(
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after), shared.table, room)
     shared.observers.add(door.habits)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
-    keeper = keeper or (_keeper(settings, store, payloads.sealer, clock) if is_shared else NoKeeper())
+    keeper = keeper or (_keeper(settings, store, payloads.sealer, clock) if is_shared else CodeKeeper())
     records = CallRecords(settings, shared, payloads, ways, keeper)
     return Runtime(
         Parts(
@@ -127,7 +126,7 @@ def _heartbeat(settings: Settings, store: Store, clock: Clock, seals: LeaseSeal,
 def _keeper(settings: Settings, store: Store, sealer: Sealer, clock: Clock) -> CodeKeeper:
     if settings.keeps_code:
         return Keeper(store, sealer, settings.max_code, clock.now)
-    return NoKeeper()
+    return CodeKeeper()
 
 
 def _payloads(settings: Settings, clock: Clock) -> Payloads:

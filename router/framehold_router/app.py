@@ -231,9 +231,9 @@ def _surveys(
 
 def _event_log(
     stack: AsyncExitStack, store: Store, fleet: Callable[[], Fleet], departures: Departures, clock: Clock
-) -> tuple[FleetLog, EventWriter]:
+) -> tuple[FleetLog, EventWriter[LogEntry]]:
     """The event log of the fleet, and what writes to it what this router sees; `stack` ends both."""
-    log, writer = FleetLog(store, fleet, clock.time), EventWriter(store)
+    log, writer = FleetLog(store, fleet, clock.time), EventWriter(store, LogEntry.encoded)
     stack.push_async_callback(log.close)
     task = asyncio.create_task(writer.run(), name="framehold event writer")
     stack.push_async_callback(_end, task)

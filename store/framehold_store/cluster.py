@@ -49,7 +49,7 @@ class _Recalled(ClusterDownError):
 
 
 class Cluster:
-    """`Servers` of a Redis Cluster.
+    """The servers of a Redis Cluster.
 
     Raises:
         ConfigError: redis-py can't use the URL.

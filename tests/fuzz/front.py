@@ -13,7 +13,8 @@ from typing import Any
 import uvloop
 
 from framehold_fleet.http_server.client_connection import ClientConnection
-from framehold_fleet.http_server.message import Request, ResponseWriter
+from framehold_fleet.http_server.message import Request
+from framehold_fleet.http_server.response import Response
 from framehold_fleet.identity.statements import HELLO
 from framehold_router.routing.relay import RequestRelay
 from tests.kit.processes import DEADLINE
@@ -36,7 +37,7 @@ class _Noting(RequestRelay):
     accepted: list[tuple[Meaning, bool]]
     misframed: list[bytes]
 
-    def __call__(self, request: Request, reply: ResponseWriter) -> None:
+    def __call__(self, request: Request, reply: Response) -> None:
         head = request.head
         codings = [value.strip().lower() for name, value in head.headers if name == b"transfer-encoding"]
         self.misframed += [coding for coding in codings if codings != [b"chunked"]]

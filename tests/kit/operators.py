@@ -111,7 +111,7 @@ class Node(NamedTuple):
     runtime: Runtime
     caller: Caller
     operator: Operator
-    writer: EventWriter
+    writer: EventWriter[LogEntry]
 
     async def happened(self) -> dict[str, list[dict[str, Any]]]:
         """The events and takeovers of this node that the event log of the fleet has."""

@@ -180,7 +180,7 @@ async def test_a_process_that_comes_back_has_lost_nothing(cast: Cast) -> None:
 
 async def test_entries_are_written_together_and_the_last_of_a_key_counts() -> None:
     store = Shelf()
-    writer = EventWriter(store)
+    writer = EventWriter(store, LogEntry.encoded)
     writer.write("c1", LogEntry(takeover=takeover("c1", "under way")))
     writer.write("e1", LogEntry(event=event(1)))
     writer.write("c1", LogEntry(takeover=takeover("c1")))
@@ -197,7 +197,7 @@ async def test_a_write_that_fails_is_tried_again_and_said(
     monkeypatch.setattr(event_writer, "BATCH", 2)
     store = Shelf()
     store.trouble = StoreFull("no room")
-    writer = EventWriter(store)
+    writer = EventWriter(store, LogEntry.encoded)
     for number in range(8):
         writer.write(f"{number}", LogEntry(event=event(number)))
     assert not await writer.flush() and isinstance(writer.trouble, StoreFull)
@@ -211,7 +211,7 @@ async def test_a_write_that_fails_is_tried_again_and_said(
 async def test_a_process_that_ends_writes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_writer, "LAST", 0.05)
     store = Shelf()
-    writer = EventWriter(store)
+    writer = EventWriter(store, LogEntry.encoded)
 
     async def one_life(number: int) -> asyncio.Task[None]:
         task = asyncio.create_task(writer.run())
@@ -234,7 +234,7 @@ async def test_a_process_that_ends_writes_what_is_left(monkeypatch: pytest.Monke
 def test_a_writer_is_run_again_in_another_event_loop() -> None:
     """A server may be served in loop after loop; what was noted between them is written too."""
     store = Shelf()
-    writer = EventWriter(store)
+    writer = EventWriter(store, LogEntry.encoded)
 
     async def one_life(number: int) -> None:
         task = asyncio.create_task(writer.run())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Never
 
 from fakeredis import FakeRedis, FakeServer
@@ -24,13 +24,14 @@ from framehold_core.lease import LeaseReply, NodeRecord
 from framehold_core.requests import Read, Record, Request
 from framehold_store import codec
 from framehold_store.base import POLL, Done, Store
-from framehold_store.batch import BatchLane, Item, pack
+from framehold_store.batch import BatchLane, pack
 from framehold_store.config import StoreConfig
 from framehold_store.feed import Feed
 from framehold_store.keys import Keys
 from framehold_store.pipe import Lost, Pipe, Receive
 from framehold_store.redis import RedisStore
 from framehold_store.scripts import SCRIPTS
+from framehold_store.servers import OneServer
 
 from .link import Line, Watch, announce, spread
 from .loop import SeededLoop
@@ -182,24 +183,18 @@ class _FarRedis(RedisStore):
         await super().close()
 
 
-class _Server:
-    """`Servers` of one server."""
-
-    accepts_multi_key_commands = True
+class _Server(OneServer):
+    """The server, whose lane has a line in place of a connection."""
 
     def __init__(self, connections: _Connections, config: StoreConfig) -> None:
         self._lane = BatchLane(connections, config.op_timeout, config.max_queue)  # type: ignore[arg-type]
         self.submit = self._lane.submit
-        self.close = self._lane.close
 
     def pool(self) -> Never:
         raise NotImplementedError("nothing is published here")
 
-    async def primaries(self) -> Sequence[str]:
-        return ("",)
-
-    def submit_to(self, primary: str, item: Item) -> None:
-        self._lane.submit(item)
+    async def close(self) -> None:
+        await self._lane.close()
 
 
 class _Connections:

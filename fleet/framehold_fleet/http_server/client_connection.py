@@ -26,10 +26,10 @@ from collections.abc import Callable
 from typing import cast
 
 from ..limits import Limits
-from .message import Handle, Request
+from .message import Request
 from .places import yielding
 from .request_reader import SMALL_BODY, Reader, RequestRefused
-from .response import Response, plain
+from .response import Handle, Response, plain
 
 _log = logging.getLogger(__name__)
 

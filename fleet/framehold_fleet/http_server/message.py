@@ -1,4 +1,4 @@
-"""One HTTP request, and the interfaces between the client's side and the handler.
+"""One HTTP request, and who hears of its client while the response is written.
 
     client -> HttpServer -> handle(request, reply)         reply.begin, write, end, abort -> client
                        reply.listener <- gone, pause, resume
@@ -8,7 +8,6 @@ All calls happen on one event loop, as plain callbacks: a request needs no task 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from .request_head import RequestHead
@@ -33,26 +32,3 @@ class Listener(Protocol):
 
     def resume(self) -> None:
         """Called after `pause`, when the client has read enough."""
-
-
-class ResponseWriter(Protocol):
-    """Writes one response. After the end of the response, and after the client has left, its methods do nothing."""
-
-    listener: Listener | None
-
-    def begin(self, status: int, lines: bytes, length: bytes | None) -> None:
-        """Hold the head until the first `write` or `end`: the status, the lines of the headers (no hop-by-hop ones, no
-        length), and the length of the body, None if it is not known."""
-
-    def write(self, data: bytes) -> None:
-        """Send a piece of the body now. An empty piece sends the head alone."""
-
-    def end(self, data: bytes = b"") -> None:
-        """Send the last piece. If a length was announced, all pieces together must have that length."""
-
-    def abort(self) -> None:
-        """Break the connection, so that the client sees that the response is not whole."""
-
-
-Handle = Callable[[Request, ResponseWriter], None]
-"""Handles a request: writes its response to the reply, now or later."""

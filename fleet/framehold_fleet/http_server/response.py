@@ -8,10 +8,11 @@ its connection is reset. Head and body are sent in one write if both are there.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol
 
-from .message import Listener
+from .message import Listener, Request
 
 _LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
@@ -48,8 +49,8 @@ class ResponseSink(Protocol):
 
 
 class Response:
-    """A `ResponseWriter` that writes to a connection. `version` is that of the client's HTTP; `is_mute` says whether
-    the response has no body, whatever is written."""
+    """Writes one response to a connection. After its end, and after the client has left, its methods do nothing.
+    `version` is that of the client's HTTP; `is_mute` says whether the response has no body, whatever is written."""
 
     __slots__ = ("_chunked", "_head", "_keep_alive", "_sink", "is_mute", "listener", "version")
 
@@ -73,7 +74,8 @@ class Response:
         self._keep_alive = False
 
     def begin(self, status: int, lines: bytes, length: bytes | None) -> None:
-        """Prepare the head; the first `write` or `end` sends it."""
+        """Hold the head until the first `write` or `end`: the status, the lines of the headers (no hop-by-hop ones, no
+        length), and the length of the body, None if it is not known."""
         if self._sink is None:
             return
         self._sink.answered()
@@ -113,7 +115,8 @@ class Response:
             out.send(data)
 
     def end(self, data: bytes = b"") -> None:
-        """Send the last piece, and let the connection continue with the next request."""
+        """Send the last piece, and let the connection continue with the next request. If a length was announced, all
+        pieces together must have that length."""
         out = self._sink
         if out is None:
             return
@@ -130,7 +133,7 @@ class Response:
         out.ended(self._keep_alive)
 
     def abort(self) -> None:
-        """Break the connection."""
+        """Break the connection, so that the client sees that the response is not whole."""
         out = self._sink
         self.listener = self._sink = None
         if out is not None:
@@ -142,3 +145,7 @@ class Response:
         self.listener = self._sink = None
         if listener is not None:
             listener.gone()
+
+
+Handle = Callable[[Request, Response], None]
+"""Handles a request: writes its response, now or later."""

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from ..limits import Limits
 from .client_connection import ClientConnection, ClientConnections
-from .message import Handle
+from .response import Handle
 
 _log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Protocol
+from typing import Generic, TypeVar
 
 from framehold_core.errors import StoreUnavailable
 from framehold_store.base import Store, StreamName
@@ -32,25 +32,22 @@ MAX_PENDING = 1_000
 _WHAT: Mapping[StreamName, str] = {"log": "events", "ended": "ended calls", "failed": "failed calls"}
 
 
-class Encodable(Protocol):
-    """What is written."""
-
-    def encoded(self) -> bytes:
-        """The entry as it is stored."""
+EntryT = TypeVar("EntryT")
 
 
-class EventWriter:
-    """Writes to the stream `to` in `store`. Belongs to one event loop at a time: that of `run`."""
+class EventWriter(Generic[EntryT]):
+    """Writes entries to the stream `to` in `store`, as `encode` makes them. Belongs to one event loop at a time:
+    that of `run`."""
 
-    def __init__(self, store: Store, to: StreamName = "log") -> None:
-        self._store, self._to = store, to
-        self._pending: dict[str, Encodable] = {}
+    def __init__(self, store: Store, encode: Callable[[EntryT], bytes], to: StreamName = "log") -> None:
+        self._store, self._encode, self._to = store, encode, to
+        self._pending: dict[str, EntryT] = {}
         self._dropped = 0
         self._wake = asyncio.Event()
         self.trouble: StoreUnavailable | None = None
         """Why the last write failed; None if the store took it."""
 
-    def write(self, key: str, entry: Encodable) -> None:
+    def write(self, key: str, entry: EntryT) -> None:
         """Write an entry soon. Never blocks and never raises."""
         self._pending.pop(key, None)
         self._pending[key] = entry
@@ -82,7 +79,7 @@ class EventWriter:
         """Write all entries that wait. Returns whether the store took them."""
         while batch := dict(islice(self._pending.items(), BATCH)):
             try:
-                await self._store.append_events([entry.encoded() for entry in batch.values()], self._to)
+                await self._store.append_events([*map(self._encode, batch.values())], self._to)
             except StoreUnavailable as error:
                 if self.trouble is None:
                     logger.warning(

@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from framehold_loadtest.client import rounds, trip
 from framehold_loadtest.client.connection import Connection, post
@@ -43,22 +43,6 @@ class Aim:
     """Whether the reply to the last round is lost on its way, once."""
 
 
-class Caller(Protocol):
-    """One user's client, which makes one call after another."""
-
-    async def call(self, name: str) -> Call:
-        """Make a call; the ledger knows it by `name`."""
-
-    async def park(self, name: str) -> bool:
-        """Begin a call and leave it at its first question, for good; whether it came there."""
-
-    def close(self) -> None:
-        """Leave."""
-
-
-Opened = Callable[[Aim], Caller]
-
-
 class Modern:
     """A client of 2026-07-28."""
 
@@ -67,6 +51,7 @@ class Modern:
         self._link: Connection | None = None
 
     async def call(self, name: str) -> Call:
+        """Make a call; the ledger knows it by `name`."""
         began, number = time.time(), 1
         reply = await self._round(1, trip.begin(name, self._aim.rounds, self._aim.size))
         if isinstance(reply, Refused):
@@ -79,6 +64,7 @@ class Modern:
         return Call(name, began, time.time(), number, outcome, why)
 
     async def park(self, name: str) -> bool:
+        """Begin a call and leave it at its first question, for good. Returns whether it came there."""
         return isinstance(await self._round(1, trip.begin(name, self._aim.rounds, self._aim.size)), Asked)
 
     def close(self) -> None:
@@ -241,6 +227,10 @@ class OfSession:
     def _turned(self, stream: _Stream, sent: int, received: int) -> None:
         gone = time.perf_counter() - stream.start
         self._aim.turned(Turn(stream.number, time.time(), gone, sent, received, 0, answered=True))
+
+
+Caller = Modern | OfSession
+Opened = Callable[[Aim], Caller]
 
 
 @dataclass(slots=True)

@@ -58,6 +58,36 @@ class Handler(Protocol):
         """Have kept code entered in place of the present code. Raises NotLoaded."""
 
 
+class CodeKeeper:
+    """Where the code of handlers is kept (docs/protocol.md, rule 28). This one keeps nothing: the store is that of the
+    process alone, or the settings say so."""
+
+    def is_due(self, code: str, lifetime: float) -> bool:
+        """Whether the store must be written before a call of this code may park, whose record lives for `lifetime`
+        seconds."""
+        return False
+
+    async def keep(self, handler: Handler, lifetime: float) -> None:
+        """Have the store keep a handler's code for at least `lifetime` seconds. Returns when it does, or can't."""
+
+    async def load(self, handler: Handler, code: str) -> bool:
+        """Have `handler` enter the kept code of this digest. Returns whether it will; if not, it enters the present
+        code.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+        return False
+
+    async def find(self, code: str) -> Registered | None:
+        """The kept code of this digest; None if it can't be had or loaded here.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+        return None
+
+
 class Loaded(NamedTuple):
     """Kept code in this process, and the bytes that it was loaded from."""
 
@@ -65,7 +95,7 @@ class Loaded(NamedTuple):
     data: bytes
 
 
-class Keeper:
+class Keeper(CodeKeeper):
     """The kept code of one node. `limit` is how many bytes one code may have, `clock` gives seconds."""
 
     def __init__(self, store: Store, sealer: Sealer, limit: int, clock: Callable[[], float]) -> None:
@@ -76,12 +106,11 @@ class Keeper:
         self._loaded: OrderedDict[str, Loaded] = OrderedDict()
 
     def is_due(self, code: str, lifetime: float) -> bool:
-        """Whether the store must be written before a call of this code may park, whose record lives for `lifetime`
-        seconds."""
+        """See `CodeKeeper.is_due`."""
         return bool(code) and self._until.get(code, 0.0) < self._clock() + lifetime
 
     async def keep(self, handler: Handler, lifetime: float) -> None:
-        """Have the store keep a handler's code for at least `lifetime` seconds. Returns when it does, or can't."""
+        """See `CodeKeeper.keep`. Calls of one code that park at once wait for one write."""
         code = handler.code
         writing = self._writing.get(code)
         if writing is None:
@@ -116,11 +145,7 @@ class Keeper:
             logger.warning(_REBOUND, handler.tool, "; ".join(found[:MAX_REBOUND]))
 
     async def load(self, handler: Handler, code: str) -> bool:
-        """Have `handler` enter the kept code of this digest. Returns whether it will.
-
-        Raises:
-            StoreUnavailable: the store did not answer.
-        """
+        """See `CodeKeeper.load`."""
         try:
             handler.enter_kept(code, *await self._fetched(code))
         except (NotLoaded, SealError) as error:
@@ -129,11 +154,7 @@ class Keeper:
         return True
 
     async def find(self, code: str) -> Registered | None:
-        """The kept code of this digest; None if it can't be had or loaded here.
-
-        Raises:
-            StoreUnavailable: the store did not answer.
-        """
+        """See `CodeKeeper.find`."""
         try:
             return (await self._fetched(code)).kept.handler
         except (NotLoaded, SealError):
@@ -162,21 +183,3 @@ class Keeper:
         if len(self._loaded) > MAX_LOADED:
             self._loaded.popitem(last=False)
         return loaded
-
-
-class NoKeeper:
-    """Keeps nothing: the store is this process's own, or the settings say so."""
-
-    def is_due(self, code: str, lifetime: float) -> bool:
-        """False."""
-        return False
-
-    async def keep(self, handler: Handler, lifetime: float) -> None:
-        """Do nothing."""
-
-    async def load(self, handler: Handler, code: str) -> bool:
-        """False: the present code is entered."""
-        return False
-
-    async def find(self, code: str) -> None:
-        """None: nothing is kept."""

@@ -1,18 +1,14 @@
-"""What the engine needs from outside: from a request's handler, and from the store that keeps a call's record."""
+"""What the engine needs of the handler of a request."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from framehold_core.ending import Ending
-from framehold_core.ids import NodeId
-from framehold_core.lease import NodeRecord
-from framehold_core.requests import Reply, Request
-from framehold_store.base import Done
 from framehold_store.named import Known
 
-from ..code.codes import LoadedCode, Registered
+from ..code.codes import LoadedCode
 from ..frame.frame import Frame
 
 
@@ -86,42 +82,3 @@ class HandlerEntry(Protocol):
 
     def load(self, data: bytes) -> object:
         """Decode an outcome from its tombstone."""
-
-
-class CodeKeeper(Protocol):
-    """Keeps the code of handlers in the store (docs/protocol.md, rule 28)."""
-
-    def is_due(self, code: str, lifetime: float) -> bool:
-        """Whether the store must be written before a call of this code may park, whose record lives for `lifetime`
-        seconds."""
-
-    async def keep(self, handler: HandlerEntry, lifetime: float) -> None:
-        """Have the store keep a handler's code for at least `lifetime` seconds. Returns when it does, or can't."""
-
-    async def load(self, handler: HandlerEntry, code: str) -> bool:
-        """Have `handler` enter the kept code of this digest. Returns whether it will.
-
-        Raises:
-            StoreUnavailable: the store did not answer.
-        """
-
-    async def find(self, code: str) -> Registered | None:
-        """The kept code of this digest; None if it can't be had or loaded here.
-
-        Raises:
-            StoreUnavailable: the store did not answer.
-        """
-
-
-class CallStore(Protocol):
-    """The store of a call's record: a part of `framehold_store.base.Store`, or the record in a token
-    (`token_record`)."""
-
-    def submit(self, request: Request, done: Done) -> None:
-        """Send a request. `done` is called with the reply, or with the error StoreUnavailable; maybe at once."""
-
-    async def run(self, request: Request) -> Reply:
-        """Send a request and wait for its reply. Raises StoreUnavailable."""
-
-    async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
-        """The leases of all nodes on the list, or of those that are named. Raises StoreUnavailable."""

@@ -30,9 +30,10 @@ from framehold_fleet.telemetry.log_bursts import LogBursts
 from framehold_store.base import Store
 from framehold_store.link import exhausted
 
+from ..code.keeper import CodeKeeper
 from ..config import Settings
 from ..frame.payloads import Payloads
-from .ports import CodeKeeper, HandlerEntry
+from .ports import HandlerEntry
 from .replies import Answer, Ended, Questions
 from .shared import Shared
 from .slot import Slot

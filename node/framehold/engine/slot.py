@@ -16,6 +16,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.journal import Draft, Entry
 from framehold_core.requests import Head, Record, Reply, Verdict
+from framehold_store.base import Store
 
 from ..code import lines
 from ..frame import span
@@ -23,15 +24,16 @@ from ..frame.entropy import Entropy
 from ..frame.frame import Frame
 from ..frame.ports import RoundCarrier
 from .heartbeat import Alone, Heartbeat
-from .ports import CallStore, HandlerEntry
+from .ports import HandlerEntry
 from .replies import Answer, Questions
+from .token_record import TokenRecord
 
 
 class Backing(NamedTuple):
     """Where a call is stored. `records` has its record, `beat` is the lease that its writes present, `entropy` the
     source of its recorded values. `drops` says whether its frame is dropped after each round."""
 
-    records: CallStore
+    records: Store | TokenRecord
     beat: Heartbeat | Alone
     entropy: Entropy
     drops: bool = False

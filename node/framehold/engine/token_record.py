@@ -28,7 +28,8 @@ _SEED = 16
 
 
 class TokenRecord:
-    """The record of one call while a request for it is handled. Implements `ports.CallStore`."""
+    """The record of one call while a request for it is handled, in place of a store: `submit`, `run` and `nodes` are as
+    those of `Store`."""
 
     def __init__(self, clock: Clock, stored: Stored | None = None) -> None:
         self.stored, self.clock = stored, clock

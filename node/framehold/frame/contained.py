@@ -22,22 +22,15 @@ import contextvars
 import signal
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
+
+from .ports import RunningFrame
 
 ENDS_PROCESS = (SystemExit, KeyboardInterrupt)
 _in_request: contextvars.ContextVar[bool] = contextvars.ContextVar("framehold_in_request", default=False)
 Factory = Callable[..., Any]
 
-
-class Branching(Protocol):
-    """Whose handler may start tasks: a frame. `task` is the handler's own task, None before it runs; `branches` says
-    whether the handler has started another one."""
-
-    task: asyncio.Task[None] | None
-    branches: bool
-
-
-starter: contextvars.ContextVar[Branching | None] = contextvars.ContextVar("framehold_starter", default=None)
+starter: contextvars.ContextVar[RunningFrame | None] = contextvars.ContextVar("framehold_starter", default=None)
 """Whose handler the running code belongs to; None outside of handlers, and in effects, whose tasks ask nothing."""
 
 

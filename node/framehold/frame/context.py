@@ -8,11 +8,11 @@ sees what a handler has set, as if it had run in the request's own task.
 from __future__ import annotations
 
 import contextvars
-from typing import Any, Protocol
+from typing import Any
 
 from . import contained, span
-from .logged_call import Logged, logged_call
-from .ports import RoundCarrier
+from .logged_call import logged_call
+from .ports import RoundCarrier, RunningFrame
 
 OWN_PREFIX = "framehold_"
 """The beginning of the names of Framehold's context variables. They are never copied from a request: a handler may send
@@ -32,18 +32,14 @@ def keep(*variables: contextvars.ContextVar[Any]) -> None:
     _handler_owned.update(variables)
 
 
-class Entered(Logged, contained.Branching, Protocol):
-    """What the log lines and the tasks of a handler belong to: its frame."""
-
-
-def handler_context(variables: contextvars.Context, frame: Entered) -> contextvars.Context:
+def handler_context(variables: contextvars.Context, frame: RunningFrame) -> contextvars.Context:
     """A new context for the handler of `frame`, copied from the context of the request that enters it."""
     context = variables.copy()
     context.run(_enter, variables, frame)
     return context
 
 
-def _enter(variables: contextvars.Context, frame: Entered) -> None:
+def _enter(variables: contextvars.Context, frame: RunningFrame) -> None:
     _last_round.set(variables)
     logged_call.set(frame)
     contained.starter.set(frame)

@@ -9,19 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Protocol
 
 from framehold_core.clock import Clock
-
-
-class Entropy(Protocol):
-    """A clock and a source of random bytes."""
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-
-    def draw(self, key: str) -> bytes:
-        """16 bytes for the value that is recorded under `key`. An empty key means that the value is not recorded."""
 
 
 class SystemEntropy:
@@ -35,7 +24,7 @@ class SystemEntropy:
         return self._clock.time()
 
     def draw(self, key: str) -> bytes:
-        """16 random bytes."""
+        """16 random bytes, for the value that is recorded under `key`; an empty key: it is not recorded."""
         return self._clock.fresh(16)
 
 
@@ -55,3 +44,7 @@ class SeededEntropy:
         if not key:
             return self._fresh(16)
         return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=self.seed, digest_size=16).digest()
+
+
+Entropy = SystemEntropy | SeededEntropy
+"""A clock and a source of random bytes."""

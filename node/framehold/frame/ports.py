@@ -17,6 +17,7 @@ from framehold_core.journal import Draft, EntryLane
 from .asking_threads import AskingThreads
 from .asks import Question
 from .entropy import Entropy
+from .logged_call import Logged
 from .payloads import Payloads
 from .rebuild import Rebuild
 
@@ -52,9 +53,12 @@ class RoundCarrier(Protocol):
         """The outcome that ends the call if this client can't be asked `question`; None if it can."""
 
 
-class RunningFrame(Protocol):
-    """The part of a frame that its effects and recorded values use."""
+class RunningFrame(Logged, Protocol):
+    """A frame, as its effects, its recorded values and the tasks of its handler see it. `task` is the handler's own
+    task, None before it runs; `branches` says whether the handler has started another one."""
 
+    task: asyncio.Task[None] | None
+    branches: bool
     dead: bool
     round: int
     replay: Rebuild | None

@@ -3,7 +3,7 @@ effect runs, a value is drawn, or a request is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -25,6 +25,9 @@ class RehearsalObserver(Protocol):
     async def effect(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
         """An effect of `once` begins: return its result, or raise its error. `call` is its function with its arguments;
         `run` runs it."""
+
+    def asks(self, params: Mapping[str, Any]) -> None:
+        """The handler asks a question with these parameters (JSON), maybe one that diverges."""
 
     def misused(self, error: Exception) -> None:
         """The handler misused the API; `error` is raised into it."""

@@ -24,6 +24,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 from framehold_core.errors import ConfigError
 from framehold_core.lease import code_names
 from framehold_fleet.members.event_writer import EventWriter
+from framehold_fleet.models.events import LogEntry
 from framehold_fleet.models.fields import printable
 from framehold_store.seal import Sealer
 
@@ -32,7 +33,7 @@ from ..config import Settings
 from ..engine.heartbeat import Heartbeat
 from ..engine.runtime import Runtime
 from ..sdk.present_call import current
-from ..telemetry.ended_calls import EndedCallWriter
+from ..telemetry.ended_calls import EndedCall, EndedCallWriter
 from ..telemetry.event_log import NodeEvents
 from ..telemetry.metrics import CallMetrics
 from ..telemetry.stacks import authors
@@ -61,6 +62,8 @@ class Attached:
     over_http = False
     """Whether Framehold's ASGI app has started this server."""
     _announced = False
+    _address = ""
+    """The URL of this process, as far as it is known."""
 
     def __init__(
         self,
@@ -84,11 +87,10 @@ class Attached:
         self.code: tuple[HandlerCode, ...] | None = None
         """The code of the re-entrant handlers, as at the start; None if no code is kept, or the server has not been
         started."""
-        self._address = ""
-        """The URL of this process, as far as it is known."""
-        self.event_writer = EventWriter(runtime.store)
+        self.event_writer = EventWriter(runtime.store, LogEntry.encoded)
         """Writes the events of this node to the event log of its fleet."""
-        self._ended, self._failed = EventWriter(runtime.store, "ended"), EventWriter(runtime.store, "failed")
+        self._ended = EventWriter(runtime.store, EndedCall.encoded, "ended")
+        self._failed = EventWriter(runtime.store, EndedCall.encoded, "failed")
         self._event_log = NodeEvents(runtime.heartbeat, self.event_writer.write)
         # A node alone has no fleet whose routers would read it.
         self._reports = isinstance(runtime.heartbeat, Heartbeat)

@@ -25,7 +25,7 @@ from uvicorn.server import ServerState
 
 from framehold_fleet.headers import CALL_ID
 from framehold_fleet.http_server.client_connection import ClientConnection
-from framehold_fleet.http_server.message import Request, ResponseWriter
+from framehold_fleet.http_server.message import Request
 from framehold_fleet.http_server.request_head import RequestHead
 from framehold_fleet.http_server.response import Response
 from framehold_fleet.http_server.server import HttpServer
@@ -233,8 +233,8 @@ class AppServer:
             connections.open = server_state.connections  # type: ignore[assignment]
         return AppConnection(self._server.connections)
 
-    def _handle(self, request: Request, reply: ResponseWriter, is_cut: bool = False) -> None:
-        assert isinstance(reply, Response) and self._state is not None, "a connection of the fleet's server replies"
+    def _handle(self, request: Request, reply: Response, is_cut: bool = False) -> None:
+        assert self._state is not None, "a connection of the fleet's server replies"
         served = AppRequest(request.body, reply, self._lines, is_cut)
         scope = scope_of(request, reply, self._app_state)
         task = asyncio.get_running_loop().create_task(self._run(scope, served), name="framehold-request")

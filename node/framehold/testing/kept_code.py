@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ..code.codes import NotKept, NotLoaded, Registered, read, too_large
+from ..code.keeper import CodeKeeper, Handler
 from ..config import Settings
-from ..engine.ports import HandlerEntry
 
 _OFF = "no code is kept with FRAMEHOLD_KEEP_CODE=false or FRAMEHOLD_PICKLE=false"
 
 
-class KeptCode:
-    """The kept code of one call: the `CodeKeeper` of its nodes. `settings` decide whether code is kept and loaded.
+class KeptCode(CodeKeeper):
+    """The kept code of one call, for all its nodes. `settings` decide whether code is kept and loaded.
 
     - `written`: the code as bytes, by its digest
     - `problem`: why the call can't go on with the code that it began with; empty if nothing stands in the way
@@ -28,7 +28,7 @@ class KeptCode:
         """Whether this code is still to be kept."""
         return bool(code) and code not in self.written and not self.problem
 
-    async def keep(self, handler: HandlerEntry, lifetime: float) -> None:
+    async def keep(self, handler: Handler, lifetime: float) -> None:
         """Keep the code of a handler, or note the problem."""
         try:
             data = handler.written()
@@ -39,7 +39,7 @@ class KeptCode:
         else:
             self.written[handler.code] = data
 
-    async def load(self, handler: HandlerEntry, code: str) -> bool:
+    async def load(self, handler: Handler, code: str) -> bool:
         """Have `handler` enter the kept code of this digest. Returns whether it will; if not, the problem is noted."""
         if self._off or code not in self.written:
             return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Any
 
 from framehold_core.errors import AskError, KeyReused
 
@@ -21,13 +21,6 @@ MISUSE = (KeyReused, AskError)
 """The errors that a handler gets when it misuses Framehold. A TypeError of `once` is another."""
 
 
-class HandlerObserver(RehearsalObserver, Protocol):
-    """A rehearsal observer that also gets the questions of the handler."""
-
-    def asks(self, params: Mapping[str, Any]) -> None:
-        """The handler asks a question with these parameters (JSON), maybe one that diverges."""
-
-
 class ObservedSession(FrameSession):
     """A session that reports questions, and those that are refused, to the rehearsal observer."""
 
@@ -37,7 +30,7 @@ class ObservedSession(FrameSession):
 
     async def send_request(self, request: Any, result_type: Any, *args: Any, **kwargs: Any) -> Any:
         """See `FrameSession.send_request`."""
-        observer = cast("HandlerObserver | None", rehearsal_observer.get())
+        observer = rehearsal_observer.get()
         asked = question(request, result_type)
         if observer is not None and asked is not None:
             observer.asks(asked.wire.get("params") or {})
@@ -74,7 +67,7 @@ def _observed(session: FrameSession) -> FrameSession:
 class _Listener(logging.Handler):
     """Reports exceptions that the SDK or FastMCP logs, with or without their traceback, to `run`."""
 
-    def __init__(self, run: HandlerObserver) -> None:
+    def __init__(self, run: RehearsalObserver) -> None:
         super().__init__(logging.WARNING)
         self._run = run
 
@@ -86,7 +79,7 @@ class _Listener(logging.Handler):
 
 
 @contextmanager
-def logged_exceptions(run: HandlerObserver) -> Iterator[None]:
+def logged_exceptions(run: RehearsalObserver) -> Iterator[None]:
     """Report the exceptions that the SDK or FastMCP logs meanwhile to `run`."""
     loggers, listener = [logging.getLogger(name) for name in ("mcp", "fastmcp")], _Listener(run)
     for logger in loggers:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -31,6 +32,7 @@ from framehold_store.system_clock import system_clock
 
 from ..frame.difference import difference
 from ..frame.effect_call import running_effect
+from ..frame.entropy import SeededEntropy
 from ..frame.rehearsal import rehearsal_observer
 from ..sdk.unawaited import unawaited
 from ..telemetry.failures import raised_by_author
@@ -49,18 +51,14 @@ PAUSE = 0.05
 """Seconds until a client that was asked nothing sends its next request. The SDK's own client waits as long."""
 
 
-class Steady:
+class Steady(SeededEntropy):
     """A source of time and random values: the time stands still at `instant` (seconds since the epoch), and the values
     come from `seed` (up to 64 bytes)."""
 
     def __init__(self, seed: bytes, instant: float) -> None:
-        self._seed, self._instant = seed, instant
+        super().__init__(seed, instant, os.urandom)
         self._drawn: Counter[str] = Counter()
         self._calls = itertools.count(1)
-
-    def now(self) -> float:
-        """The time, in seconds since the epoch. It is always the same."""
-        return self._instant
 
     def draw(self, key: str) -> bytes:
         """16 bytes for `key`; for an empty key, bytes for the effect that runs. Each further draw for the same key or
@@ -74,7 +72,7 @@ class Steady:
         return CallId(self._bytes(f"call {next(self._calls)}").hex())
 
     def _bytes(self, what: str) -> bytes:
-        return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), key=self._seed, digest_size=16).digest()
+        return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), key=self.seed, digest_size=16).digest()
 
 
 class Park(NamedTuple):

@@ -31,7 +31,7 @@ def proves_not_taken(head: ResponseHead, placement: Placement, statements: State
 class DeclinedResponse:
     """The response of the node that declined a call last. `count` is how many nodes have declined it, `wait` the
     smallest Retry-After of them all, in seconds, `is_whole` whether the body is complete. `lines` and `length` are as
-    for `ResponseWriter.begin`."""
+    for `Response.begin`."""
 
     __slots__ = ("body", "count", "is_whole", "lines", "wait")
 

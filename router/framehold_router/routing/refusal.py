@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from framehold_fleet.http_server.message import Request, ResponseWriter
+from framehold_fleet.http_server.message import Request
 from framehold_fleet.http_server.request_head import MCP
+from framehold_fleet.http_server.response import Response
 
 
 class _RequestId(msgspec.Struct):
     id: int | str | float | None = None
 
 
-def refuse(request: Request, reply: ResponseWriter, status: int, message: str) -> None:
+def refuse(request: Request, reply: Response, status: int, message: str) -> None:
     """Answer a request with an error of the router itself: a JSON-RPC error if the target is MCP's, else a line of
     text."""
     if request.head.target.partition(b"?")[0] == MCP:

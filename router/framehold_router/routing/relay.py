@@ -30,7 +30,8 @@ from framehold_fleet.headers import CALL_ID
 from framehold_fleet.http_client.node_connection import LinkFailure
 from framehold_fleet.http_client.response_head import ResponseHead
 from framehold_fleet.http_client.upstream import NodeLink, Upstream
-from framehold_fleet.http_server.message import Request, ResponseWriter
+from framehold_fleet.http_server.message import Request
+from framehold_fleet.http_server.response import Response
 from framehold_fleet.identity.statements import HELLO
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Address, Receiver
@@ -82,7 +83,7 @@ class RequestRelay:
         self._closed = {b"admin": _NODES_ONLY}
         """The first segments of paths that are refused, with the text of the refusal."""
 
-    def __call__(self, request: Request, reply: ResponseWriter) -> None:
+    def __call__(self, request: Request, reply: Response) -> None:
         """Answer `request` on `reply`, now or later."""
         segment = request.head.segment
         if HELLO in request.head.fields:
@@ -103,7 +104,7 @@ class RequestRelay:
         elsewhere = "Not served here: the router's admin port (FRAMEHOLD_ADMIN_PORT) serves it"
         self._closed |= dict.fromkeys(_PAGES - _PROBES, elsewhere)
 
-    def administer(self, request: Request, reply: ResponseWriter) -> None:
+    def administer(self, request: Request, reply: Response) -> None:
         """Answer a request on the admin port: the router's pages, and nothing of a node."""
         if request.head.segment in _PAGES:
             ToPages(self, request, reply).start()
@@ -118,7 +119,7 @@ class RelayedRequest:
 
     __slots__ = ("link", "relay", "reply", "request", "status")
 
-    def __init__(self, relay: RequestRelay, request: Request, reply: ResponseWriter) -> None:
+    def __init__(self, relay: RequestRelay, request: Request, reply: Response) -> None:
         self.relay = relay
         self.request = request
         self.reply = reply

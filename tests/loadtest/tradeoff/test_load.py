@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from framehold_loadtest.notes import ENDED, UNBORN, Call
-from framehold_loadtest.tradeoff.callers import Aim
+from framehold_loadtest.tradeoff.callers import Aim, Modern
 from framehold_loadtest.tradeoff.load import Load
 from framehold_loadtest.tradeoff.pace import QUICK, Shape
 
@@ -32,9 +32,10 @@ class Served:
         return _Caller(self, aim)
 
 
-class _Caller:
+class _Caller(Modern):
     def __init__(self, served: Served, aim: Aim) -> None:
-        self._served, self._aim = served, aim
+        super().__init__(aim)
+        self._served = served
 
     async def call(self, name: str) -> Call:
         served, began = self._served, time.time()
@@ -52,12 +53,6 @@ class _Caller:
         if served.answered >= MANY:
             served.many_answered.set()
         return Call(name, began, time.time(), 2, ENDED)
-
-    async def park(self, name: str) -> bool:
-        raise AssertionError(name)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def test_half_of_those_who_think_answer_at_the_fault_and_nobody_waits_for_their_thought() -> None:

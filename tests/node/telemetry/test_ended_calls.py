@@ -19,7 +19,7 @@ from mcp_types import CallToolResult, TextContent
 
 import framehold
 from framehold.config import Settings
-from framehold.telemetry.ended_calls import EndedCallWriter
+from framehold.telemetry.ended_calls import EndedCall, EndedCallWriter
 from framehold_core import events as ev
 from framehold_core.ending import FAILED
 from framehold_core.errors import StoreUnavailable
@@ -84,7 +84,7 @@ class Written:
 
     def __init__(self, at: Served) -> None:
         self.store = MemoryStore(time.time)
-        self.writers = [EventWriter(self.store, "ended"), EventWriter(self.store, "failed")]
+        self.writers = [EventWriter(self.store, EndedCall.encoded, to) for to in ("ended", "failed")]
         at.runtime.observers.add(EndedCallWriter(at.runtime.heartbeat, *(writer.write for writer in self.writers)))
 
     async def listed(self) -> list[dict[str, Any]]:
