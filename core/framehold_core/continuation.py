@@ -173,8 +173,8 @@ TABLE: dict[tuple[Phase, type[Any]], TransitionRow] = {
     (HEALING, Finished): TransitionRow(rounds.finished_unheard, (HEALING,)),
     # Rule 7: the record stands again, and the frame goes on with the write that found the store behind: a commit of
     # questions (PARKING) or of an outcome (FINISHING), a write of an effect in a round (RUNNING) or between rounds
-    # (PARKED), or a release (RELEASING).
-    (HEALING, Acked): TransitionRow(recovery.heal_acked, (PARKING, FINISHING, RUNNING, PARKED, RELEASING)),
+    # (PARKED), a verification (VERIFYING), or a release (RELEASING).
+    (HEALING, Acked): TransitionRow(recovery.heal_acked, (PARKING, FINISHING, RUNNING, PARKED, VERIFYING, RELEASING)),
     # Rule 7, and the race of a heal with another writer. BEHIND: the store went back once more (HEALING). CHANGED: the
     # record moved since it was read; the write that found the store behind is sent again in its own phase, and its
     # answer says whether the call was taken over. Any other verdict, or the last try: FENCED.

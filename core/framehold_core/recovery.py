@@ -77,12 +77,16 @@ def _pass_on_contents(call: Call, write: Write) -> Call:
 def _heal(call: Call, write: Write, event: WriteRefused) -> Move:
     """The store went back below what this frame was acknowledged: write the whole journal again (rule 7).
 
-    The write that found it out goes to the head of the queue, and is sent when the record stands again."""
+    The write that found it out goes to the head of the queue, and is sent when the record stands again. A record that
+    went back within this frame's round knows it by the incarnation under which it was written: a heal under a later one
+    would be another's."""
     if call.tries >= MAX_TRIES:
         return lose_ownership(call, "fenced")
-    seen = event.stored.record.seen if event.stored else None
+    record = event.stored.record if event.stored else None
+    seen = record.seen if record else None
+    within = record is not None and (record.round, record.epoch) == (call.round, call.epoch)
     queue = (write, *call.outbox.queue) if write.op is not Op.HEAL else call.outbox.queue
-    heal = Write(Op.HEAL, seen=seen, incarnation=write.incarnation)
+    heal = Write(Op.HEAL, seen=seen, incarnation=None if within else write.incarnation)
     healing = replace(call, phase=Phase.HEALING, outbox=Outbox(heal, queue=queue), tries=call.tries + 1)
     return Move(healing, (heal,))
 
@@ -161,7 +165,7 @@ def heal_acked(call: Call, event: Acked, now: float) -> Move:
         impossible("the store acknowledged a heal that no write waits for")
     undecided, blocked = call.undecided, call.outbox.queue[0]
     call = replace(call, epoch=event.epoch, incarnation=heal.incarnation or call.incarnation, undecided=(), tries=0)
-    if blocked.op is not Op.VERIFY:
+    if blocked.op is not Op.VERIFY or blocked.incarnation != call.incarnation:
         outbox, sent = call.outbox.next()
         call = replace(call, outbox=outbox)
         return Move(replace(call, phase=frame_phase(call)), sent, undecided)

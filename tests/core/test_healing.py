@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from framehold_core.call import Phase
@@ -226,3 +228,39 @@ def test_a_check_is_made_once() -> None:
 def test_a_call_that_never_wrote_anything_is_not_checked() -> None:
     node = running()
     assert recheck(node) == () and node.call.outbox.in_flight is None
+
+
+def _retried(node: Node) -> object:
+    return node.retry(answer("a"))
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        (resumed, True, Node.renew, Phase.RUNNING),
+        (resumed, False, Node.renew, Phase.RUNNING),
+        (parked, True, _retried, Phase.VERIFYING),
+        (parked, False, _retried, Phase.VERIFYING),
+    ],
+)
+def test_a_record_that_went_back_within_its_round_is_healed_after_a_lapse(
+    scene: tuple[Callable[..., Node], bool, Callable[[Node], object], Phase],
+) -> None:
+    """The record knows the frame by the incarnation that it had: under the next one the heal would be another's."""
+    begin, reentrant, notices, phase = scene
+    node = begin(reentrant=reentrant)
+    node.intends()
+    node.commit()
+    older = node.shelf.stored
+    node.results()
+    node.flush()
+    node.commit()
+    node.shelf.stored = older
+    node.lapse()
+    notices(node)
+    assert ops(node.commit()) == [Op.HEAL] and ops(node.commit()) == [Op.VERIFY]
+    assert node.call.phase is phase
+    node.commit_all()
+    record = node.shelf.stored.record if node.shelf.stored else None
+    assert record is not None and record.incarnation == node.call.incarnation == node.lease.incarnation
+    assert record.position == node.call.position and node.call.phase is Phase.RUNNING

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from framehold_core.call import Phase
-from framehold_core.requests import Claim, Evidence, Record, RecordState, Reply, Request, Stored, Verdict
+from framehold_core.requests import Claim, Evidence, Heal, Record, RecordState, Reply, Request, Stored, Verdict
 
 from .weather import HEALED
 
@@ -100,6 +100,15 @@ class HealWatch:
         lives = owner is not None and owner.alive and owner.boot == before.record.head.boot
         if lives and request.evidence is Evidence.GONE and reply.verdict in (Verdict.OK, Verdict.LOST):
             self._fail("rule 25", f"{request.call} is taken from {before.record.owner}, which lives")
+
+    def refused(self, request: Request, reply: Reply) -> None:
+        """A store that went back shows the frame under the incarnation that it had then: that is no other owner."""
+        if not isinstance(request, Heal) or reply.verdict is not Verdict.FENCED or reply.stored is None:
+            return
+        record, fence = reply.stored.record, request.fence
+        is_own = record.head.boot == request.head.boot and (record.epoch, record.round) == (fence.epoch, fence.round)
+        if is_own and record.state is RecordState.OPEN and self._world.adversary.leaves(request.call, "rule 7"):
+            self._fail("rule 7", f"a frame of {request.call} is fenced by what the store kept of itself")
 
     def healed_at_once(self) -> None:
         """A while after the store went back it has all that live frames were acknowledged, also of those that rest."""

@@ -146,6 +146,9 @@ RED: dict[str, Mutation] = {
     "released-is-over": Mutation(
         "7", fence("if record.is_over:", "if record.is_over or record.state is RecordState.RELEASED:")
     ),
+    "healed-under-a-later-incarnation": Mutation(
+        "7", function(recovery, "_heal", "None if within else write.incarnation", "write.incarnation")
+    ),
     "heal-carries-unwritten-answers": Mutation(
         "2", function(writes, "_heal", "is not None and carried else", "is not None else")
     ),

@@ -75,7 +75,7 @@ class Slot:
     def __init__(self, process: Process, call: Call, program: str, tool: str) -> None:
         self.process = process
         self.call = call
-        self.program = program
+        self.program, self.is_marked = program, call.reentrant
         self.tool = tool
         """The program as clients name it, whatever code the process has for it."""
         self.frame: Frame | None = None
@@ -151,6 +151,7 @@ class Scripts:
         event = self._event(slot, attempt, reply, held)
         if isinstance(event, WriteRefused):
             self._world.watch.fenced_by_another(attempt.request, reply)
+            self._world.watch.heals.refused(attempt.request, reply)
             if event.verdict is Verdict.BEHIND and attempt.write.op not in (Op.VERIFY, Op.HEAL):
                 self._process.recheck()
         if isinstance(event, Claimed):
@@ -249,7 +250,7 @@ class Scripts:
             doubtful=frozenset(read.keys() - leases.keys()),
             me=process.lease,
             code=digest(slot.program),
-            is_marked=slot.call.reentrant,
+            is_marked=slot.is_marked,
             may_claim=process.member.claims(now),
             absences_count=not self._world.plan.restores
             or process.member.believes_absences(leases.get(process.name), held, now),
