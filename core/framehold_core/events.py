@@ -159,14 +159,16 @@ class Pass(Value):
 
 class Found(Value):
     """The record as read, and what `ownership` has judged of it; None where there is no record. `waiters` are the
-    requests that had come before that read. `elsewhere` names the other nodes that are alive. `kept` says whether this
-    node will enter the kept code that the record names, in place of the present code (docs/protocol.md, rule 28)."""
+    requests that had come before that read. `elsewhere` names the other nodes that are alive. `reentrant` says whether
+    the code that this node will enter is marked, and `kept` whether this is the kept code that the record names, in
+    place of the present code (docs/protocol.md, rules 16 and 28)."""
 
     stored: Stored | None
     entries: tuple[Entry, ...]
     judged: MayClaim | Pass | None
     waiters: frozenset[Waiter]
     elsewhere: frozenset[NodeId]
+    reentrant: bool
     kept: bool = False
 
 

@@ -83,7 +83,8 @@ class Sight(Value):
         """The event of a call that was judged by this. `entries` and `kept` are of a call that may be claimed: its
         journal, and whether its kept code will be entered."""
         waiters = frozenset(retry.waiter for retry in self.waiting)
-        return Found(self.stored, entries, judged, waiters, frozenset(self.leases.keys() - {self.me.node}), kept)
+        elsewhere = frozenset(self.leases.keys() - {self.me.node})
+        return Found(self.stored, entries, judged, waiters, elsewhere, self.is_marked or kept, kept)
 
 
 class TakeoverCase(Value):

@@ -67,8 +67,7 @@ def found(call: Call, event: Found, now: float) -> Move:
     claiming = replace(
         call,
         phase=Phase.CLAIMING,
-        # Kept code was marked, or it would not have been kept (rule 16).
-        reentrant=call.reentrant or event.kept,
+        reentrant=event.reentrant,
         incarnation=need_frame[-1].lease.incarnation,
         outbox=Outbox(write),
         undecided=(*need_frame, *(retry for retry in late if is_of(retry, record))),

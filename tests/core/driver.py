@@ -103,6 +103,8 @@ class Node:
         self.now = BEGUN
         self.lease = Lease(NodeId(name), Incarnation(f"{name}-i1"), Boot(f"{name}-b1"), 1, until=1100.0)
         self.call = Call(CALL, self.lease.node, self.lease.incarnation, reentrant, TOKEN_TTL)
+        self.is_marked = reentrant
+        """Whether the present code of this node is marked."""
         head = Head(self.lease.boot, reentrant, "tool", "code", "tools/call", "tool", "args", "principal")
         self.terms = writes.Terms(head, RECORD_TTL, TOMBSTONE_TTL)
         self.log: list[bytes] = []
@@ -265,7 +267,8 @@ class Node:
             judged = Pass(NodeId(reply.stored.record.owner))
         came = self.call.undecided if waiting is None else waiting
         waiters = frozenset(retry.waiter for retry in came)
-        return self.feed(Found(reply.stored, entries, judged, waiters, frozenset(map(NodeId, elsewhere)), kept))
+        others, reentrant = frozenset(map(NodeId, elsewhere)), self.is_marked or kept
+        return self.feed(Found(reply.stored, entries, judged, waiters, others, reentrant, kept))
 
 
 def running(shelf: Shelf | None = None, *, reentrant: bool = True) -> Node:
@@ -290,9 +293,9 @@ def resumed(*, reentrant: bool = True) -> Node:
     return node
 
 
-def elsewhere(first: Node, name: str = "n2") -> Node:
-    """Another node, which a retry of the same call reaches."""
-    node = Node(first.shelf, name)
+def elsewhere(first: Node, name: str = "n2", *, reentrant: bool = True) -> Node:
+    """Another node, which a retry of the same call reaches. `reentrant`: whether its present code is marked."""
+    node = Node(first.shelf, name, reentrant=reentrant)
     node.token, node.now = first.token, first.now
     return node
 

@@ -7,7 +7,7 @@ import pytest
 from framehold_core.call import Phase
 from framehold_core.effects import Cancel, Forget, Lookup, Outcome, Reason, Refusal, Relay, Run
 from framehold_core.ending import LOST, Ending, How
-from framehold_core.events import Diverged, StoreDown, Unreadable, WriteRefused
+from framehold_core.events import Diverged, Rebuilt, StoreDown, Unreadable, WriteRefused
 from framehold_core.ids import NodeId, Waiter
 from framehold_core.journal import decode_all
 from framehold_core.requests import Evidence, RecordState, Verdict
@@ -256,14 +256,28 @@ def test_an_unmarked_handler_is_never_entered_again() -> None:
 @pytest.mark.parametrize("kept", [True, False])
 def test_kept_code_brings_its_own_promise(kept: bool) -> None:
     """Rules 16 and 28: the present code is not marked, or the tool is gone; the code that is entered was marked."""
-    node = elsewhere(parked())
-    node.call = replace(node.call, reentrant=False)
+    node = elsewhere(parked(), reentrant=False)
     node.retry(answer("a"))
     node.look(Evidence.GONE, kept=kept)
     node.commit()
     assert node.shelf.stored is not None
     assert node.shelf.stored.record.state is (RecordState.OPEN if kept else RecordState.LOST)
     assert node.call.phase is (Phase.REBUILDING if kept else Phase.IDLE)
+
+
+def test_the_promise_of_kept_code_ends_with_its_frame() -> None:
+    """Rule 16: the code can't be had again, so the present code would be entered, which is not marked."""
+    node = elsewhere(parked(), reentrant=False)
+    node.retry(answer("a"))
+    node.look(Evidence.GONE, kept=True)
+    node.commit()
+    node.feed(Rebuilt())
+    node.asks("b")
+    node.feed(WriteRefused(Verdict.FENCED, None))
+    node.look(Evidence.OWNER, kept=False)
+    node.commit()
+    assert node.shelf.stored is not None and node.shelf.stored.record.state is RecordState.LOST
+    assert node.call.phase is Phase.IDLE
 
 
 def test_a_handler_that_kills_its_nodes_is_stuck() -> None:
