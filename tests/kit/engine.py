@@ -89,7 +89,7 @@ class ScriptHandler:
         reentrant: bool = False,
         strategy: str = "hold",
     ) -> None:
-        self._script = script
+        self._script, self._entered = script, False
         self.prefilled: Mapping[str, Any] = dict(prefilled or {})
         self.reentrant, self.strategy, self.given = reentrant, strategy, b""
 
@@ -99,6 +99,9 @@ class ScriptHandler:
         outcome: object = None
         with frame.scope() as scope:
             try:
+                # As a request of the SDK, whose context is given away to its handler.
+                assert not self._entered, "a request enters its handler once"
+                self._entered = True
                 outcome = await self._script(frame)
             except Exception as error:
                 outcome = error

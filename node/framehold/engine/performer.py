@@ -118,7 +118,7 @@ class Performer:
 
     def _run(self, slot: Slot, effect: fx.Run) -> None:
         """Enter the handler in a new frame. If the call is rebuilt, the frame replays the journal."""
-        handler, again = slot.handler, slot.call.phase is Phase.REBUILDING
+        handler, again = slot.enter(), slot.call.phase is Phase.REBUILDING
         slot.due = self._clock.now() + self._settings.max_round
         replay, given = None, handler.given
         if again:
@@ -238,7 +238,7 @@ class Performer:
         self._observers.dropped(slot, effect.cause)
         frame, slot.frame = slot.frame, None
         slot.log, slot.size, slot.packed, slot.questions, slot.shown_questions = (), 0, None, (), ()
-        slot.renew_handler()
+        slot.may_enter()
         if frame is not None:
             # A burst has one log line of its own; its single frames are logged for debugging only.
             level = logging.DEBUG if effect.cause in _BURST_CAUSES else logging.INFO

@@ -57,6 +57,7 @@ _FORGOTTEN = (
     "call %s of %r: the store has no record of it that is whole, though its token is valid; its client is told that it "
     "is lost, unless the node that the token names restores it"
 )
+_ENTERED = "the frame that this request had brought back was taken from this node"
 _ALTERED = (
     "call %s: the head of its record was not written by this fleet, or was altered: it counts as missing, and its code "
     "is not entered; check who else writes this store"
@@ -342,6 +343,8 @@ class CallRecords:
         if isinstance(judged, Pause):
             return ev.StoreDown(slot.may_run(), paused=judged.whose)
         if isinstance(judged, ev.MayClaim) and stored is not None:
+            if not slot.may_enter():
+                return ev.StoreDown(slot.may_run(), _ENTERED)
             return await self._claimable(slot, sight, stored, judged)
         if isinstance(judged, ev.Pass):
             self._pass_on(slot, judged, waiting)
@@ -399,7 +402,7 @@ class CallRecords:
             doubtful=doubtful,
             me=beat.lease,
             code=slot.handler.code,
-            is_marked=slot.call.reentrant,
+            is_marked=slot.handler.reentrant,
             may_claim=beat.claims(now),
             absences_count=beat.believes_absences(believed.get(beat.lease.node), held, now),
             heir=None if heir is None else heir[0],

@@ -41,8 +41,8 @@ class Backing(NamedTuple):
 
 @dataclass(slots=True)
 class Arrival:
-    """A request that waits for its reply. `handler` is its own entry into the handler, which was not used yet; None for
-    a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers
+    """A request that waits for its reply. `handler` is its own entry into the handler; None if a frame has used it, and
+    for a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers
     that their questions have parsed, by key; None: not yet. The runtime sets `came`, its time of arrival in seconds on
     the node's clock, and `event`, what it is to core.
 
@@ -87,6 +87,7 @@ class Slot:
         "frame",
         "handler",
         "head",
+        "is_entered",
         "log",
         "looked_up",
         "orphaned",
@@ -120,6 +121,8 @@ class Slot:
         self.head: Head | None = None
         self.due = 0.0
         self.began, self.replayed = self.clock.time(), False
+        self.is_entered = False
+        """Whether a frame has used `handler`. A request enters its handler once."""
         self.looked_up = False
         """Whether the record of this call was looked up here, so that the gate knows of it."""
         self.orphaned = False
@@ -226,11 +229,24 @@ class Slot:
         arrival.written = op, seconds
         return True
 
-    def renew_handler(self) -> None:
-        """The frame is gone. If requests still wait, one of them may have the call continued here: its entry replaces
-        the one that the frame has used."""
-        waiting = (arrival.handler for arrival in self.arrivals.values())
-        self.handler = next((handler for handler in waiting if handler is not None), self.handler)
+    def enter(self) -> HandlerEntry:
+        """Use the entry into the handler: no other frame may. Returns it."""
+        self.is_entered = True
+        for arrival in self.arrivals.values():
+            if arrival.handler is self.handler:
+                arrival.handler = None
+        return self.handler
+
+    def may_enter(self) -> bool:
+        """Whether a frame may still be made: of the requests that wait, one has an entry that no frame has used.
+        `handler` is that one then."""
+        if self.is_entered:
+            waiting = (arrival.handler for arrival in self.arrivals.values())
+            unused = next((handler for handler in waiting if handler is not None), None)
+            if unused is None:
+                return False
+            self.handler, self.is_entered = unused, False
+        return True
 
     def may_run(self) -> bool:
         """Whether an effect may run, or a reply be sent, without asking the store: the window of the lease that this

@@ -19,10 +19,14 @@ from framehold.engine import eviction, memory, runtime
 from framehold.engine.replies import Ended, Parked
 from framehold.frame.frame import Frame
 from framehold_core.call import Phase, may_be_dropped
+from framehold_core.effects import Reason
 from framehold_core.errors import NodeFull
+from framehold_core.events import Evict
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.requests import Claim, Evidence, Fence, Read, Release, Verdict
 from tests.kit.client import Reply
 from tests.kit.effects import Effects
-from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, shielded, turns
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, reason, shielded, texts, turns
 from tests.kit.nodes import node
 from tests.kit.processes import until
 from tests.kit.serving import Served, Word, said, serving
@@ -101,6 +105,50 @@ async def room(**settings: Any) -> AsyncIterator[Room]:
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is looked at, and told of, at once and not within a second."""
     monkeypatch.setattr(runtime, "SWEEP", 0.02)
+
+
+async def lent(at: Room, parked: Parked) -> None:
+    """Another node claims a call, as if this one were gone, and hands it off."""
+    who, seen = NodeId("other"), (await at.store.run(Read(parked.call))).stored
+    assert seen is not None
+    claim = Claim(parked.call, seen.record.seen, Evidence.GONE, who, Incarnation("i"), Boot("b"), True, 5, 600.0)
+    found = (await at.store.run(claim)).stored
+    assert found is not None
+    fence = Fence(who, Incarnation("i"), found.record.epoch, found.record.round, found.record.position)
+    assert (await at.store.run(Release(parked.call, fence, 600.0))).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize("joins", [False, True])
+async def test_a_request_that_brought_a_frame_back_enters_its_handler_once(joins: bool) -> None:
+    """The frame is taken from this node while the request waits. It is told to come again, unless the same request has
+    come meanwhile, which goes on for both."""
+    goes_on, runs = asyncio.Event(), asyncio.Event()
+
+    async def script(frame: Frame) -> str:
+        first = await frame.ask(question("one?"))
+        runs.set()
+        await goes_on.wait()
+        return f"{first} {await frame.ask(question('two?'))}"
+
+    async with room() as at:
+        (call,) = await at.park("a", script=script)
+        slot = at.runtime.table.get(call.call)
+        assert slot is not None
+        at.runtime.feed(slot, Evict())
+        waiting = [asyncio.create_task(at.answer("a", call, script))]
+        await runs.wait()
+        if joins:
+            waiting.append(asyncio.create_task(at.answer("a", call, script)))
+            await turns(3)
+        await lent(at, call)
+        goes_on.set()
+        heard = await asyncio.gather(*waiting)
+        if not joins:
+            assert [reason(answer) for answer in heard] == [Reason.UNAVAILABLE]
+            heard = [await at.answer("a", call, script)]
+        assert [texts(answer) for answer in heard] == [["two?"]] * (1 + joins)
+        assert at.counts["fenced"] == 1 and at.counts["diverged"] == 0
+        assert await at.answer("a", heard[0], script) == Ended("aye aye")
 
 
 # By count
