@@ -140,7 +140,7 @@ class _Pages:
         if not fault and sha256(await signed.read()).hexdigest() != verified.digest:
             fault = "this body is another one than was signed"
         refused = _error(request, 401, f"{fault}; nothing was returned or done") if fault else None
-        response = refused or await _plain(signed, handler)
+        response = await _plain(signed, handler) if refused is None else refused
         if not response.prepared:
             response.headers[PROOF] = verified.proof
         return response

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import aiohttp
 import pytest
+from aiohttp import web
 from yarl import URL
 
 from framehold_router.api.access import Need
@@ -70,7 +71,10 @@ async def test_a_signature_opens_what_the_token_opens(client: Client, way: tuple
     assert refused.proof is None and (refused.status == 401) is (LISTED[way] is not Need.OPEN)
 
 
-async def test_a_signature_is_for_one_request(client: Client) -> None:
+@pytest.mark.parametrize("truth", [True, False])
+async def test_a_signature_is_for_one_request(client: Client, truth: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the truth of a response is: in aiohttp 3.11 one without items of its own is false, as a mapping is."""
+    monkeypatch.setattr(web.StreamResponse, "__bool__", lambda response: truth)
     drain, leave, pause = (("POST", f"{BASE}{path}") for path in ("nodes/a/drain", "nodes/b/drain", "tools/pause"))
     mine, yours = (json.dumps({"tool": tool}).encode() for tool in ("mine", "yours"))
     others = (leave, b"", b""), (("GET", f"{BASE}nodes"), b"", b""), (("POST", f"{drain[1]}?x=1"), b"", b"")
