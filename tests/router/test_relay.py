@@ -13,9 +13,13 @@ from framehold_core.ids import NodeId
 from framehold_fleet.http_server.request_head import first_segment
 from framehold_fleet.http_server.server import close_server
 from framehold_fleet.identity.plane import PROOF
+from framehold_fleet.identity.statements import HELLO
+from tests.kit.proofs import answered
 from tests.router.wires import (
     CALL,
+    KEY,
     Reply,
+    Router,
     at,
     both_loops,
     chunk,
@@ -195,7 +199,7 @@ async def test_a_node_that_cannot_be_reached_is_passed_over(caplog: pytest.LogCa
         assert it.placer.unreached == ["n0", "n1"]
         assert it.placer.begun == 3
         assert upstream.requests[0].one(b"framehold-call-id") == CALL[:-1].encode() + b"2"
-    assert "n0 accepts no connection: nothing was sent, the next node is tried" in caplog.text
+    assert "n0 accepts no connection or does not say who it is: nothing was sent, the next node is tried" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -277,6 +281,41 @@ async def test_a_round_is_not_left_with_a_node_whose_lease_is_gone() -> None:
         assert "FRAMEHOLD_UPSTREAM_TIMEOUT" in given_up.error["message"]
         assert {await paused.closed.get() for _ in range(2)} == {0, 1}
         assert [reply.body for reply in other.requests] == [RETRY]
+
+
+async def test_nobody_else_waits_for_a_node_that_does_not_say_who_it_is() -> None:
+    """Nothing was sent to it, so the next node gets the request. A round with a token waits while the lease stands, and
+    the last node that is left is waited for."""
+    begins = asyncio.Event()
+
+    async def late(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await begins.wait()
+        hello = reply.one(HELLO)
+        writer.write(ok(b"late") if hello is None else answered(hello, writer.get_extra_info("peername"), KEY))
+
+    start = post(b'{"id": 6, "method": "tools/call"}', "MCP-Protocol-Version: 2026-07-28")
+    async with node(late) as busy, node(ok()) as other, router(busy.address, other.address) as it:
+        busy.boot = None
+        asked = [asyncio.create_task(it.ask(data)) for data in (start, post(), post(RETRY))]
+        while not all(task.done() for task in asked[:2]):
+            await check(it)
+        assert [task.result().body for task in asked[:2]] == [b"fine", b"fine"]
+        it.placer.addresses.pop()
+        last = asyncio.create_task(it.ask(start))
+        while len(busy.received) < 4:
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await check(it)
+        begins.set()
+        assert [(await task).body for task in (asked[2], last)] == [b"late", b"late"]
+        assert it.placer.unreached == ["n0", "n0"]
+
+
+async def check(router: Router) -> None:
+    """Look whether those who wait for a node want to wait on, as the upstream does now and then."""
+    for link in tuple(router.upstream.connections.open):
+        link.sweep(router.upstream.loop.time())
+    await asyncio.sleep(0)
 
 
 async def test_a_round_that_is_being_answered_stays_where_it_is() -> None:

@@ -295,6 +295,8 @@ class Nodes:
                 return Placement(name, address, call, call, boots=self.boots)
         return None
 
+    where = place
+
     def began(self, placement: Placement) -> None:
         self.begun += 1
         self.counts[placement.node] += 1

@@ -9,7 +9,7 @@ only the fleet may send.
 
     1  there is no connection to the node, or the node did not prove who it is: no byte was sent, and the request goes
        to the next node; if no node is left, the client gets 503. So it does if the node proves that it started nothing
-       of a new call
+       of a new call. A request without a token waits 2 s at most for that proof, unless no other node is left
     2  the connection to the node breaks before the response, or the lease of the node is gone: a round of a call that
        has a token is sent to the next node, which continues the call
     3  the connection breaks for any other request, or no response comes in time: the client gets 502 or 504, which say
@@ -29,7 +29,7 @@ from framehold_core.ids import CallId, NodeId, prefix
 from framehold_fleet.headers import CALL_ID
 from framehold_fleet.http_client.node_connection import LinkFailure
 from framehold_fleet.http_client.response_head import ResponseHead
-from framehold_fleet.http_client.upstream import NodeLink, Upstream
+from framehold_fleet.http_client.upstream import NodeLink, Opening, Upstream
 from framehold_fleet.http_server.message import Request
 from framehold_fleet.http_server.response import Response
 from framehold_fleet.identity.statements import HELLO
@@ -343,17 +343,24 @@ class ToNode(RelayedRequest):
 
     def unreached(self) -> None:
         node = self.placement.node
-        text = "node %s accepts no connection: nothing was sent, the next node is tried"
+        text = "node %s accepts no connection or does not say who it is: nothing was sent, the next node is tried"
         self.relay.bursts.warning(text, node, extra=self.log_fields())
         self.relay.placer.unreachable(node)
         self.tried += (node,)
         self.place()
 
     def abandons(self) -> bool:
-        """Whether to wait for the node no longer, because two checks in a row found its lease gone and another node can
-        continue the call."""
-        self.absent = 0 if self.relay.placer.stands(self.placement) else self.absent + 1
-        return self.absent > 1 and self.facts.kind is RequestKind.RETRY
+        """Whether to wait for the node no longer. Two checks in a row, a second apart at most, have to agree: the
+        lease is gone and another node can continue the call; or, where no token names a call, the node has not said who
+        it is, so that nothing was sent, and another node is left. A token's node holds the call, and is not hurried."""
+        placer, facts = self.relay.placer, self.facts
+        if facts.kind is RequestKind.RETRY:
+            rather = not placer.stands(self.placement)
+        else:
+            unsent = isinstance(self.link, Opening) and self.link.trouble is not None
+            rather = unsent and placer.where(facts, (*self.tried, self.placement.node)) is not None
+        self.absent = self.absent + 1 if rather else 0
+        return self.absent > 1
 
     def unanswered(self, why: LinkFailure) -> None:
         if self.facts.kind is not RequestKind.RETRY or why is LinkFailure.SILENT or self.sent is not None:
