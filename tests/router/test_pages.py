@@ -84,7 +84,7 @@ BAD: dict[str, Answer] = {
     "a negative count": saying(said("a", parked=-1)),
     "another node's name": saying(said("b")),
     "deep nesting": saying("[" * 50_000),
-    "a novel": saying(said("a", later="x" * 100_000)),
+    "a novel": saying(said("a", later="x" * node_client.MAX_STATUS_BYTES)),
     "no end": endless,
     "a cut connection": cut,
 }

@@ -11,8 +11,10 @@ import pytest
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_fleet.members import membership as fleet_membership
 from framehold_fleet.members.membership import DRAINING, LIVE, Member, Membership
-from framehold_router.collect.unheard import NodeAnswer, UnheardNodes, WhyUnheard
-from tests.router.cast import member
+from framehold_router.collect.node_client import ANSWER_TIMEOUT, MAX_STATUS_BYTES, NodeClient
+from framehold_router.collect.survey import asking
+from framehold_router.collect.unheard import MAX_MISSED, NodeAnswer, UnheardNodes, WhyUnheard
+from tests.router.cast import TRUST, Answer, cast_of, hang, member, said, saying
 from tests.router.test_membership import OPEN, Shelf, lease, names
 
 WRITES, FAILS = True, False
@@ -144,6 +146,26 @@ async def test_a_node_may_be_late_once_and_is_back_when_it_answers(nodes: Nodes)
     nodes.says["c"] = answer(FAILS)
     views.append(await found.kept({}, {}))
     assert [sorted(view or {}) for view in views] == [["a", "b", "c"], ["a", "b"], ["a", "b", "c"]]
+
+
+NOT_READ = {
+    "it fails": (saying("broken", 500), True),
+    "it refuses": (saying({"error": "not you"}, 403), True),
+    "another kind of answer": (saying({"node_id": 5}), True),
+    "too long": (saying(said("a", more="x" * MAX_STATUS_BYTES)), True),
+    "no answer": (hang, False),
+}
+
+
+@pytest.mark.parametrize(("says", "lives"), NOT_READ.values(), ids=NOT_READ)
+async def test_a_node_lives_that_answers_whatever_it_says(says: Answer, lives: bool) -> None:
+    async with cast_of() as cast:
+        await cast.node("a", says)
+        client = NodeClient(TRUST, ANSWER_TIMEOUT if lives else 0.05)
+        found, absent = UnheardNodes(asking(client)), {one.node: one for one in cast.members}
+        views = [await found.kept(absent, {}) for _ in range(MAX_MISSED + 1)]
+        await client.close()
+    assert [list(view or {}) for view in views] == [["a"]] * (MAX_MISSED - 1) + [["a"] if lives else []] * 2
 
 
 async def test_what_a_node_says_of_itself_is_in_the_view(nodes: Nodes) -> None:

@@ -247,7 +247,7 @@ class NodeStatus(Lenient):
     handed_off: Count | None = None
     """Calls that were handed off since the node began to drain; null if it does not drain."""
     paused: tuple[PauseView, ...] = ()
-    """The paused tools that it knows."""
+    """The paused tools that it knows, in the order of their names; at most 200."""
     store_loss: LossView | None = None
     """The last loss of the store that it knows of; null if it knows of none."""
     tools: tuple[Text, ...] = ()

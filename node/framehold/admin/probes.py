@@ -9,7 +9,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from framehold_core.value import asdict
 from framehold_fleet.identity.plane import PROOF
 from framehold_fleet.members.store_health import says_of, state_of
 from framehold_fleet.models.fields import printable
@@ -19,7 +18,6 @@ from framehold_fleet.models.nodes import (
     KeptCodeView,
     NodeStatus,
     NotKeptView,
-    PauseView,
     RefusedView,
     StallView,
 )
@@ -31,6 +29,7 @@ from ..hosts.handlers import HandlerCode, MarkedHandler
 from ..telemetry.metrics import CallMetrics
 from ..telemetry.prometheus import heartbeat_age, state
 from ..telemetry.stalls import Stall
+from .tool_list import pause_views
 
 MAX_HANDLERS = 100
 """How many handlers the status names of those whose code is kept, and of those whose code is not."""
@@ -106,7 +105,7 @@ def node_state(attached: Attached) -> NodeStatus:
         ),
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         store_loss=runtime.door.pauses.loss,
-        paused=tuple(PauseView(**asdict(pause)) for pause in runtime.door.pauses.known.values()),
+        paused=pause_views(runtime),
         tools=tuple(attached.names),
         handlers=_handler_views(attached.marked[:MAX_MARKED]),
         **_code_views(attached.code),

@@ -29,6 +29,9 @@ MAX_HOLDERS = 20
 MAX_TOOLS = MAX_NAMES + 2
 """How many tools are listed: those that are labels, all resources together, and `other`."""
 
+MAX_PAUSES = 200
+"""How many paused tools are listed."""
+
 
 class _Now:
     """The parked calls of one tool."""
@@ -52,13 +55,19 @@ async def tools(runtime: Runtime, metrics: CallMetrics | None) -> ToolsStatus:
         tools=tuple(
             _status(name, counted.get(name), now.get(name, _Now()), at) for name in sorted({*counted, *now})[:MAX_TOOLS]
         ),
-        paused=tuple(PauseView(**asdict(pause)) for pause in runtime.door.pauses.known.values()),
+        paused=pause_views(runtime),
         holders=tuple(
             HolderView(who=runtime.peers.trust.principal(name), calls=calls)
             for name, calls in runtime.table.holders(MAX_HOLDERS)
         ),
         over_limit=runtime.table.over_limit,
     )
+
+
+def pause_views(runtime: Runtime) -> tuple[PauseView, ...]:
+    """The paused tools that the node knows, in the order of their names, at most MAX_PAUSES: on all nodes the same."""
+    known = runtime.door.pauses.known
+    return tuple(PauseView(**asdict(known[name])) for name in sorted(known)[:MAX_PAUSES])
 
 
 async def _parked(runtime: Runtime, counted: Container[str]) -> dict[str, _Now]:

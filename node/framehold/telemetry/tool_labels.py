@@ -21,7 +21,7 @@ READING = "resources/read"
 MAX_NAMES = 200
 """How many names are labels beside `other`. Each makes about fifty series on each node."""
 MAX_JSON_BYTES = 32 * 1024
-"""Bytes of all names together as JSON. Routers read responses up to twice that size."""
+"""Bytes of all names together as JSON: they are part of what routers read of a node."""
 ASK_INTERVAL = 1.0
 """Seconds between two requests for the advertised names: clients may send any number of unknown names."""
 

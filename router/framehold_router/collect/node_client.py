@@ -36,7 +36,11 @@ ANSWER_TIMEOUT = 1.0
 ACTION_TIMEOUT = 5.0
 """Seconds after which an action fails: a node writes to the store before it answers one."""
 MAX_ANSWER_BYTES = 64 * 1024
-"""Bytes of an answer about one node at most."""
+"""Bytes of an answer at most, without what it lists."""
+MAX_STATUS_BYTES = 2 * 1024 * 1024
+"""Bytes of the status of a node, or of its tools, at most: more than its lists can take. A text has 200 characters of 6
+bytes of JSON at most. The longest status has fewer than 1200 texts (3 for each of 200 pauses, 300 for marks and kept
+code, 200 for code that is not kept, 44 others), beside 32 KiB of names of tools."""
 QUICK_BYTES = 4 * 1024
 """Answers of up to so many bytes are parsed at once: that takes less time than waiting for the turn of a long one."""
 

@@ -14,7 +14,7 @@ from framehold_fleet.members.membership import DRAINING, STRANGE, Fleet, Member
 from framehold_fleet.members.store_health import OUT
 from framehold_fleet.models.nodes import NodeStatus, NodeView
 
-from .node_client import NodeClient, Unanswered
+from .node_client import MAX_STATUS_BYTES, NodeClient, Unanswered
 from .shared_look import SharedLook
 from .unheard import Ask, NodeAnswer
 from .unheard import WhyUnheard as NoAnswer
@@ -74,7 +74,7 @@ class Survey:
 
     async def _ask(self, member: Member, share: float) -> NodeView:
         try:
-            status = await self._node_client.ask(member, _PATH, NodeStatus)
+            status = await self._node_client.ask(member, _PATH, NodeStatus, max_bytes=MAX_STATUS_BYTES)
         except Unanswered as error:
             # A node that drains stops listening a moment before it gives its lease back.
             leaves = member.state == DRAINING and error.absent
@@ -114,9 +114,13 @@ def asking(node_client: NodeClient) -> Ask:
     async def ask(member: Member) -> NodeAnswer | NoAnswer:
         try:
             # The next process under its name can't register at present: it proves another boot than the lease had.
-            status = await node_client.ask(member._replace(boot=Boot("")), _PATH, NodeStatus)
+            status = await node_client.ask(
+                member._replace(boot=Boot("")), _PATH, NodeStatus, max_bytes=MAX_STATUS_BYTES
+            )
         except Unanswered as error:
-            return NoAnswer.GONE if error.absent else NoAnswer.LATE
+            if error.absent:
+                return NoAnswer.GONE
+            return NoAnswer.LATE if error.status is None else NoAnswer.UNREAD
         if status.node_id != member.node:
             return NoAnswer.GONE
         return NodeAnswer(

@@ -13,12 +13,10 @@ from typing import NamedTuple
 from framehold_fleet.members.membership import Fleet, Member
 from framehold_fleet.models.tools import ToolsStatus
 
-from .node_client import NodeClient, Unanswered
+from .node_client import MAX_STATUS_BYTES, NodeClient, Unanswered
 from .shared_look import SharedLook
 
 _PATH = "/admin/tools"
-MAX_BYTES = 256 * 1024
-"""Bytes of the answer of one node at most: it has 202 tools at most."""
 
 
 class ToolsSeen(NamedTuple):
@@ -53,7 +51,7 @@ class ToolSurvey:
 
     async def _ask(self, member: Member) -> ToolsStatus | None:
         try:
-            status = await self._node_client.ask(member, _PATH, ToolsStatus, max_bytes=MAX_BYTES)
+            status = await self._node_client.ask(member, _PATH, ToolsStatus, max_bytes=MAX_STATUS_BYTES)
         except Unanswered:
             return None
         # Another node may have this address now.

@@ -44,12 +44,14 @@ class NodeAnswer(NamedTuple):
 
 
 class WhyUnheard(Enum):
-    """Why a node gave no answer."""
+    """Why a node gave no answer about itself."""
 
     GONE = auto()
     """Nobody accepts a connection at its address, or another node does."""
     LATE = auto()
     """It did not answer in time."""
+    UNREAD = auto()
+    """It answered, and not with a status that can be read: it lives, and says nothing of the store."""
 
 
 Ask = Callable[[Member], Awaitable[NodeAnswer | WhyUnheard]]
@@ -129,6 +131,8 @@ class UnheardNodes:
         candidate = self._candidates[node]
         if answer is WhyUnheard.GONE:
             del self._candidates[node]
+        elif answer is WhyUnheard.UNREAD:
+            candidate.missed = 0
         elif isinstance(answer, NodeAnswer):
             # It may be the next process under this name: it can't register at present.
             state = DRAINING if answer.draining else candidate.member.state

@@ -13,11 +13,16 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.admin import tool_list
+from framehold.admin.tool_list import MAX_PAUSES
 from framehold.config import Settings
+from framehold.hosts.handlers import HandlerCode, MarkedHandler
 from framehold.telemetry import window
 from framehold.telemetry.metrics import CallMetrics
+from framehold.telemetry.stalls import MAX_PLACES, Stall
 from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations, RecentEnds
+from framehold_core.pauses import Pause
 from framehold_fleet.models.nodes import NodeStatus
+from framehold_router.collect.node_client import MAX_STATUS_BYTES
 from framehold_store import system_clock as clock
 from tests.kit import proofs
 from tests.kit.metrics import scraped
@@ -105,6 +110,27 @@ async def test_a_node_tells_the_marks_of_its_handlers() -> None:
         ('tool "plain"', False, False, "hold"),
         ('prompt "letter"', True, True, "replay"),
     ]
+
+
+async def test_a_router_reads_what_a_node_with_all_lists_full_says() -> None:
+    """The longest texts, each of their characters six bytes of JSON, in more items than are listed."""
+    app = framehold.asgi(server_of("stage", one), Settings(keys=(KEY,), node_id="a", admin_token=TOKEN))
+    async with served(app) as url, Served(url) as client:
+        attached, many = app.attached, ["\x01" * 300 + str(number) for number in range(400)]
+        for number, name in enumerate(many):
+            attached.names._add(f"{number}{name[:20]}")
+        attached.marked = tuple(MarkedHandler(name, True, True, "replay") for name in many)
+        attached.code = tuple(HandlerCode(name, "d" * 64, 2**53, why) for name in many for why in ("", name))
+        attached.stalls.last = Stall(1.0, 1.0, many[0], many[0], many[0], 1, tuple(many[:MAX_PLACES]))
+        pauses = attached.runtime.door.pauses
+        pauses.known = {
+            f"{number:03}{name}": Pause(f"{number:03}{name}", 1.0, name, name) for number, name in enumerate(many)
+        }
+        found = await told(client)
+        assert [pause.tool[:3] for pause in found.paused] == [f"{number:03}" for number in range(MAX_PAUSES)]
+        for path in ("/admin/node", "/admin/tools"):
+            text = (await asked(client, path, authorization=f"Bearer {TOKEN}")).content
+            assert MAX_STATUS_BYTES / 4 < len(text) < MAX_STATUS_BYTES, path
 
 
 async def test_metrics_and_health_are_for_whoever_reaches_the_node() -> None:
