@@ -7,19 +7,30 @@ one odd lease must not break a page.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 MAX_TEXT_CHARACTERS = 200
 """Characters of a text that are kept at most."""
+MAX_NUMBER = 2**53
+"""The largest number: other readers of JSON would round a larger one."""
 
 
 def printable(value: Any) -> Any:
     """A text with `?` for each character that UTF-8 can't encode, cut to MAX_TEXT_CHARACTERS. Other values are returned
     as they are."""
     return value.encode("utf-8", "replace").decode()[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else value
+
+
+Number = TypeVar("Number", int, float)
+
+
+def summed(numbers: Iterable[Number]) -> Number:
+    """The sum of counts, or of seconds, MAX_NUMBER at most: it must fit a model as each of them does."""
+    return min(MAX_NUMBER, sum(numbers))
 
 
 def matches(wanted: str | None, name: str) -> bool:
@@ -35,8 +46,8 @@ def matches(wanted: str | None, name: str) -> bool:
 
 
 Text = Annotated[str, BeforeValidator(printable)]
-Count = Annotated[int, Field(ge=0, le=2**53, strict=True)]
-Seconds = Annotated[float, Field(ge=0, le=2**53, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=MAX_NUMBER, strict=True)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)]
 """Seconds: a duration, or a time since 1970, as the description of the model says."""
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 """A part of a whole, from 0 to 1."""

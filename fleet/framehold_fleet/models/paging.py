@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from .calls import CallsQuery, EndedCallView, LeaseQuery, LeaseView
 from .choices import CallSort, Sort
+from .fields import summed
 
 Key = tuple[float | str, str]
 """The value that calls are sorted by, and the call's id."""
@@ -103,7 +104,7 @@ def merge(
         items.append(item)
         seen = item
     doubles = sum(len(page.items) for page in pages) - len(best)
-    total = max(sum(page.total for page in pages) - doubles, len(items))
+    total = max(summed(page.total for page in pages) - doubles, len(items))
     return Page(items, total, _next(pages, query, seen) if more else None)
 
 

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from framehold_fleet.models.events import EndView, FailoversView, FailoverView, TakeoverView
+from framehold_fleet.models.fields import summed
 
 from ..collect.fleet_log import FleetPast
 from .sources import ApiRequest, Sources
@@ -34,7 +35,7 @@ class Failovers:
     async def answer(self, sources: Sources, asked: ApiRequest) -> FailoversView:
         """`GET failovers`."""
         logged, nodes = await asyncio.gather(sources.log.logged(), sources.survey.nodes())
-        return FailoversView(failovers=self.view(logged), fenced=sum(node.fenced or 0 for node in nodes))
+        return FailoversView(failovers=self.view(logged), fenced=summed(node.fenced or 0 for node in nodes))
 
     def view(self, logged: FleetPast) -> list[FailoverView]:
         """All failovers and hand-offs, the newest first."""

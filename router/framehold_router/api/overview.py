@@ -14,7 +14,7 @@ from statistics import median
 from typing import NamedTuple
 
 from framehold_fleet.models.events import EventView
-from framehold_fleet.models.fields import printable
+from framehold_fleet.models.fields import printable, summed
 from framehold_fleet.models.nodes import FailingView, NodeView, OverviewView, PauseView
 
 from ..collect.fleet_log import FleetPast
@@ -171,7 +171,7 @@ def _grouped(events: Iterable[EventView]) -> list[EventView]:
 
 def _one(group: Sequence[EventView]) -> EventView:
     """One event that stands for several of one kind."""
-    count, nodes = sum(event.count for event in group), sorted({event.node_id for event in group})
+    count, nodes = summed(event.count for event in group), sorted({event.node_id for event in group})
     last = next((event for event in group if event.call), group[0])
     text = f"{count:,} such events, at {', '.join(nodes)}; of the last call: {last.text}"
     alone = {"node_id": nodes[0] if len(nodes) == 1 else "", "call": "", "tool": "", "epoch": None, "round": None}
@@ -179,15 +179,15 @@ def _one(group: Sequence[EventView]) -> EventView:
 
 
 def _sum(counts: Iterable[int | None]) -> int:
-    return sum(count or 0 for count in counts)
+    return summed(count or 0 for count in counts)
 
 
 def _failing(nodes: Iterable[NodeView]) -> list[FailingView]:
     """The tools that failed lately on any node, the most failures first."""
     ended, failed = Counter[str](), Counter[str]()
     for item in (item for node in nodes for item in node.failing):
-        ended[item.tool] += item.ended
-        failed[item.tool] += item.failed
+        ended[item.tool] = summed((ended[item.tool], item.ended))
+        failed[item.tool] = summed((failed[item.tool], item.failed))
     worst = failed.most_common(MAX_FAILING)
     return [FailingView(tool=tool, ended=ended[tool], failed=count) for tool, count in worst]
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from framehold_core.ending import How
+from framehold_fleet.models.fields import summed
 from framehold_fleet.models.history import Sample
 from framehold_fleet.models.nodes import PauseView
 from framehold_fleet.models.tools import (
@@ -64,15 +65,15 @@ async def waiting(sources: Sources, asked: ApiRequest) -> WaitingView:
     for tool in (tool for node in seen.nodes for tool in node.tools if tool.parked):
         counts = expiring.setdefault(tool.tool, [0] * (len(EXPIRY) + 1))
         for index, count in enumerate(tool.expiring[: len(counts)]):
-            counts[index] += count
+            counts[index] = summed((counts[index], count))
     holders = Counter[str]()
     for holder in (holder for node in seen.nodes for holder in node.holders):
-        holders[holder.who] += holder.calls
+        holders[holder.who] = summed((holders[holder.who], holder.calls))
     return WaitingView(
         bounds=list(EXPIRY),
         tools=[ExpiringView(tool=tool, expiring=expiring[tool]) for tool in sorted(expiring)],
         holders=[HolderView(who=who, calls=calls) for who, calls in holders.most_common(MAX_HOLDERS)],
-        over_limit=sum(node.over_limit for node in seen.nodes),
+        over_limit=summed(node.over_limit for node in seen.nodes),
         missing=list(seen.missing),
     )
 
@@ -86,12 +87,12 @@ def _view(
 ) -> ToolView:
     minute, lately, hour = (_since(figures, seconds) for seconds in (_MINUTE, _TEN_MINUTES, _HOUR))
     known = sum(item is not None for item in figures[-_MINUTE // STEP :])
-    ended = lately.ended + lately.failed
+    ended = summed((lately.ended, lately.failed))
     return ToolView(
         tool=name,
-        parked=sum(item.parked for item in nodes),
+        parked=summed(item.parked for item in nodes),
         oldest=max((item.oldest for item in nodes if item.oldest is not None), default=None),
-        journal=sum(item.journal for item in nodes),
+        journal=summed(item.journal for item in nodes),
         rounds_per_second=_rounds(minute) / (known * STEP) if known else None,
         ended=ended,
         failed=lately.failed,

@@ -31,6 +31,7 @@ from framehold_core.lease import NodeRecord
 from framehold_fleet.members.membership import DRAINING, STRANGE, Member
 from framehold_fleet.members.node_stats import Stats
 from framehold_fleet.models.events import ENDED, EndView, EventKind, EventView, LogEntry
+from framehold_fleet.models.fields import summed
 
 MAX_REMEMBERED = 200
 """Lives that have ended which are remembered at most: a process whose lease comes back has not joined."""
@@ -169,4 +170,4 @@ class Departures:
 def _sum(*counts: int | None) -> int | None:
     """The sum of the counts that are known; None if none is."""
     known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    return summed(known) if known else None

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from framehold_fleet.models.events import EndView
+from framehold_fleet.models.fields import summed
 from framehold_fleet.models.nodes import NodeView
 from framehold_fleet.models.open_calls import FigureView, Known, OpenView, ScanView
 
@@ -31,15 +32,15 @@ def account(nodes: Sequence[NodeView], logged: FleetPast, now: float) -> OpenVie
     scan = max((node.scan for node in nodes if node.scan is not None), key=lambda scan: scan.at, default=None)
     figures = [_held(nodes, now), _asleep(nodes, now), _handed_off(nodes, logged, scan), _orphaned(logged, scan)]
     (held, asleep, handed_off, orphaned), here = figures, _boots(logged)
+    lost = (loss.calls for loss in logged.losses if loss.at > now - HOUR and loss.boot not in here)
     return OpenView(
         held=held,
         asleep=asleep,
         handed_off=handed_off,
         orphaned=orphaned,
-        total=sum(figure.count for figure in figures),
+        total=summed(figure.count for figure in figures),
         looked=None if scan is None else scan.looked,
-        lost_last_hour=sum(loss.calls for loss in logged.losses if loss.at > now - HOUR and loss.boot not in here)
-        + sum(node.lost_here or 0 for node in nodes),
+        lost_last_hour=summed((*lost, *(node.lost_here or 0 for node in nodes))),
     )
 
 
@@ -50,11 +51,11 @@ def _boots(logged: FleetPast) -> set[str]:
 
 def _held(nodes: Sequence[NodeView], now: float) -> FigureView:
     held = (node.frames if node.frames is not None else (node.parked or 0) + (node.in_flight or 0) for node in nodes)
-    return FigureView(count=sum(held), known=_known(nodes), at=_oldest(nodes, now))
+    return FigureView(count=summed(held), known=_known(nodes), at=_oldest(nodes, now))
 
 
 def _asleep(nodes: Sequence[NodeView], now: float) -> FigureView:
-    return FigureView(count=sum(node.asleep or 0 for node in nodes), known=_known(nodes), at=_oldest(nodes, now))
+    return FigureView(count=summed(node.asleep or 0 for node in nodes), known=_known(nodes), at=_oldest(nodes, now))
 
 
 def _known(nodes: Iterable[NodeView]) -> Known:
@@ -76,7 +77,7 @@ def _handed_off(nodes: Sequence[NodeView], logged: FleetPast, scan: ScanView | N
     estimate += sum(max(0, (end.released or 0) + (end.orphaned or 0) - any_taken[end.boot]) for end in ends if end.left)
     alive = {node.boot for node in nodes} | {end.boot for end in ends}
     scanned, known, at = _scanned(logged, _HANDED_OFF, scan, scan.handed_off if scan else 0, alive)
-    return FigureView(count=scanned + estimate + here, known="estimated" if estimate else known, at=at)
+    return FigureView(count=summed((scanned, estimate, here)), known="estimated" if estimate else known, at=at)
 
 
 def _orphaned(logged: FleetPast, scan: ScanView | None) -> FigureView:
@@ -84,7 +85,7 @@ def _orphaned(logged: FleetPast, scan: ScanView | None) -> FigureView:
     estimate = sum(max(0, (end.orphaned or 0) - taken[end.boot]) for end in ends if not end.left)
     alive = {end.boot for end in ends} | _boots(logged)
     scanned, known, at = _scanned(logged, _ORPHANED, scan, scan.orphaned if scan else 0, alive)
-    return FigureView(count=scanned + estimate, known="estimated" if estimate else known, at=at)
+    return FigureView(count=summed((scanned, estimate)), known="estimated" if estimate else known, at=at)
 
 
 def _unscanned(logged: FleetPast, scan: ScanView | None) -> list[EndView]:

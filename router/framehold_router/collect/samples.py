@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from framehold_fleet.models.fields import summed
 from framehold_fleet.models.history import SERIES, Figures, Sample
 from framehold_fleet.models.nodes import NodeView
 from framehold_fleet.models.tools import ToolCounts, ToolFigures, ToolsStatus
@@ -74,7 +75,7 @@ class Sampler:
                 new = difference(tool, before[life]) if life in before else _NOTHING
                 if tool.parked or new != _NOTHING:
                     here = ToolFigures(**dict(new), parked=tool.parked)
-                    found[tool.tool] = added([found[tool.tool], here], sum) if tool.tool in found else here
+                    found[tool.tool] = added([found[tool.tool], here], summed) if tool.tool in found else here
         return dict(sorted(found.items())[:MAX_TOOLS])
 
 
@@ -100,9 +101,9 @@ def added(figures: Sequence[ToolFigures], of_parked: Callable[[Sequence[float]],
     for name in _COUNTS:
         values = [getattr(item, name) for item in figures]
         if isinstance(values[0], tuple):
-            found[name] = tuple(map(sum, zip_longest(*values, fillvalue=0)))
+            found[name] = tuple(map(summed, zip_longest(*values, fillvalue=0)))
         else:
-            found[name] = sum(values)
+            found[name] = summed(values)
     parked = [item.parked for item in figures if item.parked is not None]
     return ToolFigures(**found, parked=round(of_parked(parked)) if parked else None)
 
@@ -118,7 +119,7 @@ def release(nodes: Iterable[NodeView]) -> str:
 
 def of_fleet(sample: Sample) -> Figures:
     """The figures of the whole fleet in one slot."""
-    return _combined(list(sample.nodes.values()), sum)
+    return _combined(list(sample.nodes.values()), summed)
 
 
 def of_several(samples: Sequence[Sample]) -> Sample:
