@@ -32,10 +32,11 @@ async def test_a_stream_that_is_refused_is_polled_for_and_taken_when_it_comes(wa
 
 
 async def test_a_stream_that_breaks_is_asked_for_again_at_once(way: Line, page: Screen) -> None:
-    """One router of several was replaced: nobody needs to see it."""
+    """One router of several was replaced: nobody needs to see it. By its header the router knows that it may end it."""
     await page.open("")
     await says(page, "Live")
     await until(lambda: len(way.now) == 1)
+    assert {one.headers["Accept"] for one in way.asked if one.path == STREAM} == {"text/event-stream"}
     way.cut("open")
     await until(lambda: way.paths().count(STREAM) == 2)
     way.parked = 8

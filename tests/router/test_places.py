@@ -8,8 +8,9 @@ import socket
 import pytest
 
 from framehold_fleet.http_server import client_connection
+from framehold_fleet.http_server.client_connection import GRACE
 from framehold_fleet.http_server.places import AT_ONCE, yielding
-from tests.router.wires import DEADLINE, Reply, both_loops, head, node, ok, post, router
+from tests.router.wires import DEADLINE, Reply, both_loops, head, node, ok, post, router, silent
 
 anyio_backend = both_loops
 LISTEN = post(b"{}", "Mcp-Method: subscriptions/listen")
@@ -80,6 +81,33 @@ async def test_a_call_gets_a_place_though_subscriptions_have_all(monkeypatch: py
         (ended,), (_,) = await asyncio.wait(listens, return_when=asyncio.FIRST_COMPLETED)
         assert isinstance(ended.exception(), asyncio.IncompleteReadError | ConnectionResetError)
     await asyncio.gather(*listens, return_exceptions=True)
+
+
+STREAM = b"GET /mcp HTTP/1.1\r\nHost: a\r\nAccept: application/json, Text/Event-Stream\r\n\r\n"
+MAY_END = {
+    "a subscription": (LISTEN, True),
+    "a GET of a stream": (STREAM, True),
+    "a GET of a page": (STREAM.replace(b"Text/Event-Stream", b"text/html"), False),
+    "a GET of anything": (b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n", False),
+    "a call": (post(b"{}", "Accept: application/json, text/event-stream"), False),
+}
+
+
+@pytest.mark.parametrize(("data", "listens"), MAY_END.values(), ids=MAY_END)
+async def test_only_who_listens_gives_way_and_not_at_once(data: bytes, listens: bool) -> None:
+    """On a connection that was idle for long, too: what counts is when its request began."""
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        await client.ask(post())
+        [connection] = it.front.connections.open
+        connection._since -= 60.0
+        upstream.answer, now = silent, it.upstream.loop.time()
+        assert connection.yields_since(now) == connection._since
+        client.send(data)
+        while len(upstream.requests) < 2:
+            await asyncio.sleep(0)
+        assert connection.yields_since(now + GRACE) is None
+        assert (connection.yields_since(now + DEADLINE) is not None) is listens
 
 
 async def test_an_idle_connection_gives_way_and_a_call_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ GRACE = 1.0
 """Seconds for which a connection may be in any state before it ends for another client: a request may be on its way."""
 LOOK_AGAIN = 0.1
 """Seconds for which no connection is looked for that may end, after none was found."""
-_GET, _METHOD, _LISTEN = b"GET", b"mcp-method", b"subscriptions/listen"
+_GET, _METHOD, _LISTEN, _STREAM = b"GET", b"mcp-method", b"subscriptions/listen", b"text/event-stream"
 _MAX_REFUSED_CONNECTIONS = 256
 """Connections beyond the limit that get a 503; further ones are closed without a response."""
 _RESET = struct.pack("ii", 1, 0)
@@ -124,7 +124,7 @@ class ClientConnection(asyncio.Protocol):
         self._client_paused = False  # the client reads too slowly
         self._ending = False  # input is discarded; the connection closes when the output is sent
         self._unread = 0
-        self._since = 0.0  # when the present state began: idle, receiving, choked or deaf
+        self._since = 0.0  # when the present state began: idle, receiving, listening, choked or deaf
         self._limit = connections.limits.keep_alive  # how long it may last
         self._receiving = False
         self._listens = False  # its response lasts until the client or the node ends it
@@ -271,8 +271,13 @@ class ClientConnection(asyncio.Protocol):
             self._rest = data[used:]
         version, keep_alive = reader.version, reader.keep_alive
         request = reader.take(self.peer)
-        self._listens = request.head.method == _GET or request.head.fields.get(_METHOD) == _LISTEN
-        response = self._response = Response(self, request.head.method, version, keep_alive)
+        head = request.head
+        self._listens = head.fields.get(_METHOD) == _LISTEN or (
+            head.method == _GET and _STREAM in head.fields.get(b"accept", b"").lower()
+        )
+        if self._listens:
+            self._since = self._clock()
+        response = self._response = Response(self, head.method, version, keep_alive)
         self.connections.answer(request, response)
 
     def _hold(self, size: int) -> bool:

@@ -62,7 +62,9 @@ async function follow(signal) {
   const end = limit(FIRST, signal);
   let heard = false;
   try {
-    const response = await fetch(`${BASE}stream`, { headers: headers(), signal: end.signal });
+    // By this header the router knows that the request lasts, and may end it for another client.
+    const sent = { ...headers(), Accept: "text/event-stream" };
+    const response = await fetch(`${BASE}stream`, { headers: sent, signal: end.signal });
     if (response.status === 401) lock();
     if (!response.ok) return false;
     for await (const events of messages(response.body)) {
