@@ -205,6 +205,14 @@ def test_rates_are_differences() -> None:
     assert rates.affinity() is None, "no retry in it"
 
 
+def test_a_survey_that_ends_behind_a_later_one_counts_no_round_twice() -> None:
+    now = [0.0]
+    rates = Rates(lambda: now[0], None)
+    for now[0], rounds in ((0.0, 1000), (5.0, 1500), (5.1, 1000), (10.0, 1600)):
+        rates.note([counted("a", "1", rounds)])
+    assert rates.rounds_per_second() == 60.0
+
+
 def test_rates_keep_a_bounded_number_of_everything() -> None:
     now = [0.0]
     rates = Rates(lambda: now[0], None)

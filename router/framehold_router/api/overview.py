@@ -58,10 +58,11 @@ class Rates:
         for node in nodes:
             if node.rounds is not None:
                 life = node.node_id, node.boot
-                rounds += max(0, node.rounds - self._last.get(life, node.rounds))
                 # Removed and added again, so that the life that has been silent for the longest time is first.
-                self._last.pop(life, None)
-                self._last[life] = node.rounds
+                last = self._last.pop(life, node.rounds)
+                # A survey may end behind a later one: its figures are lower.
+                self._last[life] = newest = max(last, node.rounds)
+                rounds += newest - last
         while len(self._last) > 1000:
             del self._last[next(iter(self._last))]
         now = self._clock()

@@ -26,6 +26,7 @@ class SharedLook(Generic[Found]):
         self._looking: set[asyncio.Task[Found]] = set()
         self._of: frozenset[tuple[str, str, str]] = frozenset()
         self._until = 0.0
+        """Until when the result of the last read is fresh; 0 until it has one."""
 
     async def result(self) -> Found:
         """The result of the read under way, or of the last one while it is fresh, or of a new one."""
@@ -33,7 +34,7 @@ class SharedLook(Generic[Found]):
         of = frozenset((member.node, member.boot, member.state) for member in self._fleet().members.values())
         if task is None or of != self._of or (task.done() and now >= self._until):
             task = self._last = asyncio.create_task(self._timed(), name=self._name)
-            self._of = of
+            self._of, self._until = of, 0.0
             self._looking.add(task)
             task.add_done_callback(self._looking.discard)
         return await asyncio.shield(task)
@@ -47,5 +48,6 @@ class SharedLook(Generic[Found]):
 
     async def _timed(self) -> Found:
         found = await self._look()
-        self._until = asyncio.get_running_loop().time() + FRESH
+        if asyncio.current_task() is self._last:
+            self._until = asyncio.get_running_loop().time() + FRESH
         return found
