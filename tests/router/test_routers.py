@@ -72,6 +72,28 @@ async def test_a_router_that_ends_says_so() -> None:
     assert states(one) == {"one": "live"}
 
 
+@pytest.mark.parametrize(("says_goodbye", "state"), [(True, {}), (False, {"two": "lost"})])
+async def test_an_entry_that_is_ahead_of_time_hides_no_later_one(says_goodbye: bool, state: dict[str, str]) -> None:
+    """A router writes its first one before it has measured the store's clock. Who begins later sees the same. An entry
+    of before the goodbye, which anybody may write again, does not bring the router back."""
+    hall, ahead = Hall(), SHOWN
+    one = hall.router("one")
+    two = Routers(hall.store, TRUST, "ns", ("two", "b1", "0.1"), lambda: hall.now + ahead)
+    await hall.beat(one, two)
+    await hall.beat(one)
+    ahead = 0.0
+    await hall.beat(two, one)
+    assert {view.name: view.heard for view in one.seen()}["two"] == hall.now
+    live = (await hall.store.events(of="routers"))[-2].entry
+    if says_goodbye:
+        await two._write(left=True)
+    await hall.beat(one, times=MISSED)
+    await hall.store.append_events([live], "routers")
+    late = hall.router("late")
+    await hall.beat(one, late, times=MISSED)
+    assert states(one) == states(late) == {"late": "live", "one": "live", **state}
+
+
 async def test_nobody_is_lost_by_a_store_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     hall = Hall()
     one, two = hall.router("one"), hall.router("two")

@@ -2,7 +2,8 @@
 
 The law: it informs, and no request depends on it. An entry counts if a process with a key of the fleet has sealed it
 for this namespace, and if it is later than the last one of that router: so nobody without a key adds a router, or
-brings one back.
+brings one back. A goodbye is the last entry of its process, whatever their times are. An entry that is ahead of time,
+as the first one of a router may be that has not measured the store's clock yet, gives way to the next in the stream.
 
     1. each router writes an entry every BEAT seconds, and one that says so when it ends
     2. a router is lost when another one has written MISSED entries since its last one, which was no goodbye
@@ -107,13 +108,19 @@ class Routers:
 
     def _take(self, entry: RouterEntry) -> None:
         known, shown = self._known.get(entry.name), entry.seal.encode()
-        if known is not None and entry.at <= known.at:
+        if known is not None and not self._follows(entry, known):
             return
         if any(hmac.compare_digest(shown, self._seal(key, entry).encode()) for key in self._keys):
             self._known[entry.name] = entry
             self._known.move_to_end(entry.name)
             if len(self._known) > MAX_ROUTERS:
                 self._known.popitem(last=False)
+
+    def _follows(self, entry: RouterEntry, known: RouterEntry) -> bool:
+        """Whether an entry takes the place of the one that is known of its router."""
+        if entry.boot == known.boot and (entry.left or known.left):
+            return entry.left
+        return entry.at > known.at or known.at > self._wall()
 
     def _seal(self, key: bytes, entry: RouterEntry) -> str:
         said = ["router 1", self._namespace, *entry.model_dump(exclude={"seal"}).values()]
