@@ -120,6 +120,17 @@ async def test_where_the_owner_is_not_known_all_are_asked(
     assert await post(client, CANCEL) == (200, {"done": "here it was"})
 
 
+async def test_an_owner_whose_lease_is_read_meanwhile_is_asked_once(cast: Cast, recorded: None) -> None:
+    async def not_here(request: web.Request) -> web.StreamResponse:
+        cast.members[:] = [one._replace(beat=one.beat + 1) for one in cast.members]
+        return await NOT_HERE(request)
+
+    for name in "ab":
+        await node(cast, name, not_here)
+    assert (await post(await cast.client(), CANCEL))[0] == 404
+    assert len(cast.asked) == len({request.url.port for request in cast.asked}) == 2
+
+
 @pytest.mark.parametrize(
     ("action", "status", "says"),
     [

@@ -113,7 +113,9 @@ async def _on_call(sources: Sources, asked: ApiRequest, what: str) -> DoneView:
     if owner is not None:
         replies.append(await _act(sources, owner, what, body))
     if all(_knows_nothing(item) for item in replies):
-        others = [member for member in sources.fleet().members.values() if member is not owner and member.address]
+        asked_before = {item.member.node for item in replies}
+        members = sources.fleet().members.values()
+        others = [member for member in members if member.node not in asked_before and member.address]
         replies += await asyncio.gather(*(_act(sources, member, what, body) for member in others))
     statuses = ", ".join(map(_status, replies)) or "no node"
     _log.info("an operator wanted to %s call %s: %s", what, prefix(call), statuses, extra={"call": prefix(call)})
