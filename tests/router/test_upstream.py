@@ -20,7 +20,7 @@ from framehold_fleet.http_client.upstream import NotReached, Upstream
 from framehold_fleet.http_server.server import close_server
 from framehold_fleet.identity.plane import PROOF
 from framehold_fleet.identity.statements import HELLO, Role
-from framehold_fleet.members.address import Address
+from framehold_fleet.members.address import Address, printed
 from framehold_store.system_clock import system_clock
 from tests.kit.proofs import BOOT, answered
 from tests.router.wires import (
@@ -220,7 +220,8 @@ async def test_the_process_is_the_one_that_the_lease_names(caplog: pytest.LogCap
         assert (await ask(side, it.address)).body == b"fine" and len(it.received) == opened
         it.boot = None
         assert not await side.reaches(at(it.address)._replace(boots=()))
-    assert "did not prove that it is the process that the lease names: nothing was sent" in caplog.text
+    said = f"{printed(it.address)} did not prove that it is the process that the lease names: nothing was sent"
+    assert said in caplog.text
 
 
 async def test_a_process_that_is_busy_is_waited_for() -> None:

@@ -32,7 +32,7 @@ from ..http_server.request_head import MCP
 from ..identity.plane import PROOF
 from ..identity.statements import HELLO, Role
 from ..identity.trust import Trust
-from ..members.address import Address, Receiver, TlsAddress
+from ..members.address import Address, Receiver, TlsAddress, printed
 from ..telemetry.log_bursts import LogBursts
 from .node_connection import Conversation, LinkFailure, NodeConnection, NodeConnections
 from .response_head import ResponseHead
@@ -41,12 +41,13 @@ _log = logging.getLogger(__name__)
 
 _NO_DESCRIPTOR = "out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)"
 _NO_PROOF = (
-    "what listens at %.200r did not prove that it is the process that the lease names: nothing was sent. Does a "
+    "what listens at %.200s did not prove that it is the process that the lease names: nothing was sent. A node that "
+    "was started again just now proves it when its old lease has run out. If this goes on: does a "
     "FRAMEHOLD_ADVERTISE_URL name a router or a load balancer, or has another process taken this address?"
 )
 
 _NO_TLS = (
-    "no TLS with the node at %.200r (%s): nothing was sent. Did the authority of FRAMEHOLD_FLEET_CA sign its "
+    "no TLS with the node at %.200s (%s): nothing was sent. Did the authority of FRAMEHOLD_FLEET_CA sign its "
     "certificate, for this host?"
 )
 
@@ -251,7 +252,7 @@ class Upstream:
     def _not_reached(self, address: Address, error: Exception) -> NotReached:
         """Why there is no connection; logged where an operator has to correct something."""
         if isinstance(error, ssl.SSLError):
-            self._bursts.warning(_NO_TLS, address, error.reason or error, extra={})
+            self._bursts.warning(_NO_TLS, printed(address), error.reason or error, extra={})
             return NotReached(f"there is no TLS with it ({error.reason or error})")
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             self._bursts.line(logging.ERROR, _NO_DESCRIPTOR, extra={})
@@ -292,7 +293,7 @@ class Upstream:
                 raise mute
             if found is not None:
                 raise NotReached("it closes the connection on which it has said who it is")
-        self._bursts.warning(_NO_PROOF, receiver.address, extra={})
+        self._bursts.warning(_NO_PROOF, printed(receiver.address), extra={})
         said = f" (asked who it is, it answered HTTP {greeting.status})" if greeting.status != 204 else ""
         raise NotReached(f"what listens there is not the process that the lease names{said}", absent=True)
 

@@ -22,6 +22,14 @@ Address = tuple[str, int] | TlsAddress | str
 """A host and a port, or the path of a Unix socket."""
 
 
+def printed(address: Address) -> str:
+    """An address as people write it: `host:port`, with an IPv6 host in brackets, or the path of a socket."""
+    if isinstance(address, str):
+        return address
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Receiver(NamedTuple):
     """A process of the fleet: where it listens, and the boots of which it has to prove one there (`statements`). Any
     process of the fleet is meant if there are none."""
