@@ -177,10 +177,11 @@ async def _with_protocol_errors(running: Awaitable[Any]) -> Any:
 
 
 def _asked(result: Any) -> types.InputRequiredResult:
-    """An `input_required` result, which is a model or a mapping, as a model."""
-    if isinstance(result, types.InputRequiredResult):
-        return result
-    return types.InputRequiredResult.model_validate(result, by_name=False)
+    """An `input_required` result, which is a model or a mapping, as a model that the middleware of one request may
+    edit: calls that ask the same share their questions."""
+    known = isinstance(result, types.InputRequiredResult)
+    wire = result if known else types.InputRequiredResult.model_validate(result, by_name=False)
+    return wire.model_copy(deep=True)
 
 
 def fastmcp_error(error: MCPError) -> BaseException:

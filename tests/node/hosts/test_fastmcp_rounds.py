@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,6 +24,8 @@ from framehold.sdk.replies import Unavailable
 from tests.kit.client import Reply
 from tests.kit.fastmcp_serving import Hosted, hosted
 from tests.kit.nodes import served
+from tests.kit.questions import asking
+from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +92,49 @@ async def test_middleware_may_change_what_is_called_on_each_round() -> None:
 
     async with hosted(watched(Rename())) as caller:
         assert (await caller.tool("old", "a", "b")).text == "a b"
+
+
+class ForAnn(Middleware):
+    """Writes a text into the form that Ann is asked to fill in."""
+
+    async def on_request(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        result = await call_next(context)
+        if "ann" in str(context.message):
+            [request] = result.input_required.input_requests.values()
+            request.params.requested_schema["properties"]["word"]["title"] = "a text for Ann"
+        return result
+
+
+ASKED_OF: dict[str, Callable[[str], tuple[str, dict[str, Any]]]] = {
+    "tool": lambda user: ("tools/call", {"name": "tool", "arguments": {"user": user}}),
+    "prompt": lambda user: ("prompts/get", {"name": "prompt", "arguments": {"user": user}}),
+    "resource": lambda user: ("resources/read", {"uri": f"ask://{user}"}),
+    "tool that returns its question": lambda user: ("tools/call", {"name": "returns", "arguments": {"user": user}}),
+}
+
+
+@pytest.mark.parametrize("kind", ASKED_OF)
+async def test_what_middleware_writes_into_a_question_only_the_client_of_its_round_reads(kind: str) -> None:
+    """Calls that ask the same have one question in memory."""
+    server: FastMCP[Any] = FastMCP("shared", middleware=[ForAnn()])
+    same = asking(word="Which?")
+
+    async def ask(user: str, ctx: Context) -> str:
+        return said(await ctx.elicit("Which?", Word))
+
+    @server.tool
+    async def returns(user: str) -> InputRequiredToolResult:
+        return InputRequiredToolResult(same)
+
+    server.tool(name="tool")(ask)
+    server.prompt(name="prompt")(ask)
+    server.resource("ask://{user}")(ask)
+    async with hosted(server) as caller:
+        read = []
+        for user in ("ben", "ann", "ben"):
+            [question] = (await caller.send(*ASKED_OF[kind](user))).asked.values()
+            read.append(question["params"]["requestedSchema"]["properties"]["word"].get("title"))
+    assert read[1] == "a text for Ann" and read[0] == read[2] != read[1]
 
 
 async def test_a_mounted_servers_middleware_surrounds_its_handler() -> None:
