@@ -312,7 +312,7 @@ class Invocation:
         failure = remembered() or failure_of(error)
         if not isinstance(error, Exception | asyncio.CancelledError):
             # The SDK logs an `Exception`.
-            logger.error(_BROKE_OFF, self.tool or self._handler.method, *failure, extra=frame.log_fields)
+            logger.error(BROKE_OFF, self.tool or self._handler.method, *failure, extra=frame.log_fields)
         return HandlerOutcome(error=error, failure=failure)
 
     def _inputs(self, ctx: Ctx, frame: Frame, given: bytes) -> tuple[dict[str, Any], Any]:
@@ -398,7 +398,8 @@ class Invocation:
 ARGUMENTS = b"arguments "
 """Stands before the arguments in their digest in a record, so that it is no digest of anything else."""
 _INTERNAL = "Internal server error"
-_BROKE_OFF = "the handler of %r raised %s at %s; that ended its call, and the node goes on"
+BROKE_OFF = "the handler of %r raised %s at %s; that ended its call, and the node goes on"
+"""The log line for a handler that raised what is no `Exception`: its tool, the class and the place."""
 
 
 def _dumped(result: Any) -> bytes:

@@ -1,6 +1,8 @@
 """A call on a revision before 2026-07-28. Its handler runs within one request, without a frame, and each question is a
 request to the client.
 
+What a handler raises ends its call, and neither its session nor the process.
+
 `LegacySession` has the rules of a frame's session as far as that wire allows: an effect may not ask. A question is sent
 on the stream of the request that is being served. A bare `list_roots()` or `create_message()` names no request. Without
 a name the SDK would send it on the standalone stream, which few clients open, and nobody would answer. Where the
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -27,15 +30,20 @@ from pydantic import BaseModel
 from framehold_core.errors import LimitExceeded
 
 from ..engine.runtime import Runtime
+from ..frame import contained
 from ..frame.effect_call import refuse_inside_effect
 from ..frame.entropy import SystemEntropy
 from ..frame.unrecorded import Unrecorded
 from ..sdk import replies
+from ..sdk.invocation import BROKE_OFF
 from ..sdk.present_call import Present, current
 from ..sdk.questions import KINDS
 from ..sdk.session import Ctx
 from ..sdk.unawaited import result_or_raise
 from ..sdk.wrapped_handler import Handler
+from ..telemetry.failures import failure_of
+
+logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
 
@@ -89,17 +97,20 @@ class LegacyCalls:
             Unrecorded(self._runtime.payloads.values, self._entropy),
         )
         current.set(Present(ctx.session, ctx.request_id, None, unrecorded, tool, ctx.method))
+        contained.begin()
         try:
             # A drain waits for this call. Over HTTP `session_affinity` counts it, while its client listens.
             waited = contextlib.nullcontext() if ctx.request is not None else self._runtime.draining.visited()
             with waited, self._counted():
                 result = await self._handler(ctx, params)
             return result if unrecorded.failed is None else result_or_raise(unrecorded.failed)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+        except Exception:
+            raise
+        except BaseException as error:
+            if not _ends_its_call(error):
                 raise
-            # Nobody cancelled this task: the SDK would take the error for the end of the session with all its calls.
+            if not isinstance(error, asyncio.CancelledError):
+                logger.error(BROKE_OFF, tool, *failure_of(error))
             raise replies.raisable(error) from None
 
     @contextlib.contextmanager
@@ -114,3 +125,12 @@ class LegacyCalls:
             yield
         finally:
             eviction.earlier -= 1
+
+
+def _ends_its_call(error: BaseException) -> bool:
+    """Whether an error that is no `Exception` ends one call: not if this task is cancelled, or this process is to end.
+    The SDK would take it for the end of the session with all its calls."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and not task.cancelling()
+    return contained.is_contained(error)

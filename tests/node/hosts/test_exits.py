@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, Any
 
 import anyio
@@ -17,6 +18,8 @@ import mcp.types as types
 import pytest
 from fastmcp import Context as FastContext
 from fastmcp import FastMCP
+from mcp import Client, MCPError
+from mcp.client import ClientRequestContext
 from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import Resolve
@@ -166,7 +169,10 @@ def low() -> Any:
         found = types.TextResourceContents(uri=params.uri, text=await WAYS[way](error))
         return types.ReadResourceResult(contents=[found])
 
-    return Server("low", on_call_tool=call_tool, on_get_prompt=get_prompt, on_read_resource=read)
+    async def tools(ctx: ctx_type, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[])
+
+    return Server("low", on_call_tool=call_tool, on_get_prompt=get_prompt, on_read_resource=read, on_list_tools=tools)
 
 
 SERVERS: dict[str, Callable[[], Any]] = {
@@ -249,6 +255,83 @@ def test_the_call_fails_and_the_node_lives(server: str, caplog: pytest.LogCaptur
     went_on = {name for name, reply in found.items() if not has_failed(reply)}
     assert went_on == {name for name in found if name.split()[-1] in GOES_ON}
     assert not [name for name, reply in found.items() if SECRET in str(reply.message) and "FastMCP" not in server]
+
+
+BY_A_FUTURE = {"in_an_effect_in_a_thread", "in_a_task", "in_a_gather", "in_a_thread", "in_a_thread_of_anyio"}
+"""A GeneratorExit that a future hands on closes all coroutines of the task that awaits it. On the wire of 2025 one of
+them has to send the reply, so its session ends."""
+
+
+async def replies_of_2025(client: Client, way: str, error: str) -> dict[str, str]:
+    """What a client of 2025 is told of its calls that fail, or of one that goes on."""
+    given = {"way": way, "error": error}
+    asking: dict[str, Awaitable[Any]] = {
+        "tool": client.call_tool("run", given),
+        "prompt": client.get_prompt("advice", given),
+        "resource": client.read_resource(f"leave://{way}/{error}"),
+        "tool, after a question": client.call_tool("ask_and_run", given),
+    }
+    if way == "in_itself" and error != "GeneratorExit":
+        asking["def tool"] = client.call_tool("leave_at_once", {"error": error})
+    found = {}
+    for kind, asked in asking.items():
+        try:
+            result = await asked
+            found[kind] = "failed" if getattr(result, "is_error", False) else "went on"
+        except MCPError as failed:
+            found[kind] = f"failed: {failed}"
+    return found
+
+
+async def played_by_2025(reached: Callable[[Any], AbstractAsyncContextManager[Any]], server: Any) -> dict[str, str]:
+    """What a client of 2025 is told in one session, in which another call waits meanwhile."""
+    waits, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def answers(context: ClientRequestContext, params: Any) -> types.ElicitResult:
+        if not waits.is_set():
+            waits.set()
+            await goes_on.wait()
+        return types.ElicitResult(action="accept", content={"word": "fine"})
+
+    found: dict[str, str] = {}
+    async with reached(server) as where, Client(where, mode="legacy", elicitation_callback=answers) as client:
+        other = asyncio.ensure_future(client.call_tool("ask", {}))
+        await waits.wait()
+        for way in WAYS:
+            for error in ERRORS:
+                if error == "GeneratorExit" and way in BY_A_FUTURE:
+                    continue
+                for kind, told in (await replies_of_2025(client, way, error)).items():
+                    found[f"{kind}: {error} {way}"] = told
+        goes_on.set()
+        assert not (await other).is_error
+    return found
+
+
+@asynccontextmanager
+async def over_http(server: Any) -> AsyncIterator[str]:
+    async with served(framehold.asgi(server, Settings(node_id="exits"))) as url:
+        yield url
+
+
+@asynccontextmanager
+async def in_memory(server: Any) -> AsyncIterator[Any]:
+    framehold.attach(server, Settings(node_id="exits"))
+    yield getattr(server, "_mcp_server", server)
+
+
+@pytest.mark.parametrize("reached", [over_http, in_memory], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_session_of_2025_lives(server: str, reached: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Its other calls go on, and the log names what was raised, and where."""
+    found = run(asyncio.wait_for(played_by_2025(reached, SERVERS[server]()), 60))
+    assert len(found) == 4 * (len(ERRORS) * len(WAYS) - len(BY_A_FUTURE)) + len(ERRORS) - 1
+    assert {name for name, told in found.items() if told == "went on"} == {
+        name for name in found if name.split()[-1] in GOES_ON
+    }
+    assert not [name for name, told in found.items() if SECRET in told and "LookupError" not in name]
+    for error in ERRORS.keys() - {"LookupError"}:
+        assert "raised {} at {}; that ended its call".format(*name_of(error)) in caplog.text
 
 
 def resolved() -> str:
