@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 from uuid import UUID
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ..frame.entropy import Entropy
 from ..frame.rehearsal import misused, rehearsal_observer
-from ..sdk.present_call import present
+from ..sdk.present_call import Present, current, present
 from ..sdk.session import FrameSession
 from ..sdk.unawaited import unawaited
 
@@ -64,7 +64,9 @@ async def once(
 async def once(
     key: str, fn: Callable[..., ResultT], *args: Any, idempotent: bool = False, **kwargs: Any
 ) -> ResultT: ...
-async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = False, **kwargs: Any) -> Any:
+def once(
+    key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = False, **kwargs: Any
+) -> Coroutine[Any, Any, Any]:
     """Run an effect at most once per call: `await framehold.once("charge", charge, order, amount=5)`.
 
     First the intent is recorded, then the effect runs. Its result is recorded with the next write of the call, and
@@ -96,6 +98,13 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
         AskError: `once` was used inside an effect.
         Exception: whatever `fn` raised.
     """
+    return _once(current.get(), key, fn, args, kwargs, idempotent)
+
+
+async def _once(
+    call: Present | None, key: str, fn: Callable[..., Any], args: Any, kwargs: Any, idempotent: bool
+) -> Any:
+    """See `once`. `call` is the call that made this coroutine: `unawaited` reads it, wherever that is freed."""
     if not (key and isinstance(key, str)):
         why = f"framehold.once: its key must be a text that is not empty, not {key!r}; nothing was run"
         raise misused(TypeError(why))
@@ -116,7 +125,7 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
     return await recorder.once(key, fn, args, kwargs, idempotent)
 
 
-unawaited.watch(once)
+unawaited.watch(_once)
 
 
 def idempotency_key(key: str) -> str:

@@ -118,6 +118,11 @@ class Frame:
         return self._scope
 
     @property
+    def ended(self) -> bool:
+        """Whether the handler has run to its end. One that is cancelled may still run."""
+        return self.context is None and self._scope is None
+
+    @property
     def log_fields(self) -> Mapping[str, Any]:
         """The fields of a log line that the handler writes now; see `logged_call`."""
         return self._host.log_fields(self)

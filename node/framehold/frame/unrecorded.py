@@ -30,6 +30,8 @@ class Unrecorded:
         self.origin = CallId(entropy.draw("").hex())
         self.failed: object = None
         """The outcome that the call has because its handler made a mistake; None if it made none."""
+        self.ended = False
+        """Whether the handler has ended."""
 
     async def once(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any, idempotent: bool) -> Any:
         """Run `fn` once under `key`; return its result, or raise its error. See `authoring.once`."""

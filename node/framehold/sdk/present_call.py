@@ -36,6 +36,12 @@ class Present(NamedTuple):
         assert found is not None, "a call has a frame, or keeps its values without one"
         return found
 
+    @property
+    def ended(self) -> bool:
+        """Whether its handler has ended."""
+        call = self.unrecorded if self.frame is None else self.frame
+        return call is None or call.ended
+
 
 current: ContextVar[Present | None] = ContextVar("framehold_call", default=None)
 """The present call."""

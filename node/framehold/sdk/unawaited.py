@@ -2,9 +2,10 @@
 that it did.
 
 Python reports a coroutine that was never awaited by calling a function of the module `warnings`, when it frees the
-coroutine: at the end of the statement, or of the function whose variable holds it. While a server runs in this process,
-that function is replaced. The replacement looks whether the coroutine is that of a watched function, in a call; for any
-other it calls the original. So nothing of this is on the way of a handler that makes no mistake.
+coroutine: at the end of the statement, or of the function whose variable holds it. If it is in a reference cycle, the
+garbage collector frees it, maybe while another call runs. While a server runs in this process, that function is
+replaced. The replacement looks whether the coroutine is that of a watched function, made in a call; for any other it
+calls the original. So nothing of this is on the way of a handler that makes no mistake.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class _Unawaited:
         self._watched: set[CodeType] = set()
 
     def watch(self, fn: Any) -> None:
-        """Report coroutines of `fn`, a coroutine function whose first parameter is `key`."""
+        """Report coroutines of `fn`, a coroutine function with the parameters `key` and `call`. `call` is the call that
+        made the coroutine, None outside of calls."""
         assert isinstance(fn, FunctionType)
         self._watched.add(fn.__code__)
 
@@ -69,31 +71,38 @@ unawaited = _Unawaited()
 
 def _is_reported(coroutine: Any) -> bool:
     """End the call whose handler made this coroutine, and log it; false if it belongs to no call."""
-    present = current.get()
-    if present is None:
+    made = coroutine.cr_frame
+    given = {} if made is None else made.f_locals
+    call: Present | None = given.get("call")
+    if call is None:
         return False
-    made, frame = coroutine.cr_frame, lines.running_frame()
-    key = None if made is None else made.f_locals.get("key")
+    # What runs now says nothing about the mistake if it belongs to another call.
+    is_here = current.get() is call
+    frame = lines.running_frame() if is_here else None
     place = f" ({lines.shown(frame)})" if frame is not None else ""
-    error = TypeError(f"framehold.once({key!r}) was never awaited; nothing was run; write `await` before it{place}")
-    if (observer := rehearsal_observer.get()) is not None:
-        observer.misused(error)
+    why = f"framehold.once({given['key']!r}) was never awaited; nothing was run; write `await` before it{place}"
+    if is_here and (observer := rehearsal_observer.get()) is not None:
+        observer.misused(error := TypeError(why))
         observer.broke(error)
     where = "" if frame is None else CodePlace.of((frame.f_code, frame.f_globals, frame.f_lineno or 0)).where
-    _fail(present, str(error), _outcome(present, HandlerFailure("TypeError", where)))
+    _fail(call, why, _outcome(call, HandlerFailure("TypeError", where)))
     return True
 
 
-def _fail(present: Present, why: str, outcome: HandlerOutcome) -> None:
-    """End a call with an outcome, and log why."""
-    frame = present.frame
-    if frame is None:
-        assert present.unrecorded is not None, "a call without a frame keeps its values"
-        present.unrecorded.failed = outcome
-        logger.error("%r: %s; its call ends with an error", present.tool, why)
-    elif not frame.dead:
-        logger.error("%r: %s; its call ends with an error", present.tool, why, extra=frame.log_fields)
+def _fail(call: Present, why: str, outcome: HandlerOutcome) -> None:
+    """End a call with an outcome, and log why. If it has ended already, only log."""
+    frame = call.frame
+    if frame is not None and frame.dead and not call.ended:
+        # What its handler had still to await.
+        return
+    then = "has ended already" if call.ended else "ends with an error"
+    logger.error("%r: %s; its call %s", call.tool, why, then, extra={} if frame is None else frame.log_fields)
+    if call.ended:
+        return
+    if frame is not None:
         _on_its_loop(frame.loop, lambda: frame.fail(outcome, why))
+    elif call.unrecorded is not None:
+        call.unrecorded.failed = outcome
 
 
 def _on_its_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

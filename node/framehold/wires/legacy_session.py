@@ -112,6 +112,8 @@ class LegacyCalls:
             if not isinstance(error, asyncio.CancelledError):
                 logger.error(BROKE_OFF, tool, *failure_of(error))
             raise replies.raisable(error) from None
+        finally:
+            unrecorded.ended = True
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:

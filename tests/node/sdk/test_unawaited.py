@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -113,6 +115,60 @@ async def test_a_call_of_2025(caplog: pytest.LogCaptureFixture) -> None:
             result = await old.call_tool("forgets", {})
     assert result.is_error and "Error executing tool forgets" in str(result.content)
     assert "framehold.once('pay') was never awaited" in caplog.text
+
+
+def lose() -> None:
+    """Make a `once` that only the garbage collector frees."""
+    lost: list[Any] = [framehold.once("pay", pay, "a")]
+    lost.append(lost)
+
+
+async def loses_it(ctx: Context) -> str:
+    lose()
+    return "paid"
+
+
+async def loses_it_and_asks(ctx: Context) -> str:
+    lose()
+    return said(await ctx.elicit("Well?", Word))
+
+
+async def collects(ctx: Context) -> str:
+    return f"found something: {gc.collect() > 0}"
+
+
+@pytest.fixture
+def collected_by_the_tool_alone() -> Iterator[None]:
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("collected_by_the_tool_alone")
+@pytest.mark.parametrize("wire", ["2026-07-28", "2025", "2026-07-28, asks"])
+async def test_it_is_the_mistake_of_the_call_that_made_it(wire: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The garbage collector frees it while another call runs, which goes on. The call that made it ends with an error,
+    unless it has ended already. The line at which it was freed is none of the author's mistake."""
+    async with serving(loses_it, loses_it_and_asks, collects) as caller, httpx2.AsyncClient() as http:
+        if wire == "2025":
+            async with Client(streamable_http_client(caller.url, http_client=http), mode="legacy") as old:
+                told = [str((await old.call_tool(tool, {})).content) for tool in ("loses_it", "collects")]
+        elif wire == "2026-07-28":
+            told = [(await caller.call(tool)).text for tool in ("loses_it", "collects")]
+        else:
+            asked = await caller.call("loses_it_and_asks")
+            other = (await caller.call("collects")).text
+            told = [(await caller.retry("loses_it_and_asks", asked.token, asked.accept(word="x"))).text, other]
+    asks = wire.endswith("asks")
+    assert ("Error executing tool loses_it_and_asks" if asks else "paid") in told[0]
+    assert "found something: True" in told[1]
+    [line] = [item.message for item in caplog.records if "never awaited" in item.message]
+    tool, then = ("loses_it_and_asks", "ends with an error") if asks else ("loses_it", "has ended already")
+    assert line.startswith(f"{tool!r}: framehold.once('pay') was never awaited") and line.endswith(f"its call {then}")
+    assert "test_unawaited.py" not in line
 
 
 async def test_python_warns_as_before_when_no_server_runs() -> None:
