@@ -1,13 +1,14 @@
 """Effects and values of a call of a protocol revision before 2026-07-28. Its handler runs to its end in one process, so
 it is never replayed and nothing is recorded.
 
-`once` still runs each effect once for each key and raises the same errors as with a frame, so that a handler behaves
-the same on both wires.
+`once` still runs each effect once for each key and raises the same errors as with a frame, and values are kept while
+the call runs: a handler behaves the same on both wires, also one that returns its questions and is entered again.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,8 @@ class Unrecorded:
     authors' functions use."""
 
     def __init__(self, values: Values, entropy: Entropy) -> None:
-        self._values, self._entropy, self._drawn = values, entropy, dict[str, Any]()
+        self._values, self._entropy = values, entropy
+        self._drawn, self._counts = dict[str, Any](), Counter[str]()
         self._effects: dict[str, tuple[str, str, asyncio.Task[PackedResult]]] = {}
         self.origin = CallId(entropy.draw("").hex())
         self.failed: object = None
@@ -50,11 +52,18 @@ class Unrecorded:
         running_effect.set(key)
         return await run_and_pack(self._values, key, lambda: call_effect(fn, args, kwargs))
 
+    def begin_again(self) -> None:
+        """The handler is entered again in the same call: its unnamed values are counted from the first one."""
+        self._counts.clear()
+
     def value(self, kind: str, name: str | None, draw: Callable[[Entropy, str], Any]) -> Any:
-        """A drawn value. Under a name it is always the same one within the call."""
-        if name is None:
+        """A drawn value. Within the call it is always the same one under its name, or its number if it has none. Inside
+        an effect it is drawn anew."""
+        if running_effect.get() is not None:
             return draw(self._entropy, "")
-        key = f"{kind}:{name}"
+        if name is None:
+            self._counts[kind] += 1
+        key = f"{kind}-{self._counts[kind]}" if name is None else f"{kind}:{name}"
         if key not in self._drawn:
             self._drawn[key] = draw(self._entropy, key)
         return self._drawn[key]

@@ -6,7 +6,7 @@ Then the handler is entered again with the answers, as it would be by a retry of
 1. the handler returns an `InputRequiredResult`; its state is sealed as for the wire
 2. each of its questions is sent as a request, on the stream of the call; all questions are sent at once
 3. the sealed state is verified like that of any client: expiry, arguments, user
-4. the handler is entered again with this round's answers only, and with that state
+4. the handler is entered again with this round's answers only, and with that state; it draws the same values again
 5. this repeats until the handler returns a result, or `max_rounds` are over
 
 Answers have the form of the client's revision; the handler has to check their content. A failure becomes an error
@@ -33,6 +33,7 @@ from ..config import Settings
 from ..engine import token_claims
 from ..sdk import questions, replies
 from ..sdk.invocation import BESIDE, state_of, with_state
+from ..sdk.present_call import present
 from ..sdk.session import Ctx
 from ..sdk.wrapped_handler import Handler
 
@@ -102,6 +103,7 @@ class Shim:
 
     async def _enter(self, ctx: Ctx) -> Any:
         """Enter the handler for one more round. The boundary has opened its state."""
+        present("a handler that returns its questions").recorder().begin_again()
         raw = dict(ctx.params or {})
         if isinstance(state := raw.get("requestState"), str):
             raw["requestState"] = state.removeprefix(token_claims.AUTHORS)

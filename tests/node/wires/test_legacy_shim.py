@@ -61,13 +61,13 @@ async def asks(ctx: Context) -> str | InputRequiredResult:
 
 @asynccontextmanager
 async def old_client(
-    *tools: Callable[..., Any], client: dict[str, Any] | None = None, **settings: Any
+    *tools: Callable[..., Any], client: dict[str, Any] | None = None, wire: str = "legacy", **settings: Any
 ) -> AsyncIterator[Client]:
-    """A client of 2025 of a server with these tools, in this process."""
+    """A client of 2025, or of the revision `wire`, of a server with these tools, in this process."""
     server = server_of("old", *tools)
     framehold.attach(server, Settings(node_id="old", **settings))
     output = {"elicitation_callback": repeats} if client is None else client
-    async with Client(server, mode="legacy", **output) as connected:
+    async with Client(server, mode=wire, **output) as connected:
         yield connected
 
 
@@ -165,6 +165,36 @@ async def test_an_effect_under_once_runs_once_however_often_the_handler_is_enter
     async with old_client(audited) as client:
         assert text(await client.call_tool("audited", {})) == "done"
     assert ran == ["looked up"]
+
+
+DRAWS: dict[str, Callable[[], object]] = {
+    "uuid4": framehold.uuid4,
+    "now": framehold.now,
+    "random": framehold.random,
+    "of each kind": lambda: (framehold.uuid4(), framehold.now(), framehold.random()),
+    "named": lambda: framehold.uuid4("x"),
+}
+
+
+@pytest.mark.parametrize("wire", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("draw", DRAWS)
+async def test_values_are_the_same_in_each_entry(draw: str, wire: str) -> None:
+    """By their number, where they have no name. What an effect draws is not counted: it is not entered again."""
+    entered: list[list[object]] = []
+
+    async def noted(values: list[object]) -> None:
+        DRAWS[draw]()
+
+    async def order(ctx: Context) -> str | InputRequiredResult:
+        entered.append([DRAWS[draw]()])
+        await framehold.once("note", noted, entered[-1])
+        entered[-1].append(DRAWS[draw]())
+        return asking(place="Where?") if word(ctx, "place") is None else "done"
+
+    async with old_client(order, wire=wire) as client:
+        assert text(await client.call_tool("order", {})) == "done"
+    first, second = entered
+    assert first == second and (first[0] != first[1] or draw == "named")
 
 
 async def test_a_state_that_expired_meanwhile_is_refused_as_on_the_present_wire(
