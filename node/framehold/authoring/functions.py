@@ -12,6 +12,7 @@ from uuid import UUID
 from mcp.server.elicitation import ElicitationResult, elicit_with_validation
 from pydantic import BaseModel
 
+from .. import json_text
 from ..frame.entropy import Entropy
 from ..frame.rehearsal import misused, rehearsal_observer
 from ..sdk.present_call import Present, current, present
@@ -22,13 +23,26 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 ResultT = TypeVar("ResultT")
 
 
+def _check_key(function: str, key: object, *, is_sent: bool) -> None:
+    """Raise TypeError if `key` is none. That of a question is sent to the client, as UTF-8."""
+    if not (key and isinstance(key, str)):
+        must = "a text that is not empty"
+    elif is_sent and not json_text.is_unicode(key):
+        must = "a text that UTF-8 can carry"
+    else:
+        return
+    done = "asked" if is_sent else "run"
+    raise misused(TypeError(f"framehold.{function}: its key must be {must}, not {key!r}; nothing was {done}"))
+
+
 async def ask(key: str, message: str, schema: type[ModelT]) -> ElicitationResult[ModelT]:
     """Ask the user, under a key of your own: `ctx.elicit` with a name.
 
     Use it where two questions with the same text may be pending together, or to make a journal easy to read.
 
     Args:
-        key: names the question within its call, e.g. "seat"; unique among those pending together.
+        key: names the question within its call, e.g. "seat"; unique among those pending together. A text that is not
+            empty.
         message: the text that the user reads.
         schema: a pydantic model of primitive fields.
 
@@ -40,7 +54,7 @@ async def ask(key: str, message: str, schema: type[ModelT]) -> ElicitationResult
             attached.
         DuplicateAsk: a question with this key is pending already.
         ValueError: the user accepted with content that does not match `schema`.
-        TypeError: the arguments are in another order, or `schema` is no model.
+        TypeError: the arguments are in another order, `key` is no such text, or `schema` is no model.
     """
     if not isinstance(message, str):
         raise misused(
@@ -49,6 +63,7 @@ async def ask(key: str, message: str, schema: type[ModelT]) -> ElicitationResult
                 "asked; the key comes first, then the message, then the model"
             )
         )
+    _check_key("ask", key, is_sent=True)
     found = present(f"framehold.ask({key!r})")
     session = found.session
     if isinstance(session, FrameSession):
@@ -105,9 +120,7 @@ async def _once(
     call: Present | None, key: str, fn: Callable[..., Any], args: Any, kwargs: Any, idempotent: bool
 ) -> Any:
     """See `once`. `call` is the call that made this coroutine: `unawaited` reads it, wherever that is freed."""
-    if not (key and isinstance(key, str)):
-        why = f"framehold.once: its key must be a text that is not empty, not {key!r}; nothing was run"
-        raise misused(TypeError(why))
+    _check_key("once", key, is_sent=False)
     if inspect.iscoroutine(fn):
         fn.close()
         why = (

@@ -20,6 +20,7 @@ from framehold_core.errors import (
 from tests.kit.effects import SOON, Effects, completed, each_way, failure
 from tests.kit.processes import until
 from tests.kit.serving import Word, said, serving
+from tests.node.wires.official import hears
 
 pytestmark = pytest.mark.anyio
 
@@ -200,6 +201,23 @@ async def test_values_are_drawn_once(settings: dict[str, Any]) -> None:
         assert (await completed(caller, "drawn")).text == "fine"
     entries = 1 if not settings else 4 if settings.get("rehearse") else 3
     assert len(set(seen)) == 1 and len(seen) == entries
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+@pytest.mark.parametrize("key", [17, b"seat", None, ("a", "b"), "", "seat \ud83d"])
+async def test_what_is_no_key_of_a_question(key: Any, mode: str) -> None:
+    """It is refused by name before anything is asked, on each wire. A question's key goes to the client, so it must be
+    a text that UTF-8 can carry."""
+
+    async def asks(ctx: Context) -> str:
+        with pytest.raises(TypeError) as refused:
+            await framehold.ask(key, "Which seat?", Word)
+        return str(refused.value)
+
+    async with serving(asks) as client:
+        told = await hears(client.url, mode, "asks")
+    assert told.startswith("framehold.ask: its key must be a text that ")
+    assert told.endswith(f", not {key!r}; nothing was asked")
 
 
 # One key
