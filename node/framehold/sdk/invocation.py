@@ -313,6 +313,9 @@ class Invocation:
         if not isinstance(error, Exception | asyncio.CancelledError):
             # The SDK logs an `Exception`.
             logger.error(BROKE_OFF, self.tool or self._handler.method, *failure, extra=frame.log_fields)
+        if isinstance(error, MCPError) and not _is_json(error.error):
+            # Neither this client nor the tombstone could have it.
+            error.error = types.ErrorData(code=error.code, message=error.message)
         return HandlerOutcome(error=error, failure=failure)
 
     def _inputs(self, ctx: Ctx, frame: Frame, given: bytes) -> tuple[dict[str, Any], Any]:
@@ -410,6 +413,18 @@ def _dumped(result: Any) -> bytes:
             # A text has a lone surrogate: only an escape can carry it.
             result = result.model_dump(by_alias=True, mode="json", exclude_none=True)
     return json.dumps(result).encode()
+
+
+def _is_json(error: types.ErrorData) -> bool:
+    """Whether JSON can carry the `data` of an error. Logs why not."""
+    if error.data is None:
+        return True
+    try:
+        _dumped(error)
+    except (TypeError, ValueError, RecursionError):
+        logger.exception("the data of an error can't be written as JSON: its client gets the error without it")
+        return False
+    return True
 
 
 _TARGETS = ("name", "uri")

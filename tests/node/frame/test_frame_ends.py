@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from mcp import MCPError
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import Context
 from mcp.types import INTERNAL_ERROR, ListToolsResult, Tool
@@ -270,6 +271,31 @@ async def test_an_outcome_that_cannot_be_dumped_is_an_internal_error() -> None:
         reply = await _settled(client.retry("date", reply.token, reply.accept(word="x")))
         assert reply.message.get("error", {}).get("code") == INTERNAL_ERROR, reply.message
         assert app.attached.runtime.counts["broken"] == 0
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+NO_JSON = {"object": object(), "circle": CIRCLE, "bytes": b"\xff"}
+
+
+@pytest.mark.parametrize("data", NO_JSON.values(), ids=NO_JSON)
+async def test_data_of_an_error_that_json_cannot_carry_is_left_out(data: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The client gets the author's code and message, also who sends the same request again, and the log says why."""
+
+    async def at_once(ctx: Context) -> str:
+        raise MCPError(-32000, "out of range", {"x": data})
+
+    async def later(ctx: Context) -> str:
+        await ctx.elicit("word?", Word)
+        return await at_once(ctx)
+
+    async with serving(at_once, later) as client:
+        replies = [await client.call("at_once")]
+        asked = await client.call("later")
+        replies += [await client.retry("later", asked.token, asked.accept(word="x")) for _ in range(2)]
+        assert client.runtime.counts["broken"] == 0
+    assert [reply.message["error"] for reply in replies] == [{"code": -32000, "message": "out of range"}] * 3
+    assert caplog.text.count("the data of an error can't be written as JSON") == 2
 
 
 # Nodes that end
