@@ -61,6 +61,13 @@ class RoundSpan(StandIn, Span):
         super().__init__(real)
         self.replay: Span | None = None
 
+    def __getattr__(self, name: str) -> Any:
+        """What the round's span has besides: one that is recorded has a name and attributes."""
+        if name == "real":
+            # A copy is being made, and has nothing yet.
+            raise AttributeError(name)
+        return getattr(self.real, name)
+
     def end(self, end_time: int | None = None) -> None:
         """Do nothing: a round's span ends with its request."""
 

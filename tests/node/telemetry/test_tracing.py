@@ -4,6 +4,7 @@ hang under the round that runs it."""
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +92,31 @@ async def test_spans_of_a_handler_hang_under_the_round_that_runs_it(seen: Traces
     assert parent(seen.one("between")) == two_
     assert parent(seen.one("last")) == three
     assert (seen.named(CALLED)[2].attributes or {})["own"] == "said in round 3"
+
+
+async def test_a_handler_reads_the_span_of_the_round_that_runs_it(seen: Traces) -> None:
+    """A recording span has more than the methods that each span has."""
+    read: list[Any] = []
+
+    def look() -> None:
+        span: Any = trace.get_current_span()
+        span.set_attribute("looks", len(read))
+        own = {name: getattr(span, name) for name in ("name", "parent", "start_time", "resource")}
+        read.append((span.attributes["looks"], own))
+        with pytest.raises(AttributeError, match="no_such_part"):
+            _ = span.no_such_part
+
+    async def looks(ctx: Context) -> str:
+        look()
+        word = said(await ctx.elicit("Well?", Word))
+        look()
+        return str(copy.copy(trace.get_current_span()).is_recording()) + word
+
+    async with serving(looks) as client:
+        assert (await answered(client, await client.call("looks"), "looks")).text == "Truex"
+    for (number, own), span in zip(read, seen.named("tools/call looks"), strict=True):
+        assert number == (span.attributes or {})["looks"]
+        assert own == {name: getattr(span, name) for name in own}
 
 
 async def test_each_branch_of_a_handler_goes_on_under_the_new_round(seen: Traces) -> None:
