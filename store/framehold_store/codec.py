@@ -45,7 +45,7 @@ VERSION = b"1"
 Argument = str | bytes | int
 Arguments = tuple[Argument, ...]
 
-_LATEST_MS = 253_402_300_799_999
+LATEST_MS = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since 1970. Python knows no later date."""
 _NO_HISTORY = "-"
 _NO_ANSWERS = ("", "", "")
@@ -80,7 +80,7 @@ def seconds(milliseconds: str | int) -> float:
         ValueError: it is no number, or no time before the year 10000.
     """
     found = int(milliseconds)
-    if not 0 <= found <= _LATEST_MS:
+    if not 0 <= found <= LATEST_MS:
         raise ValueError(f"{str(found)[:20]} is no time")
     return found / 1000
 
@@ -291,7 +291,7 @@ def _count(text: str) -> int:
     Raises:
         ValueError: it is none.
     """
-    if not _COUNT.fullmatch(text) or int(text) > _LATEST_MS:
+    if not _COUNT.fullmatch(text) or int(text) > LATEST_MS:
         raise ValueError(f"{text[:20]} is no count")
     return int(text)
 
@@ -299,7 +299,7 @@ def _count(text: str) -> int:
 def _shown(texts: dict[str, str], name: str) -> int:
     """A count that is only shown; 0 if there is none."""
     text = texts.get(name, "")
-    return int(text) if _COUNT.fullmatch(text) and int(text) <= _LATEST_MS else 0
+    return int(text) if _COUNT.fullmatch(text) and int(text) <= LATEST_MS else 0
 
 
 def _read_trail(texts: dict[str, str]) -> tuple[TrailStep, ...]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from typing import Any
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import FRAMEHOLD, WINDOW, Loss, Pause, Tools, lacking
 
-from .codec import milliseconds
+from .codec import milliseconds, seconds
 from .keys import MAX_TOOLS, Keys
 from .registry import Script
 
@@ -22,6 +23,8 @@ _log = logging.getLogger(__name__)
 _PAUSE, _DEATHS = "p:", "d:"
 _MAX_VERSION = 10**15
 _ONLY_CLEAR = "-"
+_MARK = re.compile("([0-9a-fA-F]+)" + " ([0-9]{1,15})" * 3 + " ([A-Za-z]+)")
+_NO_MARK = "", "0"
 
 
 class PausedTools:
@@ -30,7 +33,7 @@ class PausedTools:
     def __init__(self, keys: Keys, script: Script) -> None:
         self._key, self._script = keys.tools, script
         self._known: dict[str, str] = {}
-        self._mark = "", "0"
+        self._mark = _NO_MARK
         """The id and the time of the mark that was read last."""
 
     async def read(self) -> Tools:
@@ -50,12 +53,11 @@ class PausedTools:
         self._known = {name: text for name, text in found.items() if _version(text)}
         paused = (_read(name.removeprefix(_PAUSE), text) for name, text in found.items() if name.startswith(_PAUSE))
         held = (name.removeprefix(_DEATHS) for name, text in found.items() if name.startswith(_DEATHS) and _holds(text))
-        parts = mark.decode("ascii", "replace").split(" ")
-        self._mark = (parts[0], parts[1]) if len(parts) == 5 else ("", "0")
+        self._mark, loss = _read_mark(mark.decode("ascii", "replace"))
         return Tools(
             tuple(sorted((pause for pause in paused if pause is not None), key=lambda pause: pause.tool)),
             frozenset(held),
-            _loss(parts),
+            loss,
             bool(first),
             rewritten,
         )
@@ -123,10 +125,18 @@ def _holds(text: str) -> bool:
     return not (isinstance(found, list) and (len(found) < 3 or found[2] == []))
 
 
-def _loss(mark: list[str]) -> Loss | None:
-    if len(mark) != 5 or not mark[2].isdecimal() or not mark[3].isdecimal() or mark[2] == "0":
-        return None
-    return Loss(int(mark[2]) / 1000, int(mark[3]) / 1000, mark[4] == "emptied")
+def _read_mark(text: str) -> tuple[tuple[str, str], Loss | None]:
+    """The id and the time of a mark, and the loss that it tells. One that no process writes counts as none, as in
+    scripts/tools.lua."""
+    found = _MARK.fullmatch(text)
+    if found is None:
+        return _NO_MARK, None
+    name, at, *told, how = found.groups()
+    try:
+        _, lost, seen = map(seconds, (at, *told))
+    except ValueError:
+        return _NO_MARK, None
+    return (name, at), Loss(lost, seen, how == "emptied") if lost else None
 
 
 def _read(tool: str, text: str) -> Pause | None:

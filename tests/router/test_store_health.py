@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import repeat
 
 import pytest
 
 from framehold_core.errors import StoreFull, StoreRefused, StoreUnavailable
-from framehold_core.pauses import OPERATOR, Pause
+from framehold_core.pauses import OPERATOR, Pause, Tools
 from framehold_fleet.members.losses import Losses
 from framehold_fleet.members.store_health import ANSWERS, FRESH, FULL, REFUSES, SILENT, StoreHealth, StoreLook
 from framehold_fleet.models.events import EventKind, LogEntry
@@ -103,3 +104,23 @@ async def test_a_router_writes_pauses_again_and_tells_of_the_loss_once() -> None
         assert losses.last is not None, "what is known stands"
         await store.close()
         await other.close()
+
+
+async def test_a_bug_in_one_read_does_not_end_the_watch_for_losses(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("framehold_fleet.members.losses.PAUSE", 0.0)
+    store, read_again, reads = Scale(), asyncio.Event(), iter((ValueError("odd"), None))
+
+    async def tools() -> Tools:
+        if (error := next(reads)) is not None:
+            raise error
+        read_again.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(store, "tools", tools)
+    task = asyncio.create_task(Losses(store, lambda entry: None).run())
+    await asyncio.wait((task, asyncio.ensure_future(read_again.wait())), return_when=asyncio.FIRST_COMPLETED)
+    assert read_again.is_set() and "a bug in reading the paused tools" in caplog.text
+    task.cancel()

@@ -9,6 +9,7 @@ from framehold_core.pauses import FRAMEHOLD, OPERATOR, Pause, Tools
 from framehold_core.value import replace
 from framehold_store import Store, StoreConfig
 from framehold_store.keys import Keys
+from framehold_store.pauses import PausedTools
 from framehold_store.redis import RedisStore
 from tests.kit.redis_server import RedisServer
 
@@ -92,6 +93,37 @@ async def test_a_pause_that_can_not_be_read_stands(shared_server: RedisServer, n
     assert (await store.died("move", "boot-3", 3, "why"))[1]
     assert await store.resume("book")
     await store.close()
+
+
+MARKS = (
+    *("ab12 1700000000000 99999999999999999999 1 older", "ab12 1700000000000 1 99999999999999999999 older"),
+    *("ab12 99999999999999999999 0 0 none", "ab12 1700000000000 253402300800000 1 older", "ab12 1 -1 1 older"),
+    *("ab12 1 0000000000000001 1 older", "ab12 nan inf 1 older", "ab12 1 \u0661 1 older", "ab12 x 1 1 older", "x", ""),
+    *("ab12 1 1 1 older\n", "ab12 1 1 1 older 1", "xy 1 1 1 older", f"ab12 1 {'9' * 200} 1 older"),
+)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+async def test_a_mark_that_no_process_writes_counts_as_none(
+    shared_server: RedisServer, namespace: str, mark: str
+) -> None:
+    """It is written anew, so the next loss is noticed. In a store that takes no write it stays, and says nothing."""
+    with shared_server.client() as client:
+        client.hset(Keys(namespace).tools, "m", mark)
+    [store] = await opened(shared_server, namespace, 1)
+    assert await store.tools() == Tools()
+    forget(shared_server, namespace)
+    found = await store.tools()
+    assert found.is_first and found.loss is not None and found.loss.emptied and found.loss.since <= found.loss.at
+    await store.close()
+    sent: list[tuple[object, ...]] = []
+
+    async def unwritten(*terms: object) -> list[object]:
+        sent.append(terms)
+        return [[], mark.encode(), 0]
+
+    tools = PausedTools(Keys(namespace), unwritten)
+    assert [await tools.read() for _ in range(2)] == [Tools()] * 2 and sent[0] == sent[1]
 
 
 async def test_a_hash_of_another_type_is_a_store_that_lost_it(shared_server: RedisServer, namespace: str) -> None:

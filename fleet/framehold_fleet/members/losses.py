@@ -53,7 +53,11 @@ class Losses:
     async def run(self) -> None:
         """Read again and again, until cancelled."""
         while True:
-            await self.look()
+            try:
+                await self.look()
+            except Exception:
+                # Without this the task would end, and no loss would be noticed any more.
+                _log.exception("a bug in reading the paused tools; what is known stands, the next read follows")
             await asyncio.sleep(PAUSE)
 
     async def look(self) -> None:

@@ -20,10 +20,6 @@ local function length(key)
   return string.find(found.err, 'WRONGTYPE', 1, true) and -1 or redis.call('LLEN', key)
 end
 
-local function is_count(text)
-  return text and #text <= 15 and string.find(text, '^%d+$') and tonumber(text) <= 253402300799999
-end
-
 local function is_newer(version) return is_count(version) and tonumber(version) > 1 end
 
 -- whether a whole record (fields and values in turn) can be read, or is of a newer release. Its state, epoch, round and

@@ -15,6 +15,8 @@ local flat, found = fields(KEYS[1], tonumber(ARGV[1]))
 if not flat then return found end
 local text, first = field('m', 256), 0
 local id, at, lost, seen, how = string.match(text, '^(%x+) (%d+) (%d+) (%d+) (%a+)$')
+-- guard: a mark that no process writes
+if not (is_count(at) and is_count(lost) and is_count(seen)) then id, at, lost, seen, how = nil end
 local known, last = ARGV[2], tonumber(ARGV[3])
 at = tonumber(at) or 0
 -- guard: a store that has lost nothing, and a loss that is known

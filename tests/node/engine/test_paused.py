@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,16 +15,18 @@ from mcp.server.mcpserver import Context
 from pydantic import SecretStr
 
 import framehold
+from framehold.engine.doors.pauses import Pauses
 from framehold_core import events as ev
 from framehold_core import suspects
 from framehold_core.ids import CallId
-from framehold_core.pauses import FRAMEHOLD
+from framehold_core.pauses import FRAMEHOLD, OPERATOR, Loss, Pause, Tools
 from framehold_fleet.members.store_health import StoreLook
 from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.nodes import NodeView
 from framehold_router.verdict import rules
 from framehold_router.verdict.seen import FleetFacts
 from framehold_store.keys import Keys
+from framehold_store.memory import MemoryStore
 from tests.kit.client import Reply
 from tests.kit.operators import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.kit.processes import DEADLINE, until
@@ -273,6 +277,24 @@ async def test_a_pause_stands_again_and_the_loss_is_told(tmp_path: Path) -> None
             ]
             [problem] = rules.of(FleetFacts(a.runtime.clock.time(), nodes, [], [], 0, StoreLook(), ()))
             assert problem.kind == "store_emptied" and "written again; what it alone had" in problem.text
+
+
+async def test_a_bug_in_a_read_leaves_what_is_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node reads them at its start, too, and starts."""
+    store, pause = MemoryStore(lambda: 0.0), Pause("noted", 1.5, OPERATOR, "")
+    await store.pause(pause)
+
+    async def odd() -> Tools:
+        return Tools(loss=Loss(1e300, 0.0, True))
+
+    shared: Any = SimpleNamespace(tasks=None, observers=None, clock=None, counts=Counter[str]())
+    pauses = Pauses(store, shared, 3)
+    await pauses.read()
+    monkeypatch.setattr(store, "tools", odd)
+    await pauses.read()
+    assert pauses.known == {"noted": pause} and "a bug in reading the paused tools" in caplog.text
 
 
 async def test_clients_of_2025_are_told_too(nodes: tuple[Node, Node]) -> None:

@@ -46,12 +46,17 @@ class Pauses:
 
     async def read(self) -> None:
         """Read the paused tools. If the store does not answer, what is known stands."""
-        changes = self._changes
         try:
-            found = await self._store.tools()
+            await self._read()
         except StoreUnavailable as error:
             logger.info("the paused tools were not read: %s", error)
-            return
+        except Exception:
+            # A node starts and serves without them.
+            logger.exception("a bug in reading the paused tools; what is known stands, the next heartbeat reads them")
+
+    async def _read(self) -> None:
+        changes = self._changes
+        found = await self._store.tools()
         self._look_for_loss(found)
         if changes == self._changes:
             self.known, self._suspected = {pause.tool: pause for pause in found.paused}, found.suspected
