@@ -267,14 +267,14 @@ def _record(flat: Sequence[bytes]) -> Record:
         _read_head(texts),
         texts["owner"],
         texts["inc"],
-        _count(texts["epoch"]),
-        _count(texts["round"]),
-        _count(texts["n"]),
+        count(texts["epoch"]),
+        count(texts["round"]),
+        count(texts["n"]),
         texts["jh"],
-        _count(texts["attempts"]),
+        count(texts["attempts"]),
         _shown(texts, "created") / 1000,
         _shown(texts, "expires") / 1000,
-        {_count(field[2:]): _read_answers(field, text) for field, text in texts.items() if field.startswith("a:")},
+        {count(field[2:]): _read_answers(field, text) for field, text in texts.items() if field.startswith("a:")},
         {field[2:]: {"i": False, "r": True}[text] for field, text in texts.items() if field.startswith("k:")},
         outcome,
         _shown(texts, "out_round"),
@@ -285,7 +285,7 @@ def _record(flat: Sequence[bytes]) -> Record:
     )
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     """A stored count, or a time in milliseconds since 1970.
 
     Raises:
@@ -333,4 +333,4 @@ def _read_answers(field: str, text: str) -> Answered:
     if not isinstance(found, list) or not isinstance(digest, str) or not all(isinstance(key, str) for key in keys):
         raise ValueError(f"field {field} is not [digest, [keys]]")
     "".join((digest, *keys)).encode()  # Half a surrogate pair is no text.
-    return Answered(_count(field[2:]), digest, tuple(keys))
+    return Answered(count(field[2:]), digest, tuple(keys))

@@ -14,7 +14,7 @@ from typing import Any
 from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import FRAMEHOLD, WINDOW, Loss, Pause, Tools, lacking
 
-from .codec import milliseconds, seconds
+from .codec import LATEST_MS, milliseconds, seconds
 from .keys import MAX_TOOLS, Keys
 from .registry import Script
 
@@ -147,8 +147,7 @@ def _read(tool: str, text: str) -> Pause | None:
     found = _parsed(text)
     if isinstance(found, list) and len(found) == 2 and _version(text) is not None:
         return None
-    try:
-        _, _, at, by, why, *_ = found
-        return Pause(tool, max(0.0, float(at)), str(by), str(why))
-    except (ValueError, TypeError):
-        return Pause(tool, 0.0, "", "its pause can't be read")
+    match found[2:5] if isinstance(found, list) else ():
+        case [int() | float() as at, str() as by, str() as why] if 0 <= at * 1000 <= LATEST_MS:
+            return Pause(tool, float(at), by, why)
+    return Pause(tool, 0.0, "", "its pause can't be read")

@@ -19,7 +19,7 @@ from framehold_core.requests import RecordState
 
 from .base import ScanStep, Summary
 from .batch import Item, pack
-from .codec import VERSION, seconds
+from .codec import VERSION, count, seconds
 from .keys import MAX_KEY, MAX_SUMMARY, Keys
 from .registry import Command
 from .scripts import SCRIPTS
@@ -111,9 +111,11 @@ def _read(call: CallId, row: Any) -> Summary | None:
         return None
     if row[0] != VERSION or None in row:
         raise ValueError("another format")
-    state, owner, inc, boot, *rest, tool, strategy, created, expires = (value.decode() for value in row[1:])
-    epoch, round_, attempts, reentrant = map(int, rest)
+    state, owner, inc, boot, *counts, reentrant, tool, strategy, created, expires = (
+        value.decode() for value in row[1:]
+    )
+    epoch, round_, attempts = map(count, counts)
     return Summary(
-        *(call, RecordState(state), owner, inc, boot, epoch, round_, attempts, bool(reentrant), tool, strategy),
+        *(call, RecordState(state), owner, inc, boot, epoch, round_, attempts, bool(int(reentrant)), tool, strategy),
         *(seconds(created), seconds(expires)),
     )

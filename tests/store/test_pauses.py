@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import anyio
 import pytest
 
@@ -92,6 +94,39 @@ async def test_a_pause_that_can_not_be_read_stands(shared_server: RedisServer, n
     assert await store.died("move", "boot-2", 3, "why") == (None, False)
     assert (await store.died("move", "boot-3", 3, "why"))[1]
     assert await store.resume("book")
+    await store.close()
+
+
+NUMBERS = (
+    "1e300",
+    "-1",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "9" * 400,
+    "9" * 5000,
+    "253402300800",
+    "{}",
+    "[]",
+    "null",
+)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+async def test_a_time_that_no_process_writes_is_not_read(
+    shared_server: RedisServer, namespace: str, number: str
+) -> None:
+    """The pause stands, and a node can show it. The end of a process at such a time, or of one so named, counts for
+    nothing."""
+    store = RedisStore(StoreConfig(shared_server.url, namespace))
+    ends = f'["boot-1",{number}],[{number},{1000 * time.time():.0f}]'
+    fields = {"p:book": f'[1,1,{number},"operator",""]', "d:move": f"[1,1,[{ends}]]"}
+    with shared_server.client() as client:
+        client.hset(Keys(namespace).tools, mapping=fields)
+    assert (await store.tools()).paused == (Pause("book", 0.0, "", "its pause can't be read"),)
+    pause, fresh = await store.died("book", "boot-2", 3, "why")
+    assert pause is not None and pause.at == 0.0 and not fresh
+    assert [(await store.died("move", f"boot-{life}", 3, "why"))[1] for life in (2, 3)] == [False, True]
     await store.close()
 
 

@@ -133,6 +133,19 @@ async def test_what_cant_be_read_is_counted(
     assert sum(step.unreadable for step in steps) == 8
 
 
+@pytest.mark.parametrize("number", ["-1", "9" * 15, "9" * 400, "9" * 5000, "nan", "1e3", "1_0", " 1", "\u0661"])
+async def test_a_number_that_no_script_writes_cant_be_read(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str, number: str
+) -> None:
+    """As for whoever reads the whole record: an operator's page has no room for it."""
+    stories = await parked(redis_store, 3)
+    with shared_server.client() as admin:
+        for story, field in zip(stories, ("epoch", "round", "attempts"), strict=True):
+            admin.hset(f"fh:{namespace}:{{{story.call}}}:r", field, number)
+    steps = await walk(redis_store)
+    assert [step.found for step in steps if step.found] == [] and sum(step.unreadable for step in steps) == 3
+
+
 async def test_namespaces_are_walked_apart(shared_server: RedisServer, namespace: str) -> None:
     stores = [RedisStore(StoreConfig(shared_server.url, f"{namespace}{tail}", op_timeout=5.0)) for tail in (".a", "xa")]
     for store in stores:

@@ -34,7 +34,7 @@ _HEADS: dict[str, tuple[str, ...]] = {
     "summary": ("size",),
     "tools": ("size", "count", "version"),
     "pause": ("version",),
-    "died": ("version",),
+    "died": ("count", "version"),
     "restore": ("version",),
     "keep": (),
 }

@@ -12,10 +12,12 @@ local fresh = next_version(ARGV[7], p, d)
 local _, held = version(d)
 local deaths, kept, known = held and held[3], {}, false
 for _, death in ipairs(type(deaths) == 'table' and deaths or {}) do
+  local boot, at = nil, nil
+  if type(death) == 'table' then boot, at = death[1], tonumber(death[2]) end
   -- guard: what can't be read, and what is over
-  if type(death) == 'table' and tonumber(death[2]) and tonumber(death[2]) > now - tonumber(ARGV[3]) then
-    kept[#kept + 1] = death
-    known = known or death[1] == ARGV[2]
+  if type(boot) == 'string' and at and at <= LATEST and at > now - tonumber(ARGV[3]) then
+    kept[#kept + 1] = {boot, at}
+    known = known or boot == ARGV[2]
   end
 end
 -- guard: the same process twice
