@@ -415,6 +415,35 @@ async def test_nothing_overtakes_a_request_that_lacked_its_script() -> None:
     await lane.close()
 
 
+@pytest.mark.parametrize("is_up", [True, False], ids=["behind a batch without replies", "without a connection"])
+async def test_an_item_that_is_due_before_those_in_front_of_it(is_up: bool) -> None:
+    """A cluster sends an item anew with the deadline that it has. Items of one key keep their order all the same."""
+
+    class Away(ScriptedLink):
+        async def connect(self, receive: Any, lost: Any) -> ScriptedPipe:
+            if not is_up:
+                await asyncio.Event().wait()
+            return await super().connect(receive, lost)
+
+    lane = BatchLane(Away(ScriptedPipe([])), 60.0, 100)  # type: ignore[arg-type]  # as much of a link as a lane uses
+    settled: asyncio.Queue[str] = asyncio.Queue()
+
+    def submit(name: str, key: str, seconds: float) -> None:
+        item = Item(name.encode(), key, "commit", lambda raw: settled.put_nowait(name))
+        item.deadline = asyncio.get_running_loop().time() + seconds
+        lane.submit(item)
+
+    submit("first", "a", 60.0)
+    # It is sent, where there is a connection.
+    await asyncio.sleep(0.05)
+    for name, key, seconds in (("late", "b", 50.0), ("same key", "b", 0.2), ("due", "c", 0.1)):
+        submit(name, key, seconds)
+    async with asyncio.timeout(SOON):
+        assert await settled.get() == "due"
+    assert settled.empty() and [item.packed for item in lane.recall()][:2] == [b"late", b"same key"]
+    await lane.close()
+
+
 async def test_a_bug_in_the_lane_leaves_the_event_loop_to_others(caplog: pytest.LogCaptureFixture) -> None:
     """It tries again after a pause, and its requests are settled in time."""
     tries = 0

@@ -264,6 +264,36 @@ async def test_closing_answers_what_is_left(lasting: ClusterTrio) -> None:
     lasting.end_move(key, source, to)
 
 
+@pytest.mark.parametrize("silent", [False, True], ids=["nobody listens", "it does not answer"])
+async def test_requests_of_one_call_do_not_fail_one_after_the_other(silent: bool) -> None:
+    """Each fails at its own deadline, also where those of other calls wait for the same server: so no queue grows."""
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1] if silent else 1
+    store = RedisStore(StoreConfig(f"redis+cluster://127.0.0.1:{port}", op_timeout=1.0))
+    loop, call = asyncio.get_running_loop(), Story().call
+
+    async def failed_after(of: CallId) -> float:
+        began = loop.time()
+        with pytest.raises(StoreUnavailable):
+            await store.run(Read(of))
+        return loop.time() - began
+
+    under_way: list[asyncio.Task[float]] = []
+    for _ in range(12):
+        under_way += (asyncio.create_task(failed_after(of)) for of in (call, Story().call, call))
+        await asyncio.sleep(0.05)
+    async with asyncio.timeout(SOON):
+        times = await asyncio.gather(*under_way)
+    assert min(times) > 0.9 and max(times) < 1.5, times
+    await store.close()
+    server.close()
+
+
 async def test_what_waits_for_another_request_of_its_call_is_bounded(lasting: ClusterTrio) -> None:
     store = RedisStore(StoreConfig(lasting.url, op_timeout=0.5, max_queue=3))
     for server in lasting.servers:
