@@ -394,7 +394,7 @@ class Runtime:
         for slot, event in self.table.due(self.clock.now()):
             self.feed(slot, event)
         self._gate.release_slow(self.clock.now())
-        self.table.journals.forget_expired(self.clock.now())
+        self.table.forget_expired(self.clock.now())
         await self.eviction.sweep()
         if isinstance(self.heartbeat, Alone):
             run_all(self.after_renewal)

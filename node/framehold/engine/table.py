@@ -194,9 +194,13 @@ class CallTable:
 
     def asleep(self) -> int:
         """The number of calls that have no frame, go on here with their next retry, and whose tokens are valid."""
-        now = self._clock.now()
-        self._asleep = {call: until for call, until in self._asleep.items() if until > now}
+        self.forget_expired(self._clock.now())
         return len(self._asleep)
+
+    def forget_expired(self, now: float) -> None:
+        """Forget what is kept of calls without a frame whose last tokens have ended at `now`."""
+        self.journals.forget_expired(now)
+        self._asleep = {call: until for call, until in self._asleep.items() if until > now}
 
     def lost_last_hour(self) -> int:
         """The number of calls that were lost in the last hour while this process lived: their round was cancelled, and

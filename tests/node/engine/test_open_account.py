@@ -14,6 +14,7 @@ from framehold_core import events as ev
 from framehold_core.ids import Waiter
 from framehold_core.value import replace
 from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, turns
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 
@@ -110,3 +111,16 @@ async def test_a_call_that_lost_its_frame_is_in_one_class(
             "lost": table.lost_last_hour(),
         }
         assert {name: count for name, count in found.items() if count} == ({} if where == "none" else {where: 1})
+
+
+async def test_a_sleeping_call_is_forgotten_when_its_last_token_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the sweep: a node without a shared store has no heartbeat, which counts them."""
+    monkeypatch.setattr("framehold.engine.runtime.SWEEP", 0.01)
+    async with engine() as at:
+        handler = ScriptHandler(asks_and_hangs, reentrant=True)
+        handler.lifetime = 0.1
+        call = await at.runtime.start(handler, Carrier())
+        assert isinstance(call, Parked)
+        await evicted(at, call)
+        assert [*at.runtime.table._asleep] == [call.call]
+        await until(lambda: not at.runtime.table._asleep, "the call to be forgotten")
