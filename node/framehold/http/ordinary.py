@@ -139,7 +139,8 @@ class Recognition:
         entered = None if slot is None or slot.frame is None else slot.handler
         if slot is not None and entered is not None and slot.call.phase is not _PARKED:
             return "", None
-        if type(entered) is PlannedCall and entered.given_arguments == given:
+        # A heavy call keeps none of its arguments to compare with.
+        if type(entered) is PlannedCall and entered.given_arguments == given and not entered.weight:
             digest = entered.digest
         else:
             digest = arguments_digest(raw.get("arguments"))

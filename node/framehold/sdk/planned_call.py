@@ -40,8 +40,8 @@ class PlannedRequest(Protocol):
 
 class PlannedCall(Invocation):
     """Enters a tool that has a plan. `given_arguments` are the arguments as the request has them, JSON, and empty if it
-    has none; `digest` is that of its token; `principal` is who is signed in, and
-    `weight` what the arguments take at most, in bytes; 0 for light ones."""
+    has none, or if its handler was entered with heavy ones; `digest` is that of its token; `principal` is who is signed
+    in, and `weight` what the arguments take at most, in bytes; 0 for light ones."""
 
     __slots__ = ("_plan", "_request", "code", "digest", "given_arguments", "lifetime", "marks", "reentrant")
 

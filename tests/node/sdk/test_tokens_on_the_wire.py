@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import Context
@@ -129,6 +130,22 @@ async def test_a_token_for_other_arguments_or_another_tool() -> None:
         reply = await client.send("prompts/get", {"name": "rounds", "requestState": asked.token})
         assert reply.status in (400, 404) and reply.code in (-32602, -32601)
         assert (await talk.send(asked)).text == "x"
+
+
+@pytest.mark.parametrize("ordinary", [True, False])
+@pytest.mark.parametrize("size", [10, 2000], ids=["light", "heavy"])
+async def test_a_token_for_arguments_that_a_retry_changes_or_leaves_out(size: int, ordinary: bool) -> None:
+    own = {"arguments": {"count": 1, "more": "x" * size}}
+    async with serving(rounds, ordinary=ordinary) as client:
+        # The head is known from the second call on.
+        await client.call("rounds", **own)
+        asked = await client.call("rounds", **own)
+        retry = {"name": "rounds", "requestState": asked.token, "inputResponses": asked.accept(word="w")}
+        others: list[dict[str, Any]] = [{"arguments": {"count": 1, "more": "y" * size}}, {"arguments": {}}, {}]
+        for changed in others:
+            assert told(await client.send("tools/call", {**retry, **changed})) == BAD_STATE, changed
+        assert client.runtime.counts["resumed"] == 0
+        assert (await client.send("tools/call", {**retry, **own})).text == "w"
 
 
 @asynccontextmanager
