@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
+from contextvars import copy_context
 from enum import Enum
 from typing import Any
 
@@ -313,7 +314,7 @@ class HttpEntry:
         exchange.closed = False
         # What a middleware shields from cancellation is shielded from a scope only.
         with anyio.CancelScope() as scope:
-            self.watches.add(exchange, receive, scope.cancel)
+            self.watches.add(exchange, receive, scope.cancel, copy_context())
             return await self._pass(kernel, exchange, found, client)
         return None
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from typing import Any
 
 import anyio
@@ -104,25 +105,30 @@ class Exchange:
             params["message"] = message
         await self.notify("notifications/progress", params)
 
-    def watch(self, cancel: Callable[[], object], receive: Receive) -> None:
+    def watch(self, cancel: Callable[[], object], receive: Receive, variables: Context) -> None:
         """Cancel the request by `cancel` when the client disconnects, and send pings while the stream is silent.
-        `close` ends this."""
-        watch = self._watch_client(cancel, receive)
-        self._watch = asyncio.get_running_loop().create_task(watch, name="framehold-watch")
+        `receive` and `send` run with the context variables of the request, `variables`. `close` ends this."""
+        watch = self._watch_client(cancel, receive, variables)
+        # A timer that was cancelled keeps its context until it would have been due.
+        self._watch = asyncio.get_running_loop().create_task(watch, name="framehold-watch", context=Context())
 
-    async def _watch_client(self, cancel: Callable[[], object], receive: Receive) -> None:
-        receiving = asyncio.ensure_future(receive())
+    async def _watch_client(self, cancel: Callable[[], object], receive: Receive, variables: Context) -> None:
+        async def received() -> Message:
+            return await receive()
+
+        create_task = asyncio.get_running_loop().create_task
+        receiving = create_task(received(), context=variables)
         try:
             while True:
                 done, _ = await asyncio.wait([receiving], timeout=PING)
                 if not done:
-                    await self._send_event(b": ping\r\n\r\n")
+                    await create_task(self._send_event(b": ping\r\n\r\n"), context=variables)
                 elif receiving.result()["type"] == "http.disconnect":
                     self.left = True
                     cancel()
                     return
                 else:
-                    receiving = asyncio.ensure_future(receive())
+                    receiving = create_task(received(), context=variables)
         finally:
             receiving.cancel()
 

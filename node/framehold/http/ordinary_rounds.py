@@ -228,7 +228,7 @@ class OrdinaryRounds:
         """Wait for the reply of a round, and send it."""
         watches, task = self._entry.watches, asyncio.current_task()
         assert task is not None, "a request is served in a task"
-        watches.add(request, request.receive, task.cancel)
+        watches.add(request, request.receive, task.cancel, request.variables)
         heard = False
         try:
             try:

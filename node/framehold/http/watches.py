@@ -1,9 +1,12 @@
-"""Begins to watch the client of each request that takes long. One timer serves all requests: most end before it."""
+"""Begins to watch the client of each request that takes long. One timer serves all requests: most end before it.
+
+The law: an app's `receive` runs with the context variables of its own request, and no timer holds those of any."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context
 
 from starlette.types import Receive
 
@@ -17,29 +20,33 @@ class Watches:
     """The requests of one entry that are not watched yet, the oldest first. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._young: dict[Exchange, tuple[float, Callable[[], object], Receive]] = {}
+        self._young: dict[Exchange, tuple[float, Callable[[], object], Receive, Context]] = {}
         self._timer = False
 
-    def add(self, exchange: Exchange, receive: Receive, cancel: Callable[[], object]) -> None:
-        """Watch the client of this request after a while. `cancel` cancels the request if its client disconnects."""
+    def add(self, exchange: Exchange, receive: Receive, cancel: Callable[[], object], variables: Context) -> None:
+        """Watch the client of this request after a while. `cancel` cancels the request if its client disconnects;
+        `variables` are its context variables."""
         loop = asyncio.get_running_loop()
-        self._young[exchange] = (loop.time(), cancel, receive)
+        self._young[exchange] = (loop.time(), cancel, receive, variables)
         if not self._timer:
-            self._timer = True
-            loop.call_later(WATCH_AFTER, self._begin)
+            self._wait(WATCH_AFTER)
 
     def remove(self, exchange: Exchange) -> None:
         """The request has its response. A watch that has begun is ended by `Exchange.close`."""
         self._young.pop(exchange, None)
 
+    def _wait(self, seconds: float) -> None:
+        self._timer = True
+        # All requests share it: it takes over nothing of the one that arms it.
+        asyncio.get_running_loop().call_later(seconds, self._begin, context=Context())
+
     def _begin(self) -> None:
         """Watch the requests that are old enough, and come again for the next one."""
         loop, self._timer = asyncio.get_running_loop(), False
         while self._young:
-            exchange, (began, cancel, receive) = next(iter(self._young.items()))
+            exchange, (began, cancel, receive, variables) = next(iter(self._young.items()))
             if (wait := began + WATCH_AFTER - loop.time()) > 0:
-                self._timer = True
-                loop.call_later(wait, self._begin)
+                self._wait(wait)
                 return
             del self._young[exchange]
-            exchange.watch(cancel, receive)
+            exchange.watch(cancel, receive, variables.copy())

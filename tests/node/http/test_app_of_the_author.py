@@ -3,7 +3,11 @@ methods, and the id of a session."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from contextvars import ContextVar
 from typing import Any
+from weakref import WeakValueDictionary
 
 import httpx2
 import pytest
@@ -15,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
@@ -25,6 +29,7 @@ from framehold_fleet.identity.statements import Role
 from tests.kit.client import Caller
 from tests.kit.fastmcp_serving import hosted
 from tests.kit.nodes import KEY, served
+from tests.kit.processes import until
 from tests.kit.proofs import stated
 from tests.kit.serving import Word, said, server_of
 from tests.node.http.test_relay import ACCEPT, INITIALIZE
@@ -255,3 +260,64 @@ async def test_client_and_server_know_a_session_by_one_id(made: Any) -> None:
         own = {"mcp-session-id": client.id}
         assert (await http.delete(url, headers=own)).status_code == 200
         assert (await client.send({"jsonrpc": "2.0", "id": 3, "method": "ping"})).status_code == 404
+
+
+current: ContextVar[Any] = ContextVar("current")
+
+
+class Visitor:
+    """Who sends a request. `heard` are the visitors in whose contexts the request's `receive` was called."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.heard = name, list[str]()
+
+
+class Naming:
+    """A middleware that binds the visitor of each request, and asks who it is wherever it receives."""
+
+    def __init__(self, app: ASGIApp, came: WeakValueDictionary[str, Visitor]) -> None:
+        self.app, self.came = app, came
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = dict(scope["headers"])[b"x-visitor"].decode()
+        visitor = self.came[name] = Visitor(name)
+        current.set(visitor)
+
+        async def heard() -> Message:
+            visitor.heard.append(current.get().name)
+            return await receive()
+
+        await self.app(scope, heard, send)
+
+
+@pytest.mark.parametrize("ordinary", [True, False])
+async def test_each_request_receives_with_its_own_context_variables(ordinary: bool) -> None:
+    """Also while it is watched for a disconnect, and nothing of it stays when it has ended."""
+    came, ends = WeakValueDictionary[str, Visitor](), {name: asyncio.Event() for name in ("first", "ann", "ben")}
+
+    async def waits(name: str) -> str:
+        await ends[name].wait()
+        return name
+
+    app = framehold.asgi(server_of("waits", waits), Settings(node_id="n", ordinary=ordinary))
+    app.add_middleware(Naming, came)
+
+    def is_watched(name: str) -> bool:
+        return name in came and len(came[name].heard) > 1
+
+    async with served(app) as url, Caller(url) as caller:
+
+        def calling(name: str) -> asyncio.Task[Any]:
+            return asyncio.create_task(caller.call("waits", arguments={"name": name}, headers={"x-visitor": name}))
+
+        ends["first"].set()
+        await calling("first")
+        ann, ben = calling("ann"), calling("ben")
+        await until(lambda: is_watched("ann") and is_watched("ben"), "the watches of both")
+        assert (set(came["ann"].heard), set(came["ben"].heard)) == ({"ann"}, {"ben"})
+        ends["ann"].set()
+        await ann
+        await until(lambda: not gc.collect() and "ann" not in came, "the end of what is bound for the first request")
+        assert "ben" in came
+        ends["ben"].set()
+        assert (await ben).text == "ben"
