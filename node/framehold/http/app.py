@@ -44,6 +44,7 @@ from . import mounting
 from .body import Reception
 from .cors import Cors
 from .entry import HttpEntry
+from .foreign_response import Outside
 from .node_relay import NodeRelay
 from .ordinary_rounds import Inside, OrdinaryRounds, rounds_of
 from .refusal_log import RefusalLog
@@ -244,12 +245,13 @@ class Application:
         reception = Reception(attached.runtime)
 
         def enter(rest: ASGIApp, wrapped: bool) -> ASGIApp:
-            entry = HttpEntry(attached, self._relay, rest, self._security, reception)
+            entry = HttpEntry(attached, self._relay, rest, self._security, reception, wrapped)
             rounds = rounds_of(attached, entry, reception.intake) if wrapped else None
             return entry if rounds is None else Inside(rounds, entry)
 
         guarded = _guarded(self._app, self._endpoint, enter, log)
-        served = SessionAffinity(guarded, attached.runtime, self._relay.forward, reception)
+        plain = Outside(guarded, attached.runtime) if _is_wrapped(self._app) else guarded
+        served = SessionAffinity(guarded, plain, attached.runtime, self._relay.forward, reception)
         cors = Cors(served, self._security.allowed_origins)
         log.allows = cors.allows
         own = {route.path for route in self._app.routes if isinstance(route, Route)}
@@ -258,7 +260,7 @@ class Application:
         self._app.middleware_stack = self._app.build_middleware_stack()
         return _Stack(
             full=cors,
-            plain=guarded,
+            plain=plain,
             rounds=rounds_of(attached, guarded, reception.intake) if isinstance(guarded, HttpEntry) else None,
             methods=None if taken is None else {*taken, "OPTIONS"},
             probes={path: probe for path, probe in PROBES.items() if path not in own | elsewhere},

@@ -93,7 +93,8 @@ while the request may try again (`OwnerSearch`); after that the reply is that th
 
 
 class HttpEntry:
-    """Serves requests of methods that may ask, and gives every other request to `rest`, the SDK's endpoint."""
+    """Serves requests of methods that may ask, and gives every other request to `rest`, the SDK's endpoint. `wrapped`
+    says whether middlewares of the author stand before it."""
 
     def __init__(
         self,
@@ -102,8 +103,10 @@ class HttpEntry:
         rest: ASGIApp,
         security: TransportSecuritySettings | None,
         reception: Reception,
+        wrapped: bool,
     ) -> None:
         self._attached, self._relay, self._rest, self._reception = attached, relay, rest, reception
+        self._is_wrapped = wrapped
         self._security = TransportSecurityMiddleware(security)
         self._limit = reception.limit
         asking = INPUT_REQUIRED_METHODS | (saga.METHODS if attached.settings.sagas else frozenset())
@@ -216,8 +219,7 @@ class HttpEntry:
             elif elsewhere is not None:
                 await self.serve_elsewhere(exchange, found, client, data, receive, elsewhere)
         except asyncio.CancelledError:
-            # The HTTP server ends and cuts off what it still serves; by itself it would reply 500, without a word.
-            await exchange.cut_off(cut_off().error, self._attached.runtime.retry_after)
+            await self.cut_off(exchange)
             raise
         finally:
             draining.unanswered -= 1
@@ -225,6 +227,13 @@ class HttpEntry:
                 draining.responded()
             # A handler may send this request within its own task, whose lines belong to its own call.
             logged_call.reset(before)
+
+    async def cut_off(self, exchange: Exchange) -> None:
+        """Reply to a request that the HTTP server cuts off, since it ends; by itself it would reply 500, without a
+        word. Where middlewares stand before this entry, one of them may have cancelled the request, and reply itself;
+        at the end of the server `Outside` replies."""
+        if not self._is_wrapped:
+            await exchange.cut_off(cut_off().error, self._attached.runtime.retry_after)
 
     async def serve_elsewhere(
         self,

@@ -241,7 +241,7 @@ class OrdinaryRounds:
                 await (request.send_json(reply) if isinstance(reply, bytes) else request.result(reply))
         except asyncio.CancelledError:
             if not request.left or task.uncancel():
-                await request.cut_off(replies.cut_off().error, self._runtime.retry_after)
+                await self._entry.cut_off(request)
                 raise
         finally:
             watches.remove(request)

@@ -24,10 +24,10 @@ from framehold_fleet.members import session_ids
 
 from ..engine.runtime import Runtime
 from ..sdk.hop import Hop
-from ..sdk.replies import not_held
+from ..sdk.replies import not_held, session_cut_off
 from .body import Body, Reception
+from .foreign_response import ForeignResponse
 from .forward import Forward, ForwardResult
-from .session_response import SessionResponse
 
 _SESSION = b"mcp-session-id"
 SESSIONLESS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
@@ -62,16 +62,18 @@ def name_sessions(endpoint: Any, runtime: Runtime) -> None:
 
 
 class SessionAffinity:
-    """Serves sessions of this process by `app`, and forwards requests of other sessions to their processes."""
+    """Serves sessions of this process by `app`, and forwards requests of other sessions to their processes. `modern`
+    serves requests of a revision without sessions."""
 
-    def __init__(self, app: ASGIApp, runtime: Runtime, forward: Forward, reception: Reception) -> None:
-        self._app, self._runtime, self._forward, self._reception = app, runtime, forward, reception
+    def __init__(self, app: ASGIApp, modern: ASGIApp, runtime: Runtime, forward: Forward, reception: Reception) -> None:
+        self._app, self._modern, self._runtime = app, modern, runtime
+        self._forward, self._reception = forward, reception
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Serve a request. A request of a revision without sessions goes to `app` at once."""
+        """Serve a request."""
         headers = dict(scope["headers"])
         modern = headers.get(b"mcp-protocol-version") in SESSIONLESS
-        return (self._app if modern else self._serve_counted)(scope, receive, send)
+        return (self._modern if modern else self._serve_counted)(scope, receive, send)
 
     async def _serve_counted(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request; a node that drains waits for it."""
@@ -80,7 +82,8 @@ class SessionAffinity:
             await self._serve(scope, receive, send)
             return
         with self._runtime.draining.visited():
-            await SessionResponse(receive, send).serve(self._serve, scope, self._runtime.retry_after)
+            response = ForeignResponse(receive, send, session_cut_off)
+            await response.serve(self._serve, scope, self._runtime.retry_after)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         header = next((value for name, value in scope["headers"] if name == _SESSION), None)

@@ -16,8 +16,9 @@ from fastmcp import FastMCP
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -321,3 +322,79 @@ async def test_each_request_receives_with_its_own_context_variables(ordinary: bo
         assert "ben" in came
         ends["ben"].set()
         assert (await ben).text == "ben"
+
+
+class Impatient:
+    """A middleware that limits the time of each request."""
+
+    def __init__(self, app: ASGIApp, limits: list[asyncio.Timeout]) -> None:
+        self.app, self.limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(None) as limit:
+                self.limits.append(limit)
+                await self.app(scope, receive, send)
+        except TimeoutError:
+            await JSONResponse({"mine": "too late"}, 504)(scope, receive, send)
+
+
+class ImpatientDispatch(BaseHTTPMiddleware):
+    """The same as a class of Starlette's. The app runs in a task of its own, which only the end of the server
+    cancels."""
+
+    def __init__(self, app: ASGIApp, limits: list[asyncio.Timeout]) -> None:
+        super().__init__(app)
+        self.limits = limits
+
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        try:
+            async with asyncio.timeout(None) as limit:
+                self.limits.append(limit)
+                response: Response = await call_next(request)
+                return response
+        except TimeoutError:
+            return JSONResponse({"mine": "too late"}, 504)
+
+
+def end_server() -> None:
+    """Cancel what is served, as the HTTP server does at its end."""
+    serving = [task for task in asyncio.all_tasks() if task.get_name() == "framehold-request"]
+    assert serving
+    for task in serving:
+        task.cancel()
+
+
+@pytest.mark.parametrize("ordinary", [True, False])
+@pytest.mark.parametrize("middleware", [Impatient, ImpatientDispatch])
+async def test_a_middleware_replies_itself_to_a_request_that_it_cancels(middleware: Any, ordinary: bool) -> None:
+    """A marked call goes on with the next retry. A request that the end of the server cancels is told so."""
+    entered, gate, limits = asyncio.Event(), asyncio.Event(), list[asyncio.Timeout]()
+
+    @framehold.reentrant
+    async def slow(ctx: Context) -> str:
+        word = said(await ctx.elicit("Which word?", Word))
+        entered.set()
+        await gate.wait()
+        return word
+
+    app = framehold.asgi(server_of("slow", slow), Settings(node_id="n", ordinary=ordinary))
+    app.add_middleware(middleware, limits=limits)
+    async with served(app) as url, Caller(url) as caller:
+        await caller.call("slow")
+        asked = await caller.call("slow")
+        for ends in (False, True):
+            limits.clear()
+            retrying = asyncio.create_task(caller.retry("slow", asked.token, asked.accept(word="w"), request_id=7))
+            await until(lambda: entered.is_set() and limits, "the retry, in its round")
+            if not ends:
+                limits[-1].reschedule(0.0)
+                reply = await retrying
+                assert (reply.status, reply.message) == (504, {"mine": "too late"})
+                continue
+            end_server()
+            reply = await retrying
+            assert (reply.status, reply.message["id"], int(reply.headers["retry-after"]) > 0) == (503, 7, True)
+            assert "this node ended before it answered" in reply.text and "session" not in reply.text
+        gate.set()
+        assert (await caller.retry("slow", asked.token, asked.accept(word="w"))).text == "w"

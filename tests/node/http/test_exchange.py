@@ -20,11 +20,12 @@ from framehold.engine.peers import Peers
 from framehold.engine.runtime import Runtime
 from framehold.http.body import Reception
 from framehold.http.exchange import Exchange, StreamRest
+from framehold.http.foreign_response import ForeignResponse
 from framehold.http.forward import Forward, ForwardResult
 from framehold.http.pacing import Pacing
 from framehold.http.session_affinity import SessionAffinity
-from framehold.http.session_response import SessionResponse
 from framehold.sdk.hop import Hop
+from framehold.sdk.replies import session_cut_off
 from framehold_fleet.http_server.server import close_server
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Receiver
@@ -127,7 +128,7 @@ async def test_who_may_send_a_request_again_is_told_so(result: ForwardResult) ->
 
     eviction = SimpleNamespace(intake=1000, room=lambda: None)
     runtime = cast(Runtime, SimpleNamespace(settings=SimpleNamespace(max_body=1000), eviction=eviction))
-    affinity = SessionAffinity(nobody, runtime, cast(Forward, Forwarding()), Reception(runtime))
+    affinity = SessionAffinity(nobody, nobody, runtime, cast(Forward, Forwarding()), Reception(runtime))
     scope = {"type": "http", "method": "POST", "headers": [], "framehold": Hop("node", False)}
     await affinity._forward_to("http://other", scope, receive, send)
     told = TOLD.get(result, (503, "nothing was sent; send the same request again"))
@@ -322,7 +323,7 @@ class Cut:
         self.sent.append(message)
 
     async def served(self, app: ASGIApp) -> None:
-        response = SessionResponse(self.receive, self.send)
+        response = ForeignResponse(self.receive, self.send, session_cut_off)
         serving = asyncio.create_task(response.serve(app, {"type": "http"}, retry_after=3))
         await self.under_way.wait()
         serving.cancel()

@@ -1,4 +1,5 @@
-"""One POST of a 2025-era client, whose response the SDK writes: what becomes of it when this process ends.
+"""One POST whose response others may write: what becomes of it when this process ends. The SDK writes the responses to
+2025-era clients; a middleware of the author may write any response that passes through it.
 
 The HTTP server cuts off what it still serves. By itself it would reply 500 without a word, or break the stream off.
 
@@ -10,12 +11,15 @@ The HTTP server cuts off what it still serves. By itself it would reply 500 with
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..sdk.replies import session_cut_off
+from ..engine.runtime import Runtime
+from ..sdk.replies import cut_off
 from .exchange import JSON, as_event, as_json, retryable
 
 
@@ -26,11 +30,12 @@ class _Named(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Named).decode
 
 
-class SessionResponse:
-    """The response to one request. `receive` and `send` are those of the HTTP server."""
+class ForeignResponse:
+    """The response to one request. `receive` and `send` are those of the HTTP server; `error` makes the reply to a
+    request that this process cuts off."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive, self._send = receive, send
+    def __init__(self, receive: Receive, send: Send, error: Callable[[], MCPError]) -> None:
+        self._receive, self._send, self._error = receive, send, error
         self._body: list[bytes] = []
         self._id: int | str | None = None
         self._begun = self._streams = self._ended = False
@@ -44,7 +49,7 @@ class SessionResponse:
             await self._cut_off(retry_after)
             raise
         if self._begun and not self._ended:
-            # The SDK's event stream has noticed that the process ends, and has left its response as it is.
+            # An event stream of the SDK has noticed that the process ends, and has left its response as it is.
             await self._cut_off(retry_after)
 
     async def _read(self) -> Message:
@@ -67,7 +72,7 @@ class SessionResponse:
 
     async def _cut_off(self, retry_after: int) -> None:
         """Reply with an error, if the response can still have one and the client has not left."""
-        error = retryable(session_cut_off().error.model_dump(exclude_none=True), retry_after)
+        error = retryable(self._error().error.model_dump(exclude_none=True), retry_after)
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": self._id, "error": error}
         if self._ended:
             return
@@ -78,6 +83,20 @@ class SessionResponse:
             await self._send({"type": "http.response.body", "body": body})
         elif self._streams:
             await self._send({"type": "http.response.body", "body": as_event(message), "more_body": False})
+
+
+class Outside:
+    """What stands round middlewares of the author. A time limit of theirs cancels a request as the end of this process
+    does: only a cancellation that has passed through them all is the end."""
+
+    def __init__(self, app: ASGIApp, runtime: Runtime) -> None:
+        self._app, self._runtime = app, runtime
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        await ForeignResponse(receive, send, cut_off).serve(self._app, scope, self._runtime.retry_after)
 
 
 def _id_in(body: bytes) -> int | str | None:
