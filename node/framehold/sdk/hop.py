@@ -28,7 +28,7 @@ class Hop:
     """The last step of one request on its way to this node.
 
     - `came`: when the request reached this process, in seconds since 1970 on the store's clock
-    - `call`: the id that a router made for its call, or None
+    - `call`: the id that a router made for its call, or None; also None once a call has begun under it
     - `role`: for whom the sender asks, as it has proved; None: it is anybody
     - `inside`: whether a part of this fleet sent it in its own name, not for a client
     - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)

@@ -92,7 +92,11 @@ class Seam:
         try:
             hop = hops.of(ctx.request)
             call = None if hop is None else hop.call
-            return await self.runtime.start(invocation, Round(ctx, self.runtime.clock), call)
+            answer = await self.runtime.start(invocation, Round(ctx, self.runtime.clock), call)
+            if hop is not None and isinstance(answer, Parked | Ended):
+                # A middleware may call on again: that is another call, and of this one something was started.
+                hop.call = None
+            return answer
         except Exception as error:
             raise self.failure(error, invocation.tool, begins=True) from None
 

@@ -12,6 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fastmcp import Context as FastMCPContext
+from fastmcp import FastMCP
+from fastmcp.server.middleware.error_handling import RetryMiddleware
 from mcp.server import MCPServer
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
@@ -21,9 +24,13 @@ from pydantic import AnyHttpUrl
 
 import framehold
 from framehold.config import Settings
+from framehold_core.errors import NodeFull
+from framehold_fleet.headers import NOT_TAKEN
+from framehold_fleet.identity.statements import Role
 from tests.kit.client import EVERYTHING, Caller
-from tests.kit.nodes import served
+from tests.kit.nodes import KEY, served
 from tests.kit.processes import until
+from tests.kit.proofs import sent_as
 from tests.kit.serving import Word, said, serving
 
 pytestmark = pytest.mark.anyio
@@ -217,3 +224,70 @@ async def test_a_session_that_is_not_the_sdks_ends_the_call_with_an_error(caplog
     async with behind(replacing) as client, asyncio.timeout(20):
         assert (await client.call("work")).code == -32603
     assert "the session of this request is a SimpleNamespace" in caplog.text
+
+
+class Hiccup:
+    """What a tool does that fails at first. Each time that it is entered it runs an effect."""
+
+    def __init__(self) -> None:
+        self.ran: list[int] = []
+
+    async def asks(self, ctx: Any) -> str:
+        """Ask for a word, but for the first time."""
+        await framehold.once("log", self.ran.append, len(self.ran))
+        if len(self.ran) == 1:
+            raise ConnectionError("a hiccup")
+        return said(await ctx.elicit("Sure?", Word))
+
+
+async def calls_again(ctx: Any, call_next: Any) -> Any:
+    """A middleware of the SDK that calls on once more where a tool has failed."""
+    result = await call_next(ctx)
+    return await call_next(ctx) if isinstance(result, dict) and result.get("isError") else result
+
+
+def of_sdk(tool: Hiccup) -> MCPServer[Any]:
+    server: MCPServer[Any] = MCPServer("again", middleware=[calls_again])
+
+    @server.tool()
+    async def order(ctx: Context) -> str:
+        return await tool.asks(ctx)
+
+    return server
+
+
+def of_fastmcp(tool: Hiccup) -> FastMCP[Any]:
+    server: FastMCP[Any] = FastMCP("again")
+    server.add_middleware(RetryMiddleware(max_retries=1, base_delay=0.001, retry_exceptions=(Exception,)))
+
+    @server.tool
+    async def order(ctx: FastMCPContext) -> str:
+        return await tool.asks(ctx)
+
+    return server
+
+
+@pytest.mark.parametrize("role", [None, Role.ROUTER])
+@pytest.mark.parametrize("made", [of_sdk, of_fastmcp])
+async def test_a_middleware_may_call_on_again(made: Any, role: Role | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pass is a call of its own: the id that a router made is that of the first one. Where that has run, no
+    response proves that nothing was started."""
+    tool = Hiccup()
+    app = framehold.asgi(made(tool), Settings(node_id="again", keys=(KEY,)))
+
+    def headers(call: str) -> dict[str, str]:
+        return {} if role is None else sent_as(role, call * 32)
+
+    async with served(app) as url, Caller(url, EVERYTHING) as client:
+        asked = await client.call("order", headers=headers("c"))
+        assert asked.messages == ["Sure?"] and tool.ran == [0, 1]
+        assert (await client.retry("order", asked.token, asked.accept(word="accept"))).text == "accept"
+
+        def admit(*_: Any) -> None:
+            if tool.ran:
+                raise NodeFull("full", limit="parked")
+
+        tool.ran.clear()
+        monkeypatch.setattr(app.attached.runtime.eviction, "admit", admit)
+        full = await client.call("order", headers=headers("d"))
+        assert tool.ran == [0] and full.code == -32603 and NOT_TAKEN.decode() not in full.headers
