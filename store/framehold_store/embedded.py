@@ -11,9 +11,12 @@ store.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import threading
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from fakeredis import FakeAsyncRedis, FakeServer, TcpFakeServer
@@ -81,6 +84,7 @@ class _Server(TcpFakeServer):
         self._numbers = count()
         super().__init__(path, bind_and_activate=False)  # type: ignore[arg-type]  # the address of a Unix socket
         self.fake_server = _OwnScripts()
+        _remove_dead_socket(path)
         try:
             self.server_bind()
             self.server_activate()
@@ -92,6 +96,13 @@ class _Server(TcpFakeServer):
         # fakeredis tells its clients apart by their addresses, and clients of a Unix socket have none.
         connection, _ = super().get_request()
         return connection, ("unix", next(self._numbers))
+
+
+def _remove_dead_socket(path: str) -> None:
+    """Remove the socket that a killed server left at `path`. A socket at which a server listens stays."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        if Path(path).is_socket() and caller.connect_ex(path) == errno.ECONNREFUSED:
+            os.unlink(path)
 
 
 class LocalServer:

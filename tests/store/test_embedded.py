@@ -1,5 +1,6 @@
 """The fake Redis: shared inside a process, and served on a Unix socket to a local fleet."""
 
+import socket
 from collections.abc import Iterator
 from hashlib import sha1
 from pathlib import Path
@@ -99,9 +100,24 @@ def test_only_its_user_may_reach_it() -> None:
         store.remove()
 
 
-def test_a_taken_path_is_an_error(local: LocalServer) -> None:
-    with pytest.raises(OSError, match="in use"):
-        LocalServer(local.url.removeprefix("unix://"))
+def test_a_taken_path_is_an_error(local: LocalServer, tmp_path: Path) -> None:
+    """A server that runs keeps its socket, and a file that is no socket is not removed."""
+    file = tmp_path / "file"
+    file.touch()
+    for path in (local.url.removeprefix("unix://"), str(file)):
+        with pytest.raises(OSError, match="in use"):
+            LocalServer(path)
+    assert file.exists()
+
+
+def test_it_starts_where_a_killed_one_left_its_socket(tmp_path: Path) -> None:
+    """Nothing removes the socket of a process that is killed."""
+    path = tmp_path / "redis.sock"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+        killed.listen()
+    assert path.is_socket()
+    LocalServer(str(path)).stop()
 
 
 def test_without_it_and_without_redis_there_is_no_store(monkeypatch: pytest.MonkeyPatch) -> None:
