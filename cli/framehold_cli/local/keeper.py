@@ -71,7 +71,8 @@ class ChildKeeper:
         self.first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the first life is ready. Holds a StartFailed if the first life ended too soon."""
         self._stopping = asyncio.Event()
-        self._restarting = False
+        self._hurry = asyncio.Event()
+        """Set if the next life, or the end, is to come without a pause."""
         self._standby: Standby | None = None
         self._next: Standby | None = None
         """The process of the next life, if it has been started."""
@@ -119,32 +120,34 @@ class ChildKeeper:
                 await standby.child.exit_code()
 
     async def restart(self, grace: float) -> None:
-        """End this life on purpose; the next one begins at once, by the process that stands by, if there is one. Return
-        when the next life is ready.
+        """End this life on purpose, or the pause after it; the next life begins at once, by the process that stands by,
+        if there is one. Return when the next life is ready.
 
         `grace`: seconds until a process that has not ended is killed."""
-        child = self.child
-        if child is None or not child.alive:
-            return
-        self._next, self._standby = self._standby, None
-        self._restarting = True
+        standby, self._standby = self._standby, None
+        await self.stand_down()
+        self._next = standby
         self.ready.clear()
-        child.send(self.spec.stop_signal)
-        exit_code = asyncio.create_task(child.exit_code())
-        await asyncio.wait((exit_code,), timeout=grace)
-        child.send(signal.SIGKILL)
-        await exit_code
+        self._hurry.set()
+        if (child := self.child) is not None and child.alive:
+            child.send(self.spec.stop_signal)
+            exit_code = asyncio.create_task(child.exit_code())
+            await asyncio.wait((exit_code,), timeout=grace)
+            child.send(signal.SIGKILL)
+            await exit_code
         await self.ready.wait()
 
     def stop(self) -> None:
         """Ask the process to end. `gone` waits for the end."""
         self._stopping.set()
+        self._hurry.set()
         if self.child is not None:
             self.child.send(self.spec.stop_signal)
 
     def kill(self) -> None:
         """Kill the process."""
         self._stopping.set()
+        self._hurry.set()
         if self.child is not None:
             self.child.send(signal.SIGKILL)
 
@@ -169,21 +172,21 @@ class ChildKeeper:
             if self._stopping.is_set() or not self.first.done():
                 self._fail_first_start(self._failure(code))
                 return
-            if self._restarting:
-                self._restarting = False
-                continue
-            await self._pause(self._report_death, code, clock() - born)
+            if not self._hurry.is_set():
+                await self._pause(self._report_death, code, clock() - born)
 
     async def _pause(self, report: Callable[[Any, float], None], how: Any, lived: float) -> None:
-        """Report how a life of `lived` seconds ended, and wait for the next one, or for `stop`."""
+        """Report how a life of `lived` seconds ended, and wait for the next one, for `restart` or for `stop`."""
         pause = self._backoff.after(lived)
         report(how, pause)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), pause)
+            await asyncio.wait_for(self._hurry.wait(), pause)
+        self._hurry.clear()
 
     async def _live(self) -> int:
         """Run one life from its start to its end; return the exit code."""
         child = self.child = await self._born()
+        self._hurry.clear()
         if self._stopping.is_set():
             # `stop` was called before there was a process to signal.
             child.send(signal.SIGKILL)

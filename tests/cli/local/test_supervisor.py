@@ -412,6 +412,24 @@ async def test_a_process_that_stood_by_and_was_killed(tmp_path: Path, heard: boo
         assert await one.supervisor.restart("a") and one.pid("a") not in (before, standing)
 
 
+async def test_a_dead_process_is_restarted_with_what_was_checked(tmp_path: Path) -> None:
+    """A restart ends the pause after its death. It serves what was checked, and the next check has a fresh process."""
+    target = tmp_path / "target"
+    target.write_text("fine")
+    others = descendants(os.getpid())
+    async with stage([in_turn("a", target)], pace=Pace(start=30, first=600, max_pause=600)) as one:
+        await one.supervisor.start()
+        os.kill(one.pid("a"), signal.SIGKILL)
+        await one.says("starting it again in")
+        for _ in ("dead", "alive"):
+            before = one.pid("a")
+            assert (await one.supervisor.check("a")).file == Path("server.py")
+            assert await one.supervisor.restart("a")
+            after = one.pid("a")
+            assert descendants(os.getpid()) - others == {after} and after != before
+            assert b"--standby" in Path(f"/proc/{after}/cmdline").read_bytes()
+
+
 SUPERVISOR = f"""
 import asyncio, sys
 from framehold_cli.local.children import Spec
