@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,12 +18,12 @@ from framehold.config import Settings
 from framehold_core.errors import ConfigError
 
 from ..serve.fate import Fate
-from .children import die_with_parent
+from .children import Child, Spec
 
 if TYPE_CHECKING:
     from framehold.http.app import Application
 
-_MARK = "framehold-target "
+_MARK, _ERROR = "framehold-target ", "framehold: "
 PATIENCE = 60.0
 """Seconds that importing TARGET may take. After an installation that compiled nothing (as by uvx) the first import does
 that: 20 s were too few on a busy machine."""
@@ -83,27 +82,23 @@ async def in_child(target: str, environment: Mapping[str, str]) -> Checked:
     Raises:
         ConfigError: TARGET can't be served. The message is the child's error line.
     """
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "framehold", "check", "--", target),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **environment},
-        start_new_session=True,
-        preexec_fn=die_with_parent(),
-    )
+    lines: list[str] = []
+    command = (sys.executable, "-P", "-m", "framehold", "check", "--", target)
+    # Unbuffered, what TARGET prints stands before the error that ends the child.
+    child = await Child.start(Spec("check", command, {**environment, "PYTHONUNBUFFERED": "1"}), lines.append)
+    child.release()
     try:
         async with asyncio.timeout(PATIENCE):
-            out, err = await child.communicate()
+            code = await child.exit_code()
     except TimeoutError:
         raise too_slow(target) from None
     finally:
-        if child.returncode is None:
+        if child.alive:
             child.kill()
-            await child.wait()
-    found = [line for line in out.decode("utf-8", "replace").splitlines() if line.startswith(_MARK)]
-    if child.returncode or not found:
-        raise refusal(target, child.returncode or 0, err.decode("utf-8", "replace").splitlines())
+            await child.exit_code()
+    found = [line for line in lines if line.startswith(_MARK)]
+    if code or not found:
+        raise refusal(target, code, lines)
     return read(found[-1].removeprefix(_MARK))
 
 
@@ -117,8 +112,10 @@ def too_slow(target: str) -> ConfigError:
 
 def refusal(target: str, code: int, lines: Sequence[str]) -> ConfigError:
     """The error for a TARGET whose check ended with this exit code, and these lines of output."""
-    shown = [line for line in lines if line.strip()]
-    last = shown[-1].strip().removeprefix("framehold: ") if shown else f"exit code {code}"
+    shown = [line.strip() for line in lines if line.strip()]
+    # Behind the error of Framehold stands what TARGET printed at its exit.
+    errors = [line.removeprefix(_ERROR) for line in shown if line.startswith(_ERROR)]
+    last = (errors or shown or [f"exit code {code}"])[-1]
     if code and ("TARGET" in last or "nothing was" in last):
         return ConfigError(last)
     why = last if code else "it ended the process that imported it"

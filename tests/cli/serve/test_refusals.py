@@ -16,7 +16,7 @@ import pytest
 from framehold_cli.local import check
 from framehold_core.errors import ConfigError
 from tests.cli.local.test_up import framehold
-from tests.kit.processes import ROOT, RUN, environment, finished
+from tests.kit.processes import ROOT, RUN, alive, environment, finished, until
 
 pytestmark = pytest.mark.anyio
 
@@ -160,6 +160,41 @@ async def test_a_target_that_runs_a_server_when_it_is_imported(tmp_path: Path, m
     (tmp_path / "busy.py").write_text("import time\ntime.sleep(60)")
     with pytest.raises(ConfigError, match=r"within 1 s; nothing was started; .* if __name__ == \"__main__\":"):
         await check.in_child(str(tmp_path / "busy.py"), {})
+
+
+HELPER = """
+import atexit, pathlib, subprocess, time
+from mcp.server import MCPServer
+mcp = MCPServer("m")
+pathlib.Path(__file__).with_suffix(".pid").write_text(str(subprocess.Popen(["sleep", "77"]).pid))
+atexit.register(print, "bye", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "patience", "says"),
+    [
+        ("", 60.0, ""),
+        ("raise ValueError('no such table')", 60.0, "can't be imported: ValueError: no such table"),
+        ("time.sleep(60)", 3.0, "can't be imported within 3 s"),
+    ],
+    ids=["served", "refused", "late"],
+)
+async def test_a_target_that_starts_a_process_when_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, patience: float, says: str
+) -> None:
+    """It holds the output of the check, and lives on when that has ended. The check neither waits for it nor leaves
+    it."""
+    monkeypatch.setattr(check, "PATIENCE", patience)
+    server = tmp_path / "helped.py"
+    server.write_text(HELPER + more)
+    if says:
+        with pytest.raises(ConfigError, match=says):
+            await check.in_child(str(server), {})
+    else:
+        assert (await check.in_child(str(server), {})).file == server
+    helper = int(server.with_suffix(".pid").read_text())
+    await until(lambda: not alive(helper), "the end of the helper", 10.0)
 
 
 @pytest.mark.parametrize(
