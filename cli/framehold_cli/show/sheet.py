@@ -109,6 +109,10 @@ _HINT = Text(f"every {EVERY:g} s; Ctrl-C ends it", style="dim")
 def _repeat(first: Sheet, draw: Callable[[], Sheet], output: Output) -> None:
     _put(first, output, indent=None)
     for sheet in _looks(draw):
+        if output is Output.CSV and sheet.listed is None:
+            # The first sheet was a list: this one is an error, and no row.
+            print("framehold:", *map(_plain, sheet.parts), file=sys.stderr, flush=True)
+            continue
         if output is Output.TABLE:
             print()
         _put(sheet, output, indent=None)
@@ -169,5 +173,5 @@ def _csv(listed: BaseModel | None) -> str:
     """The CSV that the router would send, with control characters escaped."""
     text = None if listed is None else tables.table(listed)
     if text is None:
-        raise ConfigError("this is no list, and not printed as csv; take -o json")
+        raise ConfigError("this command has no csv; nothing was shown; take -o json")
     return visible.block(text)

@@ -165,4 +165,4 @@ def test_json_is_the_overview(operator: Operator, router: FakeRouter) -> None:
 
 def test_a_status_is_no_list(operator: Operator) -> None:
     result = operator("status", "-o", "csv")
-    assert result == (2, "", "framehold: this is no list, and not printed as csv; take -o json\n")
+    assert result == (2, "", "framehold: this command has no csv; nothing was shown; take -o json\n")

@@ -53,6 +53,17 @@ def test_json_is_a_line_each(operator: Operator, monkeypatch: pytest.MonkeyPatch
     assert [json.loads(line) for line in result.out.splitlines()] == [[NODE]] * 3
 
 
+def test_csv_goes_on_where_the_router_is_away(
+    operator: Operator, router: FakeRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard output has rows alone; the error is on standard error."""
+    looks(monkeypatch, 3)
+    router.says["GET nodes"] = [(200, {"nodes": [NODE]}), (503, {"error": "away\x1b[2J"}), (200, {"nodes": [NODE]})]
+    result = operator("nodes", "--watch", "-o", "csv")
+    assert (result.code, result.err) == (0, "framehold: 503: away\\x1b[2J; it is asked again in 2 s\n")
+    assert [line.split(",")[0] for line in result.out.splitlines()] == ["node_id", "n1"] * 2
+
+
 def test_a_first_look_that_fails_ends_it(operator: Operator, router: FakeRouter) -> None:
     router.refuse("nodes", 503, "away")
     assert operator("nodes", "--watch") == (2, "", "framehold: 503: away\n")
