@@ -160,5 +160,5 @@ LUA = sorted((path for path in SCRIPT_FILES if path.name.endswith(".lua")), key=
 
 def test_every_script_is_loaded() -> None:
     assert {path.name for path in LUA} == {
-        f"{name}.lua" for name in (*SCRIPTS, "fence", "lease", "record", "size", "trail", "version")
+        f"{name}.lua" for name in (*SCRIPTS, "count", "fence", "lease", "record", "size", "trail", "version")
     }
