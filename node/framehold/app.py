@@ -95,10 +95,10 @@ def assemble(
     heartbeat = _heartbeat(settings, store, clock, seals, hooks) if is_shared else Alone(settings.node_id, clock)
     drain, rechecks = NodeDrain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
     payloads, room = _payloads(settings, clock), StoreRoom(store, shared.tasks, is_shared)
-    door = Door(heartbeat, Pauses(store, shared, settings.pause_after), shared.table, room)
+    keeper = keeper or (_keeper(settings, store, payloads.sealer, clock) if is_shared else CodeKeeper())
+    door = Door(heartbeat, Pauses(store, shared, settings.pause_after, keeper.lost), shared.table, room)
     shared.observers.add(door.habits)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
-    keeper = keeper or (_keeper(settings, store, payloads.sealer, clock) if is_shared else CodeKeeper())
     records = CallRecords(settings, shared, payloads, ways, keeper)
     return Runtime(
         Parts(

@@ -1,9 +1,9 @@
 """Keeps the code of handlers in the store, and loads the code of calls that began with other code (docs/protocol.md,
 rule 28).
 
-The store is written once per code and process, and again before the code's time there is half over: no call costs a
-write. A store that is away or full stops no call: then its code may be missing when it is needed, and the present code
-is tried in its place.
+The store is written once per code and process, again before the code's time there is half over, and again after the
+store has lost what it had: no call costs a write. A store that is away or full stops no call: then its code may be
+missing when it is needed, and the present code is tried in its place.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ class CodeKeeper:
     async def keep(self, handler: Handler, lifetime: float) -> None:
         """Have the store keep a handler's code for at least `lifetime` seconds. Returns when it does, or can't."""
 
+    def lost(self) -> None:
+        """The store has lost what it had: what was kept must be kept again."""
+
     async def load(self, handler: Handler, code: str) -> bool:
         """Have `handler` enter the kept code of this digest. Returns whether it will; if not, it enters the present
         code.
@@ -117,6 +120,10 @@ class Keeper(CodeKeeper):
             writing = self._writing[code] = asyncio.ensure_future(self._keep(handler, code, lifetime))
             writing.add_done_callback(lambda _: self._writing.pop(code, None))
         await asyncio.shield(writing)
+
+    def lost(self) -> None:
+        """See `CodeKeeper.lost`. What can't be kept is not tried again."""
+        self._until = {code: until if until == math.inf else 0.0 for code, until in self._until.items()}
 
     async def _keep(self, handler: Handler, code: str, lifetime: float) -> None:
         try:

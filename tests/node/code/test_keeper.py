@@ -15,6 +15,9 @@ from framehold.code.keeper import MAX_LOADED, Keeper
 from framehold_core.errors import StoreFull, StoreUnavailable
 from framehold_store.memory import MemoryStore
 from framehold_store.seal import Sealer
+from tests.kit.operators import marked, pair
+from tests.kit.processes import until
+from tests.kit.redis_server import RedisServer, running
 from tests.node.code.releases import written
 
 pytestmark = pytest.mark.anyio
@@ -209,3 +212,21 @@ async def test_names_that_the_code_binds_anew_are_named_once(tmp_path: Path, cap
     assert (
         caplog.text.count("keeps state in names: server.handler binds 'n'; after a deploy that changes this code") == 1
     )
+
+
+async def test_code_is_kept_again_where_the_store_has_lost_it(tmp_path: Path) -> None:
+    with running(RedisServer()) as redis, redis.client() as client:
+        async with pair(redis, tmp_path.name, marked, lease_ttl=3.0) as (a, _):
+            await a.caller.call("marked")
+            [key] = client.keys("fh:*:code:*")
+            client.flushall()
+            await until(lambda: a.runtime.door.pauses.loss, "the loss to be noticed")
+            await a.caller.call("marked")
+            assert client.exists(key)
+
+
+async def test_what_can_not_be_kept_is_not_tried_again_after_a_loss() -> None:
+    shop = Shop()
+    await shop.keeper.keep(Tool(NotKept("a file")), HOUR)
+    shop.keeper.lost()
+    assert not shop.keeper.is_due(CODE, HOUR)

@@ -290,7 +290,7 @@ async def test_a_bug_in_a_read_leaves_what_is_known(
         return Tools(loss=Loss(1e300, 0.0, True))
 
     shared: Any = SimpleNamespace(tasks=None, observers=None, clock=None, counts=Counter[str]())
-    pauses = Pauses(store, shared, 3)
+    pauses = Pauses(store, shared, 3, lambda: None)
     await pauses.read()
     monkeypatch.setattr(store, "tools", odd)
     await pauses.read()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.pauses import OPERATOR, WINDOW, Pause, Tools, is_blamed
@@ -31,10 +31,11 @@ _NEXT = "new calls are refused, parked ones wait; when it is mended: framehold r
 
 class Pauses:
     """The paused tools of one node. `limit` is how many processes the calls of a tool may end before it is paused by
-    itself; 0: it never is."""
+    itself; 0: it never is. `lost` is called once for each loss of the store that is noticed."""
 
-    def __init__(self, store: Store, shared: Shared, limit: int) -> None:
+    def __init__(self, store: Store, shared: Shared, limit: int, lost: Callable[[], None]) -> None:
         self._store, self._tasks, self._observers, self._limit = store, shared.tasks, shared.observers, limit
+        self._lost = lost
         self._clock, self._counts = shared.clock, shared.counts
         self._loss: LossView | None = None
         self._healed = self._healed_before_loss = 0
@@ -68,6 +69,7 @@ class Pauses:
         last, self._loss = self._loss, losses.follow(self._loss, found)
         if self._loss is not None and (last is None or last.at != self._loss.at):
             self._healed_before_loss = before
+            self._lost()
             if found.is_first:
                 self._report(EventKind.STORE_EMPTIED, losses.told(self._loss, found.rewritten))
 
