@@ -252,7 +252,7 @@ def retryable(error: dict[str, Any], retry_after: int) -> dict[str, Any]:
 
 def as_json(message: dict[str, Any]) -> bytes:
     """A JSON-RPC message as JSON."""
-    return json_text.write(message)
+    return json_text.write_finite(message)
 
 
 def as_event(message: dict[str, Any]) -> bytes:

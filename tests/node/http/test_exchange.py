@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,12 +15,16 @@ from typing import Any, cast
 
 import httpx2
 import pytest
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.shared.exceptions import MCPError
+from mcp.types import CallToolResult
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framehold.engine.peers import Peers
 from framehold.engine.runtime import Runtime
 from framehold.http.body import Reception
-from framehold.http.exchange import Exchange, StreamRest
+from framehold.http.exchange import Exchange, StreamRest, as_json
 from framehold.http.foreign_response import ForeignResponse
 from framehold.http.forward import Forward, ForwardResult
 from framehold.http.pacing import Pacing
@@ -30,6 +35,7 @@ from framehold_fleet.http_server.server import close_server
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Receiver
 from framehold_store.system_clock import system_clock
+from tests.kit.beside_sdk import RawResponse, raw, twins
 from tests.kit.nodes import KEY, entries, node
 from tests.kit.processes import until
 from tests.kit.proofs import introduced
@@ -379,3 +385,41 @@ async def test_nothing_is_added_to_other_responses(messages: tuple[Message, ...]
     cut = Cut()
     await cut.served(serving(cut, *messages))
     assert cut.sent == list(messages)
+
+
+def no_json(name: str) -> Any:
+    raise AssertionError(f"JSON has no {name}")
+
+
+def unbounded(server: MCPServer[Any]) -> None:
+    """Add a tool that sends numbers which JSON does not have, in each way."""
+
+    @server.tool()
+    async def measures(fails: bool, ctx: Context) -> CallToolResult:
+        await ctx.report_progress(1, math.inf)
+        await ctx.report_progress(-math.inf, math.nan)
+        data = {"limit": math.inf, "value": math.nan}
+        if fails:
+            raise MCPError(-32000, "out of range", data)
+        return CallToolResult(content=[], structured_content=data)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("meta", [{}, {"progressToken": 3}], ids=["JSON", "a stream"])
+async def test_a_number_that_json_does_not_have_is_null_as_by_the_sdk(fails: bool, meta: dict[str, Any]) -> None:
+    async with twins(unbounded) as client:
+        params = {"name": "measures", "arguments": {"fails": fails}}
+        for _ in range(2):
+            one, other = await client.both(raw(client.envelope("tools/call", params, meta=meta)))
+            told = [[json.loads(data, parse_constant=no_json) for data in messages(each)] for each in (one, other)]
+            assert told[0] == told[1] and len(told[0]) == (3 if meta else 1)
+
+
+def messages(response: RawResponse) -> list[bytes]:
+    """The JSON-RPC messages in a response."""
+    lines = response.body.splitlines()
+    return [line.removeprefix(b"data: ") for line in lines if line.startswith(b"data: ")] or [response.body]
+
+
+def test_such_a_number_is_null_beside_half_of_a_pair() -> None:
+    assert as_json({"a": [math.nan, "\ud83d"]}) == b'{"a":[null,"\\ud83d"]}'
