@@ -348,6 +348,7 @@ class HttpEntry:
             self.watches.remove(exchange)
             if not exchange.closed:
                 exchange.close()
+            connection.leave()
             if connection.used:
                 await aclose_shielded(connection)
         return None

@@ -96,8 +96,10 @@ class OrdinaryRequest(Exchange):
             self.close()
         # It refers to this request: a reference cycle.
         self._ctx = None
-        if self._connection is not None and self._connection.used:
-            await aclose_shielded(self._connection)
+        if self._connection is not None:
+            self._connection.leave()
+            if self._connection.used:
+                await aclose_shielded(self._connection)
 
     # ---- as the carrier of its round
 

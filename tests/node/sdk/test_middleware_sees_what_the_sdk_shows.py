@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -116,6 +117,35 @@ async def test_the_state_of_a_connection_is_one_requests() -> None:
         assert [each.text for each in reply] == ["{}", "{}"]
         await until(lambda: len(unwound) == 2, "the unwinding of the exit stacks", 5)
     assert unwound == ["ann", "ben"]
+
+
+async def test_what_is_written_into_the_clients_parameters_is_one_requests() -> None:
+    """By a handler or a middleware, in each way that they read them. Within its request it is kept."""
+
+    async def edits(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "tools/call":
+            ctx.session.client_capabilities.experimental = {"seen": {}}
+        return await call_next(ctx)
+
+    def build(edited: bool) -> MCPServer[Any]:
+        server: MCPServer[Any] = MCPServer("edits", middleware=[edits] if edited else [])
+
+        @server.tool()
+        async def peek(ctx: Context) -> str:
+            params = ctx.session.client_params
+            assert params is not None and ctx.session.client_capabilities is params.capabilities
+            before = params.client_info.name, params.capabilities.experimental, params.capabilities.sampling
+            params.client_info.name, params.capabilities.sampling = "another", None
+            assert ctx.session.client_params.client_info.name == "another"
+            return str(before)
+
+        return server
+
+    for edited, experimental in ((False, "None"), (True, "{'seen': {}}")):
+        for app in _both(partial(build, edited)):
+            async with served(app) as url, Caller(url, EVERYTHING) as client:
+                seen = {(await client.call("peek")).text for _ in range(3)}
+            assert seen == {f"('caller', {experimental}, SamplingCapability(context=None, tools=None))"}
 
 
 async def test_meta_reads_as_the_sdks() -> None:
