@@ -96,9 +96,10 @@ class Reception:
             return data
         except (TooLarge, Crowded) as error:
             why = error
-        # A client may go on sending for a while: what it has sent is forgotten before that.
+        # A client may go on sending for a while: what it has sent is forgotten before that, and charged no more.
         data = None
         body.drop()
+        self.intake.release(held)
         if isinstance(why, TooLarge):
             await too_large(str(why), receive, send)
         else:

@@ -8,7 +8,8 @@ import math
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -21,9 +22,11 @@ from framehold import json_text
 from framehold.config import Settings
 from framehold.engine import eviction, memory
 from framehold.engine.memory import LOW, SESSION_BYTES, sessions
+from framehold.engine.runtime import Runtime
 from framehold.hosts import sdk_app
-from framehold.http.body import Body
+from framehold.http.body import Body, Reception
 from framehold.http.intake import HEAVIEST, LIGHT, MAX_LISTEN, SMALL, Crowded, Held, Intake, TooLarge
+from framehold.sdk.hop import Hop
 from tests.kit.beside_sdk import RawRequest, TwinClient, raw, send, twins
 from tests.kit.serving import Word, said, server_of, serving
 from tests.node.http.test_relay import ACCEPT, INITIALIZE
@@ -344,6 +347,36 @@ async def test_a_body_ends_at_the_limit_or_with_its_client() -> None:
 
     with INTAKE.request() as held:
         assert await Body(receive, 4, held).whole() is None
+
+
+REFUSED = {
+    "too long": ([b"x" * 6_000, b"x" * 6_000], None, 413),
+    "too heavy": ([b"[" + b"[]," * 3_000 + b"[]]"], None, 413),
+    "no room": ([b"x" * 6_000], 0.0, 503),
+}
+
+
+@pytest.mark.parametrize(("pieces", "room", "status"), REFUSED.values(), ids=REFUSED.keys())
+async def test_a_refused_body_holds_nothing_while_its_rest_is_thrown_away(
+    pieces: list[bytes], room: float | None, status: int
+) -> None:
+    """A client may go on sending for some seconds. Nor is it refused once more, for the room of another."""
+    limits = SimpleNamespace(intake=math.inf, room=lambda: room, crowded_out=lambda: None)
+    runtime = SimpleNamespace(settings=SimpleNamespace(max_body=10_000), eviction=limits, retry_after=1)
+    reception, left, sent = Reception(cast(Runtime, runtime)), [*pieces], list[tuple[Message, int, int]]()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": left.pop(0) if left else b"", "more_body": bool(left)}
+
+    async def noted(message: Message) -> None:
+        sent.append((message, reception.intake.held, len(reception.intake.receiving)))
+
+    scope = {"type": "http", "headers": [], "framehold": Hop("node", False)}
+    with reception.intake.request() as held:
+        body = Body(receive, reception.limit, held)
+        assert await reception.whole(body, held, scope, receive, noted) is None
+    assert sent[0][0]["status"] == status and {(size, count) for _, size, count in sent} == {(0, 0)}
+    assert reception.intake.held == 0
 
 
 async def one(ctx: Context) -> str:
