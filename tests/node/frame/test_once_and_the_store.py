@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -170,13 +171,13 @@ async def test_a_handler_that_ends_at_once_when_it_is_entered_again() -> None:
             return "in doubt"
 
     async with engine() as at:
-        handler_entry = ScriptHandler(using(script), reentrant=True)
-        parked = await at.runtime.start(handler_entry, Carrier())
+        entry = partial(ScriptHandler, using(script), reentrant=True)
+        parked = await at.runtime.start(entry(), Carrier())
         assert isinstance(parked, Parked) and effects.ran == ["it"]
         (slot,) = at.runtime.table
         at.runtime._performer.forget(slot, fx.Forget())  # as if the process had died here
         effects.go.set()
-        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, handler_entry, Carrier()), SOON)
+        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, entry(), Carrier()), SOON)
         assert isinstance(told_, Ended) and told_.outcome == "in doubt", told_
         assert at.counts["rebuilt"] == 1 and at.counts["broken"] == 0 and effects.ran == ["it"]
 
@@ -212,16 +213,16 @@ async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any]) -
         return f"{word} {await frame.ask(question('r'), 'r')}"
 
     async def each_once(at: Engine) -> None:
-        handler_entry = ScriptHandler(using(script), reentrant=True, strategy=settings.get("strategy", "hold"))
-        reply = await at.runtime.start(handler_entry, Carrier())
+        entry = partial(ScriptHandler, using(script), reentrant=True, strategy=settings.get("strategy", "hold"))
+        reply = await at.runtime.start(entry(), Carrier())
         while isinstance(reply, Parked):
             answers = {key: wire["asks"] for key, wire in reply.questions.items()}
             if reply.state:
                 carried = token_claims.carried(reply.state)
                 assert carried is not None
-                reply = await at.runtime.replay(carried, answers, handler_entry, Carrier())
+                reply = await at.runtime.replay(carried, answers, entry(), Carrier())
             else:
-                reply = await at.runtime.retry(at.claims(reply), answers, handler_entry, Carrier())
+                reply = await at.runtime.retry(at.claims(reply), answers, entry(), Carrier())
         assert reply == Ended("q r"), reply
 
     async with engine(**settings) as at:
@@ -254,8 +255,8 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
         return f"{word} {await asyncio.create_task(framehold.once('k', effects.held, idempotent=True))}"
 
     async with engine() as at:
-        handler_entry = ScriptHandler(using(script), reentrant=True)
-        parked = await at.runtime.start(handler_entry, Carrier())
+        entry = partial(ScriptHandler, using(script), reentrant=True)
+        parked = await at.runtime.start(entry(), Carrier())
         assert isinstance(parked, Parked)
         submit = at.store.submit
 
@@ -264,7 +265,7 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
                 submit(request, done)
 
         at.store.submit = no_results
-        retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, handler_entry, Carrier()))
+        retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, entry(), Carrier()))
         await until(lambda: effects.ran, "the effect")
         await turns(10)
         (slot,) = at.runtime.table
@@ -272,7 +273,7 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
         retry.cancel()
         await turns(10)
         at.store.submit = submit
-        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, handler_entry, Carrier()), SOON)
+        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, entry(), Carrier()), SOON)
         assert reason(told_) is Reason.DIVERGED
         await turns(10)
         assert not at.runtime.tasks._effects and effects.ran == ["it"]
