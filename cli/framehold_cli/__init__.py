@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
 from typing import Any, NoReturn
 
-import typer
+try:
+    import typer
 
-from framehold_core.errors import FrameholdError
+    from framehold_core.errors import FrameholdError
 
-from . import plugins
-from .commands import app
-from .show import visible
+    from . import plugins
+    from .commands import app
+    from .show import visible
+except KeyboardInterrupt:
+    # Ctrl-C before there is a command to end.
+    sys.exit(130)
 
 _USAGE_ERROR = typer.BadParameter.__base__
 """The parser's error for a wrong command line. Some releases of typer have their own parser and don't export the
@@ -37,8 +42,10 @@ def main() -> None:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     # Imports make many objects and no garbage. With Python's own thresholds a tenth of a start is spent on looking.
     gc.set_threshold(50_000, 20, 100)
-    plugins.add(app)
+    _prepare_streams()
+    _check_arguments(sys.argv[1:])
     try:
+        plugins.add(app)
         status = app(prog_name=_NAME, standalone_mode=False)
     except FrameholdError as error:
         _refuse(str(error))
@@ -54,6 +61,24 @@ def main() -> None:
         # Without a command the parser has printed the help, and the error has no message.
         status = 2
     sys.exit(status)
+
+
+def _prepare_streams() -> None:
+    """Give each standard stream that is closed an empty one. Input that is no text is read all the same: who reads it
+    says what is wrong with it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process lives
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
+
+
+def _check_arguments(words: list[str]) -> None:
+    """Refuse bytes that are no text: no request can hold them. The argument is not shown, because it may be a
+    secret."""
+    for number, word in enumerate(words, start=1):
+        if not visible.encodable(word):
+            _refuse(f"argument {number} is not UTF-8; nothing was done; write it in UTF-8")
 
 
 def _message(error: Exception) -> str:

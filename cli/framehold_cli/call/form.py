@@ -13,6 +13,8 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from .samples import in_utf_8
+
 Ask = Callable[[str], str]
 """Shows a prompt and returns the line that was typed. Raises EOFError at the end of the input."""
 Show = Callable[[str], None]
@@ -79,6 +81,7 @@ def value(typed: str, field: Field) -> Any:
     Raises:
         ValueError: the text doesn't fit the field. The message says what fits.
     """
+    typed = in_utf_8(typed)
     if field.get("type") == "array":
         return _several(typed, field)
     if options := choices(field):

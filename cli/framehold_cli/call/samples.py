@@ -9,6 +9,8 @@ from typing import Any
 
 from framehold_core.errors import ConfigError
 
+from ..show import visible
+
 Schema = Mapping[str, Any]
 _MAX_DEPTH = 12
 _BY_FORMAT = {
@@ -92,13 +94,24 @@ def parsed(words: Sequence[str], tool: str, schema: Schema) -> dict[str, Any]:
         if key not in known and not schema.get("additionalProperties", "properties" not in schema):
             raise ConfigError(f"there is no argument {key!r}; {takes}")
         try:
-            found[key] = typed(value, known.get(key, {}), schema)
+            found[key] = in_utf_8(typed(value, known.get(key, {}), schema))
         except ValueError as error:
             raise ConfigError(f"argument {key}: {error}; nothing was called") from None
     missing = [name for name in schema.get("required", ()) if name not in found]
     if missing:
         raise ConfigError(f"missing: {', '.join(f'{name}=...' for name in missing)}; {takes}")
     return found
+
+
+def in_utf_8(value: Any) -> Any:
+    """The JSON value, if a request can hold it.
+
+    Raises:
+        ValueError: a text in it is not UTF-8.
+    """
+    if visible.encodable(json.dumps(value, ensure_ascii=False)):
+        return value
+    raise ValueError(f"{value!r} is not UTF-8")
 
 
 def resolved(schema: Any, root: Schema) -> Schema:

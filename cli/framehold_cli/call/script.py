@@ -27,6 +27,7 @@ from framehold_core import ids
 from framehold_core.errors import ConfigError
 
 from .cause import Cause, call_of
+from .samples import in_utf_8
 from .target import CallTarget, Result
 from .terminal import ScriptEnded
 
@@ -145,4 +146,4 @@ def _parsed(text: str) -> ElicitResult:
         raise ValueError(
             f"the answer {text.strip()!r} is neither a JSON object with the form's fields nor accept, decline or cancel"
         )
-    return ElicitResult(action="accept", content=content)
+    return ElicitResult(action="accept", content=in_utf_8(content))

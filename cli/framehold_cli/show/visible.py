@@ -21,6 +21,12 @@ def block(text: str) -> str:
     return _escaped(text.replace("\r\n", "\n"), _JOINERS + "\n\t")
 
 
+def encodable(text: str) -> bool:
+    """Whether UTF-8 can hold the text. It holds no half of a surrogate pair, as which Python reads bytes that are no
+    text."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _escaped(text: str, kept: str) -> str:
     if text.isprintable():
         return text

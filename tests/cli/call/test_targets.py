@@ -17,6 +17,7 @@ from mcp.types import INTERNAL_ERROR
 
 import framehold as public
 from framehold.config import Settings
+from framehold_cli.call import samples
 from framehold_cli.call import target as target_module
 from framehold_cli.call.call import run
 from framehold_cli.call.connection import Endpoint
@@ -212,6 +213,15 @@ def test_what_is_no_answer(text: str) -> None:
     """It is refused before anything is called, where it is an option."""
     with pytest.raises(ConfigError, match="form's fields nor accept, decline or cancel; nothing was called"):
         AnswerScript(tool("pick"), [text])
+
+
+def test_what_utf_8_does_not_hold() -> None:
+    """JSON can write half of a surrogate pair, and no request can hold it."""
+    half = '{"word": "\\ud800"}'
+    with pytest.raises(ConfigError, match=r"^{'word': .* is not UTF-8; nothing was called"):
+        AnswerScript(tool("pick"), [half])
+    with pytest.raises(ConfigError, match=r"argument x: .* is not UTF-8; nothing was called"):
+        samples.parsed([f"x={half}"], "pick", {"properties": {"x": {"type": "object"}}})
 
 
 async def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
