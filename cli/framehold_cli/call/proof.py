@@ -44,8 +44,8 @@ def ready(api: ApiClient) -> None:
     except ApiRefused as error:
         if error.status != _UNAUTHORIZED or api.has_token:
             raise
-        text = f"{api.url} wants its admin token for --prove; nothing was called; set FRAMEHOLD_ADMIN_TOKEN"
-        raise ConfigError(text) from None
+        do = "give --admin-token, or --api and FRAMEHOLD_ADMIN_TOKEN"
+        raise ConfigError(f"{api.url} wants its admin token for --prove; nothing was called; {do}") from None
 
 
 async def proved(

@@ -95,10 +95,16 @@ async def test_what_left_no_record_is_not_proved(fleet: Up) -> None:
 
 
 async def test_who_may_not_look_calls_nothing(fleet: Up, tmp_path: Path) -> None:
-    """A missing admin token is found before the tool is called."""
-    code, out, err = await ended(begin(fleet, "quiet", XDG_RUNTIME_DIR="", TMPDIR=str(tmp_path)), "")
+    """A missing admin token is found before the tool is called. The token of the shell is for `--api`, and each way to
+    give it that the error names is one."""
+    stranger = {"XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp_path), "FRAMEHOLD_ADMIN_TOKEN": fleet.token}
+    code, out, err = await ended(begin(fleet, "quiet", **stranger), "")
     assert (code, out) == (2, ""), out
-    assert err.endswith("wants its admin token for --prove; nothing was called; set FRAMEHOLD_ADMIN_TOKEN\n")
+    do = "give --admin-token, or --api and FRAMEHOLD_ADMIN_TOKEN"
+    assert err.endswith(f"wants its admin token for --prove; nothing was called; {do}\n")
+    for words in (("--admin-token", fleet.token), ("--api", fleet.url)):
+        code, _, err = await ended(begin(fleet, "quiet", *words, **stranger), "")
+        assert code == 1 and "not proved: quiet asked nothing" in err, err
 
 
 async def test_a_call_that_was_handed_off_is_not_proved(fleet: Up, tmp_path: Path) -> None:
