@@ -16,6 +16,7 @@ try:
 
     from . import plugins
     from .commands import app
+    from .operate import operating
     from .show import visible
 except KeyboardInterrupt:
     # Ctrl-C before there is a command to end.
@@ -92,6 +93,8 @@ def _message(error: Exception) -> str:
 
 
 def _refuse(why: str) -> NoReturn:
-    """Print an error as one line, and exit with 2. Line ends and control characters in it are replaced."""
+    """Print an error as one line, and exit with 2. Line ends and control characters in it are replaced.
+
+    A 2 of `status` says that something will harm users, so its errors have another code."""
     print("framehold:", visible.line(" ".join(why.split())), file=sys.stderr)
-    sys.exit(2)
+    sys.exit(operating.UNKNOWN if sys.argv[1:2] == ["status"] else 2)

@@ -6,7 +6,6 @@ The modules that a command needs are imported when it runs, because most of them
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ..show.sheet import Sheet
 
 UNKNOWN = 3
-"""The exit code of `status` if nothing is known of the fleet."""
+"""The exit code of `status` if nothing is known of the fleet: `main` ends with it where the command raises an error."""
 _PANEL = "Operate a running fleet"
 _UNDONE = "nothing was done"
 
@@ -85,17 +84,11 @@ def status(
 ) -> None:
     """Tell whether anything is wrong, where, why, and what will happen to it.
 
-    Exits with 1 where users are harmed now, with 2 where something will harm them, with 3 where the router does not
-    tell: none answers, or it wants the admin token. Else with 0."""
-    from ..client.api import ApiRefused, NoRouter
-    from ..show import visible
+    Exits with 1 where users are harmed now, with 2 where something will harm them, with 3 where nothing is known: no
+    router answers, it wants the admin token, or the command is wrong. Else with 0."""
     from .status import status
 
-    try:
-        _show(status, (port, url), token, output, watch)
-    except (NoRouter, ApiRefused) as error:
-        print("framehold:", visible.line(str(error)), file=sys.stderr)
-        raise typer.Exit(UNKNOWN) from None
+    _show(status, (port, url), token, output, watch)
 
 
 def nodes(

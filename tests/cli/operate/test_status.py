@@ -163,6 +163,30 @@ def test_json_is_the_overview(operator: Operator, router: FakeRouter) -> None:
     assert json.loads(result.out) == {**OVERVIEW, "news": 1, "problems": [problem()]}
 
 
-def test_a_status_is_no_list(operator: Operator) -> None:
-    result = operator("status", "-o", "csv")
-    assert result == (2, "", "framehold: this command has no csv; nothing was shown; take -o json\n")
+@pytest.mark.parametrize(
+    ("words", "url", "settings", "why"),
+    [
+        (("-o", "csv"), "", {}, "this command has no csv; nothing was shown; take -o json"),
+        ((), "ftp://x", {}, "ftp://x is no address"),
+        (("--port", "1"), "", {}, "--url and --port name two addresses; nothing was done"),
+        (("--port", "0"), "", {}, "--port must be 1 to 65535, not 0"),
+        (("--odd",), "", {}, "--odd"),
+        ((), "", {"FRAMEHOLD_ADMIN_PORT": "abc"}, "FRAMEHOLD_ADMIN_PORT is wrong"),
+        ((), "", {"FRAMEHOLD_ADMIN_TOKEN": "\xfc" * 16}, "--token needs a value of printable ASCII characters"),
+    ],
+)
+def test_a_mistake_is_no_verdict(
+    operator: Operator,
+    router: FakeRouter,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    url: str,
+    settings: dict[str, str],
+    why: str,
+) -> None:
+    """Its exit code is none of those that tell of users."""
+    router.url = url or router.url
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    code, out, err = operator("status", *words)
+    assert (code, out) == (3, "") and why in err and err.count("\n") == 1
