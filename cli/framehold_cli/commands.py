@@ -98,13 +98,12 @@ def doctor(
     output: Printed = DoctorOutput.TABLE,
     port: operating.Port = None,
     url: operating.Url = None,
-    token: operating.Token = None,
+    token: operating.GivenToken = None,
 ) -> None:
     """Check this machine, the settings, the store and the fleet, and say what to do."""
-    from .client import addresses
     from .diagnose.doctor import run
 
-    raise typer.Exit(run(output is DoctorOutput.JSON, addresses.router(url, port), token))
+    raise typer.Exit(run(output is DoctorOutput.JSON, url, port, token))
 
 
 operating.add(app)

@@ -26,6 +26,7 @@ from framehold_fleet.identity.trust import Trust
 
 from ..checks import environment, readiness, store_health
 from ..checks.findings import Finding, fail, ok, warn
+from ..client import addresses, own_settings
 from ..client.api import ApiClient
 from ..show.sheet import show
 from . import fleet_health
@@ -38,9 +39,18 @@ _SURVEY_TIMEOUT = 5.0
 """Seconds that a router has to collect its nodes' answers."""
 
 
-def run(as_json: bool, url: str, token: str | None = None) -> int:
-    """Print all findings. Return the exit code: 1 if a check failed, else 0. `url` is the router's address."""
-    findings = asyncio.run(examine(url, token))
+def run(as_json: bool, url: str | None, port: int | None, token: str | None) -> int:
+    """Print all findings. Return the exit code: 1 if a check failed, else 0. The last three are options.
+
+    Raises:
+        ConfigError: the options name no one fleet.
+    """
+    try:
+        where, token = addresses.router(url, port), token or own_settings.token()
+    except ConfigError:
+        # If it is an error of the settings, a finding says so; one of the options is raised again.
+        where = addresses.base(addresses.server(url, port))
+    findings = asyncio.run(examine(where, token))
     if as_json:
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:

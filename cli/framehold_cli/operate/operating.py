@@ -44,15 +44,13 @@ def _token(value: str | None) -> str | None:
     return value or own_settings.token()
 
 
-Token = Annotated[
-    str | None,
-    typer.Option(
-        "--token",
-        callback=_token,
-        envvar="FRAMEHOLD_ADMIN_TOKEN",
-        help="The admin token; that of a framehold up on this machine is found without.",
-    ),
-]
+_TOKEN: dict[str, Any] = {
+    "envvar": "FRAMEHOLD_ADMIN_TOKEN",
+    "help": "The admin token; that of a framehold up on this machine is found without.",
+}
+Token = Annotated[str | None, typer.Option("--token", callback=_token, **_TOKEN)]
+GivenToken = Annotated[str | None, typer.Option("--token", **_TOKEN)]
+"""Without the settings, which may be unreadable."""
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it every 2 seconds until Ctrl-C.")]
 Call = Annotated[str, typer.Argument(help="Its id, or its beginning: at the end of a round's line of framehold up.")]

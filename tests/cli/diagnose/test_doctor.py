@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -417,6 +418,21 @@ def test_what_failed_is_the_exit_code() -> None:
     assert "hunter2" not in result.stdout and KEY not in result.stdout
     result = framehold("doctor", FRAMEHOLD_KEYS="too-short-a-secret")
     assert result.returncode == 1 and "32 bytes" in result.stdout and "too-short" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LEASE_TTL", "abc"), ("ADMIN_PORT", "abc"), ("ADMIN_TOKEN", "too-short"), ("SECRETS_DIR", "/nowhere/at/all")],
+)
+def test_a_setting_that_can_not_be_read_is_a_row(name: str, value: str, tmp_path: Path) -> None:
+    """Also one by which the doctor itself would find the fleet."""
+    settings: dict[str, Any] = {f"FRAMEHOLD_{name}": value, "XDG_RUNTIME_DIR": str(tmp_path)}
+    result = framehold("doctor", "-o", "json", **settings)
+    found = {one["check"]: one for one in json.loads(result.stdout)}
+    assert (result.returncode, result.stderr) == (1, ""), result
+    wrong = found[name.lower().replace("_", " ")]
+    assert wrong["verdict"] == "fail" and wrong["says"].startswith(f"FRAMEHOLD_{name} is wrong: ")
+    assert "too-short" not in result.stdout and "python" in found and "router" in found
 
 
 def assert_is(finding: Finding, verdict: str) -> None:
