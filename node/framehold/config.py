@@ -19,6 +19,7 @@ from pydantic import ByteSize, Field, ValidationError, field_validator
 from framehold_core.ids import is_node_id
 from framehold_fleet.config import FleetSettings, Listed, listed, wrong
 from framehold_fleet.config import load as load_settings
+from framehold_fleet.members.address import address_of
 from framehold_store.config import StoreConfig
 
 
@@ -125,6 +126,13 @@ class Settings(FleetSettings):
         if re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b?", value.strip(), re.IGNORECASE) is None:
             raise ValueError("must be a number of bytes, or one like 512Mi or 2GiB")
         return f"{value}B" if value.endswith("i") else value
+
+    @field_validator("advertise_url")
+    @classmethod
+    def _can_be_called(cls, value: str) -> str:
+        if value and address_of(value) is None:
+            raise ValueError("must be http://host:port or https://host:port, with an IPv6 host in brackets")
+        return value
 
     @field_validator("node_id")
     @classmethod

@@ -140,12 +140,8 @@ async def advertised(settings: config.Settings) -> Finding:
             return ok(check, "not set, and not needed by a node alone")
         do = "set FRAMEHOLD_ADVERTISE_URL=http://HOST:PORT where routers and nodes are on several machines"
         return warn(check, "not set: a node says the address that it listens on", do)
-    parts = urlsplit(url)
-    try:
-        host, port = parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80)
-    except ValueError:
-        host, port = "", 0
-    if parts.scheme not in ("http", "https") or host in _WILDCARD:
+    host, port, _ = _place(url)
+    if host in _WILDCARD:
         do = "name a host that the router can reach: http://HOST:PORT"
         return fail(check, f"{_shown(url)} is no address that others can call", do)
     if not await _listens(host, port):

@@ -110,3 +110,20 @@ def test_the_read_token_is_another_than_the_admin_token(monkeypatch: pytest.Monk
     with pytest.raises(ConfigError, match="FRAMEHOLD_READ_TOKEN is wrong: must not be the admin token") as refused:
         read(RouterSettings)
     assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [*("foo", "10.0.0.7:8000", "ftp://h", "http://", "http://h:0", "http://h:99999", "http://h:port"), "http://h/mcp"],
+)
+def test_an_address_that_nobody_could_call_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    """A node with it would start, and no router would send it a call."""
+    monkeypatch.setenv("FRAMEHOLD_ADVERTISE_URL", address)
+    with pytest.raises(ConfigError, match=r"ADVERTISE_URL is wrong: must be http://host:port.*; nothing was started$"):
+        read(Settings)
+
+
+@pytest.mark.parametrize("address", ["", "http://node_1:8000", "https://h", "http://[::1]:8000/"])
+def test_an_address_that_can_be_called(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("FRAMEHOLD_ADVERTISE_URL", address)
+    assert read(Settings).advertise_url == address
