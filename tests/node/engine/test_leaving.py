@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -127,16 +128,16 @@ async def test_a_call_that_is_in_its_token_outlives_any_node() -> None:
         return await asyncio.get_running_loop().create_future()
 
     async with engine() as at:
-        handler_entry = ScriptHandler(lingers, reentrant=True, strategy="replay")
-        asked = await at.runtime.start(handler_entry, Carrier())
+        entry = partial(ScriptHandler, lingers, reentrant=True, strategy="replay")
+        asked = await at.runtime.start(entry(), Carrier())
         assert isinstance(asked, Parked)
         carried = token_claims.carried(asked.state)
         assert carried is not None
         answers = dict.fromkeys(asked.questions, "yes")
-        waits = asyncio.create_task(at.runtime.replay(carried, answers, handler_entry, Carrier()))
+        waits = asyncio.create_task(at.runtime.replay(carried, answers, entry(), Carrier()))
         await stands.wait()
         await at.runtime.end()
-        for result in (await waits, await at.runtime.replay(carried, answers, handler_entry, Carrier())):
+        for result in (await waits, await at.runtime.replay(carried, answers, entry(), Carrier())):
             assert isinstance(result, fx.Refusal) and "send the same request again" in result.detail
 
 
