@@ -43,7 +43,7 @@ def harms(tradeoff: Tradeoff) -> Table:
         done, unknown = harm(tradeoff, option)
         verdict = "harm" if done else "not known" if unknown else "harmless"
         spent = [_short(tradeoff, option, tradeoff.conditions[0], respect) for respect in costs]
-        lines.append([option, *spent, verdict, ", ".join(done) or "nothing", ", ".join(unknown) or NONE])
+        lines.append([option, *spent, verdict, "; ".join(done) or "nothing", ", ".join(unknown) or NONE])
     note = (
         "CPU and memory are undisturbed. Harms are of each option over all conditions and turns. Shares are of the"
         " calls that the fault could reach, or of all calls where the harm needs no fault. Waits, and calls that were"
@@ -120,24 +120,25 @@ def best(tradeoff: Tradeoff, respect: Respect, condition: str) -> tuple[str, ...
 def harm(tradeoff: Tradeoff, option: str) -> tuple[list[str], list[str]]:
     """Where the option lost calls or repeated effects, and where nobody looked, in words. It is harmless if there is
     none of both."""
-    done: list[str] = []
+    done: dict[str, dict[str, list[str]]] = {}
     unknown: list[str] = []
     for condition in tradeoff.conditions:
         found = {_HARMED[respect.name]: value(tradeoff.metrics(option, condition), respect) for respect in HARM}
-        done += [f"{label} under {condition}: {_share(seen)}" for label, seen in found.items()
-                 if isinstance(seen, Value) and seen.number]  # fmt: skip
+        for label, seen in found.items():
+            if isinstance(seen, Value) and seen.number:
+                done.setdefault(label, {}).setdefault(_share(seen), []).append(condition)
         gaps: dict[str, list[str]] = {}
         for label, seen in found.items():
             if isinstance(seen, Missing):
                 gaps.setdefault(seen.missing, []).append(label)
         unknown += [f"{' and '.join(labels)} under {condition}: {why}" for why, labels in gaps.items()]
-    return done, unknown
+    told = (f"{label}: {share} under {', '.join(where)}" for label, by in done.items() for share, where in by.items())
+    return list(told), unknown
 
 
 def _share(seen: Value) -> str:
-    """A share with its counts. One that is not 0 is never written as 0."""
-    shown = f"{seen.number:.3g}%" if seen.number < 100 else "100%"
-    return f"{shown} ({seen.beside})" if seen.beside else shown
+    """A share. One that is not 0 is never written as 0."""
+    return f"{seen.number:.3g}%" if seen.number < 100 else "100%"
 
 
 def told_apart(respect: Respect, one: Value, other: Value) -> bool:

@@ -121,6 +121,6 @@ def test_an_option_is_harmless_only_if_it_was_looked_at() -> None:
     clean: dict[str, Told] = {"lost_share": 0, "repeated_share": 0}
     run = tradeoff(A=clean, E=clean | {"repeated_share": 2}, F={"lost_share": 0}, G=clean | {"lost_share": "cut off"})
     assert harm(run, "A") == ([], [])
-    assert harm(run, "E") == (["calls with a repeated effect under steady: 2%"], [])
+    assert harm(run, "E") == (["calls with a repeated effect: 2% under steady"], [])
     assert harm(run, "G") == ([], ["calls lost under steady: cut off"])
     assert [row[3].text for row in harms(run).entries[1:]] == ["harmless", "harm", "not known", "not known"]
