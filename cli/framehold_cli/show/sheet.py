@@ -16,8 +16,10 @@ from typing import Any
 
 from pydantic import BaseModel
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -26,7 +28,7 @@ from framehold_router.api import tables
 
 from . import visible
 from .output import Output
-from .voice import aligned
+from .voice import WIDE, aligned
 
 EVERY = 2.0
 """Seconds between two reads with `--watch`."""
@@ -98,9 +100,15 @@ def show(heads: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> N
 
 
 def _redraw(first: Sheet, draw: Callable[[], Sheet]) -> None:
-    with Live(Group(*_drawn(first), _HINT), auto_refresh=False) as live:
+    with Live(auto_refresh=False) as live:
+        live.update(_redrawn(first, live.console), refresh=True)
         for sheet in _looks(draw):
-            live.update(Group(*_drawn(sheet), _HINT), refresh=True)
+            live.update(_redrawn(sheet, live.console), refresh=True)
+
+
+def _redrawn(sheet: Sheet, console: Console) -> Group:
+    shown = _drawn(sheet) if _fits(sheet, console) else [Text(_text(sheet))]
+    return Group(*shown, _HINT)
 
 
 _HINT = Text(f"every {EVERY:g} s; Ctrl-C ends it", style="dim")
@@ -132,12 +140,16 @@ def _put(sheet: Sheet, output: Output, indent: int | None) -> None:
         print(json.dumps(sheet.data, indent=indent))
     elif output is Output.CSV:
         print(_csv(sheet.listed), end="")
-    elif sys.stdout.isatty():
-        Console(highlight=False).print(*_drawn(sheet), sep="\n")
+    elif sys.stdout.isatty() and _fits(sheet, console := Console(highlight=False)):
+        console.print(*_drawn(sheet), sep="\n")
     else:
-        print("\n\n".join(filter(None, map(_plain, sheet.parts))))
+        print(_text(sheet))
     # Flushed here, where a closed pipe is no error. Python would report it at the end of the process.
     sys.stdout.flush()
+
+
+def _text(sheet: Sheet) -> str:
+    return "\n\n".join(filter(None, map(_plain, sheet.parts)))
 
 
 def _plain(part: Grid | str) -> str:
@@ -156,10 +168,23 @@ def _drawn(sheet: Sheet) -> Iterator[RenderableType]:
             yield Text(part.nothing)
 
 
+def _fits(sheet: Sheet, console: Console) -> bool:
+    """Whether the terminal is so wide that no table breaks a value: only a text in a last column is broken, between two
+    words. A value that is broken can't be copied."""
+    return all(_least(part, console) <= console.width for part in sheet.parts if isinstance(part, Grid) and part.rows)
+
+
+def _least(grid: Grid, console: Console) -> int:
+    whole = Measurement.get(console, console.options.update(width=WIDE), _table(grid)).maximum
+    last = [row[-1] for row in (grid.heads, *_visible(grid))]
+    return whole - max(map(cell_len, last)) + max(cell_len(word) for text in last for word in text.split() or [""])
+
+
 def _table(grid: Grid) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in grid.heads:
-        table.add_column(head, overflow="fold", style="bold" if head == grid.heads[0] else "")
+    for place, head in enumerate(grid.heads, start=1):
+        is_last = place == len(grid.heads)
+        table.add_column(head, overflow="fold", style="bold" if place == 1 else "", no_wrap=not is_last)
     for row in _visible(grid):
         table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
     return table

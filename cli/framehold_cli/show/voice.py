@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red")
-_WIDE = 10_000
+WIDE = 10_000
 """Columns for Rich, enough to break no line: a URL or a command on two lines can't be copied."""
 
 
@@ -57,10 +57,10 @@ class Voice:
 def drawn(what: Table | Text) -> str:
     """Render for a terminal, without a line end at the end; under NO_COLOR without any style."""
     out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=_WIDE, highlight=False)
+    console = Console(file=out, force_terminal=True, width=WIDE, highlight=False)
     if console.no_color:
         # It would leave out colours alone, and keep bold and dim.
-        console = Console(file=out, width=_WIDE, highlight=False)
+        console = Console(file=out, width=WIDE, highlight=False)
     console.print(what, end="")
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 

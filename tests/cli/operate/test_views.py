@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import pytest
 
+from framehold_cli.show.sheet import show
 from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
 
 NODES = {
@@ -53,6 +55,40 @@ def test_a_table_in_a_terminal(operator: Operator, router: FakeRouter, monkeypat
     monkeypatch.setenv("COLUMNS", "200")
     out = operator("nodes").out
     assert "[n2]" in out and "─" in out
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("watch", [(), ("--watch",)])
+def test_a_narrow_terminal_breaks_no_value(
+    operator: Operator, router: FakeRouter, monkeypatch: pytest.MonkeyPatch, columns: int, watch: tuple[str, ...]
+) -> None:
+    """What is copied from it is whole. Where nothing is redrawn, a row is one line for the terminal to break."""
+    router.say("nodes", {"nodes": [{**NODE, "node_id": "shop-7c9d8-x2x4q", "pid": 1234567}]})
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(time, "sleep", interrupt)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = operator("nodes", *watch).out
+    values = ("shop-7c9d8-x2x4q", "live", "1234567", "0.1.0", "http://127.0.0.1:1")
+    assert all(value in out for value in values), out
+    assert watch or any(all(value in line for value in values) for line in out.splitlines()), out
+
+
+def interrupt(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_sentences_in_a_last_column_stay_in_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "dumb")
+    show(("CHECK", "WHAT IT SAYS"), [("advertise url", "not set: a node says where it listens")], "")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rstrip() for line in lines if line.strip()][-2:] == [
+        " advertise url   not set: a node says",
+        "                 where it listens",
+    ]
 
 
 def test_csv_is_what_the_router_would_serve(operator: Operator, router: FakeRouter) -> None:
