@@ -58,7 +58,7 @@ def main() -> None:
         message = _message(error)
         if message:
             command = getattr(getattr(error, "ctx", None), "command_path", _NAME)
-            _refuse(f"{message.rstrip('.')}; nothing was started; see: {command} --help")
+            _refuse(f"{message.rstrip('.')}; nothing was done; see: {command} --help")
         # Without a command the parser has printed the help, and the error has no message.
         status = 2
     sys.exit(status)

@@ -77,7 +77,7 @@ async def follow(
         try:
             fate = await check()
         except ConfigError as error:
-            why = str(error).removesuffix("; nothing was started")
+            why = str(error).replace("; nothing was started", "")
             voice.say(f"not reloaded: {why}; the {go_on} on with the code from before")
         else:
             voice.say(f"restarting {who}; {fate}")

@@ -55,6 +55,7 @@ Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it every 2 seconds until Ctrl-C.")]
 Call = Annotated[str, typer.Argument(help="Its id, or its beginning: at the end of a round's line of framehold up.")]
 Tool = Annotated[str, typer.Argument(help="The name of a tool or a prompt; resources/read stands for all resources.")]
+Limit = Annotated[int, typer.Option(callback=between(1, 1000, _UNDONE), help="How many, 1 to 1000.")]
 Sure = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
 
@@ -127,7 +128,7 @@ def leases(
     call: Annotated[str | None, typer.Option(help="Only calls whose ids begin so.")] = None,
     sort: Annotated[Sort, typer.Option(help="The least first.")] = Sort.CALL,
     descending: Annotated[bool, typer.Option("--desc", help="The greatest first.")] = False,
-    limit: Annotated[int, typer.Option(help="How many, 1 to 1000.")] = 100,
+    limit: Limit = 100,
     every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
     output: Printed = Output.TABLE,
     watch: Watch = False,
@@ -158,7 +159,7 @@ def calls(
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
     node: Annotated[str | None, typer.Option(help="Only calls that ended on this node.")] = None,
     sort: Annotated[CallSort, typer.Option(help="The greatest first.")] = CallSort.ENDED,
-    limit: Annotated[int, typer.Option(help="How many, 1 to 1000.")] = 100,
+    limit: Limit = 100,
     output: Printed = Output.TABLE,
     watch: Watch = False,
     port: Port = None,

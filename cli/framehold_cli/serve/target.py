@@ -79,7 +79,7 @@ def found(target: str) -> Any:
     place, _, name = target.partition(":")
     file = target_file.named(target)
     module = _from_name(place) if file is None else _from_file(file)
-    return _named(module, name, target) if name else _only(module, target)
+    return _named(module, name, target) if name else _only(module, place)
 
 
 def _from_file(path: Path) -> ModuleType:

@@ -93,7 +93,7 @@ def test_filters_are_the_routers(operator: Operator, router: FakeRouter) -> None
     operator("leases", "--no-replayed")
     assert router.asked[-2].query["replayed"] == "false"
     router.refuse("leases", 400, "limit: must be 1 to 1000")
-    assert operator("leases", "--limit", "0") == (2, "", "framehold: 400: limit: must be 1 to 1000\n")
+    assert operator("leases") == (2, "", "framehold: 400: limit: must be 1 to 1000\n")
 
 
 def test_the_account_of_open_calls_is_below_in_the_words_of_status(operator: Operator, router: FakeRouter) -> None:

@@ -46,6 +46,9 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "leaves.py").write_text("import os\nos._exit(3)")
     (tmp_path / "quiet.py").write_text("import os\nos._exit(0)")
     (tmp_path / "nothing.py").write_text("nothing = object()")
+    (tmp_path / "two.py").write_text(
+        "from mcp.server import MCPServer\none, other = MCPServer('one'), MCPServer('other')"
+    )
     (tmp_path / "made.py").write_text(
         "import framehold\nfrom mcp.server import MCPServer\nmcp = MCPServer('m')\napp = framehold.asgi(mcp)"
     )
@@ -65,6 +68,10 @@ def folder(tmp_path: Path) -> Path:
     [
         ("nowhere.py", "TARGET nowhere.py is not a file"),
         ("notes.md", "TARGET notes.md is not a Python file; nothing was started"),
+        (".", "TARGET '.' is no name of a module; nothing was started; name one as file.py or module:name"),
+        ("made..app", "TARGET 'made..app' is no name of a module; nothing was started"),
+        ("", "TARGET '' is no name of a module; nothing was started"),
+        ("two.py:", "TARGET two.py: name the server, as two.py:name (found: one, other)"),
         ("surely_not_installed", "there is no module 'surely_not_installed'"),
         (
             "typo.py",
@@ -207,12 +214,12 @@ async def test_a_target_that_starts_a_process_when_it_is_imported(
         ),
         (
             ("up", "--port", "abc"),
-            "--port must be a whole number, not 'abc'; nothing was started; see: framehold up --help",
+            "--port must be a whole number, not 'abc'; nothing was done; see: framehold up --help",
         ),
         *(
             pytest.param(("load", "kill", *words), text, marks=pytest.mark.load)
             for words, text in [
-                (("--think", "x"), "--think must be a number, not 'x'; nothing was started; see: framehold load"),
+                (("--think", "x"), "--think must be a number, not 'x'; nothing was done; see: framehold load"),
                 (("--nodes", "51"), "--nodes must be 1 to 50, not 51; nothing was started; see: framehold load"),
                 (("--think", "inf"), "--think must be 0 to 86400, not inf; nothing was started"),
                 (("--seconds", "nan"), "--seconds must be 0 to 604800, not nan; nothing was started"),
@@ -222,6 +229,12 @@ async def test_a_target_that_starts_a_process_when_it_is_imported(
             ("drain", "n1", "--timeout", "-1"),
             "--timeout must be 0 to 86400, not -1.0; nothing was done; see: framehold",
         ),
+        (
+            ("leases", "--limit", "0", "--all"),
+            "--limit must be 1 to 1000, not 0; nothing was done; see: framehold leases",
+        ),
+        (("calls", "--limit", "1001"), "--limit must be 1 to 1000, not 1001; nothing was done; see: framehold calls"),
+        (("leases", "--sort", "nope"), "; nothing was done; see: framehold leases --help"),
         (("up", "--odd"), "see: framehold up --help"),
         (("keys", "odd"), "see: framehold keys --help"),
         (("odd",), "see: framehold --help"),
