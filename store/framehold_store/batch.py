@@ -206,9 +206,17 @@ class BatchLane:
         self._lost(error)
 
     async def _connected(self) -> Pipe:
-        """Wait for a connection. The timer settles the items whose deadline passes meanwhile."""
-        self._look(asyncio.get_running_loop().time())
-        return await self._link.connect(self._received, self._lost)
+        """Wait for a connection. The timer settles the items whose deadline passes meanwhile. In a task of its own: an
+        error at its end does not stand in the way of `close`."""
+        loop = asyncio.get_running_loop()
+        self._look(loop.time())
+        task = loop.create_task(self._link.connect(self._received, self._lost))
+        try:
+            await asyncio.wait((task,))
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def _take(self) -> None:
         """Move the items of the next batch from the queue to `_flight`."""
