@@ -9,8 +9,10 @@ import pytest
 from framehold_core.errors import StoreUnavailable
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.models.routers import RouterEntry
+from framehold_router.collect import routers
 from framehold_router.collect.routers import BEAT, MISSED, SHOWN, Routers
 from framehold_store.memory import MemoryStore
+from tests.kit.processes import until
 from tests.router.cast import NOW, TRUST
 
 
@@ -110,6 +112,24 @@ async def test_nobody_is_lost_by_a_store_that_takes_nothing(monkeypatch: pytest.
     monkeypatch.setattr(hall.store, "append_events", append)
     await hall.beat(one)
     assert states(one) == {"one": "live", "two": "live"}
+
+
+async def test_a_bug_in_one_entry_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts descriptors may have none itself."""
+    hall, counted = Hall(), iter((OSError("out of file descriptors"),))
+
+    def descriptors() -> tuple[int | None, int | None]:
+        if (error := next(counted, None)) is not None:
+            raise error
+        return 7, 9
+
+    monkeypatch.setattr(routers, "BEAT", 0.0)
+    one = Routers(hall.store, TRUST, "ns", ("one", "b1", "0.1"), lambda: hall.now, descriptors)
+    task = asyncio.create_task(one.run())
+    await until(lambda: task.done() or one.seen(), "an entry")
+    assert [view.descriptors for view in one.seen()] == [7]
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_who_has_no_key_adds_no_router_and_brings_none_back() -> None:

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import hmac
 import json
+import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
@@ -26,6 +27,8 @@ from framehold_fleet.models.routers import RouterEntry, RouterView
 from framehold_store.base import Store
 
 from .event_reader import EventReader
+
+_log = logging.getLogger(__name__)
 
 BEAT = 5.0
 """Seconds between two entries of a router."""
@@ -61,9 +64,14 @@ class Routers:
         """Write and read until cancelled; then say goodbye, if the store takes it at once."""
         try:
             while True:
-                # What the store's silence means is told by all that read it.
-                with contextlib.suppress(StoreUnavailable):
+                try:
                     await self.beat()
+                except StoreUnavailable:
+                    # What the store's silence means is told by all that read it.
+                    pass
+                except Exception:
+                    # Without this the task would end, and the other routers would call this one lost.
+                    _log.exception("a bug in telling of this router; it is told of again with the next entry")
                 await asyncio.sleep(BEAT)
         finally:
             with contextlib.suppress(TimeoutError, StoreUnavailable):
