@@ -68,7 +68,7 @@ def run(target: str, settings: Settings) -> int:
         ConfigError: TARGET can't be served, or its handlers' marks don't fit the settings.
         NodeNameTaken: another process runs under this node's name.
     """
-    alone = sys.stdin is not None and sys.stdin.isatty()
+    alone = sys.stdin.isatty()
     incoming, outgoing = _claim_streams()
     server = targets.load(target)
     log(settings, node=settings.node_id)
@@ -102,20 +102,15 @@ def _claim_streams() -> tuple[int, int]:
 
     Raises:
         ConfigError: standard input or output is closed."""
-    try:
-        os.fstat(0), os.fstat(1)
-    except OSError:
+    # Where one was closed, an empty one has been opened in its place.
+    if sys.__stdin__ is None or sys.__stdout__ is None:
         raise ConfigError(
             "standard input or output is closed; nothing was started; a client talks to this command over both"
-        ) from None
-    # If standard error is closed, this open takes its number, and is standard error from now on.
+        )
     null = os.open(os.devnull, os.O_RDWR)
     claimed = os.dup(0), os.dup(1)
     os.dup2(null, 0)
-    if null == _STDERR:
-        os.set_inheritable(null, True)
-    else:
-        os.close(null)
+    os.close(null)
     os.dup2(_STDERR, 1)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Printed lines must appear at once, as on a terminal.

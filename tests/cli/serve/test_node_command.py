@@ -112,15 +112,15 @@ def refused(
         ("null.py", "can't be imported"),
         ("raises.py", "can't be imported: RuntimeError: first line second line"),
         ("leaves.py", "can't be imported: SystemExit: a reason"),
-        ("", "can't be imported"),
-        (":mcp", "can't be imported"),
+        ("", "is no name of a module"),
+        (":mcp", "is no name of a module"),
         ("makes.py:nobody", "nobody() returned NoneType, which is no server"),
         ("makes.py:fails", "can't be imported: RuntimeError: no database (makes.py:"),
         ("makes.py:needs", "missing 1 required positional argument: 'name'"),
         ("makes.py:host", "host is a Starlette app, which may host a server and is none"),
         ("empty.py", "if a function makes it, name the function, as empty.py:create_server"),
         ("fast.py", "there is no module 'fastmcp' (fast.py:1); install it: pip install 'framehold[fastmcp]'"),
-        (".relative:mcp", "can't be imported"),
+        (".relative:mcp", "is no name of a module"),
     ],
 )
 def test_a_wrong_target(refused: Run, target: str, says: str) -> None:
