@@ -112,7 +112,7 @@ async def test_a_router_is_no_node(caplog: pytest.LogCaptureFixture) -> None:
         assert (reply.status, reply.error["id"]) == (503, 3)
         assert "nothing was started" in reply.error["message"]
         assert upstream.requests == []
-        assert "Does a FRAMEHOLD_ADVERTISE_URL name a router" in caplog.text
+        assert "does a FRAMEHOLD_ADVERTISE_URL name a router" in caplog.text
 
 
 ANSWER = ok(

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 _NO_DESCRIPTOR = "out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)"
 _NO_PROOF = (
     "what listens at %.200s did not prove that it is the process that the lease names: nothing was sent. A node that "
-    "was started again just now proves it when its old lease has run out. If this goes on: does a "
+    "was started again just now proves it when its old lease has run out. Else: does a "
     "FRAMEHOLD_ADVERTISE_URL name a router or a load balancer, or has another process taken this address?"
 )
 
