@@ -394,9 +394,11 @@ class Runtime:
         for slot, event in self.table.due(self.clock.now()):
             self.feed(slot, event)
         self._gate.release_slow(self.clock.now())
-        self.table.forget_expired(self.clock.now())
+        self.table.journals.forget_expired(self.clock.now())
         await self.eviction.sweep()
         if isinstance(self.heartbeat, Alone):
+            # A heartbeat counts the calls that are asleep; so those are forgotten whose tokens have ended.
+            self.table.asleep()
             run_all(self.after_renewal)
 
 

@@ -194,13 +194,9 @@ class CallTable:
 
     def asleep(self) -> int:
         """The number of calls that have no frame, go on here with their next retry, and whose tokens are valid."""
-        self.forget_expired(self._clock.now())
-        return len(self._asleep)
-
-    def forget_expired(self, now: float) -> None:
-        """Forget what is kept of calls without a frame whose last tokens have ended at `now`."""
-        self.journals.forget_expired(now)
+        now = self._clock.now()
         self._asleep = {call: until for call, until in self._asleep.items() if until > now}
+        return len(self._asleep)
 
     def lost_last_hour(self) -> int:
         """The number of calls that were lost in the last hour while this process lived: their round was cancelled, and
