@@ -238,7 +238,7 @@ class Performer:
         self._observers.dropped(slot, effect.cause)
         frame, slot.frame = slot.frame, None
         slot.log, slot.size, slot.packed, slot.questions, slot.shown_questions = (), 0, None, (), ()
-        slot.may_enter()
+        slot.renew_handler()
         if frame is not None:
             # A burst has one log line of its own; its single frames are logged for debugging only.
             level = logging.DEBUG if effect.cause in _BURST_CAUSES else logging.INFO

@@ -343,7 +343,8 @@ class CallRecords:
         if isinstance(judged, Pause):
             return ev.StoreDown(slot.may_run(), paused=judged.whose)
         if isinstance(judged, ev.MayClaim) and stored is not None:
-            if not slot.may_enter():
+            slot.renew_handler()
+            if slot.is_entered:
                 return ev.StoreDown(slot.may_run(), _ENTERED)
             return await self._claimable(slot, sight, stored, judged)
         if isinstance(judged, ev.Pass):

@@ -237,16 +237,13 @@ class Slot:
                 arrival.handler = None
         return self.handler
 
-    def may_enter(self) -> bool:
-        """Whether a frame may still be made: of the requests that wait, one has an entry that no frame has used.
-        `handler` is that one then."""
+    def renew_handler(self) -> None:
+        """Replace an entry that a frame has used by that of a request which waits, if one has its own still."""
         if self.is_entered:
             waiting = (arrival.handler for arrival in self.arrivals.values())
             unused = next((handler for handler in waiting if handler is not None), None)
-            if unused is None:
-                return False
-            self.handler, self.is_entered = unused, False
-        return True
+            if unused is not None:
+                self.handler, self.is_entered = unused, False
 
     def may_run(self) -> bool:
         """Whether an effect may run, or a reply be sent, without asking the store: the window of the lease that this
