@@ -26,16 +26,14 @@ from .engine.doors.door import Door
 from .engine.doors.pauses import Pauses
 from .engine.doors.store_room import StoreRoom
 from .engine.drain import NodeDrain
-from .engine.eviction import Eviction
-from .engine.heartbeat import Alone, Heartbeat, Hooks
+from .engine.heartbeat import Alone, Heartbeat
 from .engine.loop import Loop
 from .engine.observer import Observers
 from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
-from .engine.performer import Performer
 from .engine.rechecks import Rechecks
-from .engine.records import SKEW, CallRecords, Ways
-from .engine.runtime import Parts, Runtime, load_of
+from .engine.records import SKEW, CallRecords
+from .engine.runtime import Runtime, load_of
 from .engine.shared import Shared
 from .engine.table import CallTable
 from .engine.tasks import Tasks, run_all
@@ -89,38 +87,34 @@ def assemble(
     seals = LeaseSeal(trust, settings.namespace)
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
     after_renewal: list[Callable[[], None]] = [WrongClock(clock).look, SpentDescriptors().look] if is_shared else []
-    hooks = Hooks(
-        lambda: load_of(shared, peers, drain, heartbeat).dump(), shared.observers.beat, lambda: run_all(after_renewal)
-    )
-    heartbeat = _heartbeat(settings, store, clock, seals, hooks) if is_shared else Alone(settings.node_id, clock)
+    heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
+    if is_shared:
+        heartbeat = _heartbeat(settings, store, clock, seals)
+        heartbeat.load = lambda: load_of(shared, peers, drain, heartbeat).dump()
+        heartbeat.on_beat, heartbeat.on_renewed = observers.beat, lambda: run_all(after_renewal)
     drain, rechecks = NodeDrain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
     payloads, room = _payloads(settings, clock), StoreRoom(store, shared.tasks, is_shared)
     keeper = keeper or (_keeper(settings, store, payloads.sealer, clock) if is_shared else CodeKeeper())
-    door = Door(heartbeat, Pauses(store, shared, settings.pause_after, keeper.lost), shared.table, room)
-    shared.observers.add(door.habits)
-    ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
-    records = CallRecords(settings, shared, payloads, ways, keeper)
+    door = Door(heartbeat, Pauses(store, shared, settings.pause_after, keeper.lost), table, room)
+    observers.add(door.habits)
+    records = CallRecords(settings, shared, payloads, keeper, drain, peers, door, rechecks)
     return Runtime(
-        Parts(
-            settings=settings,
-            store=store,
-            heartbeat=heartbeat,
-            peers=peers,
-            shared=shared,
-            records=records,
-            performer=Performer(settings, shared, records),
-            eviction=Eviction(settings, shared),
-            drain=drain,
-            door=door,
-            orphan_scan=OrphanScan(store, heartbeat, seals, settings.max_attempts, SKEW + settings.max_round),
-            rechecks=rechecks,
-            after_renewal=after_renewal,
-        )
+        settings,
+        store,
+        shared,
+        heartbeat=heartbeat,
+        peers=peers,
+        records=records,
+        drain=drain,
+        door=door,
+        orphan_scan=OrphanScan(store, heartbeat, seals, settings.max_attempts, SKEW + settings.max_round),
+        rechecks=rechecks,
+        after_renewal=after_renewal,
     )
 
 
-def _heartbeat(settings: Settings, store: Store, clock: Clock, seals: LeaseSeal, hooks: Hooks) -> Heartbeat:
-    return Heartbeat(store, clock, settings.node_id, settings.advertise_url, settings.lease_ttl, seals, hooks)
+def _heartbeat(settings: Settings, store: Store, clock: Clock, seals: LeaseSeal) -> Heartbeat:
+    return Heartbeat(store, clock, settings.node_id, settings.advertise_url, settings.lease_ttl, seals)
 
 
 def _keeper(settings: Settings, store: Store, sealer: Sealer, clock: Clock) -> CodeKeeper:

@@ -19,7 +19,6 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
@@ -53,31 +52,14 @@ _FOREIGN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """The functions that a heartbeat calls. `load` returns the node's load as text for the lease. `on_beat` takes the
-    operation (`register` or `renew`), the store's reply or its error, and the seconds that it took. `on_renewed` runs
-    after each renewal."""
-
-    load: Callable[[], str] = lambda: ""
-    on_beat: Callable[[str, Reply | StoreUnavailable, float], None] = lambda op, reply, seconds: None
-    on_renewed: Callable[[], None] = lambda: None
-
-
-NO_HOOKS = Hooks()
-
-
 class Heartbeat(Tenure):
     """Keeps one node's lease in the store. `ttl` is in seconds. `seals` seals it, and says which other leases are
     believed."""
 
-    def __init__(
-        self, store: Store, clock: Clock, node: str, address: str, ttl: float, seals: LeaseSeal, hooks: Hooks = NO_HOOKS
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, node: str, address: str, ttl: float, seals: LeaseSeal) -> None:
         boot = boot_of(clock.time(), clock.fresh(8))
         super().__init__(node, boot, ttl, clock.now(), lambda: clock.fresh(8).hex())
         self.clock = clock
-        self._hooks = hooks
         self.lost = asyncio.Event()
         """Set when another process runs under this node's name."""
         self.address = address
@@ -88,6 +70,12 @@ class Heartbeat(Tenure):
         self.trouble: StoreUnavailable | None = None
         """Why the last heartbeat failed; None if the store answered it."""
         self.round_trips = RoundTrips(ttl)
+        self.load: Callable[[], str] = lambda: ""
+        """Returns the node's load as text for the lease."""
+        self.on_beat: Callable[[str, Reply | StoreUnavailable, float], None] = lambda op, reply, seconds: None
+        """Takes the operation (`register` or `renew`), the store's reply or its error, and the seconds that it took."""
+        self.on_renewed: Callable[[], None] = lambda: None
+        """Runs after each renewal."""
         self._store, self._seals = store, seals
         self._bursts = LogBursts(logger)
         self._hurry = asyncio.Event()
@@ -169,7 +157,7 @@ class Heartbeat(Tenure):
         heard = self.heard(wanted, reply, is_sealed, over, started, self.clock.now())
         finding = heard.finding
         if finding is LeaseFinding.RENEWED:
-            self._hooks.on_renewed()
+            self.on_renewed()
         elif finding is LeaseFinding.HELD and since is None:
             logger.info("node %r waits for the lease of its former life to run out", self.lease.node)
         elif finding not in (LeaseFinding.HELD, LeaseFinding.TAKEN):
@@ -184,7 +172,7 @@ class Heartbeat(Tenure):
 
     def _report(self, started: float, outcome: Renewal | StoreUnavailable) -> None:
         reply = Reply(_VERDICTS[outcome]) if isinstance(outcome, Renewal) else outcome
-        self._hooks.on_beat("renew" if self.is_registered else "register", reply, self.clock.now() - started)
+        self.on_beat("renew" if self.is_registered else "register", reply, self.clock.now() - started)
 
     def _log_silence(self, error: StoreUnavailable) -> None:
         """Log one line when the store stops answering, and one when the lease has run out; not one for each
@@ -224,7 +212,7 @@ class Heartbeat(Tenure):
 
     def _record(self, at: float) -> NodeRecord:
         """The lease of this node, sealed, as it is written at `at` on the store's clock."""
-        return self._seals.seal(self.wanted(at, self.address, self.state, self.codes, self._hooks.load()))
+        return self._seals.seal(self.wanted(at, self.address, self.state, self.codes, self.load()))
 
 
 class Alone(Tenure):

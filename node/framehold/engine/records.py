@@ -9,7 +9,7 @@ same bytes, so that the store recognizes a write that it has already applied.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -19,13 +19,13 @@ from framehold_core import journal, writes
 from framehold_core.call import Phase
 from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
-from framehold_core.ids import CallId, NodeId, prefix
+from framehold_core.ids import NodeId, prefix
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.ownership import Death, Ownership, Sight, Wait
 from framehold_core.pauses import Pause
-from framehold_core.requests import Head, Read, Record, Reply, Stored, Verdict
+from framehold_core.requests import Head, Read, Reply, Stored, Verdict
 from framehold_core.value import replace
-from framehold_fleet.members.membership import STRANGE, Member
+from framehold_fleet.members.membership import STRANGE
 from framehold_fleet.telemetry.log_bursts import LogBursts
 from framehold_store.base import Store
 from framehold_store.link import exhausted
@@ -33,7 +33,10 @@ from framehold_store.link import exhausted
 from ..code.keeper import CodeKeeper
 from ..config import Settings
 from ..frame.payloads import Payloads
-from .ports import HandlerEntry
+from .doors.door import Door
+from .drain import NodeDrain
+from .peers import Peers
+from .rechecks import Rechecks
 from .replies import Answer, Ended, Questions
 from .shared import Shared
 from .slot import Slot
@@ -81,21 +84,6 @@ _TIMED_OPS = (Op.PARK, Op.FINISH)
 WHOLE, DIGEST = b"=", b"#"
 
 
-class Ways(NamedTuple):
-    """What lookups and writes ask of other parts of the node. `heir` returns the name and the address of the node that
-    carries a call on instead of this one, or None if this node does. `member` checks a node's lease: one that the fleet
-    does not believe proves nothing, and nothing is sent to its node. `died` takes a handler and the record of its call
-    whose process is gone, and returns the pause for which the call must not be claimed; it raises StoreUnavailable.
-    `survived` takes the handler of such a call when a round of it was parked here, or it has ended. `went_back` is
-    called when a write shows that the store went back to an older state."""
-
-    heir: Callable[[CallId], tuple[NodeId, str] | None]
-    member: Callable[[NodeRecord], Member]
-    died: Callable[[HandlerEntry, Record], Awaitable[Pause | None]]
-    survived: Callable[[HandlerEntry], None]
-    went_back: Callable[[], None]
-
-
 class _LeasesSeen(NamedTuple):
     """What the leases `found` say: those that are believed, the nodes whose lease is not, and the addresses of the
     others."""
@@ -109,21 +97,25 @@ class _LeasesSeen(NamedTuple):
 class CallRecords:
     """Reads and writes call records for one node. The replies of the store are fed to the loop as events.
 
-    `ways` are the questions about other nodes and about the tool that a lookup asks. `keeper` keeps the code of
-    handlers."""
+    `keeper` keeps the code of handlers. `drain` names the node that carries a call on instead of this one. `peers`
+    checks the leases of nodes. `door` counts the deaths and the survivals of a tool's calls, and pauses it. `rechecks`
+    compares what this node holds with a store that went back to an older state."""
 
     def __init__(
         self,
         settings: Settings,
         shared: Shared,
         payloads: Payloads,
-        ways: Ways,
         keeper: CodeKeeper,
+        drain: NodeDrain,
+        peers: Peers,
+        door: Door,
+        rechecks: Rechecks,
     ) -> None:
         self._settings, self.payloads, self._counts, self.keeper = settings, payloads, shared.counts, keeper
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.loop.feed
         self._journals, self._clock = shared.table.journals, shared.clock
-        self._heir, self._member, self._died, self._survived, self._went_back = ways
+        self._drain, self._peers, self._door, self._rechecks = drain, peers, door, rechecks
         self.bursts = LogBursts(logger)
         """The lines that each call would cause while the store does not answer, or when a node dies."""
         self.gate = TakeoverGate(shared.clock)
@@ -222,7 +214,7 @@ class CallRecords:
     def _refused(self, slot: Slot, op: Op, verdict: Verdict) -> None:
         if verdict is Verdict.BEHIND and op not in (Op.VERIFY, Op.HEAL):
             # A verification is a check itself: the lapse, or the write, that led to it was noticed.
-            self._went_back()
+            self._rechecks.begin()
         if verdict is Verdict.LOST:
             self.bursts.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
         else:
@@ -257,7 +249,7 @@ class CallRecords:
         if self.gate.suspects.has_turn(slot):
             self.gate.end_turn(slot)
         if slot.orphaned:
-            self._survived(slot.handler)
+            self._door.survived(slot.handler)
 
     def lookup(self, slot: Slot, effect: fx.Lookup) -> None:
         """Read the record for retries that found no frame."""
@@ -333,7 +325,7 @@ class CallRecords:
         sight = self._sight(slot, stored, await self._leases(slot, stored), held, waiting)
         judged = self._ownership.judge(sight, self._clock.now())
         while isinstance(judged, Death):
-            sight = replace(sight, death_told=True, pause=await self._died(slot.handler, judged.record))
+            sight = replace(sight, death_told=True, pause=await self._door.died(slot.handler, judged.record))
             judged = self._ownership.judge(sight, self._clock.now())
         if judged is Wait.TURN:
             taken = await self.gate.take_turn(slot)
@@ -368,7 +360,7 @@ class CallRecords:
     def _look(self, found: Collection[NodeRecord]) -> _LeasesSeen:
         """What these leases say. Calls whose leases were read at once get the same object, so it is made once."""
         if self._seen.found is not found:
-            members = [(lease, self._member(lease)) for lease in found]
+            members = [(lease, self._peers.member(lease)) for lease in found]
             believed = {
                 lease.node: lease if member.address is not None else replace(lease, address="")
                 for lease, member in members
@@ -392,7 +384,7 @@ class CallRecords:
         beat, now = slot.backing.beat, self._clock.now()
         _, believed, doubtful, addresses = self._look(found)
         self.addresses = dict(addresses)
-        heir = self._heir(slot.call.id)
+        heir = self._drain.heir(slot.call.id)
         if heir is not None:
             self.addresses[heir[0]] = heir[1]
         return Sight(

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
@@ -60,49 +60,42 @@ SWEEP = 1.0
 _PARKED = Phase.PARKED
 
 
-class Parts(NamedTuple):
-    """The parts of a runtime; `app.assemble` builds them."""
-
-    settings: Settings
-    store: Store
-    heartbeat: Heartbeat | Alone
-    peers: Peers
-    shared: Shared
-    records: CallRecords
-    performer: Performer
-    eviction: Eviction
-    drain: NodeDrain
-    door: Door
-    orphan_scan: OrphanScan
-    rechecks: Rechecks
-    after_renewal: list[Callable[[], None]]
-
-
 class Runtime:
-    """Holds the calls of one node. Belongs to one event loop."""
+    """Holds the calls of one node. Belongs to one event loop. `app.assemble` builds it and its parts."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.settings, self.store = parts.settings, parts.store
-        self.heartbeat, self.peers = parts.heartbeat, parts.peers
-        self._shared = shared = parts.shared
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        shared: Shared,
+        *,
+        heartbeat: Heartbeat | Alone,
+        peers: Peers,
+        records: CallRecords,
+        drain: NodeDrain,
+        door: Door,
+        orphan_scan: OrphanScan,
+        rechecks: Rechecks,
+        after_renewal: list[Callable[[], None]],
+    ) -> None:
+        self.settings, self.store, self._shared = settings, store, shared
+        self.heartbeat, self.peers, self.door = heartbeat, peers, door
         self.table, self.counts, self.tasks = shared.table, shared.counts, shared.tasks
         self.observers, self.clock = shared.observers, shared.clock
-        self.door = parts.door
-        self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
-        self._records, self.payloads, self._gate = parts.records, parts.records.payloads, parts.records.gate
-        self._performer, self._rechecks = parts.performer, parts.rechecks
-        self._doubts, self._most_written = 0, parts.settings.most_written
+        self.eviction, self.draining, self.orphan_scan = Eviction(settings, shared), drain, orphan_scan
+        self._records, self.payloads, self._gate = records, records.payloads, records.gate
+        self._performer, self._rechecks = Performer(settings, shared, records), rechecks
+        self._doubts, self._most_written = 0, settings.most_written
         self.clock_began = self.clock.at(0.0)
         """When the node's clock began, in seconds since 1970, as it was measured when the node was opened. It makes one
         time of a call always the same one for operators, whose lists are sorted by it."""
-        self.after_renewal = parts.after_renewal
+        self.after_renewal = after_renewal
         """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
         farthest away then."""
         self.after_renewal.insert(0, self._lease_renewed)
         self.after_renewal.append(self.door.renewed)
         self.feed = shared.loop.feed
-        performer = parts.performer
-        shared.loop.attach(performer.perform, performer.drop, self._gate.release, self.eviction.claimed)
+        shared.loop.attach(self._performer.perform, self._performer.drop, self._gate.release, self.eviction.claimed)
         self.takeovers = Takeovers(self.clock, self.observers.takeover)
         self.observers.stepped.connect(self.takeovers.stepped)
         self._waiters = itertools.count(1)
