@@ -12,9 +12,10 @@ from typing import Any
 
 from redis._parsers import _AsyncHiredisParser
 from redis.asyncio import ConnectionPool, Redis
-from redis.asyncio.connection import parse_url
+from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import (
+    MasterNotFoundError,
     Sentinel,
     SentinelConnectionPool,
     SentinelManagedConnection,
@@ -70,6 +71,8 @@ def _pool(config: StoreConfig, place: Place | None, patience: float | None) -> C
         "parser_class": _Parser,
         **parse_url(address.server if address else config.url or ""),
     }
+    if options.get("connection_class") is SSLConnection:
+        options["connection_class"] = _TLS
     if address is None:
         return ConnectionPool(**options)
     if address.kind == "sentinel":
@@ -108,11 +111,17 @@ class _Sentinels(Sentinel):
 
     def __init__(self, places: Sequence[Place], options: dict[str, Any]) -> None:
         super().__init__(places, sentinel_kwargs=options)  # type: ignore[no-untyped-call]
+        for sentinel in self.sentinels if options["ssl"] else ():
+            sentinel.connection_pool.connection_class = _TLS
         self._asking = asyncio.Lock()
 
     async def discover_master(self, service_name: str) -> Place:
         async with self._asking:
-            found: Place = await super().discover_master(service_name)
+            try:
+                found: Place = await super().discover_master(service_name)
+            except MasterNotFoundError:
+                # redis-py's text has all options of all connections.
+                raise MasterNotFoundError(f"no sentinel that could be asked names a master of {service_name}") from None
             return found
 
 
@@ -141,5 +150,16 @@ class _ToMaster(SentinelManagedConnection):
             raise
 
 
+class _TLS(SSLConnection):
+    """A connection that reads its certificates and keys anew each time that it connects. redis-py keeps what it has
+    read, and its pool uses a closed connection again: a file that was replaced would count from a restart on."""
+
+    async def connect(self) -> None:
+        self.ssl_context.context = None
+        await super().connect()  # type: ignore[no-untyped-call]
+
+
 class _TLSToMaster(_ToMaster, SentinelManagedSSLConnection):
-    pass
+    async def connect_to(self, address: Place) -> None:
+        self.ssl_context.context = None
+        await super().connect_to(address)

@@ -99,3 +99,37 @@ async def test_several_servers_over_tls(kind: type[SentinelTrio | ClusterTrio], 
         assert await verdict(f"{trio.url}?ssl_ca_certs={authority.path}") is Verdict.OK
         with pytest.raises(StoreUnavailable):
             await verdict(trio.url, op_timeout=1.0)
+
+
+@pytest.mark.parametrize("kind", [RedisServer, SentinelTrio, ClusterTrio])
+async def test_a_replaced_file_counts_from_the_next_connection_on(
+    kind: type[RedisServer | SentinelTrio | ClusterTrio], authority: Authority, tmp_path: Path
+) -> None:
+    """Kubernetes replaces the files of a mounted Secret in a process that goes on: authority, certificate and key."""
+    other = Authority(tmp_path / "other", "somebody else")
+    files = [tmp_path / name for name in ("ca.pem", "client.pem", "client.key")]
+    with running(kind(tls=authority.folder)) as servers:
+        names = zip(("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"), files, strict=True)
+        url = f"{servers.url}?{'&'.join(f'{name}={path}' for name, path in names)}"
+        replace(files, other.path, *other.sign("client"))
+        store = RedisStore(StoreConfig(url, op_timeout=1.0))
+        with pytest.raises(StoreUnavailable):
+            await store.run(Story().ask)
+        replace(files, authority.path, *authority.sign("client"))
+        async with asyncio.timeout(PATIENCE):
+            while not await answers(store):
+                pass
+        await store.close()
+        await asyncio.sleep(0.1)
+
+
+def replace(files: list[Path], *others: Path) -> None:
+    for path, other in zip(files, others, strict=True):
+        path.write_bytes(other.read_bytes())
+
+
+async def answers(store: RedisStore) -> bool:
+    try:
+        return (await store.run(Story().ask)).verdict is Verdict.OK
+    except StoreUnavailable:
+        return False
