@@ -33,6 +33,7 @@ MODULES = (
     "node/framehold/engine/drain",
     "node/framehold/engine/performer",
     "node/framehold/engine/loop",
+    "node/framehold/frame/effect_call",
     "node/framehold/frame/once",
     "node/framehold/frame/rebuild",
     "store/framehold_store/batch",

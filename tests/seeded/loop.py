@@ -47,8 +47,6 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._scheduled: list[asyncio.TimerHandle] = []
         self._tasks: list[asyncio.Task[Any]] = []
         """All tasks. One that nobody keeps is closed, and runs its `finally`: no process that was killed does."""
-        self.thread_starts: Callable[..., None] = lambda *args: None
-        """Is told what a thread will be given, when it is asked for."""
         self.set_task_factory(self._keep_task)
 
     def _keep_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **named: Any) -> asyncio.Task[Any]:
@@ -85,18 +83,17 @@ class SeededLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run a function as a thread of the present process would: at some time, and its result comes some time after
-        that. A thread of a process that was killed meanwhile gives none."""
-        self.thread_starts(*args)
+        """Run a function as a thread of the present process would: when one is free, and its result comes some time
+        after that. A thread of a process that was killed meanwhile gives none."""
         result: asyncio.Future[Any] = self.create_future()
-        self.call_later(self._random.uniform(0.0, 0.01), self._in_thread, result, func, args)
+        self.call_later(self._random.choice((0.0, 0.01, 0.3, 4.0)), self._in_thread, result, func, args)
         return result
 
     def _in_thread(self, result: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
         tell: Callable[[Any], None] = result.set_result
         try:
             found = func(*args)
-        except Exception as error:
+        except BaseException as error:
             found, tell = error, result.set_exception
         self.call_later(self._random.choice((0.0, 0.01, 0.3, 1.2)), lambda: None if result.done() else tell(found))
 

@@ -37,7 +37,6 @@ class World:
     def __init__(self, plan: Plan, places: Places) -> None:
         self.plan, self.places, self.random = plan, places, Random(plan.seed)
         self.loop = SeededLoop(Random(plan.seed + 1))
-        self.loop.thread_starts = self._gives_to_thread
         self.lines: list[str] = []
         self.counts: Counter[str] = Counter()
         self._here = self.loop.context("world")
@@ -236,16 +235,11 @@ class World:
         code = "" if record is None else record.head.code
         self.watch.released(call, release, kept=bool(code) and self.store.keeps(code))
 
-    def _gives_to_thread(self, function: Any, effect: Any, of: tuple[str, str], named: Any) -> None:
-        """An effect is given to a thread. The arguments are those of `framehold.frame.effect_call`."""
-        self.begins(*of)
-
     def begins(self, call: str, key: str) -> None:
-        """An effect begins, or is given to a thread: in a process that has its call, as the store has it. Only a task
-        that looked at the window in the same step is held to that: a process that stands behind that look, or a
-        thread, may be late (docs/protocol.md, rule 6)."""
+        """An effect begins, in a process that has its call, as the store has it. What looked at the window in the same
+        step is held to that: a process that stands behind that look may be late (docs/protocol.md, rule 6)."""
         task, name = asyncio.current_task(), OWNER.get().partition(".")[0]
-        if task is not None and task not in self.places.went_on:
+        if task not in self.places.went_on:
             self.watch.begins(call, key, name, self.store.record(self.ids[call]))
 
     def recorded(self, call: str, key: str, heard: bool) -> None:

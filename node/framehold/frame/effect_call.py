@@ -19,6 +19,9 @@ MAX_THREADS = 128
 """How many effects may run in threads at once in this process. Those are the effects that are no coroutine functions;
 further ones wait."""
 _threads = ThreadPoolExecutor(MAX_THREADS, "framehold-effect")
+WINDOW_POLL = 0.05
+"""Seconds between two looks at the window of a node's lease while it is shut."""
+_NOT_BEGUN = object()
 running_effect: contextvars.ContextVar[str | None] = contextvars.ContextVar("framehold_inside", default=None)
 """The key of the effect that the running code belongs to; None outside of effects."""
 
@@ -35,27 +38,50 @@ def refuse_inside_effect(what: str) -> None:
         )
 
 
-async def call_effect(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+async def call_effect(
+    fn: Callable[..., Any], args: Any, kwargs: Any, may_begin: Callable[[], bool] = lambda: True
+) -> Any:
     """Call an effect and return its result. A coroutine function runs on this loop; any other function runs in a
-    thread, so that it does not block the loop."""
+    thread, so that it does not block the loop. `may_begin` is asked in the step, or in the thread, in which the effect
+    would begin; while it may not, the effect waits. It raises CancelledError if the effect must not begin any more."""
     if (watching := rehearsal_observer.get()) is None:
-        return await _call(fn, args, kwargs)
+        return await _call(fn, args, kwargs, may_begin)
     call = functools.partial(fn, *args, **kwargs)
-    return await watching.effect(running_effect.get() or "", call, lambda: _call(fn, args, kwargs))
+    return await watching.effect(running_effect.get() or "", call, lambda: _call(fn, args, kwargs, may_begin))
 
 
-async def _call(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+async def _call(fn: Callable[..., Any], args: Any, kwargs: Any, may_begin: Callable[[], bool]) -> Any:
+    await _wait_until(may_begin)
     if is_async(fn):
         return await fn(*args, **kwargs)
-    context = contextvars.copy_context()
-    loop = asyncio.get_running_loop()
-    result = await loop.run_in_executor(_threads, context.run, _in_thread, fn, args, kwargs)
-    return await result if inspect.isawaitable(result) else result
+    context, loop = contextvars.copy_context(), asyncio.get_running_loop()
+    run = functools.partial(context.run, _in_thread, fn, args, kwargs, may_begin)
+    # All threads may have been busy for longer than the window was open.
+    while (result := await loop.run_in_executor(_threads, run)) is _NOT_BEGUN:
+        await _wait_until(may_begin)
+    if not inspect.isawaitable(result):
+        return result
+    try:
+        await _wait_until(may_begin)
+    except asyncio.CancelledError:
+        if inspect.iscoroutine(result):
+            result.close()
+        raise
+    return await result
 
 
-def _in_thread(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+async def _wait_until(may_begin: Callable[[], bool]) -> None:
+    while True:
+        if may_begin():
+            return
+        await asyncio.sleep(WINDOW_POLL)
+
+
+def _in_thread(fn: Callable[..., Any], args: Any, kwargs: Any, may_begin: Callable[[], bool]) -> Any:
     """Turn StopIteration into a RuntimeError, as a coroutine does. A future can't hold it, so the caller would never
     get it."""
+    if not may_begin():
+        return _NOT_BEGUN
     try:
         return fn(*args, **kwargs)
     except StopIteration as error:

@@ -36,11 +36,13 @@ from .effect_call import call_effect, key_reused, running_effect
 from .ports import FrameHost, RunningFrame
 from .state_journal import StateJournal
 
-LEASE_POLL = 0.05
-"""Seconds between two checks of a node lease that is not valid."""
 _DOUBT = (
     "once({key!r}): its intent is recorded and no result is, so it may have run, or may yet run; it was not run again; "
     "look where it would show, or declare it idempotent=True if a second run under the same idempotency key is safe"
+)
+_BROKEN = (
+    "once({key!r}) broke off from within by {error}, so how far it came is not known; it was not run again; look where "
+    "it would show; to run it again, use another key"
 )
 _FULL = (
     "once({key!r}) ran and is not run again, but its result of {size} bytes was not kept: the journal of this call is "
@@ -49,9 +51,13 @@ _FULL = (
 
 
 def in_doubt(key: str) -> InDoubt:
-    """The error for an effect whose intent is recorded and whose result is not. Also for an effect that was broken off
-    from within: how far it came is not known, so that is no outcome (docs/protocol.md, rule 13)."""
+    """The error for an effect whose intent is recorded and whose result is not (docs/protocol.md, rule 13)."""
     return InDoubt(_DOUBT.format(key=key))
+
+
+def broken_off(key: str, error: BaseException) -> InDoubt:
+    """The error for an effect that was broken off from within: how far it came is not known, so that is no outcome."""
+    return InDoubt(_BROKEN.format(key=key, error=type(error).__name__))
 
 
 def _enter(key: str) -> None:
@@ -94,11 +100,11 @@ async def run_and_pack(values: Values, key: str, run: Callable[[], Coroutine[Any
         if not is_contained(error):
             raise
         return values.pack_error(in_place_of(error))
-    except BaseException:
+    except BaseException as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        return values.pack_error(in_doubt(key))
+        return values.pack_error(broken_off(key, error))
 
 
 @dataclass(slots=True, eq=False)
@@ -173,7 +179,8 @@ class Effects:
                 self._journal.admit(f"once({key!r})")
             self._effects[digest] = effect
             if not known:
-                effect_run = self._run_and_record(effect, digest, lambda: call_effect(fn, args, kwargs))
+                run = partial(call_effect, fn, args, kwargs, self._may_begin)
+                effect_run = self._run_and_record(effect, digest, run)
                 context = contextvars.copy_context()
                 context.run(_enter, key)
                 effect.task = self._journal.shield(effect_run, context)
@@ -222,7 +229,7 @@ class Effects:
         try:
             await self._wait_for_rebuild()
             is_in_doubt = effect.intended_before and not effect.idempotent
-            if is_in_doubt or not await self._wait_to_run(effect, digest):
+            if is_in_doubt or not await self._intend(effect, digest):
                 packed = values.pack_error(in_doubt(effect.key))
             else:
                 packed = await run_and_pack(values, effect.key, run)
@@ -245,22 +252,25 @@ class Effects:
         if self._journal.drops and not self._frame.dead:
             self._frame.settle()
 
-    async def _wait_to_run(self, effect: Effect, digest: str) -> bool:
-        """Wait until the effect may run; False if it must not (docs/protocol.md, rules 6 and 13)."""
-        if not await self._intend(effect, digest):
-            return False
-        # The loop may have been blocked since the intent was acknowledged. A closed window ends in one of three ways:
-        # it opens again, the frame is verified under another lease, or the frame is dropped.
-        while not self._frame.dead:
-            if self._journal.may_run():
-                return True
-            await asyncio.sleep(LEASE_POLL)
-        return False
+    def _may_begin(self) -> bool:
+        """Whether the window is open at this moment: the loop may have been blocked since the intent was acknowledged,
+        or all threads busy (docs/protocol.md, rule 6). A shut window ends in one of three ways: it opens again, the
+        frame is verified under another lease, or the frame is dropped.
 
-    async def _intend(self, effect: Effect, digest: str) -> bool:
-        """Record the intent, if the effect needs one, and wait until the effect may run; False if it must not."""
+        Raises:
+            CancelledError: the frame was dropped.
+        """
+        self._refuse_if_dead()
+        return self._journal.may_run()
+
+    def _refuse_if_dead(self) -> None:
         if self._frame.dead:
             raise asyncio.CancelledError("this call's frame is gone: nothing is run for it any more")
+
+    async def _intend(self, effect: Effect, digest: str) -> bool:
+        """Record the intent, if the effect needs one, and wait until the effect may run; False if it must not (rule
+        13)."""
+        self._refuse_if_dead()
         effect.allowed = asyncio.get_running_loop().create_future()
         intent = None
         if not effect.idempotent:

@@ -17,7 +17,8 @@ from framehold_core.replay import DEPENDS
 from framehold_store.values import Values
 
 from ..frame import fingerprints
-from ..frame.once import in_doubt
+from ..frame.contained import ENDS_PROCESS, in_place_of
+from ..frame.once import broken_off, in_doubt
 from .client_script import RehearsalEnds, RehearsalFailed
 
 _words = reprlib.Repr()
@@ -57,6 +58,9 @@ class RecordedEffects:
             value = await run()
         except Exception as error:
             effect.error = error
+            raise
+        except BaseException as error:
+            effect.error = in_place_of(error) if isinstance(error, ENDS_PROCESS) else broken_off(key, error)
             raise
         effect.value, effect.error = _copied(value), None
         return value

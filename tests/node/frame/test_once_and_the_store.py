@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -14,6 +16,7 @@ from mcp.server.mcpserver import Context
 import framehold
 from framehold.engine import token_claims
 from framehold.engine.replies import Ended, Parked
+from framehold.frame import effect_call
 from framehold.frame.frame import Frame
 from framehold.sdk import present_call
 from framehold.sdk.present_call import Present
@@ -135,6 +138,46 @@ async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
         assert await asyncio.wait_for(retry, SOON) == Ended("x ['it']")
         assert at.store.request_counts["verify"] == 1
     assert effects.ran == ["it"]
+
+
+@pytest.mark.parametrize("kind", ["function", "function that returns a coroutine"])
+@pytest.mark.parametrize("dropped", [False, True], ids=["the window opens again", "the frame is dropped"])
+async def test_the_window_is_looked_at_when_a_thread_begins(
+    kind: str, dropped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All threads may be busy for longer than a lease lasts: another node may have claimed the call by then."""
+    effects, go = Effects(), threading.Event()
+    effects.go.set()
+
+    def held() -> object:
+        return effects.held()
+
+    effect = effects.note if kind == "function" else held
+
+    async def script(frame: Frame) -> str:
+        return str(await framehold.once("k", effect))
+
+    with ThreadPoolExecutor(1) as thread:
+        monkeypatch.setattr(effect_call, "_threads", thread)
+        async with engine() as at:
+            heartbeat = at.runtime.heartbeat
+            thread.submit(go.wait, 2 * SOON)
+            starting = asyncio.ensure_future(at.start(using(script)))
+            await until(lambda: at.store.request_counts["intent"] == 1, "the intent")
+            await turns(50)
+            heartbeat.lease = replace(heartbeat.lease, until=-math.inf)
+            if dropped:
+                (slot,) = at.runtime.table
+                at.runtime._performer.drop(slot, Refusal(Reason.LOST, 0, "fenced"))
+            go.set()
+            await asyncio.wrap_future(thread.submit(int))
+            await turns(50)
+            assert effects.ran == []
+            heartbeat.lease = replace(heartbeat.lease, until=math.inf)
+            ended = await asyncio.wait_for(starting, SOON)
+            await asyncio.wait_for(at.runtime.tasks.wait_for_effects(math.inf), SOON)
+    assert (reason(ended) is Reason.LOST) if dropped else (ended == Ended("['it']"))
+    assert effects.ran == ([] if dropped else ["it"])
 
 
 async def test_an_effect_that_outlives_its_frame_keeps_nothing() -> None:

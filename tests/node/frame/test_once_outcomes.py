@@ -29,9 +29,12 @@ class Odd(BaseException):
 @each_way
 @pytest.mark.parametrize("how", ["cancelled", "base"])
 @pytest.mark.parametrize("sync", [False, True], ids=["coroutine", "thread"])
-async def test_an_effect_that_breaks_off_is_in_doubt(settings: dict[str, Any], how: str, sync: bool) -> None:
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_an_effect_that_breaks_off_is_in_doubt(
+    settings: dict[str, Any], how: str, sync: bool, idempotent: bool
+) -> None:
     """What is no Exception is no outcome: InDoubt is recorded, heard in each entry and by each who asks again, and it
-    does not run again."""
+    does not run again. Its text says what broke it off."""
     effects = Effects()
 
     def breaks() -> None:
@@ -45,8 +48,10 @@ async def test_an_effect_that_breaks_off_is_in_doubt(settings: dict[str, Any], h
     async def doubtful(ctx: Context) -> str:
         for word in ("one", "two"):
             for _ in range(2):
-                error = await failure(framehold.once("k", breaks if sync else breaks_off))
-                assert type(error) is InDoubt and "'k'" in str(error), repr(error)
+                error = await failure(framehold.once("k", breaks if sync else breaks_off, idempotent=idempotent))
+                assert type(error) is InDoubt, repr(error)
+                broken_by = "CancelledError" if how == "cancelled" else "Odd"
+                assert f"once('k') broke off from within by {broken_by}" in str(error)
             said(await ctx.elicit(word, Word))
         return "fine"
 

@@ -167,21 +167,23 @@ def test_an_effect_that_runs_twice(way: str, text: str, rehearse: Rehearse, monk
 # ---- effects of once
 
 
-def test_an_effect_that_breaks_off(rehearse: Rehearse) -> None:
+@pytest.mark.parametrize(("by", "heard"), [(asyncio.CancelledError, framehold.InDoubt), (SystemExit, RuntimeError)])
+def test_an_effect_that_breaks_off(rehearse: Rehearse, by: type[BaseException], heard: type[Exception]) -> None:
+    """The handler hears the same error in all ways."""
     ran: list[str] = []
 
     async def breaks() -> None:
         ran.append("x")
-        raise asyncio.CancelledError
+        raise by
 
     async def careful(ctx: Context) -> str:
         try:
             await framehold.once("break", breaks)
-        except framehold.InDoubt as error:
-            return f"in doubt: {error}"
+        except heard as error:
+            return f"heard: {error}"
         return "done"
 
-    assert played(rehearse, careful).text.startswith("in doubt: ") and ran == ["x"]
+    assert played(rehearse, careful).text.startswith("heard: ") and ran == ["x"]
 
 
 def test_effects_give_what_they_gave(rehearse: Rehearse) -> None:
