@@ -14,7 +14,7 @@ FOUND = {
     "gate-off": 1,
     "finish-gate-off": 1,
     "answers-not-carried": 2,
-    "digest-off": 4,
+    "digest-off": 5,
     "verify-keeps-epoch": 2,
     "claim-keeps-epoch": 1,
     "owner-thought-gone": 161,
