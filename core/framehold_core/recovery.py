@@ -100,7 +100,7 @@ def heal_refused(call: Call, event: WriteRefused, now: float) -> Move:
         return _heal(call, call.outbox.in_flight, event)
     if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES and call.outbox.queue:
         outbox, sent = call.outbox.next()
-        back = replace(call, outbox=outbox, tries=call.tries + 1, undecided=())
+        back = replace(call, outbox=outbox, undecided=())
         return Move(replace(back, phase=frame_phase(back)), sent, call.undecided)
     return lose_ownership(call, "fenced")
 

@@ -73,6 +73,14 @@ def test_a_store_that_keeps_going_back_is_given_up_on() -> None:
     assert node.feed(WriteRefused(Verdict.BEHIND, None)) == (Cancel("fenced"), Lookup())
 
 
+def test_a_heal_that_loses_each_race_is_sent_three_times() -> None:
+    node, heals = reach(Phase.HEALING), 1
+    while ops(node.feed(WriteRefused(Verdict.CHANGED, None))) == [Op.PARK]:
+        assert ops(node.feed(WriteRefused(Verdict.BEHIND, None))) == [Op.HEAL]
+        heals += 1
+    assert heals == MAX_TRIES and node.effects == (Cancel("fenced"), Lookup())
+
+
 def test_a_retry_that_comes_while_a_record_is_healed_is_decided_after_it() -> None:
     node = reach(Phase.HEALING)
     node.retry(answer("a"))
