@@ -178,6 +178,30 @@ async def test_json_that_does_not_fit(at_fleet: Screen) -> None:
     assert other["wrong"]["a"].startswith("Type a JSON object, as")
 
 
+LARGE = {
+    "9007199254740991": ("integer", 2**53 - 1),
+    "-9007199254740991": ("integer", 1 - 2**53),
+    "9007199254740993": ("integer", None),
+    "-1129876543210987655": ("integer", None),
+    "[1, 9007199254740993]": ("array", None),
+    '{"9007199254740993": ["\\"9007199254740993"]}': ("object", {"9007199254740993": ['"9007199254740993']}),
+    '{"a": {"b": -1129876543210987655}}': ("object", None),
+    "[0.1234567890123456789, 1e300]": ("array", [0.12345678901234568, 1e300]),
+}
+"""What is typed, the type that is wanted, and what is sent: None if the field refuses it."""
+
+
+async def test_a_whole_number_is_sent_as_it_was_typed_or_not_at_all(page: Screen) -> None:
+    """A browser rounds those of more than 53 bits; the field says what can send them."""
+    await page.open("/nodes")
+    forms = [[{"properties": {"a": {"type": kind}}}, {"a": typed}] for typed, (kind, _) in LARGE.items()]
+    found = await page.page.evaluate(_FILLED, forms)
+    assert {typed: one["values"].get("a") for typed, one in zip(LARGE, found, strict=True)} == {
+        typed: sent for typed, (_, sent) in LARGE.items()
+    }
+    assert all("a" in one["values"] or "framehold call" in one["wrong"]["a"] for one in found)
+
+
 TEMPLATES = {
     "memo://{day}/{who}": (["day", "who"], "memo://a%20b/x%2Fy"),
     "memo://{+who}": (["who"], "memo://x/y"),

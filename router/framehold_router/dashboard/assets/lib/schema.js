@@ -9,8 +9,10 @@
 const DEPTH = 8;
 const FORMATS = { email: "email", uri: "uri", date: "date", "date-time": "date-time" };
 const EMAIL = /^[^@\s]+@[^@\s]+$/;
-/** Whole numbers that a JSON number carries exactly are shorter. */
 const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
+/** The texts of a JSON document, and what else stands in it between its marks. */
+const [TEXTS, WORDS] = [/"(\\.|[^"\\])*"/g, /[^\s,:[\]{}]+/g];
+const INEXACT = `This page would round a whole number beyond ±${Number.MAX_SAFE_INTEGER}. Type a nearer one, or use framehold call.`;
 /** From so many characters on a text has more than one line. */
 const LONG = 120;
 
@@ -140,6 +142,7 @@ function numeric(kind, given, schema) {
   const value = Number(given);
   if (!NUMBER.test(given) || !Number.isFinite(value)) throw new Wrong("Type a number.");
   if (kind === "integer" && !Number.isInteger(value)) throw new Wrong("Type a whole number.");
+  if (kind === "integer" && !Number.isSafeInteger(value)) throw new Wrong(INEXACT);
   const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = -Infinity, exclusiveMaximum = Infinity } = schema;
   if (value < minimum || value > maximum || value <= exclusiveMinimum || value >= exclusiveMaximum) throw new Wrong(`Type a number: ${bounds(schema)}.`);
   return value;
@@ -152,6 +155,7 @@ function parsed(given, { type }) {
   } catch {
     throw new Wrong(`Type JSON${type === "object" ? ', as {"key": "value"}' : type === "array" ? ', as ["one", "two"]' : "; a text stands in double quotes"}.`);
   }
+  if (given.replace(TEXTS, "").match(WORDS)?.some((word) => /^-?\d+$/.test(word) && !Number.isSafeInteger(Number(word)))) throw new Wrong(INEXACT);
   const found = Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
   if (["object", "array"].includes(type) && found !== type) throw new Wrong(type === "object" ? 'Type a JSON object, as {"key": "value"}.' : 'Type a JSON list, as ["one", "two"].');
   return value;
