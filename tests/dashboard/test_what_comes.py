@@ -108,3 +108,29 @@ async def test_a_page_that_cannot_be_drawn_leaves_the_others(page: Screen) -> No
     await page.page.unroute("**/api/v1/failovers*", odd)
     await page.page.get_by_role("link", name="Failovers", exact=True).click()
     await page.sees("From a node's last heartbeat")
+
+
+_LINKED = """async (cases) => {
+  const { render, html } = await import("/dashboard/assets/lib/html.js");
+  const { Named } = await import("/dashboard/assets/parts/sentence.js");
+  return cases.map(([text, node]) => {
+    const whole = document.createElement("p");
+    render(html`<${Named} text=${text} node=${node} />`, whole);
+    for (const link of whole.querySelectorAll("a")) link.textContent = `[${link.textContent}]`;
+    return whole.textContent;
+  });
+}"""
+NAMED = {
+    ("node node-10 is gone; it goes on here", "node-1"): "Node node-10 is gone; it goes on here",
+    ("node-10 is gone; node-1's lease holds", "node-1"): "Node-10 is gone; [node-1]'s lease holds",
+    ("a-node-1, my_node-1, node-1_b and node-1", "node-1"): "A-node-1, my_node-1, node-1_b and [node-1]",
+    ("node-1: gone", "node-1"): "[node-1]: gone",
+    ("the fleet is whole", ""): "The fleet is whole",
+}
+"""Texts and the node that each is about, and what is shown, links in brackets."""
+
+
+async def test_a_node_is_not_found_within_the_name_of_another(page: Screen) -> None:
+    await page.open("")
+    found = await page.page.evaluate(_LINKED, [*NAMED])
+    assert dict(zip(NAMED, found, strict=True)) == NAMED
