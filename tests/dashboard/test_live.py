@@ -138,3 +138,29 @@ async def test_a_read_that_is_asked_for_again_takes_the_place_of_the_one_before(
     await until(lambda: own in way.paths(asked))
     await asyncio.sleep(0.2)
     assert way.paths(asked).count(own) == 1
+
+
+_AGAIN_WHEN_GONE = """async (path) => {
+  const { render, html, useEffect } = await import("/dashboard/assets/lib/html.js");
+  const { useRead } = await import("/dashboard/assets/lib/api.js");
+  const [place, asked, { fetch }] = [document.createElement("p"), [], window];
+  window.fetch = (url, ...more) => asked.push(String(url)) && fetch(url, ...more);
+  let again;
+  await new Promise((gone) => {
+    const Reader = () => {
+      const found = useRead(path, {}, { every: 1000 });
+      again = found.again;
+      useEffect(() => gone, []);
+      useEffect(() => found.data && render(null, place), [found.data]);
+    };
+    render(html`<${Reader} />`, place);
+  });
+  again();
+  return asked.filter((url) => url.endsWith(path)).length;
+}"""
+
+
+async def test_what_is_no_longer_shown_is_not_read_again(page: Screen) -> None:
+    """An action that ends after its page was left asks for that; nobody would end the polling that begins so."""
+    await page.open("/nodes")
+    assert await page.page.evaluate(_AGAIN_WHEN_GONE, "capacity") == 1

@@ -166,6 +166,7 @@ export function useRead(path, params = {}, { every = null } = {}) {
     asking.look();
     return () => {
       asking.end();
+      now.current = () => {};
       document.removeEventListener("visibilitychange", seen);
     };
   }, [of, every, token, locked]);
