@@ -73,6 +73,19 @@ async def test_a_router_that_goes_away_is_told_of_and_comes_back(way: Line, page
     assert await page.page.evaluate("() => window.before")
 
 
+async def test_the_age_of_what_is_shown_is_that_of_the_last_answer(way: Line, page: Screen) -> None:
+    """And not that of the loss: a page that was hidden for a night finds the router gone in the morning."""
+    await page.page.clock.set_fixed_time("2026-11-30T21:00:00Z")
+    await page.open("")
+    await parked(page, 7)
+    await page.page.evaluate(HIDE, True)
+    await page.page.clock.set_fixed_time("2026-12-01T05:00:00Z")
+    way.cut()
+    await page.page.evaluate(HIDE, False)
+    await comes_to_say(page, "Disconnected")
+    await page.sees("it was so until 2026-11-30 21:00:00")
+
+
 async def test_a_router_that_never_answers_is_not_waited_for_at_the_start(way: Line, page: Screen) -> None:
     """It may hang before the page has learnt anything of it."""
     await page.open("/no-such-page")

@@ -129,7 +129,7 @@ function App() {
   useFollowing();
   const { path } = useAddress();
   const { asked: known, locked } = useAccess();
-  const { link, overview } = useLive();
+  const { link, heard } = useLive();
   const [refused, leave] = useRefused();
   const [asking, setAsking] = useState(false);
   const main = useRef(null);
@@ -148,7 +148,7 @@ function App() {
     <a class="skip" href="#main">Skip to the page</a>
     <${Side} here=${here} pages=${pages} onFind=${!locked && onFind} onSignIn=${() => setAsking(true)} onSignOut=${leave} />
     <main id="main" ref=${main} tabindex="-1">
-      <${Old} link=${link} known=${overview !== null} />
+      <${Old} link=${link} heard=${heard} />
       ${known ? (locked ? html`<${Locked} refused=${refused} onSignIn=${() => setAsking(true)} />` : html`<${Guard} key=${at}><${page} about=${about} /></${Guard}>`) : html`<${Loading} what="what this router wants first" />`}
     </main>
     ${dialog}

@@ -21,7 +21,7 @@ const POLL = 2_000;
 const RETRY = 15_000;
 const EVENTS = 200;
 
-const NOTHING = { overview: null, nodes: null, departed: [], events: [] };
+const NOTHING = { overview: null, nodes: null, departed: [], events: [], heard: null };
 const UNSEEN = { count: 0, at: null, text: "not looked up yet" };
 const UNCOUNTED = { held: UNSEEN, asleep: UNSEEN, handed_off: UNSEEN, orphaned: UNSEEN, total: 0, lost_last_hour: 0 };
 const fleet = shared(NOTHING);
@@ -38,7 +38,7 @@ export const now = () => Date.now() / 1000 + ahead;
 
 /** A router of another release may send fewer fields: missing ones are unknown. */
 function took(name, data) {
-  const last = fleet.get();
+  const last = { ...fleet.get(), heard: Date.now() };
   if (name === "overview") {
     if (typeof data.at === "number") ahead = data.at - Date.now() / 1000;
     const overview = { nodes: {}, failing: [], open: UNCOUNTED, ...data };
@@ -143,7 +143,7 @@ export function useFollowing() {
   }, [locked, signedIn]);
 }
 
-/** The last data of the fleet, and the state of the connection. */
+/** The last data of the fleet, when they came (`heard`, in ms; null: never), and the state of the connection. */
 export function useLive() {
   return { ...fleet.use(), link: link.use() };
 }

@@ -24,9 +24,9 @@ export function LinkState({ link: { state, since } }) {
 }
 
 /** Above each page where the router is silent: who looks at a wall sees no small word at its foot. */
-export function Old({ link: { state, since }, known }) {
+export function Old({ link: { state }, heard }) {
   if (state !== "lost") return null;
   return html`<div class="old"><${Callout} tone="bad" role="alert" title="This router doesn't answer">
-    <p>${known ? `What is shown is old: it was so until ${clock(since / 1000)}.` : "Nothing is known of the fleet yet."} It is asked again every 2 s. Look whether its process runs, and whether it can be reached from here. Nodes and calls go on without it; clients that come through it wait, or are refused.</p>
+    <p>${heard ? `What is shown is old: it was so until ${clock(heard / 1000)}.` : "Nothing is known of the fleet yet."} It is asked again every 2 s. Look whether its process runs, and whether it can be reached from here. Nodes and calls go on without it; clients that come through it wait, or are refused.</p>
   </${Callout}></div>`;
 }
