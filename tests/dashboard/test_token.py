@@ -49,6 +49,22 @@ async def test_a_token_of_a_link_is_taken_and_stays_nowhere(way: Line, page: Scr
     assert await page.page.evaluate("() => [document.cookie, localStorage.length]") == ["", 0]
 
 
+async def test_a_token_of_a_link_is_taken_by_a_tab_that_is_open(way: Line, page: Screen) -> None:
+    """The tab loads nothing anew for it. A wrong one changes nothing; neither stays in the address or the history."""
+    await page.open("/nodes", signed_in=False)
+    await says(page, "Signed out")
+    address = page.page.url
+    for token in (TOKEN, "wrong"):
+        await page.page.goto(f"{address}#token={token}")
+        await page.page.wait_for_url(address)
+        await says(page, "Live")
+        await page.sees("harbour")
+    assert await page.page.evaluate("() => Object.values(sessionStorage)") == [TOKEN]
+    await page.page.go_back()
+    assert page.page.url == address
+    assert [one.path for one in way.asked].count("/dashboard/nodes") == 1
+
+
 async def test_a_token_that_is_no_longer_right_is_asked_for_again(way: Line, page: Screen) -> None:
     """Of what was shown nothing stays; the wrong one is refused in words, and with the right one all is back."""
     await page.open("/nodes")

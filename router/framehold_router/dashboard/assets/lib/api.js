@@ -27,15 +27,27 @@ export class Trouble extends Error {
 
 const access = shared({ token: remembered(), tokenSet: null, acts: null, locked: false, asked: false, playground: "off" });
 
-/** A token may come in the fragment of a link that `framehold up` prints; no server sees it, and it doesn't stay. */
+/** What this tab has signed in with, or begins with. */
 function remembered() {
-  // In a fragment a plus is a plus, not a blank.
-  const given = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B")).get("token");
-  if (given !== null) history.replaceState(null, "", location.pathname + location.search);
-  if (given === null || !TOKEN.test(given)) return storage()?.getItem(STORAGE_KEY) ?? null;
+  const given = linked();
+  if (given === null) return storage()?.getItem(STORAGE_KEY) ?? null;
   storage()?.setItem(STORAGE_KEY, given);
   return given;
 }
+
+/** A token may come in the fragment of a link that `framehold up` prints; no server sees it, and it doesn't stay. */
+function linked() {
+  // In a fragment a plus is a plus, not a blank.
+  const given = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B")).get("token");
+  if (given !== null) history.replaceState(null, "", location.pathname + location.search);
+  return given !== null && TOKEN.test(given) ? given : null;
+}
+
+/** Such a link loads nothing anew in a tab that shows its page already. A wrong token changes nothing there. */
+addEventListener("hashchange", () => {
+  const given = linked();
+  if (given !== null) signIn(given).catch(() => {});
+});
 
 /** The storage of this tab for the token; null if the browser allows none. */
 function storage() {
