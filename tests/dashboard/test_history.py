@@ -6,8 +6,10 @@ import re
 from collections.abc import AsyncIterator
 
 import pytest
+from playwright.async_api import expect
 
 from tests.dashboard.conftest import Screens
+from tests.dashboard.line import later
 from tests.dashboard.past import past
 from tests.kit.browser import LOOKS, Look, Screen
 
@@ -90,3 +92,26 @@ async def test_tools_are_sorted_and_lead_to_their_pages(at_past: Screen) -> None
     await at_past.page.get_by_role("link", name="refund").click()
     await at_past.sees("Round p99", "Thinking time", "Whole call p99")
     assert await at_past.page.locator("h1").inner_text() == "refund"
+
+
+READ = {"": 1, "/capacity": 2, "/failovers": 1, "/ring": 1, "/tools": 1, "/tools/refund": 2}
+"""Pages, and how many reads of its own each has."""
+
+
+@pytest.mark.parametrize("page", READ)
+async def test_numbers_that_are_no_longer_read_are_said_to_be_old(at_past: Screen, page: str) -> None:
+    """They stay, and what was read last is said of each; until it is read again."""
+    at_past.expects("/api/v1/")
+    reads = re.compile(r"/api/v1/(capacity|failovers|history|ring|tools|waiting)\b")
+    await at_past.page.clock.install()
+    await at_past.open(page)
+    shown = at_past.page.locator("main :is(table, canvas, .stat)").first
+    await shown.wait_for()
+    old = at_past.page.get_by_role("alert").filter(has_text="What is shown is its last answer")
+    await at_past.page.route(reads, lambda route: route.abort())
+    await later(at_past, 31)
+    await expect(old).to_have_count(READ[page])
+    assert await shown.is_visible()
+    await at_past.page.unroute(reads)
+    await later(at_past, 31)
+    await expect(old).to_have_count(0)

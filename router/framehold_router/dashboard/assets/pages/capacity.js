@@ -5,7 +5,7 @@ import { html } from "../lib/html.js";
 import { bytes, number, percent, plural, span } from "../lib/words.js";
 import { Meter } from "../parts/bar.js";
 import { Name, NodeLink } from "../parts/name.js";
-import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
+import { Callout, Empty, LastAnswer, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { Silent } from "../parts/silent.js";
 import { Table } from "../parts/table.js";
@@ -41,6 +41,7 @@ export default function Capacity() {
   const { data, error, again } = useRead("capacity", {}, { every: EVERY });
   if (data === null) return html`<${Page} title="Capacity">${error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} what="its capacity" />`}</${Page}>`;
   return html`<${Page} title="Capacity" lead="How much of each limit is used, and who waits.">
+    <${LastAnswer} error=${error} again=${again} />
     <${Verdict} capacity=${data} />
     <${Card} label="Limits"><${Table} label="Limits" columns=${RESOURCES} rows=${data.resources} keyOf=${({ name }) => name} empty=${html`<${Empty} title="No live node says how full it is" />`} /></${Card}>
     <${Waiting} />
@@ -74,6 +75,7 @@ function Waiting() {
     { name: "Calls", number: true, cell: ({ calls }) => html`${number(calls)}<${Meter} value=${calls} most=${holders[0].calls} />` },
   ];
   return html`
+    <${LastAnswer} error=${error} again=${again} />
     ${missing.length > 0 && html`<${Silent} missing=${missing} />`}
     <${Card} title="When tokens expire" note="Parked calls, by the time that is left to answer them." actions=${html`<${Link} to=${["leases"]} query=${{ state: "parked", sort: "expires" }}>The next ones</${Link}>`}>
       <div class="tools"><${Table} label="When tokens expire" columns=${columns} rows=${tools} keyOf=${({ tool }) => tool} empty=${html`<${Empty} title="No call is parked" />`} /></div>

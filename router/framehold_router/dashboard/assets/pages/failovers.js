@@ -10,7 +10,7 @@ import { number, plural, seconds } from "../lib/words.js";
 import { Parts } from "../parts/bar.js";
 import { Downloads } from "../parts/download.js";
 import { Name, NodeLink } from "../parts/name.js";
-import { Empty, Loading, Problem } from "../parts/notice.js";
+import { Empty, LastAnswer, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { Stat, Stats } from "../parts/stat.js";
 import { State } from "../parts/state.js";
@@ -27,7 +27,7 @@ export default function Failovers() {
   if (data === null) return html`<${Page} title="Failovers" lead=${LEAD}>${error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} what="failovers" />`}</${Page}>`;
   const { failovers, fenced } = data;
   return html`<${Page} title="Failovers" lead=${LEAD} actions=${html`<${Downloads} path="failovers" />`}>
-    ${error && html`<${Problem} error=${error} again=${again}><p>What is shown is its last answer.</p></${Problem}>`}
+    <${LastAnswer} error=${error} again=${again} />
     <${Totals} failovers=${failovers} fenced=${fenced} />
     ${failovers.length === 0 && html`<${Card} label="Failovers"><${Empty} title="No node has ended with calls on it">
       When one dies, is restarted or hands its calls off, the way of its calls to another node is shown here.

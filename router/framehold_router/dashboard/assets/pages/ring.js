@@ -9,7 +9,7 @@ import { Divergence, signed } from "../parts/divergence.js";
 import { Downloads } from "../parts/download.js";
 import { Lookup } from "../parts/lookup.js";
 import { Name, NodeLink } from "../parts/name.js";
-import { Empty, Loading, Problem } from "../parts/notice.js";
+import { Empty, LastAnswer, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { Drawing, hueOf, Legend } from "../parts/ring.js";
 import { Stat, Stats } from "../parts/stat.js";
@@ -41,7 +41,7 @@ export default function Ring() {
     return html`<${Page} title="Ring">${error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} what="the ring" />`}</${Page}>`;
   }
   return html`<${Page} title="Ring" lead=${html`<${Moved} ring=${data} />`}>
-    ${error && html`<${Problem} error=${error} again=${again}><p>What is shown may be old.</p></${Problem}>`}
+    <${LastAnswer} error=${error} again=${again} />
     <${Numbers} ring=${data} />
     <div class="columns even">
       <${Card} title="The ring" note=${data.points > 0 && !data.arcs?.length ? "more than 4,096 arcs: only the shares" : undefined}><${Picture} ring=${data} found=${found} /></${Card}>

@@ -6,7 +6,7 @@ import { bytes, number, rate, seconds, span } from "../lib/words.js";
 import { FailedStat } from "../parts/failed.js";
 import { History } from "../parts/history.js";
 import { Name } from "../parts/name.js";
-import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
+import { Callout, Empty, LastAnswer, Loading, Problem } from "../parts/notice.js";
 import { Page } from "../parts/page.js";
 import { OnTool, PauseButton } from "../parts/pause.js";
 import { Stat, Stats } from "../parts/stat.js";
@@ -42,6 +42,7 @@ export default function Tool({ about: tool }) {
   if (!found) return html`<${Page} title=${tool} name=${html`<bdi>${tool}</bdi>`} back=${back}><${Empty} title="No node tells of a tool of this name">See <${Link} to=${["tools"]}>all tools</${Link}>, or <${Link} to=${["calls"]} query=${{ tool }}>calls of it that ended</${Link}>.</${Empty}></${Page}>`;
   const actions = html`<${Link} to=${["calls"]} query=${{ tool }}>Ended calls</${Link}> <${Link} to=${["leases"]} query=${{ tool }}>Open calls</${Link}> <${PauseButton} tool=${tool} onAsk=${setWanted} />`;
   return html`<${Page} title=${tool} name=${html`<bdi>${tool}</bdi>${found.paused && html` <${State} name="paused" />`}`} back=${back} actions=${actions}>
+    <${LastAnswer} error=${error} again=${again} />
     <div role="status">${message && html`<${Callout} tone="good"><p>${sentence(message)}</p></${Callout}>`}</div>
     ${found.paused && html`<${Callout} tone="warn" title=${html`It is paused since <${Ago} at=${found.paused.at} />`}><p>${found.paused.why ? html`<${Name} text=${found.paused.why} />` : "New calls of it are refused; parked ones wait."}</p></${Callout}>`}
     <${Numbers} of=${found} />

@@ -5,7 +5,7 @@ import { html } from "../lib/html.js";
 import { number, plural, rate, seconds, span } from "../lib/words.js";
 import { FailedShare } from "../parts/failed.js";
 import { Name } from "../parts/name.js";
-import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
+import { Empty, LastAnswer, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { Silent } from "../parts/silent.js";
 import { Spark } from "../parts/spark.js";
@@ -40,7 +40,7 @@ export default function Tools() {
   const rows = shown.sort((one, other) => compared(of(one), of(other)) * (descending ? -1 : 1) || compared(one.tool, other.tool));
   const onOrder = ({ by: chosen, descending: down }) => setQuery({ sort: chosen === USUAL ? undefined : chosen, descending: String(chosen === by ? down : chosen !== "tool") });
   return html`<${Page} title="Tools" lead=${lead(rows)}>
-    ${error && html`<${Callout} tone="warn"><p>${error.message} What is shown is old.</p></${Callout}>`}
+    <${LastAnswer} error=${error} again=${again} />
     ${data.missing.length > 0 && html`<${Silent} missing=${data.missing} />`}
     <${Card} label="Tools"><div class="tools"><${Table} label="Tools" columns=${COLUMNS} rows=${rows} keyOf=${({ tool }) => tool} order=${{ by, descending }} onOrder=${onOrder}
       empty=${html`<${Empty} title="No node tells of a tool">Its server has none, or counts nothing: FRAMEHOLD_METRICS is false.</${Empty}>`} /></div></${Card}>

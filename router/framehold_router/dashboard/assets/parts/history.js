@@ -11,7 +11,7 @@ import { KINDS, plural, span } from "../lib/words.js";
 import { Chart } from "./chart.js";
 import { Events } from "./events.js";
 import { Toggles } from "./filters.js";
-import { Callout, Loading, Problem } from "./notice.js";
+import { Callout, LastAnswer, Loading, Problem } from "./notice.js";
 import { Card } from "./page.js";
 import { At } from "./time.js";
 
@@ -41,6 +41,7 @@ export function History({ charts, params = {} }) {
   if (data === null) return html`<${Loading} what="its history" />`;
   return html`<section class="history" aria-label="History">
     <div class="ranges"><h2>Over time</h2><${Toggles} label="Time range" choices=${ranges} /></div>
+    <${LastAnswer} error=${error} again=${again} />
     <${Marks} data=${data} />
     <div class="trends">${charts.map((chart) => html`<${Card} key=${chart.label} label=${`${chart.label} over time`}><${Chart} ...${chart} samples=${samples} marks=${data.marks} /></${Card}>`)}</div>
   </section>`;

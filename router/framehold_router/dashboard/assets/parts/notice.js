@@ -20,6 +20,9 @@ export const Problem = ({ error, again, children }) => html`<${Callout} tone="ba
   ${again && html`<p><button type="button" onClick=${again}>Try again</button></p>`}
 </${Callout}>`;
 
+/** Above what an answer said, once it can't be read again (`error`). */
+export const LastAnswer = ({ error, again }) => error && html`<${Problem} error=${error} again=${again}><p>What is shown is its last answer.</p></${Problem}>`;
+
 function title({ status }) {
   if (status === 0) return "No answer";
   return status === 404 ? "Not found" : "This could not be shown";
