@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
+from playwright.async_api import Route, expect
 
 from tests.dashboard.line import HIDE, STREAM, Line, comes_to_say, later, parked, says, until
 from tests.kit.browser import Screen
@@ -177,3 +179,25 @@ async def test_what_is_no_longer_shown_is_not_read_again(page: Screen) -> None:
     """An action that ends after its page was left asks for that; nobody would end the polling that begins so."""
     await page.open("/nodes")
     assert await page.page.evaluate(_AGAIN_WHEN_GONE, "capacity") == 1
+
+
+@pytest.mark.parametrize("button", ["Previous page", "Next page", "First page", "Try again"])
+async def test_a_page_that_could_not_be_turned_is_told_of_until_one_acts(page: Screen, button: str) -> None:
+    """Each button goes on, and takes the trouble away."""
+    broken = True
+
+    async def answer(route: Route) -> None:
+        if broken and "descending=true" in route.request.url:
+            await route.abort()
+        else:
+            await route.fulfill(json={"items": [], "total": 0, "next": "further", "missing": []})
+
+    await page.page.route("**/api/v1/leases?*", answer)
+    await page.open("/leases?after=there&from=101")
+    await page.page.get_by_role("button", name="Previous page").click()
+    trouble = page.page.get_by_role("alert")
+    await expect(trouble).to_have_count(1)
+    broken = False
+    await page.page.get_by_role("button", name=button, exact=True).click()
+    await expect(trouble).to_have_count(0)
+    await expect(page.page).not_to_have_url(re.compile("after=there"))

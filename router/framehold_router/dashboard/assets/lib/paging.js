@@ -5,7 +5,7 @@
  */
 import { setQuery } from "./address.js";
 import { read } from "./api.js";
-import { useState } from "./html.js";
+import { useEffect, useState } from "./html.js";
 
 /** What an address says of the first page. */
 export const BEGIN = { after: undefined, from: undefined };
@@ -47,7 +47,10 @@ export function usePages(path, query, params, { data, stale }) {
     earlier.set(keyOf(path, { ...params, after: data.next }), params.after ?? "");
     setQuery({ after: data.next, from: from === null ? undefined : from + data.items.length });
   };
+  // It is of the page that could not be left; one that is come to by any way has none.
+  useEffect(() => setError(null), [keyOf(path, params)]);
   const previous = async () => {
+    setError(null);
     try {
       const after = await back(path, params);
       setQuery({ after, from: after && from !== null ? Math.max(1, from - size) : undefined });

@@ -21,7 +21,7 @@ const MANY = 20;
 export function Listed({ path, label, query, found, pages, rows }) {
   const { data, error, again } = found;
   return html`
-    ${(error ?? pages.error) && html`<${Problem} error=${error ?? pages.error} again=${again}>
+    ${(error ?? pages.error) && html`<${Problem} error=${error ?? pages.error} again=${error ? again : pages.previous}>
       ${error?.status === 400 && html`<p><${Link} to=${[path]}>Show all ${path}</${Link}></p>`}
     </${Problem}>`}
     ${data !== null && html`<${OnePage} label=${label} query=${query} found=${found} pages=${pages} rows=${rows} />`}
