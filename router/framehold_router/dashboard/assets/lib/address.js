@@ -18,7 +18,8 @@ function read() {
   return { path, query: Object.fromEntries(new URLSearchParams(location.search)) };
 }
 
-function decoded(part) {
+/** A part of a path as it was before it was quoted. */
+export function decoded(part) {
   try {
     return decodeURIComponent(part);
   } catch {
