@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+
 import pytest
-from playwright.async_api import Route
+from playwright.async_api import Route, expect
 
 from tests.dashboard.conftest import Screens
+from tests.dashboard.crowd import rows_of
+from tests.dashboard.line import until
 from tests.dashboard.stage import NODES, Stage
 from tests.kit.browser import Screen
 
@@ -173,3 +178,89 @@ async def test_all_calls_that_the_filters_let_through_are_evicted_or_cancelled(a
         assert (await fleet.get(f"leases/{left}"))["record"] in ("open", "released")
     assert (await fleet.get(f"leases/{calls[2]}"))["cause"] == "cancelled"
     assert (await fleet.get(f"leases/{calls[0]}"))["live"] is None
+
+
+class Held:
+    """Actions that the router has not answered yet: each waits until `ends` says how."""
+
+    def __init__(self) -> None:
+        self.asked = self.answered = 0
+        self.ends: asyncio.Future[str] = asyncio.Future()
+
+    async def answer(self, route: Route) -> None:
+        self.asked += 1
+        if await self.ends == "done":
+            await route.fulfill(json={"done": "it was cancelled"})
+        else:
+            await route.abort()
+        self.answered += 1
+
+
+CALLS = 20
+AT_ONCE = 8
+
+
+async def cancelling(page: Screen, button: str) -> Held:
+    """The dialog of this button, where its action is under way."""
+    held = Held()
+    items = [row.view() for row in rows_of("harbour", CALLS, random.Random("held"))]
+    await page.page.route(LEASES, lambda route: route.fulfill(json={"items": items, "total": CALLS, "next": None}))
+    await page.page.route("**/api/v1/leases/*/cancel", held.answer)
+    await page.open("/leases?node=harbour")
+    await page.page.get_by_role("button", name=button).first.click()
+    dialog = page.page.get_by_role("dialog")
+    if button == "Cancel all":
+        await dialog.get_by_label("Type").fill(str(CALLS))
+    await dialog.get_by_role("button", name="Cancel").click()
+    await until(lambda: held.asked == (AT_ONCE if button == "Cancel all" else 1))
+    return held
+
+
+@pytest.mark.parametrize("end", ["done", "unknown"])
+async def test_a_dialog_stays_until_what_came_of_its_action_is_shown(page: Screen, end: str) -> None:
+    """Neither Escape, however often, nor its button closes it before: the answer would go unseen."""
+    held = await cancelling(page, "Cancel call")
+    dialog = page.page.get_by_role("dialog")
+    for _ in range(3):
+        await page.page.keyboard.press("Escape")
+    await expect(dialog).to_be_visible()
+    await expect(dialog.get_by_role("button", name="Keep as it is")).to_be_disabled()
+    held.ends.set_result(end)
+    if end == "done":
+        await dialog.wait_for(state="detached")
+        await page.sees("it was cancelled")
+    else:
+        await dialog.get_by_text("Whether it was done is not known").wait_for()
+        await page.page.keyboard.press("Escape")
+        await dialog.wait_for(state="detached")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("done", "Cancelled 8 of 20 calls; 12 calls were left alone: you stopped."),
+        ("unknown", "Cancelled 0 of 20 calls; of 8 calls it is not known; 12 calls were left alone: you stopped."),
+    ],
+)
+async def test_cancelling_all_can_be_stopped(page: Screen, end: str, words: str) -> None:
+    """No further call is asked for, and what came of each is told."""
+    held = await cancelling(page, "Cancel all")
+    dialog = page.page.get_by_role("dialog")
+    stop = dialog.get_by_role("button", name="Stop")
+    await stop.click()
+    await expect(stop).to_be_disabled()
+    held.ends.set_result(end)
+    await dialog.wait_for(state="detached")
+    await page.sees(words)
+    assert held.asked == AT_ONCE
+
+
+async def test_who_leaves_the_page_stops_what_is_done_to_all(page: Screen) -> None:
+    """As by the browser's own Back: nobody would see what is cancelled after that."""
+    held = await cancelling(page, "Cancel all")
+    await page.page.evaluate("async () => (await import('/dashboard/assets/lib/address.js')).go(['nodes'])")
+    await page.page.get_by_role("dialog").wait_for(state="detached")
+    held.ends.set_result("done")
+    await until(lambda: held.answered == AT_ONCE)
+    await page.page.evaluate("async () => (await fetch('/api/v1/access')).text()")
+    assert held.asked == AT_ONCE

@@ -2,10 +2,10 @@
  * What an operator can do to all calls that the filters of a list let through.
  *
  * The law: the calls are read once, when one asks, and counted before anything is done. It is done to these calls alone,
- * after their number was typed, and what came of it is shown with numbers.
+ * after their number was typed, until one stops it or leaves, and what came of it is shown with numbers.
  */
 import { act, part, read } from "../lib/api.js";
-import { html, useEffect, useState } from "../lib/html.js";
+import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { number, plural } from "../lib/words.js";
 import { Confirm } from "./dialog.js";
 import { Name } from "./name.js";
@@ -38,19 +38,24 @@ function counted(values) {
   return [...found].sort(([, one], [, other]) => other - one);
 }
 
-/** Do it to each of `calls`, a few at a time; `onStep` gets the number of those that are through. */
-async function each(what, calls, onStep) {
+/** Do it to each of `calls`, a few at a time, until `signal` fires; `onStep` gets the number of those that are through. */
+async function each(what, calls, signal, onStep) {
   const [waiting, errors] = [[...calls], []];
   const work = async () => {
-    for (let call = waiting.shift(); call; call = waiting.shift()) {
-      await act(`leases/${part(call.call_id)}/${what}`).catch((error) => errors.push(error.message));
+    while (waiting.length > 0 && !signal.aborted) {
+      await act(`leases/${part(waiting.shift().call_id)}/${what}`).catch((error) => errors.push(error));
       onStep(calls.length - waiting.length);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  const { done } = WAYS[what];
-  const why = errors.length ? `; ${plural(errors.length, "call was", "calls were")} not: ${errors[0]}` : "";
-  return `${done} ${number(calls.length - errors.length)} of ${plural(calls.length, "call")}${why}`;
+  const refused = errors.filter(({ status }) => status !== 0);
+  const unknown = errors.length - refused.length;
+  return [
+    `${WAYS[what].done} ${number(calls.length - errors.length - waiting.length)} of ${plural(calls.length, "call")}`,
+    refused.length > 0 && `${plural(refused.length, "call was", "calls were")} not: ${refused[0].message}`,
+    unknown > 0 && `of ${plural(unknown, "call")} it is not known`,
+    waiting.length > 0 && `${plural(waiting.length, "call was", "calls were")} left alone: you stopped`,
+  ].filter(Boolean).join("; ");
 }
 
 /** Asks before `what` is done to the calls that `params`, the filters of the list, let through. */
@@ -59,8 +64,8 @@ export function Bulk({ what, params, onDone, onClose }) {
   const [error, setError] = useState(null);
   const [typed, setTyped] = useState("");
   const [step, setStep] = useState(0);
+  const end = useMemo(() => new AbortController(), []);
   useEffect(() => {
-    const end = new AbortController();
     read("leases", { ...params, after: undefined, limit: MOST }, end.signal).then(setFound, (trouble) => end.signal.aborted || setError(trouble));
     return () => end.abort();
   }, []);
@@ -68,7 +73,7 @@ export function Bulk({ what, params, onDone, onClose }) {
   const calls = found?.items.filter((call) => !not(call)) ?? [];
   const ready = calls.length > 0 && typed === String(calls.length);
   return html`<${Confirm} title=${`${verb} all that the filters let through?`} label=${`${verb} ${found ? plural(calls.length, "call") : "them"}`} ready=${ready}
-    act=${() => each(what, calls, setStep)} onDone=${onDone} onClose=${onClose}>
+    act=${() => each(what, calls, end.signal, setStep)} onStop=${() => end.abort()} onDone=${onDone} onClose=${onClose}>
     ${error && html`<${Problem} error=${error} />`}
     ${!found && !error && html`<p role="status">Counting …</p>`}
     ${found && html`<${Counts} found=${found} calls=${calls} not=${not} />

@@ -19,7 +19,7 @@ function focusAgain(before) {
   (same || document.getElementById("main")).focus();
 }
 
-/** A dialog that is open for as long as it is drawn. */
+/** A dialog that is open for as long as it is drawn. Without `onClose` nothing that its user does closes it. */
 export function Dialog({ title, children, onClose }) {
   const own = useRef(null);
   // When it is drawn first: by the time of the effect the row of the button may have been drawn anew.
@@ -35,9 +35,11 @@ export function Dialog({ title, children, onClose }) {
   }, []);
   const close = (event) => {
     event.preventDefault();
-    onClose();
+    onClose?.();
   };
-  return html`<dialog ref=${own} aria-labelledby="dialog-title" onCancel=${close}>
+  // At a second Escape in a row a browser asks nobody, and closes it.
+  const closed = () => (onClose ? own.current && onClose() : own.current?.showModal());
+  return html`<dialog ref=${own} aria-labelledby="dialog-title" onCancel=${close} onClose=${closed}>
     <h2 id="dialog-title">${title}</h2>
     ${children}
   </dialog>`;
@@ -58,22 +60,34 @@ function useSubmit(act, onDone) {
   return { ...state, run };
 }
 
-/** Asks before `act` (a function that answers with a sentence) is done. `onDone` gets the sentence; `ready`: it may be done. */
-export function Confirm({ title, children, label, act, ready = true, onDone, onClose }) {
+/**
+ * Asks before `act` (a function that answers with a sentence) is done. `onDone` gets the sentence; `ready`: it may be done.
+ * Until the answer is here it can't be closed, and `onStop`, if given, ends `act` early.
+ */
+export function Confirm({ title, children, label, act, ready = true, onStop, onDone, onClose }) {
   const { signedIn, acts, tokenSet } = useAccess();
   const { busy, error, run } = useSubmit(act, onDone);
   if (tokenSet === false) return html`<${Impossible} title=${title} onClose=${onClose} />`;
   if (!signedIn || acts === false) return html`<${SignIn} acting why=${`To ${label.toLowerCase()}, show the admin token first.`} onClose=${onClose} onDone=${() => {}} />`;
-  return html`<${Dialog} title=${title} onClose=${onClose}>
+  return html`<${Dialog} title=${title} onClose=${busy ? null : onClose}>
     <form onSubmit=${run}>
       <div class="says">${children}</div>
       ${error && html`<${Callout} tone="bad" role="alert"><p>${explained(error)}</p></${Callout}>`}
       <div class="buttons">
-        <button type="button" onClick=${onClose}>Keep as it is</button>
+        ${busy && onStop ? html`<${Stop} onStop=${onStop} />` : html`<button type="button" disabled=${busy} onClick=${onClose}>Keep as it is</button>`}
         <button type="submit" class="act" disabled=${busy || !ready}>${busy ? "Asking …" : label}</button>
       </div>
     </form>
   </${Dialog}>`;
+}
+
+function Stop({ onStop }) {
+  const [stopped, setStopped] = useState(false);
+  const stop = () => {
+    setStopped(true);
+    onStop();
+  };
+  return html`<button type="button" disabled=${stopped} onClick=${stop}>${stopped ? "Stopping …" : "Stop"}</button>`;
 }
 
 function explained(error) {
