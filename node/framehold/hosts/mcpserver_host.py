@@ -122,7 +122,7 @@ class MCPServerHost:
             server._tool_manager = ToolManager(tools=[Tool.from_function(fn, name=params["name"], **about)])
         elif method == "prompts/get":
             server._prompt_manager = PromptManager()
-            server._prompt_manager.add_prompt(Prompt.from_function(fn, name=params["name"]))
+            server._prompt_manager.add_prompt(Prompt.from_function(fn, name=params["name"], **about))
         else:
             server._resource_manager = ResourceManager()
             if "uri" in about:
@@ -198,26 +198,28 @@ def _inner(fn: Any) -> Any:
 
 
 def _tool_code(tool: Tool) -> Registered:
-    about = {"structured_output": tool.output_schema is not None}
+    about = {"structured_output": tool.output_schema is not None, "context_kwarg": tool.context_kwarg}
     return Registered(tool.fn, about, "tools/call", tool.name, marks_of(tool.fn).reentrant)
 
 
 def _prompt_code(prompt: Prompt) -> Registered:
-    return Registered(_inner(prompt.fn), {}, "prompts/get", prompt.name, marks_of(prompt.fn).reentrant)
+    about = {"description": prompt.description, "context_kwarg": prompt.context_kwarg}
+    return Registered(_inner(prompt.fn), about, "prompts/get", prompt.name, marks_of(prompt.fn).reentrant)
 
 
 def _resource_code(resource: Resource) -> Registered | None:
     """The code of a resource; None if it is of the author's class."""
     fn = getattr(resource, "fn", None)
     uri = str(resource.uri)
-    about = {"uri": uri, "mime_type": resource.mime_type}
+    about = {"uri": uri, "name": resource.name, "mime_type": resource.mime_type, "meta": resource.meta}
     return None if fn is None else Registered(_inner(fn), about, "resources/read", uri, marks_of(fn).reentrant)
 
 
 def _template_code(template: ResourceTemplate) -> Registered:
-    about = {"uri_template": template.uri_template, "mime_type": template.mime_type}
-    fn, name = template.fn, template.uri_template
-    return Registered(_inner(fn), about, "resources/read", name, marks_of(fn).reentrant)
+    names = ("uri_template", "name", "mime_type", "meta", "security")
+    about = {name: getattr(template, name) for name in names}
+    fn = template.fn
+    return Registered(_inner(fn), about, "resources/read", template.uri_template, marks_of(fn).reentrant)
 
 
 def _read_function(resource: Resource) -> Any:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resources import ResourceSecurity
 from pydantic import BaseModel
 
 import framehold
@@ -63,12 +64,12 @@ class Desk:
 desk = Desk()
 server.tool()(desk.method)
 
-@server.prompt()
+@server.prompt(description="an early prompt")
 @framehold.reentrant
 async def prompt(name: str, ctx: Context) -> str:
     return name + ": " + await asked("prompt")
 
-@server.resource("kinds://template/{name}")
+@server.resource("kinds://{name}", meta={"is": "early"}, security=ResourceSecurity(exempt_params={"name"}))
 @framehold.reentrant
 async def template(name: str, ctx: Context) -> str:
     return name + ": " + await asked("template")
@@ -85,9 +86,17 @@ KINDS: dict[str, tuple[Request, str]] = {
     "structured": (("tools/call", {"name": "structured", "arguments": {}}), "early w"),
     "method": (("tools/call", {"name": "method", "arguments": {}}), "early w, early end"),
     "prompt": (("prompts/get", {"name": "prompt", "arguments": {"name": "n"}}), "n: early w"),
-    "template": (("resources/read", {"uri": "kinds://template/n"}), "n: early w"),
+    "template": (("resources/read", {"uri": "kinds://.."}), "..: early w"),
 }
 TOOL, SAID = KINDS["tool"]
+BESIDE: dict[str, dict[str, Any]] = {
+    "structured": {"structuredContent": {"first": "early w", "second": "early"}},
+    "prompt": {"description": "an early prompt"},
+    "template": {
+        "contents": [{"uri": "kinds://..", "mimeType": "text/plain", "text": "..: early w", "_meta": {"is": "early"}}]
+    },
+}
+"""What a reply has beside its text."""
 
 
 @asynccontextmanager
@@ -122,8 +131,7 @@ async def test_each_kind_of_handler_goes_on(kind: str, after: str, redis: RedisS
     end = await told(tmp_path, redis, SERVER, after, request)
     assert end.headers["framehold-code"] == "kept"
     assert text in str(end.result)
-    if kind == "structured":
-        assert end.result["structuredContent"] == {"first": "early w", "second": "early"}
+    assert end.result.items() >= BESIDE.get(kind, {}).items()
 
 
 GOES_ON: dict[str, tuple[str, dict[str, Any], bool]] = {
@@ -172,7 +180,7 @@ async def test_the_status_of_a_node_names_kept_code_by_digest_and_size(redis: Re
     assert state.not_kept == ()
     found = {item.handler: item for item in state.kept_code}
     assert set(found) == {
-        'tool "tool"', 'tool "structured"', 'tool "method"', 'prompt "prompt"', 'resource "kinds://template/{name}"'
+        'tool "tool"', 'tool "structured"', 'tool "method"', 'prompt "prompt"', 'resource "kinds://{name}"'
     }  # fmt: skip
     assert (found['tool "tool"'].digest, found['tool "tool"'].bytes) == (digest, size)
 
@@ -197,7 +205,7 @@ async def test_a_handler_whose_code_can_not_be_kept_is_named_at_the_start(
     )
     with release(tmp_path / "only", text) as module:
         async with node(module, redis, "a", namespace=tmp_path.name):
-            for name in ('tool "tool"', 'prompt "prompt"', 'resource "kinds://template/{name}"'):
+            for name in ('tool "tool"', 'prompt "prompt"', 'resource "kinds://{name}"'):
                 line = f"the code of {name} is not kept: a default of server.asked is an object of asyncio.locks.Lock"
                 assert line in caplog.text
             assert caplog.text.count("is not kept") == len(KINDS)
