@@ -15,7 +15,7 @@ from framehold_fleet.models.history import Figures, Sample
 from framehold_fleet.models.tools import ToolFigures
 from framehold_fleet.telemetry.bounds import EXPIRY, PARK, ROUND
 from framehold_router.collect.history import COARSE, KEPT, STEP, History
-from framehold_router.collect.samples import packed
+from framehold_router.collect.samples import of_fleet, packed
 from tests.kit.operators import TOKEN
 from tests.router.cast import Cast, guarded, said, saying
 
@@ -48,7 +48,8 @@ def sample(ago: float, step: int) -> Sample:
     nodes = {"a": figures(ago, 1.0 if alone else 0.55)} | ({} if alone else {"b": figures(ago, 0.45)})
     wave = 1 + 0.4 * math.sin(ago / 300)
     tools = {name: tool(step, calls * wave, fails) for name, (calls, fails) in TOOLS.items()}
-    return Sample(nodes=nodes, tools=tools, release="1.0 aaaaaaaa" if ago > DEPLOYED else "1.1 bbbbbbbb")
+    fleet, release = of_fleet(nodes.values()), "1.0 aaaaaaaa" if ago > DEPLOYED else "1.1 bbbbbbbb"
+    return Sample(nodes=nodes, fleet=fleet, tools=tools, release=release)
 
 
 def answered(node: str) -> dict[str, Any]:

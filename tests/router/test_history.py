@@ -15,6 +15,7 @@ from framehold_fleet.models.nodes import KeptCodeView, NodeView
 from framehold_fleet.models.tools import ToolFigures, ToolsStatus, ToolStatus
 from framehold_router.api import history as answers
 from framehold_router.collect import history as histories
+from framehold_router.collect import samples as collected
 from framehold_router.collect.history import COARSE, STEP, History
 from framehold_router.collect.samples import Sampler, of_fleet, of_several, packed, release, unpacked
 from framehold_router.collect.tool_survey import ToolsSeen
@@ -196,7 +197,8 @@ async def test_other_work_runs_while_many_samples_are_read() -> None:
 
 def test_the_figures_of_a_node_take_little_room() -> None:
     """A router holds those of 100 nodes in 1,800 slots while somebody looks at a day, and a store those of a day."""
-    sample = Sample(nodes={f"node-{number}": FIGURES for number in range(100)}, release="1.0.0 abcdefab")
+    nodes = {f"node-{number}": FIGURES for number in range(100)}
+    sample = Sample(nodes=nodes, fleet=of_fleet(nodes.values()), release="1.0.0 abcdefab")
     data = packed(sample)
     tracemalloc.start()
     try:
@@ -206,12 +208,13 @@ def test_the_figures_of_a_node_take_little_room() -> None:
     finally:
         tracemalloc.stop()
     assert held == sample and after - before < 100 * 700
-    assert len(packed(Sample(nodes={f"node-{number}": FIGURES for number in range(3)}))) < 400
+    few = dict(list(nodes.items())[:3])
+    assert len(packed(Sample(nodes=few, fleet=of_fleet(few.values())))) < 400
 
 
 def test_the_figures_of_a_fleet_and_of_a_minute() -> None:
     nodes = {"a": Figures(rounds=1, p99=0.5, p50=0.1, parked=3, busy=0.2), "b": Figures(rounds=2, p99=0.2, parked=4)}
-    assert of_fleet(Sample(nodes=nodes)) == Figures(rounds=3, p99=0.5, p50=0.1, parked=7, busy=0.2)
+    assert of_fleet(nodes.values()) == Figures(rounds=3, p99=0.5, p50=0.1, parked=7, busy=0.2)
     one = ToolFigures(asked=1, took=(0, 1), parked=4)
     other = ToolFigures(asked=2, took=(0, 0, 3), thought=(1,), parked=1)
     later = Sample(nodes={"a": Figures(rounds=3, p99=0.4, p50=0.3, parked=6)}, release="2", tools={"t": other})
@@ -231,7 +234,8 @@ def test_a_sample_of_somebody_else_is_none(data: bytes) -> None:
 
 async def test_the_answer_has_series_and_marks(cast: Cast) -> None:
     nodes = [{"a": Figures(parked=parked), "b": Figures(parked=10)} for parked in (1, 2, 3)]
-    end = await keeps(cast, *(Sample(nodes=of, release=version) for of, version in zip(nodes, VERSIONS, strict=True)))
+    slots = zip(nodes, VERSIONS, strict=True)
+    end = await keeps(cast, *(Sample(nodes=of, fleet=of_fleet(of.values()), release=version) for of, version in slots))
     drain = {"id": "1", "at": NOW - 15, "node_id": "b", "kind": "drain", "text": "node b was told to drain"}
     for event in (drain, {**drain, "id": "2", "kind": "takeover"}, {**drain, "id": "3", "at": NOW - 5000}):
         await cast.logs(event=event)
@@ -291,10 +295,25 @@ async def test_of_the_nodes_of_a_day_those_that_were_there_last_are_listed(
 ) -> None:
     """An autoscaled fleet has hundreds of names in a day, and a list of all would take hundreds of megabytes."""
     monkeypatch.setattr(answers, "MAX_NODES", 2)
-    await keeps(cast, *(Sample(nodes=dict.fromkeys(names, Figures(parked=1))) for names in ("abc", "acd", "d")))
+    of_each = (dict.fromkeys(names, Figures(parked=1)) for names in ("abc", "acd", "d"))
+    await keeps(cast, *(Sample(nodes=nodes, fleet=of_fleet(nodes.values())) for nodes in of_each))
     view = await get(await cast.client(), "/api/v1/history?range=15m&each=true")
     assert list(view["nodes"]) == ["a", "d"]
     assert view["series"]["parked"][-3:] == [3, 3, 1]
+
+
+def test_the_figures_of_a_fleet_are_those_of_all_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample has the figures of so many nodes only."""
+    monkeypatch.setattr(collected, "MAX_NODES", 2)
+    known: dict[str, Any] = {"incarnation": "i", "boot": "b", "state": "live", "address": "", "parked": 100}
+    sampler = Sampler()
+    for now in (0, 10):
+        nodes = [NodeView(node_id=name, rounds=3 * now, loop_lag_p99=ord(name), **known) for name in "abc"]
+        nodes[2] = nodes[2].model_copy(update={"version": "2"})
+        sample = sampler.sample(nodes, (), float(now))
+    assert list(sample.nodes) == ["a", "b"] and sample.release == "2"
+    assert (sample.fleet.parked, sample.fleet.rounds, sample.fleet.lag) == (300, 9.0, ord("c"))
+    assert unpacked(packed(sample)) == sample
 
 
 def test_a_release_is_a_version_and_its_code() -> None:

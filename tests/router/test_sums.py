@@ -24,10 +24,7 @@ def of_calls(*nodes: Any, **log: Any) -> Any:
     return account(nodes, logged(*log.pop("ends", ()), **log), NOW)
 
 
-def in_slot(**figures: Any) -> Sample:
-    return Sample(nodes={name: Figures(**figures) for name in "ab"}, tools={"t": ToolFigures(asked=MOST, took=(MOST,))})
-
-
+IN_SLOT = Sample(tools={"t": ToolFigures(asked=MOST, took=(MOST,))})
 ENDS = (end("b", NOW, orphaned=MOST), end("c", NOW, orphaned=MOST), end("d", NOW, left=True, released=MOST))
 LOSSES = tuple(LostCalls(NOW, MOST, boot, "died") for boot in ("b-b", "b-c"))
 BUSY = {"parked": MOST, "in_flight": MOST, "asleep": MOST, "released": MOST, "lost_here": MOST}
@@ -40,10 +37,10 @@ SUMS: dict[str, Callable[[], Any]] = {
     "lost": lambda: of_calls(losses=LOSSES).lost_last_hour,
     "lost here": lambda: of_calls(node("a", **BUSY), losses=LOSSES).lost_last_hour,
     "a life's last lease": lambda: _sum(MOST, MOST),
-    "parked in a slot": lambda: of_fleet(in_slot(parked=MOST)).parked,
-    "rounds in a slot": lambda: of_fleet(in_slot(rounds=float(MOST))).rounds,
-    "a tool in several slots": lambda: of_several([in_slot(), in_slot()]).tools["t"].asked,
-    "durations in several slots": lambda: of_several([in_slot(), in_slot()]).tools["t"].took[0],
+    "parked in a slot": lambda: of_fleet([Figures(parked=MOST)] * 2).parked,
+    "rounds in a slot": lambda: of_fleet([Figures(rounds=float(MOST))] * 2).rounds,
+    "a tool in several slots": lambda: of_several([IN_SLOT, IN_SLOT]).tools["t"].asked,
+    "durations in several slots": lambda: of_several([IN_SLOT, IN_SLOT]).tools["t"].took[0],
     "parked calls of a tool": lambda: added([ToolFigures(parked=MOST)] * 2, summed).parked,
 }
 

@@ -17,8 +17,8 @@ Range = Literal["15m", "1h", "6h", "24h"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The figures of one node in one slot of time. Rates are per second of the slot; null without two looks at the
-    node. The other figures are those of its status at the end of the slot (`NodeStatus`).
+    """The figures of one node, or of a fleet, in one slot of time. Rates are per second of the slot; null without two
+    looks at the node. The other figures are those of its status at the end of the slot (`NodeStatus`).
 
     No model, which would take four times the memory: a router holds these of each node for up to 1,800 slots."""
 
@@ -52,6 +52,8 @@ class Sample(Lenient):
     """The figures of a fleet in one slot of time, as the store keeps them."""
 
     nodes: dict[Text, Figures] = Field(default_factory=dict)
+    fleet: Figures = Figures()
+    """Of all nodes together, also of those that `nodes` leaves out."""
     tools: dict[Text, ToolFigures] = Field(default_factory=dict)
     """Of all nodes together; a tool that nobody called in this slot, and that has no parked call, is left out."""
     release: Text = ""

@@ -42,13 +42,11 @@ async def answer(sources: Sources, asked: ApiRequest) -> HistoryView:
     length, step = _RANGES[query.range]
     end = int(sources.clock() // step)
     slots = range(end - length // step, end)
-    seen, logged = await asyncio.gather(history.seen(step, slots), sources.log.logged())
-    samples = [None if item is None else item.sample for item in seen]
-    fleet = [None if item is None or not item.sample.nodes else item.fleet for item in seen]
+    samples, logged = await asyncio.gather(history.samples(step, slots), sources.log.logged())
     return HistoryView(
         step=step,
         start=slots.start * step,
-        series=_series(samples, fleet, query, step),
+        series=_series(samples, query, step),
         nodes=await _of_each(samples) if query.each else {},
         marks=_marks(logged, samples, slots.start * step, step, query.node),
     )
@@ -72,14 +70,12 @@ async def _of_each(samples: Sequence[Sample | None]) -> dict[str, Series]:
     return found
 
 
-def _series(
-    samples: Sequence[Sample | None], fleet: Sequence[Figures | None], query: HistoryQuery, step: int
-) -> Series:
+def _series(samples: Sequence[Sample | None], query: HistoryQuery, step: int) -> Series:
     if query.tool:
         return of_tool(samples, query.tool, step)
     if query.node:
         return _columns([_of_node(sample, query.node) for sample in samples])
-    return _columns(fleet)
+    return _columns([None if sample is None else sample.fleet for sample in samples])
 
 
 def of_tool(samples: Sequence[Sample | None], tool: str, step: int) -> Series:

@@ -16,14 +16,13 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 from framehold_core.errors import StoreUnavailable
-from framehold_fleet.models.history import Figures, Sample
+from framehold_fleet.models.history import Sample
 from framehold_fleet.models.nodes import NodeView
 from framehold_store.base import Store
 
-from .samples import Sampler, of_fleet, of_several, packed, unpacked
+from .samples import Sampler, of_several, packed, unpacked
 from .tool_survey import ToolsSeen
 
 logger = logging.getLogger(__name__)
@@ -40,13 +39,6 @@ _AT_ONCE = 10
 """Samples that are unpacked before other work of the loop may run."""
 
 
-class SampledFigures(NamedTuple):
-    """A sample, and the figures of the whole fleet in it."""
-
-    sample: Sample
-    fleet: Figures
-
-
 class History:
     """The history of one fleet, as one router keeps and reads it. `nodes` and `tools` ask all nodes; `clock` gives
     seconds since 1970. Belongs to one event loop."""
@@ -60,8 +52,8 @@ class History:
     ) -> None:
         self._store, self._nodes, self._tools, self._clock = store, nodes, tools, clock
         self._sampler = Sampler()
-        self._known: dict[int, dict[int, SampledFigures | None]] = {STEP: {}, COARSE: {}}
-        self._untaken: dict[int, dict[int, SampledFigures]] = {STEP: {}, COARSE: {}}
+        self._known: dict[int, dict[int, Sample | None]] = {STEP: {}, COARSE: {}}
+        self._untaken: dict[int, dict[int, Sample]] = {STEP: {}, COARSE: {}}
         """Those that the store did not take."""
         self._looked = dict.fromkeys((STEP, COARSE), -math.inf)
         """When somebody looked last."""
@@ -90,15 +82,11 @@ class History:
             slots = range(slot + 1 - of_minute, slot + 1)
             async with self._reading:
                 found = await self._read(STEP, slots)
-            await self._keep(COARSE, minute, of_several([item.sample for item in found if item is not None]))
+            await self._keep(COARSE, minute, of_several([item for item in found if item is not None]))
 
     async def samples(self, step: int, slots: Sequence[int]) -> list[Sample | None]:
-        """The samples of these slots, without the figures of the fleet; see `seen`."""
-        return [None if item is None else item.sample for item in await self.seen(step, slots)]
-
-    async def seen(self, step: int, slots: Sequence[int]) -> list[SampledFigures | None]:
-        """What was kept of these slots in their order; None for each of which nobody has kept a sample. While the store
-        does not answer, what was read stays."""
+        """The samples of these slots in their order; None for each of which nobody has kept one. While the store does
+        not answer, what was read stays."""
         self._looked[step] = self._clock()
         async with self._reading:
             return await self._read(step, slots)
@@ -113,7 +101,7 @@ class History:
             if now - self._looked[step] > REMEMBERED:
                 known.clear()
 
-    async def _read(self, step: int, slots: Sequence[int]) -> list[SampledFigures | None]:
+    async def _read(self, step: int, slots: Sequence[int]) -> list[Sample | None]:
         known, untaken, now = self._known[step], self._untaken[step], self._clock()
         wanted = [slot for slot in slots if slot not in known and slot not in untaken]
         try:
@@ -124,7 +112,7 @@ class History:
             sample = None if data is None else unpacked(data)
             # One that is missing may still come, until its slot ended some time ago.
             if sample is not None or (slot + 1) * step < now - _LATE:
-                known[slot] = None if sample is None else SampledFigures(sample, of_fleet(sample))
+                known[slot] = sample
             if place % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         return [known.get(slot) or untaken.get(slot) for slot in slots]
@@ -136,6 +124,6 @@ class History:
             if not self._silent:
                 logger.warning("the history of the fleet is not kept, only this router knows it: %s", error)
             self._silent = True
-            self._untaken[step][slot] = SampledFigures(sample, of_fleet(sample))
+            self._untaken[step][slot] = sample
         else:
             self._silent = False

@@ -1,6 +1,7 @@
-"""Samples of the history: the figures of all nodes and tools in one slot of time.
+"""Samples of the history: the figures of the fleet, of its nodes and of its tools in one slot of time.
 
-The law: bounded. A sample has MAX_NODES nodes and MAX_TOOLS tools at most. Rates and counts are of one life of a node:
+The law: bounded. A sample has MAX_NODES nodes and MAX_TOOLS tools at most; the figures of the fleet are those of all
+its nodes. Rates and counts are of one life of a node:
 a process that began anew counts from its own start, so its first figures add nothing.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from statistics import fmean, median
 from typing import Any
 
@@ -38,10 +39,15 @@ class Sampler:
 
     def sample(self, nodes: Iterable[NodeView], tools: Iterable[ToolsStatus], now: float) -> Sample:
         """The sample of the time since the last one; `now` is in seconds."""
-        shown = list(nodes)[:MAX_NODES]
+        there = list(nodes)
         before, self._counts = self._counts, {}
-        figures = {node.node_id: self._figures(node, before.get((node.node_id, node.boot)), now) for node in shown}
-        return Sample(nodes=figures, tools=self._tools_since(tools), release=release(shown))
+        figures = {node.node_id: self._figures(node, before.get((node.node_id, node.boot)), now) for node in there}
+        return Sample(
+            nodes=dict(islice(figures.items(), MAX_NODES)),
+            fleet=of_fleet(figures.values()),
+            tools=self._tools_since(tools),
+            release=release(there),
+        )
 
     def _figures(self, node: NodeView, before: tuple[float, dict[str, int]] | None, now: float) -> Figures:
         read = {"rounds": node.rounds, "ended": node.calls_ended, "failed": node.calls_failed}
@@ -117,9 +123,9 @@ def release(nodes: Iterable[NodeView]) -> str:
     return " ".join(named)
 
 
-def of_fleet(sample: Sample) -> Figures:
-    """The figures of the whole fleet in one slot."""
-    return _combined(list(sample.nodes.values()), summed)
+def of_fleet(nodes: Iterable[Figures]) -> Figures:
+    """The figures of all these nodes together, in one slot."""
+    return _combined(list(nodes), summed)
 
 
 def of_several(samples: Sequence[Sample]) -> Sample:
@@ -127,8 +133,10 @@ def of_several(samples: Sequence[Sample]) -> Sample:
     rest. Of tools: sums of counts, and the mean of parked calls."""
     names = sorted({node for sample in samples for node in sample.nodes})[:MAX_NODES]
     tools = sorted({tool for sample in samples for tool in sample.tools})[:MAX_TOOLS]
+    nodes = {name: _combined([item.nodes[name] for item in samples if name in item.nodes], fmean) for name in names}
     return Sample(
-        nodes={name: _combined([item.nodes[name] for item in samples if name in item.nodes], fmean) for name in names},
+        nodes=nodes,
+        fleet=of_fleet(nodes.values()),
         tools={name: added([item.tools[name] for item in samples if name in item.tools], fmean) for name in tools},
         release=samples[-1].release if samples else "",
     )
