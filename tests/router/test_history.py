@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 import zlib
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -223,6 +224,18 @@ def test_the_figures_of_a_fleet_and_of_a_minute() -> None:
     assert of_minute.nodes == {"a": Figures(rounds=2, p99=0.5, p50=0.2, parked=4, busy=0.2), "b": nodes["b"]}
     assert of_minute.tools == {"t": ToolFigures(asked=3, took=(0, 1, 3), thought=(1,), parked=2)}
     assert of_several([]) == Sample()
+
+
+def test_a_minute_in_which_nodes_and_tools_took_turns_is_as_each_of_its_slots() -> None:
+    """A deploy gives each node another name."""
+    slots = [
+        Sample(nodes={node: FIGURES}, fleet=FIGURES, tools={tool: ToolFigures(asked=10, parked=100)})
+        for node, tool in (("a", "s"), ("b", "s"), ("c", "t"), ("c", "t"))
+    ]
+    minute = of_several(slots)
+    assert minute.fleet == FIGURES and None not in astuple(FIGURES)
+    assert minute.nodes == dict.fromkeys("abc", FIGURES)
+    assert minute.tools == dict.fromkeys("st", ToolFigures(asked=20, parked=50))
 
 
 @pytest.mark.parametrize(

@@ -129,15 +129,19 @@ def of_fleet(nodes: Iterable[Figures]) -> Figures:
 
 
 def of_several(samples: Sequence[Sample]) -> Sample:
-    """One sample for several slots. Of nodes: means of rates and counts, medians of medians, and the highest of the
-    rest. Of tools: sums of counts, and the mean of parked calls."""
+    """One sample for several slots. Of the fleet, and of each node while it was there: means of rates and counts,
+    medians of medians, and the highest of the rest. Of tools: sums of counts, and the mean of parked calls."""
     names = sorted({node for sample in samples for node in sample.nodes})[:MAX_NODES]
     tools = sorted({tool for sample in samples for tool in sample.tools})[:MAX_TOOLS]
-    nodes = {name: _combined([item.nodes[name] for item in samples if name in item.nodes], fmean) for name in names}
+
+    def parked(counts: Sequence[float]) -> float:
+        # A tool that is left out of a slot had none.
+        return sum(counts) / len(samples)
+
     return Sample(
-        nodes=nodes,
-        fleet=of_fleet(nodes.values()),
-        tools={name: added([item.tools[name] for item in samples if name in item.tools], fmean) for name in tools},
+        nodes={name: _combined([item.nodes[name] for item in samples if name in item.nodes], fmean) for name in names},
+        fleet=_combined([item.fleet for item in samples], fmean),
+        tools={name: added([item.tools[name] for item in samples if name in item.tools], parked) for name in tools},
         release=samples[-1].release if samples else "",
     )
 
