@@ -173,6 +173,8 @@ class ClientScript:
         return self._given[self._taken :]
 
     def _next(self, asked: Sequence[AskedQuestion], before: Sequence[AskedQuestion]) -> Iterator[Any]:
+        if not asked:
+            return
         if self._always is not None:
             yield from [self._always] * len(asked)
             return

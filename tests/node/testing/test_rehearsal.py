@@ -146,8 +146,10 @@ def test_prompts_resources_and_resolved_parameters(rehearse: Rehearse) -> None:
     assert rehearse(server, "note://x", answers=[YES], kind="resource").text == "x: yes"
 
 
-def test_a_handler_that_parks_by_hand(rehearse: Rehearse) -> None:
-    """It is entered anew each round in every way; `once` and the values hold over its rounds."""
+@pytest.mark.parametrize("answers", [[YES], [together(q=YES)], lambda asked: YES], ids=["one", "together", "function"])
+def test_a_handler_that_parks_by_hand(answers: Any, rehearse: Rehearse) -> None:
+    """It is entered anew each round in every way; `once` and the values hold over its rounds. A round that asks nothing
+    takes no answer."""
 
     async def by_hand(ctx: Context) -> str | types.InputRequiredResult:
         done = await framehold.once("begin", str, "begun")
@@ -162,7 +164,7 @@ def test_a_handler_that_parks_by_hand(rehearse: Rehearse) -> None:
         )
         return types.InputRequiredResult(input_requests={"q": asked}, request_state="asked")
 
-    result = played(rehearse, by_hand, YES)
+    result = played(rehearse, by_hand, answers=answers)
     assert result.effects == ["begin"] and result.questions[0][3:-1] in result.text
     assert result.rounds == [[], result.questions]
 
