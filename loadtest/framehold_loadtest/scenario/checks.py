@@ -115,9 +115,15 @@ def effects_once(seen: Evidence) -> Verdict:
 
 
 def resumed_in_time(seen: Evidence) -> Verdict:
-    """Calls of a node that is gone go on elsewhere, after its lease and little more."""
+    """Calls of a node that is gone go on elsewhere, after its lease and little more. One that waits until the node is
+    there again is answered by its name."""
     limit = seen.bounds.lease_ttl + seen.bounds.takeover_grace * seen.stretch
-    moved = [item.seconds for item in seen.resumes if item.before and (item.refused or item.node != item.before)]
+
+    def met(item: Round) -> bool:
+        away = [fault for fault in seen.faults if fault.target == item.before]
+        return bool(item.refused) or item.node != item.before or _touches(item, away)
+
+    moved = [item.seconds for item in seen.resumes if item.before and met(item)]
     worst = percentile(moved, 0.99)
     shown = f"{worst:.2f} s of {len(moved)} resumes" if moved else "no call was resumed after the fault"
     wanted = f"< {seen.bounds.lease_ttl:g} s + {_limit(seen, seen.bounds.takeover_grace)}"

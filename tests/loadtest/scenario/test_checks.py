@@ -53,6 +53,11 @@ CASES: list[tuple[Check, Evidence, Evidence]] = [
     (checks.effects_once, seen(), seen(effects=Effects(2, 1, 0, 1))),
     (checks.resumed_in_time, seen(resume(seconds=6.9, node="n2")), seen(resume(seconds=7.1, node="n2"))),
     (checks.resumed_in_time, seen(resume(refused=("503",))), seen(resume(seconds=8.0, refused=("503",)))),
+    (
+        checks.resumed_in_time,
+        seen(resume(at=9.0, seconds=6.9), resume(at=30.0, seconds=8.0), faults=[KILL]),
+        seen(resume(seconds=1.0, node="n2"), resume(at=9.0, seconds=8.0), faults=[KILL]),
+    ),
     (checks.faults_made(scenarios.KILL), seen(faults=[KILL]), seen(faults=[ADDED])),
     (checks.taken_over, seen(faults=[PAUSED]), seen(faults=[PAUSED, replace(PAUSED, seen={"taken": 0.0})])),
     (checks.few_keys_moved, seen(faults=[ADDED]), seen(faults=[replace(ADDED, seen={"moved": 0.7, "nodes": 4.0})])),
