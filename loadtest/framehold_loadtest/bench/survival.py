@@ -48,7 +48,8 @@ _PAUSE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """Times in seconds from the end of the node (for a drain: from the end of its process)."""
+    """How many calls came to their right end, and the times of the first and the last of these in seconds from the end
+    of the node (for a drain: from the end of its process), GIVES_UP if there is none."""
 
     calls: int
     finished: int
@@ -70,7 +71,8 @@ def measure(turns: int, calls: int, cores: Cores) -> dict[str, Any]:
 
 
 def _row(way: str, seen: Sequence[tuple[Storm, Counter[str]]]) -> dict[str, Any]:
-    """One way to end a node. Seconds until the first and the last answer, medians over the turns."""
+    """One way to end a node. Seconds until the first and the last right end, medians over the turns; `finished` is of
+    the worst turn."""
     storms = [one for one, _ in seen]
     calls = storms[0].calls
     wanted = calls * len(ledger.EFFECTS)
@@ -80,6 +82,7 @@ def _row(way: str, seen: Sequence[tuple[Storm, Counter[str]]]) -> dict[str, Any]
         "way": way,
         "turns": len(seen),
         "calls": calls,
+        "finished": min(storm.finished for storm in storms),
         "first": median(storm.first for storm in storms),
         "slowest": max(storm.first for storm in storms),
         "last": median(storm.last for storm in storms),
@@ -129,20 +132,19 @@ async def storm(first: int, node: int, way: str, port: int, calls: int) -> Storm
     while way == "SIGTERM" and os.path.exists(f"/proc/{node}/fd/0"):
         await asyncio.sleep(0.001)
     began = time.perf_counter()
-    took: list[float] = []
     refused: Counter[str] = Counter()
 
-    async def finish(name: str, question: Asked) -> bool:
+    async def finish(name: str, question: Asked) -> float | None:
         ended = await _finish(port, name, question, refused)
-        took.append(time.perf_counter() - began)
-        return ended
+        return time.perf_counter() - began if ended else None
 
     work = [asyncio.create_task(finish(*item)) for item in parked]
     done, late = await asyncio.wait(work, timeout=GIVES_UP)
     for task in late:
         task.cancel()
-    finished = sum(task.result() for task in done)
-    return Storm(len(parked), finished, refused.total(), min(took), max(took))
+    took = [seconds for task in done if (seconds := task.result()) is not None]
+    soonest, latest = min(took, default=GIVES_UP), max(took, default=GIVES_UP)
+    return Storm(len(parked), len(took), refused.total(), soonest, latest)
 
 
 async def _park(port: int, names: Sequence[str]) -> list[tuple[str, Asked]]:

@@ -159,8 +159,8 @@ def _storm(section: _Section) -> _Measured:
 
 
 def resumed(row: Row) -> float:
-    """Calls a second from the first answer to the last one."""
-    return float(row["calls"] / max(1e-9, row["last"] - row["first"]))
+    """Calls a second that came to their right end, after the first one until the last one."""
+    return float(max(0, row["finished"] - 1) / max(1e-9, row["last"] - row["first"]))
 
 
 def _steps(section: _Section) -> _Measured:

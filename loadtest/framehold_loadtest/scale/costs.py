@@ -78,13 +78,13 @@ def _row(rows: list[Mapping[str, Any]], **wanted: Any) -> Mapping[str, Any]:
 
 def _takeover(found: Mapping[str, Any]) -> float:
     storm = max(found["survival"]["rows"], key=lambda row: row["calls"])
-    if storm["calls"] < _STORM:
+    if storm["finished"] < _STORM:
         raise LookupError("no storm")
-    return float((storm["last"] - storm["first"]) / storm["calls"])
+    return float((storm["last"] - storm["first"]) / storm["finished"])
 
 
 _STORM = 100
-"""Fewer calls at once say nothing of a node's pace."""
+"""Fewer calls that go on say nothing of a node's pace."""
 _LOOKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "node_round": lambda found: _row(found["calls"]["rows"], server="framehold redis")["server_cpu"] / 2,
     "node_once": lambda found: median(_row(found["replay"]["rows"], store="Redis", calls=32)["cpu"]),

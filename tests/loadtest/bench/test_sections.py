@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import resource
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +88,25 @@ def test_calls_whose_node_is_gone_go_on_and_their_effects_are_counted() -> None:
     assert found["not_available"] == {}
     assert [(row["way"], row["calls"]) for row in found["rows"]] == [("SIGKILL", 1), ("SIGTERM", 1), ("SIGKILL", 40)]
     assert [row["errors"] for row in found["rows"]] == [{}, {}, {}]
+    assert [row["finished"] for row in found["rows"]] == [1, 1, 40]
+
+
+@pytest.mark.parametrize("right", [0, 1])
+def test_a_call_with_a_wrong_end_is_no_answer(right: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def parked(port: int, names: Sequence[str]) -> list[tuple[str, Any]]:
+        return [(name, None) for name in names]
+
+    async def finished(port: int, name: str, *_: Any) -> bool:
+        return name == "call-3" and bool(right)
+
+    monkeypatch.setattr(survival, "_park", parked)
+    monkeypatch.setattr(survival, "_finish", finished)
+    monkeypatch.setattr(gc, "disable", lambda: None)
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as node:
+        found = asyncio.run(survival.storm(1, node.pid, "SIGKILL", 1, 4))
+    assert (found.calls, found.finished) == (4, right)
+    assert found.first == found.last and (found.first == survival.GIVES_UP) == (not right)
 
 
 def test_haproxy_is_not_available_where_its_example_is_not_installed(

@@ -93,7 +93,13 @@ def _relay(run: Found, value: float) -> None:
 
 def _storm(run: Found, value: float) -> None:
     (row,) = [row for row in run["survival"]["rows"] if row["calls"] > 1]
-    row |= {"calls": 10_000, "first": 1.0, "last": 1.0 + 10_000 / value}
+    row |= {"calls": 10_000, "finished": 10_000, "first": 1.0, "last": 1.0 + 10_000 / value}
+
+
+def _storm_of_lost(run: Found, value: float) -> None:
+    """Each second has so many right answers, and ten times as many calls that are lost."""
+    _storm(run, value)
+    run["survival"]["rows"][-1] |= {"finished": 1_000, "last": 1.0 + 1_000 / value}
 
 
 def _killed(run: Found, value: float) -> None:
@@ -107,6 +113,7 @@ def _killed(run: Found, value: float) -> None:
         ("a round at one call at a time", _single, 1.2, 1.5, 1.51),
         ("what the router adds", _added, None, 1.0, 1.01),
         ("10,000 calls of a killed node", _storm, 1500, 1200, 900),
+        ("10,000 calls of a killed node", _storm_of_lost, 1500, 1200, 900),
         ("a parked frame", _weight, 6, 6.5, 6.6),
         ("resume p99", _p99, 1.04, 1.1, 1.2),
         ("longest young pause", _pause, 0.009, 0.02, 0.026),

@@ -102,9 +102,11 @@ def test_a_run_of_the_benchmark_takes_the_place_of_what_it_measured() -> None:
 
 
 def test_a_section_that_was_left_out_or_failed_changes_nothing() -> None:
-    """One call that went on after a death says nothing of a pace, and an empty section nothing at all."""
-    found = {"calls": {"rows": []}, "survival": {"rows": BENCH["survival"]["rows"][:1]}, "frames": {"rows": []}}
-    assert Costs.of_bench(found) == COSTS
+    """A call or two that went on after a death say nothing of a pace, and an empty section nothing at all."""
+    one, *_, storm = BENCH["survival"]["rows"]
+    for row in (one, storm | {"finished": 2}):
+        found = {"calls": {"rows": []}, "survival": {"rows": [row]}, "frames": {"rows": []}}
+        assert Costs.of_bench(found) == COSTS
 
 
 @pytest.mark.parametrize("text", [None, "no json"])
