@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _REBOUND = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+_PLAIN = frozenset({"LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+"""Instructions of the bodies of classes. They look in the dict of the globals, past any `__missing__` of its class."""
 
 
 class Instruction(NamedTuple):
@@ -28,11 +30,12 @@ class Instruction(NamedTuple):
 
 class Used(NamedTuple):
     """The names that a code object uses: `globals` are those that it looks up outside of itself, `attributes` are all
-    names that it has, `rebound` the globals that it assigns or deletes."""
+    names that it has, `rebound` the globals that it assigns or deletes, `bodies` those that classes in it use."""
 
     globals: frozenset[str]
     attributes: frozenset[str]
     rebound: frozenset[str]
+    bodies: frozenset[str]
 
 
 def instructions(code: CodeType) -> Iterator[Instruction]:
@@ -57,21 +60,17 @@ def head(code: CodeType) -> tuple[Any, ...]:
 
 def used(code: CodeType) -> Used:
     """The names that a code object uses, with those of the functions and classes in it."""
-    outside: set[str] = set()
-    rebound: set[str] = set()
+    steps = [(item.opname, item.argval) for item in dis.get_instructions(code)]
+    outside, rebound, bodies = ({name for step, name in steps if step in of} for of in (_GLOBAL, _REBOUND, _PLAIN))
     attributes: set[str] = set(code.co_names)
-    for item in dis.get_instructions(code):
-        if item.opname in _GLOBAL:
-            outside.add(item.argval)
-        if item.opname in _REBOUND:
-            rebound.add(item.argval)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             inner = used(constant)
             outside |= inner.globals
             attributes |= inner.attributes
             rebound |= inner.rebound
-    return Used(frozenset(outside), frozenset(attributes), frozenset(rebound))
+            bodies |= inner.bodies
+    return Used(frozenset(outside), frozenset(attributes), frozenset(rebound), frozenset(bodies))
 
 
 def names_in(annotation: str) -> frozenset[str]:

@@ -36,11 +36,12 @@ class Part(ModuleType):
 
 class Globals(dict[str, Any]):
     """The globals of the kept functions of a module: the names that went along. Names of live objects are looked up in
-    the present module whenever they are used, since that may bind them anew."""
+    the present module whenever they are used, since that may bind them anew. Those in `bodies` are not: the body of a
+    class finds only what is in the dict, so they are put there once."""
 
-    def __init__(self, module: str, live: frozenset[str]) -> None:
+    def __init__(self, module: str, live: frozenset[str], bodies: frozenset[str]) -> None:
         super().__init__()
-        self.module, self.live = module, live
+        self.module, self.live, self.bodies = module, live, bodies
 
     def __missing__(self, name: str) -> Any:
         if name not in self.live:
@@ -116,11 +117,12 @@ class Loader(pickle.Unpickler):
         found = self._live[named] = named.present()
         return found
 
-    def _globals(self, module: str, live: tuple[str, ...]) -> Globals:
-        """The globals of a module's functions, still empty. A name that is gone is an error before anything runs."""
-        for name in live:
-            self._lives(Named(module, name))
-        made = self._spaces[module] = Globals(module, frozenset(live))
+    def _globals(self, module: str, live: tuple[str, ...], bodies: tuple[str, ...]) -> Globals:
+        """The globals of a module's functions, with the live objects that `bodies` names. A name that is gone is an
+        error before anything runs."""
+        found = {name: self._lives(Named(module, name)) for name in live}
+        made = self._spaces[module] = Globals(module, frozenset(live), frozenset(bodies))
+        made.update({name: found[name] for name in bodies})
         return made
 
     def resolve(self) -> None:

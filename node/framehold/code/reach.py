@@ -74,7 +74,7 @@ class Reach:
     - `live` has the objects that go by name, by their `id`; `shared` those of them that also get their kept class
     - `forms` has the digests of the functions and classes that go by value and have a name of their own: what has the
       same digest in the process that loads the code need not be a copy. `names` has these names, by the `id`
-    - `rebound` says which globals the functions that go by value bind anew
+    - `rebound` says which globals the functions that go by value bind anew, `bodies` which ones classes in them use
     - `globals` has the names that the functions of each module use, by the `id` of their globals; `spaces` has those
     - `slices` has the names that are used of a module, by the `id` of the module
     - `modules` are the author's modules among them
@@ -93,7 +93,7 @@ class Reach:
         self.globals: dict[int, dict[str, Any]] = {}
         self.slices: dict[int, dict[str, Any]] = {}
         self.spaces: dict[int, dict[str, Any]] = {}
-        self.modules, self.rebound = set[str](), set[str]()
+        self.modules, self.rebound, self.bodies = set[str](), set[str](), set[tuple[int, str]]()
         self._authors, self._forms = authors, ObjectForms()
         self._put = self._forms.put
         self._problems: dict[str, None] = {}
@@ -260,6 +260,7 @@ class Reach:
                 self._visit(value, f"the attribute {name!r} of {where}")
         use = self._names_of(fn.__code__)
         self.rebound |= {f"{where} binds {name!r}" for name in use.rebound}
+        self.bodies |= {(id(fn.__globals__), name) for name in use.bodies}
         for name in sorted(use.globals | outside):
             if name in _OF_MODULE:
                 # cloudpickle writes them with the function.

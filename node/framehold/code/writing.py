@@ -45,7 +45,8 @@ class LeftOut(NamedTuple):
 
     - `live`: the object that it has under this name
     - `bind`: takes globals and names with their values, and puts these there
-    - `globals`: takes the names of live objects of this module, and gives the globals of its functions
+    - `globals`: takes the names of live objects of this module, and those of them that bodies of classes use, and gives
+      the globals of its functions
     - `make`: takes a function and its arguments, and gives the object of this name: its own, or what the function makes
     - `fill`: takes an object that was made, a function and a state, and calls the function unless the object is its own
     - `shared`: takes a class and a live object, and gives an object of that class with the state of the other
@@ -86,7 +87,10 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO, reach: Reach) -> None:
         super().__init__(file, 5)
         self._reach = reach
-        self._spaces = {space: _globals(found, reach.globals[space]) for space, found in reach.spaces.items()}
+        self._spaces = {
+            number: _globals(space, reach.globals[number], frozenset(name for of, name in reach.bodies if of == number))
+            for number, space in reach.spaces.items()
+        }
         """The globals that functions get, by the `id` of those that they have. They are written empty."""
 
     def persistent_id(self, item: Any) -> tuple[str, str, str] | None:
@@ -123,7 +127,8 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         if reach.is_generic(item):
             return self._named(item, (loading.generic, loading.implementations(item)))
         if isinstance(item, loading.Globals):
-            return LeftOut("globals", item.module, ""), (tuple(sorted(item.live)),), None, None, iter(item.items())
+            names = (tuple(sorted(item.live)), tuple(sorted(item.bodies)))
+            return LeftOut("globals", item.module, ""), names, None, None, iter(item.items())
         if isinstance(item, _Names):
             return LeftOut("bind", "", ""), tuple(item)
         if (generic := generic_of(item)) is not None:
@@ -158,7 +163,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         attributes.pop(REGISTRATION, None)
         space = id(item.__globals__)
         if space not in self._spaces:
-            self._spaces[space] = _globals(item.__globals__, {})
+            self._spaces[space] = _globals(item.__globals__, {}, frozenset())
         return make, (code, self._spaces[space], *others), (attributes, members), *rest
 
     def names(self) -> Iterator[_Names]:
@@ -206,11 +211,11 @@ def write(handler: Any, reach: Reach) -> bytes:
     return file.getvalue()
 
 
-def _globals(space: dict[str, Any], found: dict[str, Any]) -> loading.Globals:
+def _globals(space: dict[str, Any], found: dict[str, Any], bodies: frozenset[str]) -> loading.Globals:
     """The globals of a module's kept functions. Names of live objects are all that they have yet, and the names that
-    say which module it is."""
+    say which module it is. `bodies` are the names that bodies of classes use."""
     live = frozenset(name for name, value in found.items() if type(value) is Named)
-    made = loading.Globals(str(space.get("__name__", "")), live)
+    made = loading.Globals(str(space.get("__name__", "")), live, live & bodies)
     made.update({name: space[name] for name in _OF_MODULE if name in space})
     return made
 

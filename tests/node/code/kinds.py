@@ -311,6 +311,24 @@ def made(held):
     return lambda: held.word
 handler = made(state)
 """,
+    "a setting in the body of a class in a function": """\
+import os
+from pydantic import BaseModel, Field
+WHERE = os.environ.get('NO_SUCH') or '{word}'
+def handler():
+    class Form(BaseModel):
+        where: str = Field(WHERE, pattern=WHERE)
+    return Form().where
+""",
+    "a setting with the name of a builtin, in a class in a class": """\
+import os
+id = os.environ.get('NO_SUCH') or '{word}'
+def handler():
+    class Outer:
+        class Inner:
+            found = id
+    return Outer.Inner.found
+""",
     "the state of the author's object": """\
 class Desk:
     def __init__(self): self.word = '{word}'
