@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import sys
 from collections.abc import Iterator
@@ -59,9 +60,11 @@ def shown(frame: FrameType | None) -> str:
 
 
 def file_and_line(name: str, line: int | None) -> str:
-    """`file:line`. A file below the current folder is named from there."""
+    """`file:line`. A file below the current folder is named from there, unless that folder was deleted."""
     file = Path(name)
-    return f"{file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}:{line}"
+    with contextlib.suppress(OSError, ValueError):
+        file = file.relative_to(Path.cwd())
+    return f"{file}:{line}"
 
 
 def _is_authors(frame: FrameType) -> bool:

@@ -6,6 +6,7 @@ import gc
 import logging
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -80,6 +81,18 @@ async def test_the_call_ends_with_an_error(tool: str, caplog: pytest.LogCaptureF
     assert line.levelno == logging.ERROR and "test_unawaited.py:" in line.message
     assert "framehold.once('pay') was never awaited" in line.message and "write `await` before it" in line.message
     assert getattr(line, "tool", None) == tool and RAN == []
+
+
+async def test_a_process_whose_working_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The message names the whole file, and the call ends with the error all the same."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    async with serving(*TOOLS) as caller:
+        assert (await caller.call("forgets")).result["isError"] is True
+    assert f"write `await` before it ({__file__}:" in caplog.text
 
 
 async def test_it_is_missed_wherever_it_is(caplog: pytest.LogCaptureFixture) -> None:
