@@ -29,6 +29,10 @@ _LIBRARIES = frozenset({*FRAMEHOLD, "mcp", "mcp_types", "fastmcp", "pydantic"})
 """Packages that register functions of their own as handlers."""
 _COPYING = frozenset({"pydantic", "pydantic_settings", "typing_extensions"})
 """Libraries whose classes can be made again beside themselves, as those of the standard library can."""
+_BOUND = frozenset(
+    {"asyncio", "anyio", "threading", "_thread", "queue", "multiprocessing", "concurrent", "socket", "ssl", "io", "_io"}
+)
+"""Modules whose objects belong to a process, even if they can be pickled."""
 _EXAMPLES = ("framehold.examples", "framehold_loadtest.served")
 """Servers that come with Framehold: their code is an author's."""
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
@@ -126,6 +130,11 @@ def is_importable(item: Any) -> bool:
     if not isinstance(module, str) or not isinstance(name, str):
         return False
     return Named(module, name).found() is item
+
+
+def is_process_bound(item: Any) -> bool:
+    """Whether an object belongs to the process that made it."""
+    return type(item).__module__.partition(".")[0] in _BOUND or type(item).__name__ in ("ContextVar", "Context")
 
 
 def module_of(fn: FunctionType) -> str:

@@ -170,7 +170,7 @@ def _unchanged(forms: dict[str, str], authors: Authors) -> dict[Named, Any]:
     """What this process has as it was when code was written. `forms` has the digests of then."""
     named_then = (Named(*name.split(":")) for name in forms)
     present = {named: found for named in named_then if (found := named.found()) is not None}
-    now = Reach(list(present.values()), authors).forms
+    now = Reach(list(present.values()), authors, subclasses=present).forms
     return {named: found for named, found in present.items() if now.get(named) == forms[":".join(named)]}
 
 

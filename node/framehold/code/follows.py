@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 NOISE = frozenset(
     {
         *("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__", "__signature__"),
@@ -19,6 +21,10 @@ OF_ENUM = frozenset(
     }
 )
 """What an enum keeps beside its members. It follows from them, and grows while the enum is used."""
+DERIVED = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
+"""Types of members that follow from a class's slots and layout."""
+OF_MODULE = frozenset({"__name__", "__package__"})
+"""Globals that say which module a function is of. A later release may have renamed it."""
 OF_FIELD = {"_attributes_set", "_qualifiers", "_original_assignment", "_original_annotation", "_complete"}
 """What a field of a model keeps beside its settings."""
 HOOKS = {"__init_subclass__", "__pydantic_init_subclass__"}

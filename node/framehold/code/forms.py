@@ -22,6 +22,7 @@ class ObjectForms:
     def __init__(self) -> None:
         self._own = [hashlib.sha256()]
         self._leads: list[list[int]] = [[]]
+        self._joined: list[list[int]] = [[]]
         self._open = [0]
 
     def put(self, *parts: object) -> None:
@@ -36,6 +37,7 @@ class ObjectForms:
         number = len(self._own)
         self._own.append(hashlib.sha256())
         self._leads.append([])
+        self._joined.append([])
         self.lead(number)
         self._open.append(number)
         return number
@@ -49,14 +51,19 @@ class ObjectForms:
         self.put("leads")
         self._leads[self._open[-1]].append(number)
 
+    def join(self, number: int, other: int) -> None:
+        """Have an object lead to another one, in no order."""
+        self._joined[number].append(other)
+
     def digests(self) -> list[str]:
         """The digest of each object, by number; that of the first is the digest of the whole graph."""
         found = [own.digest() for own in self._own]
         for _ in range(ROUNDS):
             found = [
-                hashlib.sha256(own + b"".join(found[other] for other in leads)).digest()
-                for own, leads in zip(found, self._leads, strict=True)
+                hashlib.sha256(own + b"".join([found[n] for n in leads] + sorted(found[n] for n in joined))).digest()
+                for own, leads, joined in zip(found, self._leads, self._joined, strict=True)
             ]
+        self._leads = [leads + joined for leads, joined in zip(self._leads, self._joined, strict=True)]
         rings = list(self._rings())
         ring_of = {number: index for index, ring in enumerate(rings) for number in ring}
         digests: list[bytes] = []

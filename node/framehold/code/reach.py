@@ -27,7 +27,7 @@ import sys
 import types
 import typing
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -36,9 +36,9 @@ from pydantic import BaseModel
 from framehold_store.named import Named, Names
 from framehold_store.pickles import generic_of, is_typing
 
-from .authors import Authors, is_importable, module_of
+from .authors import Authors, is_importable, is_process_bound, module_of
 from .constants import Source
-from .follows import HOOKS, NOISE, OF_ENUM, OF_FIELD, REGISTRATION
+from .follows import DERIVED, HOOKS, NOISE, OF_ENUM, OF_FIELD, OF_MODULE, REGISTRATION
 from .forms import ObjectForms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, implementations, is_generic, is_plain
@@ -49,14 +49,7 @@ _VALUES = (
     *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
 )
 """Types whose objects are known by their `repr`."""
-_BOUND = frozenset(
-    {"asyncio", "anyio", "threading", "_thread", "queue", "multiprocessing", "concurrent", "socket", "ssl", "io", "_io"}
-)
-"""Modules whose objects belong to a process, even if they can be pickled."""
 _NAME = re.compile(r"Name\(id='(\w+)'")
-_OF_MODULE = frozenset({"__name__", "__package__"})
-"""Globals that say which module a function is of. A later release may have renamed it."""
-_DERIVED = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
 MAX_PROBLEMS = 3
 """Reasons that are named for one handler."""
 MAX_OBJECTS = 1_000
@@ -65,7 +58,8 @@ MAX_OBJECTS = 1_000
 
 class Reach:
     """What one handler reaches. `handler` is the function that the server has for it, with its decorators. `sources`
-    has the sources that were read before, by the names of their modules; others are added.
+    has the sources that were read before, by the names of their modules; others are added. A class is alike only if its
+    subclasses are: those that are reached, and are in `subclasses` if that is given.
 
     After the walk:
 
@@ -86,6 +80,7 @@ class Reach:
         authors: Authors,
         sources: dict[str, Source] | None = None,
         sets: frozenset[int] = frozenset(),
+        subclasses: Container[Named] | None = None,
     ) -> None:
         self.live: dict[int, Named] = {}
         self.shared: dict[int, type] = {}
@@ -97,7 +92,7 @@ class Reach:
         self._authors, self._forms = authors, ObjectForms()
         self._put = self._forms.put
         self._problems: dict[str, None] = {}
-        self._seen, self._objects, self._sets = dict[int, int](), 0, sets
+        self._seen, self._objects, self._sets, self._subclasses = dict[int, int](), 0, sets, subclasses
         self._alive: list[Any] = []
         self._sources = {} if sources is None else sources
         self._used: dict[CodeType, Used] = {}
@@ -262,7 +257,7 @@ class Reach:
         self.rebound |= {f"{where} binds {name!r}" for name in use.rebound}
         self.bodies |= {(id(fn.__globals__), name) for name in use.bodies}
         for name in sorted(use.globals | outside):
-            if name in _OF_MODULE:
+            if name in OF_MODULE:
                 # cloudpickle writes them with the function.
                 self._put("global", name, fn.__globals__.get(name))
             elif name in fn.__globals__:
@@ -294,6 +289,7 @@ class Reach:
         self._put("class", kind.__name__)
         for part in (type(kind), *kind.__bases__):
             self._visit(part, where)
+        self._join_bases(kind)
         self._visit_names(kind.__module__, self._annotated(kind, where))
         if issubclass(kind, BaseModel):
             self._visit_model(kind, where)
@@ -307,7 +303,7 @@ class Reach:
             self._visit(member.value, where)
         source = self._source(kind.__module__)
         for name, value in sorted(vars(kind).items()):
-            if name in NOISE or isinstance(value, _DERIVED) or (name.startswith("__pydantic_") and name not in HOOKS):
+            if name in NOISE or isinstance(value, DERIVED) or (name.startswith("__pydantic_") and name not in HOOKS):
                 continue
             if members and (name in members or name in OF_ENUM):
                 continue
@@ -319,10 +315,17 @@ class Reach:
                     held = vars(sys.modules[kind.__module__])[used_name]
                     self._visit_global({}, kind.__module__, used_name, held, frozenset())
                 self.rebound.add(f"{where} binds {name!r}")
-            elif self._is_process_bound(value) and is_importable(kind):
+            elif is_process_bound(value) and is_importable(kind):
                 self._by_name(value, kind.__module__, f"{kind.__qualname__}.{name}")
             else:
                 self._visit(value, f"the attribute {name!r} of {where}")
+
+    def _join_bases(self, kind: type) -> None:
+        """Have the bases of a class lead to it: a copy of it must not be among the subclasses of the present ones."""
+        named = self.names.get(id(kind))
+        if named is not None and (self._subclasses is None or named in self._subclasses):
+            for base in filter(lambda base: id(base) in self.names, kind.__bases__):
+                self._forms.join(self._seen[id(base)], self._seen[id(kind)])
 
     def _visit_model(self, kind: type[BaseModel], where: str) -> None:
         """Add the fields of a model: the schema that clients get, and the functions in it."""
@@ -455,9 +458,6 @@ class Reach:
 
     # ---- objects
 
-    def _is_process_bound(self, item: Any) -> bool:
-        return type(item).__module__.partition(".")[0] in _BOUND or type(item).__name__ in ("ContextVar", "Context")
-
     def _visit_object(self, item: Any, where: str) -> None:
         """Add an object that no name leads to: it goes by value if it can be pickled."""
         self._objects += 1
@@ -476,7 +476,7 @@ class Reach:
         if isinstance(item, BuiltinFunctionType | types.MethodDescriptorType):
             self._put("builtin", getattr(item, "__module__", None), item.__qualname__)
             return
-        if self._is_process_bound(item):
+        if is_process_bound(item):
             self._problem(item, where)
             return
         try:

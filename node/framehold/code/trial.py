@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 from typing import Any
 
 from framehold_store.named import Named
@@ -11,11 +12,28 @@ from . import loading
 
 
 def check(body: bytes) -> None:
-    """Load code as a process would that has nothing of it unchanged.
+    """Load code as a process would that has nothing of it unchanged. Nothing of what is made stays: its classes would
+    be among the subclasses of installed ones, until the collector comes to them.
 
     Raises:
         Exception: anything: it can't be loaded, or would be other code.
     """
+    is_on = gc.isenabled()
+    # All that is made is young then, and a collection of the young costs little.
+    gc.disable()
+    try:
+        _load(body)
+    except Exception as error:
+        # Its frames hold what was made.
+        error.__traceback__ = None
+        raise
+    finally:
+        gc.collect(0)
+        if is_on:
+            gc.enable()
+
+
+def _load(body: bytes) -> None:
     _, known = loading.load(body, {}, on_trial=True)
     for named, made in known.items():
         if isinstance(made, type) and issubclass(made, enum.Enum):
