@@ -13,7 +13,7 @@ from framehold_core.errors import FrameholdError
 from framehold_store.named import Known, Named
 
 from ..version import VERSION
-from . import loading, trial, writing
+from . import loading, meeting, trial, writing
 from .authors import Authors
 from .constants import Source
 from .reach import Reach
@@ -155,22 +155,26 @@ def read(data: bytes) -> LoadedCode:
         tags = json.loads(head)
         if tags["format"] != _FORMAT or tags["python"] != _python():
             raise NotLoaded(f"it was written by {tags['python']} in format {tags['format']}; this is {_python()}")
-        found, known = loading.load(body, _unchanged(tags["forms"], Authors(*tags["authors"])))
+        authors, sources = Authors(*tags["authors"]), dict[str, Source]()
+        unchanged = _unchanged(tags["forms"], authors, sources)
+        loaded = loading.load(body, unchanged)
+        meeting.check(loaded, unchanged, authors, sources)
     except NotLoaded:
         raise
     except Exception as error:
         raise NotLoaded(f"{type(error).__name__}: {error}{_differences(head)}") from error
-    if type(found) is not Registered:
-        raise NotLoaded(f"it holds an object of {type(found).__name__}, and no handler")
-    loading.resolve_annotations(found.function)
-    return LoadedCode(found, known)
+    handler = loaded.handler
+    if type(handler) is not Registered:
+        raise NotLoaded(f"it holds an object of {type(handler).__name__}, and no handler")
+    loading.resolve_annotations(handler.function)
+    return LoadedCode(handler, loaded.known)
 
 
-def _unchanged(forms: dict[str, str], authors: Authors) -> dict[Named, Any]:
+def _unchanged(forms: dict[str, str], authors: Authors, sources: dict[str, Source]) -> dict[Named, Any]:
     """What this process has as it was when code was written. `forms` has the digests of then."""
     named_then = (Named(*name.split(":")) for name in forms)
     present = {named: found for named in named_then if (found := named.found()) is not None}
-    now = Reach(list(present.values()), authors, subclasses=present).forms
+    now = Reach(list(present.values()), authors, sources, subclasses=present).forms
     return {named: found for named, found in present.items() if now.get(named) == forms[":".join(named)]}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import typing
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any, NamedTuple
@@ -73,10 +74,16 @@ def used(code: CodeType) -> Used:
     return Used(frozenset(outside), frozenset(attributes), frozenset(rebound), frozenset(bodies))
 
 
-def names_in(annotation: str) -> frozenset[str]:
-    """The names in an annotation that is a text; none if it is no expression."""
+def names_in(annotation: Any) -> frozenset[str]:
+    """The names in the texts of an annotation; none of a text that is no expression."""
+    text = getattr(annotation, "__forward_arg__", annotation)
+    if not isinstance(text, str):
+        parts = () if typing.get_origin(annotation) is typing.Literal else typing.get_args(annotation)
+        return frozenset[str]().union(*map(names_in, parts))
     try:
-        tree = ast.parse(annotation, mode="eval")
+        tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError):
         return frozenset()
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset(names).union(*map(names_in, texts))

@@ -18,10 +18,9 @@ import io
 import pickle
 import types
 import typing
-from collections import deque
-from collections.abc import Callable, Iterator
-from types import FunctionType, ModuleType
-from typing import Any
+from collections.abc import Callable
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, ForwardRef, NamedTuple
 
 from framehold_store.named import Known, Named
 
@@ -58,10 +57,6 @@ _GENERIC: Any = functools.singledispatch(lambda value: None)
 """The class of what `functools.lru_cache` returns."""
 
 
-MAX_HELD = 10_000
-"""Objects of one live object that are looked at."""
-
-
 class _Plain:
     pass
 
@@ -86,13 +81,15 @@ def is_plain(kind: type) -> bool:
 
 
 class Loader(pickle.Unpickler):
-    """Loads one code. `unchanged` has what need not be made again. `known` gets all that has a name."""
+    """Loads one code. `unchanged` has what need not be made again. `known` gets all that has a name, `live` the objects
+    of the process that the code uses, `functions` the code of what was made again."""
 
     def __init__(self, data: bytes, unchanged: Known) -> None:
         super().__init__(io.BytesIO(data))
         self._unchanged = unchanged
         self.known: dict[Named, Any] = {}
-        self._live: dict[Named, Any] = {}
+        self.live: dict[Named, Any] = {}
+        self.functions: list[tuple[CodeType, Globals]] = []
         self._spaces: dict[str, Globals] = {}
 
     def persistent_load(self, place: tuple[str, str, str]) -> Any:
@@ -112,9 +109,14 @@ class Loader(pickle.Unpickler):
             return functools.partial(self._shared, named)
         return self._lives(named)
 
+    def find_class(self, module: str, name: str) -> Any:
+        """What the bytes refer to by name. The one by which cloudpickle makes functions is listened to."""
+        found = super().find_class(module, name)
+        return functools.partial(_function, self.functions, found) if name == "_make_function" else found
+
     def _lives(self, named: Named) -> Any:
         importlib.import_module(named.module)
-        found = self._live[named] = named.present()
+        found = self.live[named] = named.present()
         return found
 
     def _globals(self, module: str, live: tuple[str, ...], bodies: tuple[str, ...]) -> Globals:
@@ -127,38 +129,24 @@ class Loader(pickle.Unpickler):
 
     def resolve(self) -> None:
         """Replace annotations of classes that were made again, where they are texts, by what they mean in the code.
-        Those that mean nothing stay texts."""
+        Those that mean nothing stay as they are."""
         for named, made in self.known.items():
             own = vars(made).get("__annotations__", {}) if isinstance(made, type) else {}
-            texts = [name for name, annotation in own.items() if isinstance(annotation, str)]
-            if not texts or named in self._unchanged or made.__module__ not in self._spaces:
+            if not own or named in self._unchanged or made.__module__ not in self._spaces:
                 continue
-            with contextlib.suppress(Exception):
+            written = dict(own)
+            # A reference may look its text up in the present module.
+            own.update({name: text.__forward_arg__ for name, text in own.items() if isinstance(text, ForwardRef)})
+            try:
                 meant = typing.get_type_hints(made, self._spaces[made.__module__], include_extras=True)
-                fields = vars(made).get("__dataclass_fields__", {})
-                for name in texts:
-                    own[name] = meant[name]
-                    if name in fields:
-                        fields[name].type = meant[name]
-
-    def check(self) -> None:
-        """Raise TypeError if a live object of the process holds an object of a class that was made again: code of the
-        call would take it for something else."""
-        doubled = {}
-        for named, made in self.known.items():
-            present = named.found() if isinstance(made, type) else None
-            if present is not None and present is not made:
-                doubled[present] = named
-        authors = {named.module for named in self.known}
-        for named, found in self._live.items() if doubled else ():
-            for inner in _held(found, authors):
-                kind = inner if isinstance(inner, type) else type(inner)
-                changed = next((base for base in kind.__mro__ if base in doubled), None)
-                if changed is not None and (inner is not found or named not in self.known):
-                    raise TypeError(
-                        f"{named.module}.{named.name} holds an object of {changed.__module__}.{changed.__qualname__}, "
-                        "which is another class in this release; keep such objects in a constant, or in a store"
-                    )
+            except Exception:
+                own.update(written)
+                continue
+            fields = vars(made).get("__dataclass_fields__", {})
+            for name in own:
+                own[name] = meant[name]
+                if name in fields:
+                    fields[name].type = own[name]
 
     def _make(self, named: Named, build: Callable[..., Any], *arguments: Any) -> Any:
         made = self._unchanged[named] if named in self._unchanged else build(*arguments)
@@ -186,30 +174,25 @@ class Loader(pickle.Unpickler):
         return made
 
 
-def _held(found: Any, authors: set[str]) -> Iterator[Any]:
-    """What an object consists of: the items of containers, and the attributes of objects of classes of these modules.
-    At most MAX_HELD, so that a large cache costs little."""
-    seen: dict[int, Any] = {}
-    waiting = [found]
-    while waiting and len(seen) < MAX_HELD:
-        item = waiting.pop()
-        if id(item) in seen or isinstance(item, str | bytes | int | float | ModuleType | FunctionType):
-            continue
-        seen[id(item)] = item
-        yield item
-        if isinstance(item, dict):
-            waiting += [*item.keys(), *item.values()]
-        elif isinstance(item, list | tuple | set | frozenset | deque):
-            waiting += item
-        if not isinstance(item, type) and (item is found or type(item).__module__ in authors):
-            waiting += getattr(item, "__dict__", {}).values()
-            slots = (name for base in type(item).__mro__ for name in vars(base).get("__slots__", ()))
-            waiting += [getattr(item, name, None) for name in slots if not name.startswith("__")]
+def _function(
+    functions: list[tuple[CodeType, Globals]], make: Callable[..., Any], code: CodeType, space: Globals, *others: Any
+) -> Any:
+    functions.append((code, space))
+    return make(code, space, *others)
 
 
-def load(data: bytes, unchanged: Known, *, on_trial: bool = False) -> tuple[Any, Known]:
-    """Load what `writing.write` has written, and give it with all of it that has a name. This fleet sealed the bytes,
-    and the caller has verified the seal.
+class Unpacked(NamedTuple):
+    """What was loaded: the handler, all of it that has a name, the live objects that it uses, and the code of the
+    functions that were made again, each with its globals."""
+
+    handler: Any
+    known: Known
+    live: Known
+    functions: list[tuple[CodeType, Globals]]
+
+
+def load(data: bytes, unchanged: Known) -> Unpacked:
+    """Load what `writing.write` has written. This fleet sealed the bytes, and the caller has verified the seal.
 
     Raises:
         Exception: anything: a module or a name that it needs is missing here, or code that runs meanwhile raises.
@@ -217,9 +200,8 @@ def load(data: bytes, unchanged: Known, *, on_trial: bool = False) -> tuple[Any,
     loader = Loader(data, unchanged)
     found = loader.load()
     loader.resolve()
-    if not on_trial:
-        loader.check()
-    return found[0] if isinstance(found, list) and found else found, loader.known
+    handler = found[0] if isinstance(found, list) and found else found
+    return Unpacked(handler, loader.known, loader.live, loader.functions)
 
 
 def resolve_annotations(fn: Any) -> None:

@@ -273,13 +273,12 @@ class Reach:
             self._visit_global(self.globals.setdefault(id(space), {}), module, name, space[name], frozenset())
 
     def _annotated(self, item: Any, where: str) -> frozenset[str]:
-        """Add the annotations of a function or a class. Returns the names that they look up, if they are texts."""
+        """Add the annotations of a function or a class. Returns the names that texts in them look up."""
         names: frozenset[str] = frozenset()
         for name, annotation in sorted(getattr(item, "__annotations__", {}).items()):
             self._put("annotation", name)
             self._visit(annotation, f"an annotation of {where}")
-            if isinstance(annotation, str):
-                names |= names_in(annotation)
+            names |= names_in(annotation)
         return names
 
     def _visit_class(self, kind: type) -> None:

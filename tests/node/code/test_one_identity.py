@@ -323,6 +323,124 @@ def test_whatever_holds_an_object_of_a_class_that_changed_stops_the_old_code(kin
         both(tmp_path / "other", text, changed="X = 2")
 
 
+DESK = "class Desk:{}\n    def mode(self): return Mode.LIVE\n"
+PUT = "it = {}\ndef put(fn):\n    it['mode'] = fn\n    return fn\n"
+CALLS = "\ndef handler(): return it['mode']() is Mode.LIVE"
+LEADS = {
+    "a decorator that is a class": (
+        "class loud:\n    def __init__(self, fn): self.fn = fn\n    def __call__(self): return self.fn()\n"
+        "@loud\ndef it(): return Mode.LIVE\ndef handler(): return it() is Mode.LIVE"
+    ),
+    "a namespace": (
+        "import types\ndef mode(): return Mode.LIVE\nit = types.SimpleNamespace(mode=mode)\n"
+        "def handler(): return it.mode() is Mode.LIVE"
+    ),
+    "a table that functions are put into": PUT + "@put\ndef mode(): return Mode.LIVE" + CALLS,
+    "a bound method in a table": PUT + DESK.format("") + "put(Desk().mode)" + CALLS,
+    "a partial in a table": (
+        "import functools\n" + PUT + "def mode(n): return Mode.LIVE\nput(functools.partial(mode, 1))" + CALLS
+    ),
+    "a cached function in a table": (
+        "import functools\n" + PUT + "@put\n@functools.cache\ndef mode(): return Mode.LIVE" + CALLS
+    ),
+    "an object in an object": (
+        DESK.format("") + "class Shop: pass\nit = Shop()\nit.desk = Desk()\n"
+        "def handler(): return it.desk.mode() is Mode.LIVE"
+    ),
+    "an object with slots": (
+        DESK.format("\n    __slots__ = ()") + "it = Desk()\ndef handler(): return it.mode() is Mode.LIVE"
+    ),
+    "an object of a class with __new__": (
+        DESK.format("\n    def __new__(cls): return super().__new__(cls)")
+        + "it = Desk()\ndef handler(): return it.mode() is Mode.LIVE"
+    ),
+    "another live object behind it": (
+        PUT + DESK.format("\n    __slots__ = ()") + "desk = Desk()\n@put\ndef mode(): return desk.mode()" + CALLS
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEADS)
+def test_present_code_that_leads_to_a_class_which_changed_stops_the_old_code(kind: str, tmp_path: Path) -> None:
+    """The old code would not know what that code gives it for its own."""
+    text = "import enum\nclass Mode(enum.Enum):\n    LIVE = 1\n    # changed\n" + LEADS[kind]
+    assert both(tmp_path / "same", text)[1] is True
+    with pytest.raises(
+        NotLoaded, match=r"server.\w+ holds code that leads to server.Mode, which is another class in this"
+    ):
+        both(tmp_path / "other", text, changed="X = 2")
+
+
+FUTURE = "from __future__ import annotations\n"
+MODE = "import enum\nclass Mode(enum.Enum):\n    LIVE = 1\n    # changed\nModes = list[Mode]\n"
+READS = "\n    return TypeAdapter(Form).validate_python({'modes': [1]}).modes[0] is Mode.LIVE"
+IN_FUNCTION = {
+    "a model": "from pydantic import BaseModel\ndef handler():\n    class Form(BaseModel):\n        modes: Modes"
+    + READS,
+    "a dataclass": (
+        "import dataclasses\ndef handler():\n    @dataclasses.dataclass\n    class Form:\n        modes: list[Mode]"
+        + READS
+    ),
+    "a text in an annotation": (
+        "from pydantic import BaseModel\ndef handler():\n"
+        "    class Form(BaseModel):\n        modes: Optional[list['Mode']]" + READS
+    ),
+}
+
+
+@pytest.mark.parametrize("head", ["", FUTURE])
+@pytest.mark.parametrize("kind", IN_FUNCTION)
+def test_a_text_that_names_a_class_which_changed_stops_the_old_code(kind: str, head: str, tmp_path: Path) -> None:
+    """In a class that a function makes. Libraries look such texts up in the present module."""
+    text = head + "from typing import Optional\nfrom pydantic import TypeAdapter\n" + MODE + IN_FUNCTION[kind]
+    assert both(tmp_path / "same", text)[1] is True
+    if not head and "text" not in kind:
+        assert both(tmp_path / "other", text, changed="X = 2")[1] is True
+        return
+    with pytest.raises(
+        NotLoaded, match=r"a class in a function has a text that names server.Mode, which is another class"
+    ):
+        both(tmp_path / "other", text, changed="X = 2")
+
+
+def test_a_text_that_names_a_module_with_a_class_which_changed_stops_the_old_code(tmp_path: Path) -> None:
+    server = FUTURE + (
+        "import shop\nfrom pydantic import BaseModel, TypeAdapter\ndef handler():\n"
+        "    class Form(BaseModel):\n        modes: list[shop.Mode]\n    return shop.same(Form(modes=[1]).modes[0])"
+    )
+    shop = MODE + "def same(mode): return mode is Mode.LIVE\n"
+    data = written(tmp_path / "before", {"server.py": server, "shop.py": shop})
+    with release(tmp_path / "same", {"server.py": "import shop", "shop.py": shop}):
+        assert read(data).handler.function() is True
+    with (
+        release(tmp_path / "after", {"server.py": server, "shop.py": shop.replace("# changed", "X = 2")}),
+        pytest.raises(NotLoaded, match=r"has a text that names shop.Mode"),
+    ):
+        read(data)
+
+
+IN_MODULE = {
+    "a named tuple": "from typing import NamedTuple\nclass Form(NamedTuple):\n    modes: list[Mode]",
+    "a typed dict": (
+        "from typing_extensions import NotRequired, TypedDict\n"
+        "class Form(TypedDict):\n    modes: list[Mode]\n    more: NotRequired[int]"
+    ),
+    "a dataclass": "import dataclasses\n@dataclasses.dataclass\nclass Form:\n    modes: 'list[Mode]'",
+    "a text in an annotation": (
+        "import dataclasses\n@dataclasses.dataclass\nclass Form:\n    modes: Optional[list['Mode']]"
+    ),
+}
+
+
+@pytest.mark.parametrize("head", ["", FUTURE])
+@pytest.mark.parametrize("kind", IN_MODULE)
+def test_a_text_means_what_it_meant(kind: str, head: str, tmp_path: Path) -> None:
+    """In a class of a module."""
+    text = head + "from typing import Optional\nfrom pydantic import TypeAdapter\n" + MODE + IN_MODULE[kind]
+    text += "\ndef handler():" + (READS.replace(").modes", ")['modes']") if "dict" in kind else READS)
+    assert both(tmp_path, text, changed="X = 2")[1] is True
+
+
 def test_what_code_binds_and_changes_is_one_for_the_old_and_the_new(tmp_path: Path) -> None:
     text = (
         "counters = {'n': 0}\ndef bump(): counters['n'] += 1\n"
