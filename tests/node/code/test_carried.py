@@ -1,5 +1,5 @@
-"""What goes along with a handler's code, and what is the process's own. What can't go along is named when a server
-starts, with what to do about it."""
+"""What goes along with a handler's code, and what is the process's own. What can't go along is named when its code is
+written, with what to do about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold.code.codes import NotLoaded, read
+from framehold.code.codes import NotKept, NotLoaded, read
 from tests.kit.processes import python_path
 from tests.node.code.kinds import KINDS, LIVE
 from tests.node.code.releases import carried, problems, release, written
@@ -196,6 +196,49 @@ def test_what_belongs_to_a_process_is_named(what: str, tmp_path: Path) -> None:
     text, named = NOT_KEPT[what]
     (problem,) = problems(tmp_path / "before", text)
     assert problem.startswith(named) and "make it a global of a module" in problem
+
+
+NOT_ALONG = {
+    "a pydantic dataclass": (
+        "from pydantic.dataclasses import dataclass\n@dataclass\nclass Row:\n    n: int\ndef handler(): return Row(1)"
+    ),
+    "a function under validate_call": (
+        "from pydantic import validate_call\n@validate_call\ndef helper(n: int): return n\n"
+        "def handler(): return helper(1)"
+    ),
+    "models that name each other in texts": (
+        "from __future__ import annotations\nfrom pydantic import BaseModel\n"
+        "class One(BaseModel):\n    two: Two | None = None\n"
+        "class Two(BaseModel):\n    one: One | None = None\ndef handler(): return One(two={})"
+    ),
+    "an enum of a dataclass": (
+        "import dataclasses, enum\n@dataclasses.dataclass\nclass Row:\n    n: int\n"
+        "class Rows(Row, enum.Enum):\n    ONE = 1\ndef handler(): return Rows.ONE"
+    ),
+    "a validator of attrs": (
+        "import attrs\n@attrs.define\nclass Row:\n"
+        "    n: int = attrs.field(validator=attrs.validators.instance_of(int))\n"
+        "def handler(): return Row(1)"
+    ),
+    "a frozen class of attrs with a base": (
+        "import attrs\n@attrs.frozen\nclass Base:\n    n: int = 1\n@attrs.frozen\nclass Row(Base):\n    m: int = 1\n"
+        "def handler(): return Row()"
+    ),
+    "a generic base with a hook": (
+        "from typing import Generic, TypeVar\nT = TypeVar('T')\nclass Base(Generic[T]):\n"
+        "    def __init_subclass__(cls): super().__init_subclass__()\nclass Row(Base[int]): pass\n"
+        "def handler(): return Row()"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NOT_ALONG)
+def test_what_can_not_go_along_is_named_when_it_is_written(what: str, tmp_path: Path) -> None:
+    """The list of docs/writing-tools.md."""
+    if "attrs" in what:
+        pytest.importorskip("attrs")
+    with pytest.raises(NotKept, match=r"it can't be (written|loaded again)"):
+        written(tmp_path / "before", NOT_ALONG[what])
 
 
 def test_a_global_that_is_gone_is_named(tmp_path: Path) -> None:
