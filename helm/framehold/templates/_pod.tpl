@@ -243,15 +243,17 @@ checksum/store: {{ pick (include "framehold.store.data" . | fromYaml) (include "
 {{- end }}
 
 {{/*
-How many pods. Where a scaler decides, it is as many as there are: Kubernetes takes a number that is said no longer for 1,
-which would end a fleet's nodes when autoscaling is turned on. `dict "root" $ "kind" "StatefulSet" "component" "node" "values" .Values.node`.
+How many pods. Where a scaler decides, it is as many as there are, and at first its least: Kubernetes takes a number that is said
+no longer for 1, as in a rollback to a revision without one. What renders without a look (`gitops`) says none: each sync would set
+it. `dict "root" $ "kind" "StatefulSet" "component" "node" "values" .Values.node`.
 */}}
 {{- define "framehold.replicas" -}}
+{{- $there := lookup "apps/v1" .kind .root.Release.Namespace (include "framehold.componentName" .) -}}
 {{- if not .values.autoscaling.enabled -}}
 replicas: {{ .values.replicas }}
-{{- else -}}
-{{- with (lookup "apps/v1" .kind .root.Release.Namespace (include "framehold.componentName" .)).spec -}}
-replicas: {{ .replicas }}
-{{- end -}}
+{{- else if $there -}}
+replicas: {{ $there.spec.replicas }}
+{{- else if not .root.Values.gitops -}}
+replicas: {{ .values.autoscaling.minReplicas | int64 }}
 {{- end -}}
 {{- end }}

@@ -10,9 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+import helm_python
 import yaml
 
-Object = dict[str, Any]
+from tests.helm.chart.render import CHART, Object
 
 # What is kept, by the group and version that it stands under: kind, and whether it is in a namespace.
 _KINDS: dict[str, dict[str, tuple[str, bool]]] = {
@@ -35,6 +36,8 @@ _KINDS: dict[str, dict[str, tuple[str, bool]]] = {
     },
 }
 
+_NODES = "/apis/apps/v1/namespaces/prod/statefulsets/fleet-framehold-node"
+
 
 class Cluster:
     """What was asked to be. `objects`: by the path of each. `address`: of the API server."""
@@ -52,6 +55,14 @@ class Cluster:
         """The pods of that workload as they shall be."""
         found: Object = self.objects[f"/apis/apps/v1/namespaces/{namespace}/{plural}/{name}"]["spec"]["template"]
         return found
+
+    def replicas(self) -> Any:
+        """How many nodes are asked for, as a release has written it or an autoscaler has; None where nobody says it."""
+        return self.objects[_NODES]["spec"].get("replicas")
+
+    def scale(self, count: int) -> None:
+        """As an autoscaler of the nodes does."""
+        self.objects[_NODES]["spec"]["replicas"] = count
 
     def answer(self, method: str, target: str, body: bytes) -> tuple[int, Object]:
         """One request's status and response."""
@@ -88,6 +99,28 @@ class Cluster:
         made["metadata"] = {"uid": "0", "resourceVersion": "1", **made["metadata"]}
         self.objects[where] = made
         return 200, made
+
+
+class Release:
+    """A release as its operator handles it: `helm install`, then `helm upgrade` or `helm rollback`."""
+
+    def __init__(self, at: Cluster) -> None:
+        self._config = helm_python.Config(
+            kube_apiserver=at.address, kube_token="nobody's", namespace="prod", storage_driver="memory"
+        )
+
+    def install(self, values: dict[str, Any]) -> None:
+        self._config.install(str(CHART), "fleet", values, namespace="prod")
+
+    def upgrade(self, values: dict[str, Any], **options: Any) -> None:
+        self._config.upgrade(str(CHART), "fleet", values, namespace="prod", **options)
+
+    def rollback(self, revision: int) -> None:
+        self._config.rollback("fleet", version=revision)
+
+    def values(self, revision: int) -> dict[str, Any]:
+        """As `helm get values --revision` shows them."""
+        return dict(self._config.get_values("fleet", revision=revision))
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Any
 import helm_python
 import pytest
 
-from tests.helm.chart.cluster import Cluster, cluster
-from tests.helm.chart.render import CHART, CI, ci, render, secrets_of
+from tests.helm.chart.cluster import Cluster, Release, cluster
+from tests.helm.chart.render import CI, ci, render, secrets_of
 
 pytestmark = pytest.mark.chart
 
@@ -24,21 +24,6 @@ def at() -> Iterator[Cluster]:
         yield started
 
 
-class Release:
-    """A release as its operator handles it: `helm install`, then `helm upgrade`."""
-
-    def __init__(self, at: Cluster) -> None:
-        self._config = helm_python.Config(
-            kube_apiserver=at.address, kube_token="nobody's", namespace="prod", storage_driver="memory"
-        )
-
-    def install(self, values: dict[str, Any]) -> None:
-        self._config.install(str(CHART), "fleet", values, namespace="prod")
-
-    def upgrade(self, values: dict[str, Any], **options: Any) -> None:
-        self._config.upgrade(str(CHART), "fleet", values, namespace="prod", **options)
-
-
 def _data(at: Cluster, name: str) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in at.secret(name)["data"].items()}
 
@@ -46,11 +31,6 @@ def _data(at: Cluster, name: str) -> dict[str, str]:
 def _checksum(at: Cluster) -> str:
     text: str = at.template("statefulsets", "fleet-framehold-node")["metadata"]["annotations"]["checksum/auth"]
     return text
-
-
-def _replicas(at: Cluster) -> int:
-    count: int = at.objects["/apis/apps/v1/namespaces/prod/statefulsets/fleet-framehold-node"]["spec"]["replicas"]
-    return count
 
 
 def test_what_was_generated_survives_an_upgrade(at: Cluster) -> None:
@@ -62,9 +42,8 @@ def test_what_was_generated_survives_an_upgrade(at: Cluster) -> None:
     release.upgrade({"node": {"replicas": 5}})
     # What was drawn is no value of the release: else it would reach the schema, which knows no such value.
     release.upgrade({"gitops": False}, reuse_values=True)
-    assert _replicas(at) == 5
+    assert at.replicas() == 5
     release.upgrade({"node": {"autoscaling": {"enabled": True}}})
-    assert _replicas(at) == 5, "autoscaling keeps as many as there are"
 
     assert _data(at, "fleet-framehold") == drawn
     assert _data(at, "fleet-framehold-store") == store
