@@ -251,7 +251,7 @@ async def test_nodes_are_told_by_their_state_and_a_death_by_how_long_it_was_not_
     assert moved == {
         series("failover_duration_seconds_count", phase="detect"): 1,
         **{series("failover_duration_seconds_bucket", phase="detect", le=le): 1
-           for le in ("10.0", "20.0", "30.0", "60.0", "+Inf")},
+           for le in ("10.0", "20.0", "30.0", "60.0", "120.0", "300.0", "600.0", "1200.0", "+Inf")},
     }  # fmt: skip
     assert series("node_last_seen_seconds", node="n1") not in await it.scrape()
 

@@ -13,5 +13,5 @@ EXPIRY = (60.0, 300.0, 900.0, 1800.0, 3600.0, 14400.0)
 """In how much time the tokens of parked calls expire."""
 BYTES = tuple(float(1024 * 4**power) for power in range(9))
 """1 KiB to 64 MiB."""
-FAILOVER = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0)
-"""From a node's death until its calls go on."""
+FAILOVER = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
+"""From a node's death until its calls go on: with the longest lease, 300 s, twice that is still told from more."""

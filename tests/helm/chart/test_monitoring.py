@@ -11,6 +11,7 @@ import helm_python
 import pytest
 import yaml
 
+from framehold_fleet.telemetry.bounds import FAILOVER
 from tests.helm.chart.golden import ALERTS, FOLLOWING, NAMES, rendered
 from tests.helm.chart.render import CHART, Object, render
 from tests.helm.known import known
@@ -84,6 +85,14 @@ def test_longer_times_change_the_alerts_that_are_said_to_follow_them_and_shorter
     assert {name for name in NAMES if usual[name] != longer[name]} == set(FOLLOWING)
     for shorter in ({"leaseTtl": 3, "tokenTtl": 60}, {"leaseTtl": 5.0}):
         assert _alerts(_groups(_rule(**shorter))) == usual
+
+
+@pytest.mark.parametrize("lease", [5.5, 9.5, 12.5, 15, 29, 30, 75, 149, 300])
+def test_a_slow_takeover_is_told_from_a_usual_one_whatever_the_lease(lease: float) -> None:
+    """A histogram tells no two times between the same two bounds apart, and none beyond its last one."""
+    rule = _alerts(_groups(_rule(leaseTtl=lease)))["FrameholdFailoverSlow"]
+    (limit,) = map(float, re.findall(r"> ([\d.]+)", rule["expr"]))
+    assert limit == next(bound for bound in FAILOVER[:-1] if bound >= 2 * lease)
 
 
 def test_keda_asks_for_the_parked_frames_of_this_fleets_nodes(tmp_path: Path) -> None:
