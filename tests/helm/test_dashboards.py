@@ -19,6 +19,8 @@ pytestmark = pytest.mark.chart
 BOARDS = sorted((ROOT / "helm" / "framehold" / "dashboards").glob("*.json"))
 SOURCE = {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
 SELECTED = ("namespace", "job", "instance")
+OF_FLEET = {"framehold_nodes", "framehold_leases", "framehold_router_calls_lost_total"}
+"""Metrics of which each process of a fleet exposes the same."""
 _BUILT_IN = {"$__rate_interval": "5m"}
 _WIDTH = 24
 
@@ -146,3 +148,21 @@ def test_every_metric_is_on_some_board() -> None:
     shown = {selector.name for file in BOARDS for expr in expressions(file) for selector in selectors(expr)}
     bare = {re.sub(r"_(total|bucket|count|sum)$", "", name) for name in shown}
     assert {name for name in families() if name not in bare} == set()
+
+
+@pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
+def test_processes_of_one_name_in_two_namespaces_are_two(file: Path) -> None:
+    """As the nodes of releases of one name are: together, two live ones would be one that drains."""
+    for panel in panels(file):
+        for target in panel["targets"]:
+            groups = [set(group.split(", ")) for group in re.findall(r"\bby \(([^)]*)\)", target["expr"])]
+            groups.append(set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])))
+            assert all("namespace" in group for group in groups if group & {"instance", "node"}), panel["title"]
+
+
+@pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
+def test_what_each_process_says_of_its_whole_fleet_is_added_over_fleets(file: Path) -> None:
+    for panel in panels(file):
+        for expr in (plain(target["expr"]) for target in panel["targets"]):
+            if panel["type"] == "stat" and {one.name for one in selectors(expr)} <= OF_FLEET:
+                assert re.match(r"sum\((max|min) by \(namespace, job\b", expr), panel["title"]
