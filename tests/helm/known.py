@@ -29,7 +29,12 @@ from tests.kit.serving import server_of
 
 TARGET = {"namespace", "job", "instance"}
 """Labels that Prometheus gives each series."""
-_PROMETHEUS = {"up": set[str](), "ALERTS": {"alertname", "alertstate", "severity", "tool", "node", "phase"}}
+_OTHERS = {
+    "up": set[str](),
+    "ALERTS": {"alertname", "alertstate", "severity", "tool", "node", "phase"},
+    "haproxy_frontend_http_responses_total": {"proxy", "code"},
+}
+"""What Prometheus adds by itself, and what HAProxy exposes in front of a fleet."""
 _PLAIN = ("_total", "_bucket", "_count", "_sum")
 _OPEN: dict[tuple[str, str], Iterable[str]] = {
     ("framehold_rounds", "outcome"): of_node.ENDS,
@@ -49,7 +54,7 @@ class Series(NamedTuple):
 @cache
 def known() -> dict[str, Series]:
     """All metrics by their names; of the two kinds of processes that have one in common, both values."""
-    found = {name: Series(set(labels), {}) for name, labels in _PROMETHEUS.items()}
+    found = {name: Series(set(labels), {}) for name, labels in _OTHERS.items()}
     for family in (*_nodes(), *_routers(), *_process()):
         labels = set(cast("Any", family)._labelnames) if hasattr(family, "_labelnames") else set()
         for name, more in _names(family):

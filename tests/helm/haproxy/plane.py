@@ -26,6 +26,7 @@ FULL = "fleet-framehold"
 _FOLDERS = ("/run/framehold", "/usr/local/etc/haproxy")
 _PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], "/usr/sbin"])
 _STATUS = re.compile(r'haproxy_server_status\{proxy="nodes",server="([^"]+)",state="(\w+)"\} 1')
+_REPLIES = re.compile(r'haproxy_frontend_http_responses_total\{proxy="mcp",code="(\w+)"\} (\d+)')
 
 
 def program(name: str) -> str:
@@ -118,6 +119,11 @@ class HAProxy(Child):
     def states(self) -> dict[str, str]:
         """How it sees each node: UP, DOWN, MAINT, or NOLB for one that gets no new requests."""
         return dict(_STATUS.findall(httpx2.get(f"{self.metrics}/metrics", timeout=5).text))
+
+    def replies(self) -> dict[str, int]:
+        """How many clients got of each kind, as Prometheus is told: 2xx and so on."""
+        found = _REPLIES.findall(httpx2.get(f"{self.metrics}/metrics", timeout=5).text)
+        return {code: int(count) for code, count in found}
 
     async def sees(self, *up: str) -> None:
         """Wait until these nodes get requests, and no others."""

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -194,3 +195,11 @@ async def test_a_session_of_2025_stays_on_its_node(scene: Scene) -> None:
         mark, _, rest = session["mcp-session-id"].split(".", 2)
         result = await http.post(scene.second.url, json=PING, headers={"mcp-session-id": f"{mark}.nobody.{rest}"})
         assert result.status_code == 404
+
+
+async def test_replies_are_counted_from_the_start_as_the_alerts_ask(tmp_path: Path) -> None:
+    alone = HAProxy(tmp_path, {})
+    async with planes(alone):
+        before = alone.replies()
+        assert httpx2.post(alone.url, json=PING).status_code == 503
+        assert (before["2xx"], before["5xx"], alone.replies()["5xx"]) == (0, 0, 1)
