@@ -129,6 +129,17 @@ def test_a_rule_that_names_nobody_would_be_seen_to_let_everybody_in(rule: dict[s
     assert not reaches(Rendered((nobody,), ""), outside, Pod({}), 8080)
 
 
+@pytest.mark.parametrize("port", [53, 5353])
+def test_whose_ways_are_limited_may_still_ask_for_names(port: int) -> None:
+    """OpenShift's DNS listens on 5353 behind its Service, and a network plugin may check the port that is behind it."""
+    made = render({"networkPolicy": {"egress": {"enabled": True}}, "haproxy": {"enabled": True}})
+    limited = [each["spec"]["egress"] for each in made.of("NetworkPolicy") if "Egress" in each["spec"]["policyTypes"]]
+    assert len(limited) >= 3
+    for rules in limited:
+        open_ = [each for rule in rules if not rule.get("to") for each in rule["ports"]]
+        assert all({"protocol": protocol, "port": port} in open_ for protocol in ("UDP", "TCP"))
+
+
 OPERATORS = ("/metrics", "/api", "/api/v1", "/api/v1/nodes", "/dashboard", "/dashboard/leases", "/admin/node", "/")
 
 

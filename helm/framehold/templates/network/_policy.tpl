@@ -57,7 +57,12 @@ spec:
 {{- $policy := .Values.networkPolicy -}}
 {{- if (dig "egress" "enabled" false $policy) -}}
 {{- $own := dict "app.kubernetes.io/name" (include "framehold.name" .) "app.kubernetes.io/instance" .Release.Name -}}
-{{- $names := dict "ports" (list (dict "protocol" "UDP" "port" 53) (dict "protocol" "TCP" "port" 53)) -}}
+{{- /* OpenShift's DNS listens on 5353 behind its Service, and OVN-Kubernetes checks the port behind it. */ -}}
+{{- $ports := list -}}
+{{- range $port := list 53 5353 -}}{{ range $protocol := list "UDP" "TCP" -}}
+{{- $ports = append $ports (dict "protocol" $protocol "port" $port) -}}
+{{- end }}{{ end -}}
+{{- $names := dict "ports" $ports -}}
 {{- $pods := list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "node") $own))) -}}
 {{- $nodes := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" 8080)) -}}
 {{- $admin := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" (include "framehold.adminPortNumber" . | int))) -}}
