@@ -124,6 +124,13 @@ def test_it_starts_three_nodes_two_routers_and_a_store() -> None:
             assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
 
 
+def test_whatever_dies_is_started_again() -> None:
+    """A fleet whose store stayed away after one crash would answer 503 until somebody looks."""
+    assert {name: service.get("restart") for name, service in SERVICES.items()} == dict.fromkeys(
+        SERVICES, "unless-stopped"
+    )
+
+
 def test_only_this_machine_reaches_it() -> None:
     published = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len(published) == len({port.rsplit(":", 1)[0] for port in published}) == 4
