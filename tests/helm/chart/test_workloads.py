@@ -12,6 +12,8 @@ from framehold.config import Settings
 from framehold_router.config import RouterSettings
 from framehold_store.keys import Keys
 from tests.helm.chart.render import CHART, VERSION, Object, Rendered, render
+from tests.helm.image import dockerfile
+from tests.helm.runbook import ROOT
 
 pytestmark = pytest.mark.chart
 
@@ -74,6 +76,14 @@ def test_no_two_fleets_share_a_corner_of_the_store_whatever_their_names_are() ->
         Keys(node)  # it raises, and a process would not start with it
         corners.append(node)
     assert corners[:2] == ["prod-a.framehold", "prod.a-framehold"] and len(set(corners)) == 5
+
+
+def test_a_node_begins_as_its_image_does() -> None:
+    """By the process that reaps what handlers leave behind: zombies would fill the pod's process numbers."""
+    image = dockerfile.read((ROOT / "node/Dockerfile").read_text())[-1].last("ENTRYPOINT").words()
+    [container] = _pod(render(), *NODE)["containers"]
+    begins = image[: image.index("node") + 1]
+    assert container["command"][: len(begins)] == begins and begins[0] == "dumb-init"
 
 
 def test_a_changed_source_rolls_the_nodes() -> None:
