@@ -1,7 +1,8 @@
 """The files in which the version of a release stands.
 
 Each place is a file and the texts round the version in it; a place whose text is missing is an error, so that a file
-which was rewritten can't keep an old version."""
+which was rewritten can't keep an old version. `{chart}` is the version as Helm takes it (SemVer): 1.2.3-rc.1 for
+1.2.3rc1."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from release import Refused
 PLACES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("pyproject.toml", ('\nversion = "{}"', '"framehold-loadtest=={}"', '"framehold-loadtest[peers]=={}"')),
     ("loadtest/pyproject.toml", ('\nversion = "{}"', '"framehold=={}"')),
-    ("helm/framehold/Chart.yaml", ("\nversion: {}\n", "\nappVersion: {}\n", "/v{}/", "/node:{}\n", "/router:{}\n")),
+    (
+        "helm/framehold/Chart.yaml",
+        ("\nversion: {chart}\n", "\nappVersion: {}\n", "/v{}/", "/node:{}\n", "/router:{}\n"),
+    ),
     ("helm/framehold/values.yaml", ("/blob/v{}/",)),
     ("helm/framehold/README.md", ("/blob/v{}/", "framehold/node:{}\n")),
     ("node/Dockerfile", ("framehold/node:{} ", "/blob/v{}/", 'image.version="{}"')),
@@ -49,7 +53,7 @@ def write(root: Path, new: str) -> list[str]:
     texts = _texts(root, old := version(root))
     for name, around in PLACES:
         for text in around:
-            texts[name] = texts[name].replace(text.format(old), text.format(new))
+            texts[name] = texts[name].replace(_filled(text, old), _filled(text, new))
         (root / name).write_text(texts[name], "utf-8")
     return [name for name, _ in PLACES]
 
@@ -58,11 +62,15 @@ def _texts(root: Path, stated: str) -> dict[str, str]:
     """The files' texts by name, each of which states this version wherever it states one."""
     texts = {name: (root / name).read_text("utf-8") for name, _ in PLACES}
     missing = [
-        f"{name}: {text.format(stated).strip()}"
+        f"{name}: {_filled(text, stated).strip()}"
         for name, around in PLACES
         for text in around
-        if text.format(stated) not in texts[name]
+        if _filled(text, stated) not in texts[name]
     ]
     if missing:
         raise Refused(f"these places don't state {stated}, the version of pyproject.toml: {'; '.join(missing)}")
     return texts
+
+
+def _filled(text: str, stated: str) -> str:
+    return text.format(stated, chart=re.sub(r"([a-z]+)(\d+)$", r"-\1.\2", stated))

@@ -89,15 +89,30 @@ def test_no_place_is_left_out() -> None:
     assert found - {name for name, _ in places.PLACES} == set()
 
 
-def test_a_new_version_is_written_everywhere(tree: Path) -> None:
+@pytest.mark.parametrize("new", ["7.8.9", "7.8.9rc1"])
+def test_a_new_version_is_written_everywhere(new: str, tree: Path) -> None:
     """No file that has the version keeps the old one. A second run finds nothing unreleased."""
     old = places.version(tree)
-    assert version(tree, "7.8.9") == 0
-    assert places.version(tree) == "7.8.9"
+    assert version(tree, new) == 0
+    assert places.version(tree) == new
     assert [name for name, _ in places.PLACES if old in (tree / name).read_text()] == []
-    assert "## [7.8.9] - 20" in (tree / "CHANGELOG.md").read_text()
+    assert f"## [{new}] - 20" in (tree / "CHANGELOG.md").read_text()
     assert version(tree, "7.9.0") == 1
-    assert places.version(tree) == "7.8.9"
+    assert places.version(tree) == new
+
+
+@pytest.mark.parametrize(
+    ("new", "chart"),
+    [("7.8.9", "7.8.9"), ("7.8.9a1", "7.8.9-a.1"), ("7.8.9b12", "7.8.9-b.12"), ("7.8.9rc1", "7.8.9-rc.1")],
+)
+def test_the_chart_has_a_version_that_helm_takes(new: str, chart: str, tree: Path) -> None:
+    """SemVer, and in its order. Images keep the package's, and the next version is written over both."""
+    assert version(tree, new) == 0
+    text = (tree / "helm/framehold/Chart.yaml").read_text()
+    assert f"\nversion: {chart}\nappVersion: {new}\n" in text and f"/node:{new}\n" in text
+    (tree / "CHANGELOG.md").write_text(CHANGELOG)
+    assert version(tree, "7.9.0") == 0
+    assert "\nversion: 7.9.0\nappVersion: 7.9.0\n" in (tree / "helm/framehold/Chart.yaml").read_text()
 
 
 @pytest.mark.parametrize("new", ["", "1.2", "v1.2.3", "1.2.3-rc1", "1.2.3 "])

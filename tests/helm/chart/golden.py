@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from tests.helm.chart.render import CHART, VERSION, Object, Rendered, ci, render
+from tests.helm.chart.render import CHART, CHART_VERSION, VERSION, Object, Rendered, ci, render
 
 FOLDER = Path(__file__).parent / "golden"
 ALERTS = yaml.safe_load((CHART / "alerts/framehold.yaml").read_text())["groups"]
@@ -29,7 +29,7 @@ FOLLOWING = ("FrameholdLeaseOrphaned", "FrameholdFailoverSlow", "FrameholdNodeHe
 PARTS = {"node": "StatefulSet", "router": "Deployment", "haproxy": "Deployment", "store": "StatefulSet"}
 CASES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != "usual")
 GONE = "(gone)"
-_OWN_VERSION = re.compile(rf"(?<![\d.]){re.escape(VERSION)}(?!\d|\.\d)")
+_OWN_VERSION = re.compile(rf"(?<![\d.])({re.escape(VERSION)}|{re.escape(CHART_VERSION)})(?!\d|\.\d)")
 """It is left out: a release changes it everywhere."""
 
 

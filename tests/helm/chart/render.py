@@ -13,8 +13,11 @@ import yaml
 CHART = Path(__file__).parents[3] / "helm/framehold"
 CI = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
 """The values that installations of each kind begin with, by that kind."""
-VERSION: str = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["version"]
-"""The version of the chart, its images and the package."""
+_ABOUT = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+VERSION: str = _ABOUT["appVersion"]
+"""The version of the images and the package."""
+CHART_VERSION: str = _ABOUT["version"]
+"""The same as Helm takes it."""
 
 Object = dict[str, Any]
 

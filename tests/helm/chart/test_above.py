@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.helm.chart.render import CHART, VERSION, Rendered, render
+from tests.helm.chart.render import CHART, CHART_VERSION, Rendered, render
 
 pytestmark = pytest.mark.chart
 
@@ -28,7 +28,7 @@ def above(tmp_path: Path) -> Path:
         "name": "platform",
         "version": "1.0.0",
         "dependencies": [
-            {"name": "framehold", "version": VERSION, "alias": alias, "condition": f"{alias}.enabled"}
+            {"name": "framehold", "version": CHART_VERSION, "alias": alias, "condition": f"{alias}.enabled"}
             for alias in ("booking", "weather")
         ],
     }
