@@ -41,7 +41,7 @@ name: {{ .name | default (include "framehold.componentName" .) | quote }}
 namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "framehold.labels" . | nindent 2 }}
-{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}

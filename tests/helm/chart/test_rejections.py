@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import helm_python
 import pytest
 import yaml
 
+from tests.helm.chart.golden import over
 from tests.helm.chart.render import CHART, render
 
 pytestmark = pytest.mark.chart
@@ -75,6 +77,28 @@ def test_every_sentence_of_the_chart_is_seen_here() -> None:
     for sentence in sentences:
         parts = [re.escape(part) for part in re.split(r"\{\{.*?\}\}", sentence)]
         assert any(re.fullmatch(".+".join(parts), seen) for seen in [UNNAMED, *(seen for _, seen in WRONG)]), sentence
+
+
+def test_a_value_that_is_nulled_is_none_or_refused_and_never_an_error_of_a_template() -> None:
+    """Null is how a value of the chart is taken back."""
+    everything: Values = {"haproxy": {"enabled": True}, "metrics": {"prometheusRule": {"enabled": True}}}
+    for path in _paths(yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))):
+        nulled: Any = None
+        for key in reversed(path):
+            nulled = {key: nulled}
+        try:
+            render(over(everything, nulled))
+        except helm_python.HelmValuesError:
+            continue
+        except helm_python.HelmRenderError as error:
+            assert "these values can't be right" in str(error), ".".join(path)
+
+
+def _paths(values: Values, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in values.items():
+        yield (*above, key)
+        if isinstance(value, dict):
+            yield from _paths(value, (*above, key))
 
 
 @pytest.mark.parametrize("values", REFUSED["right"], ids=str)
