@@ -2,7 +2,7 @@
 
 As https://kubernetes.io/docs/concepts/services-networking/network-policies has it: a pod that no policy chooses is open
 to everybody; one that some choose, only to those whom a rule of one of them names. A rule without `from`, or with an
-empty one, names everybody.
+empty one, names everybody. Where a pod goes itself is limited in the same way, by `to`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,21 @@ def pods(rendered: Rendered) -> dict[str, Pod]:
 
 
 def reaches(rendered: Rendered, caller: Pod, called: Pod, port: int) -> bool:
-    """Whether that caller may open a connection to that port."""
+    """Whether that caller may open a connection to that port: it may go there, and is let in."""
+    lets_in, lets_out = _rules(rendered, called, "Ingress"), _rules(rendered, caller, "Egress")
+    comes = lets_in is None or any(_opens(rule, "from", caller, called, port) for rule in lets_in)
+    return comes and (lets_out is None or any(_opens(rule, "to", called, caller, port) for rule in lets_out))
+
+
+def _rules(rendered: Rendered, pod: Pod, direction: str) -> list[Object] | None:
+    """What policies allow that pod in one direction; None where none of them limits it."""
     choosing = [
         made["spec"]
         for made in rendered.of("NetworkPolicy")
-        if made["metadata"]["namespace"] == called.namespace and chosen(made["spec"]["podSelector"], called.labels)
+        if made["metadata"]["namespace"] == pod.namespace and chosen(made["spec"]["podSelector"], pod.labels)
+        if direction in made["spec"].get("policyTypes", ["Ingress"])
     ]
-    rules = [rule for spec in choosing for rule in spec["ingress"]]
-    return not choosing or any(_opens(rule, caller, called, port) for rule in rules)
+    return [rule for spec in choosing for rule in spec.get(direction.lower()) or []] if choosing else None
 
 
 def chosen(selector: Object, labels: dict[str, str]) -> bool:
@@ -59,22 +66,23 @@ def _meets(wanted: Object, labels: dict[str, str]) -> bool:
     return held[wanted["operator"]]
 
 
-def _opens(rule: Object, caller: Pod, called: Pod, port: int) -> bool:
+def _opens(rule: Object, side: str, other: Pod, own: Pod, port: int) -> bool:
     ports = [each["port"] for each in rule.get("ports", [])]
-    peers = rule.get("from", [])
-    return (not ports or port in ports) and (not peers or any(_is(peer, caller, called) for peer in peers))
+    peers = rule.get(side, [])
+    return (not ports or port in ports) and (not peers or any(_is(peer, other, own) for peer in peers))
 
 
-def _is(peer: dict[str, Any], caller: Pod, called: Pod) -> bool:
+def _is(peer: dict[str, Any], other: Pod, own: Pod) -> bool:
+    """Whether a rule of a policy of `own` means that other pod."""
     if "ipBlock" in peer:
-        inside = [ip_address(caller.address) in ip_network(peer["ipBlock"]["cidr"])]
+        inside = [ip_address(other.address) in ip_network(peer["ipBlock"]["cidr"])]
         return all(inside) and not any(
-            ip_address(caller.address) in ip_network(hole) for hole in peer["ipBlock"].get("except", [])
+            ip_address(other.address) in ip_network(hole) for hole in peer["ipBlock"].get("except", [])
         )
-    if caller.space is None:
+    if other.space is None:
         return False
     if "namespaceSelector" in peer:
-        near = chosen(peer["namespaceSelector"], caller.space)
+        near = chosen(peer["namespaceSelector"], other.space)
     else:
-        near = caller.namespace == called.namespace
-    return near and chosen(peer.get("podSelector", {}), caller.labels)
+        near = other.namespace == own.namespace
+    return near and chosen(peer.get("podSelector", {}), other.labels)

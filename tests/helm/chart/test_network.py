@@ -90,6 +90,24 @@ def test_a_fleet_reaches_itself_and_others_reach_neither_nodes_nor_store(values:
     assert [name for name, pod in pods(rendered).items() if reaches(rendered, Pod({}), pod, 1)] == []
 
 
+DENIED: Object = {
+    "kind": "NetworkPolicy",
+    "metadata": {"name": "nobody", "namespace": "prod"},
+    "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+}
+
+
+@pytest.mark.parametrize("port", [8081, 0], ids=["two ports", "one port"])
+@pytest.mark.parametrize("haproxy", [False, True], ids=["routers", "HAProxy"])
+def test_a_fleet_and_its_test_work_where_nothing_is_allowed_by_default(haproxy: bool, port: int) -> None:
+    limited: dict[str, Any] = {"networkPolicy": {**LIMITED, "egress": {"enabled": True}}}
+    made = render({**limited, "haproxy": {"enabled": haproxy}, "settings": {"adminPort": port}})
+    denied = Rendered((*made.objects, DENIED), "")
+    doors = [(caller, called, where if port or where != 8081 else 8080) for caller, called, where in MUST]
+    assert _open(denied, doors) == [door for door in doors if haproxy or door[0] != "haproxy"]
+    assert not _open(denied, [("test", "node", 8080), ("test", "store", 6379), ("router", "haproxy", 8080)])
+
+
 OTHERS = ("stranger", "sibling", "twin", "outside", "far")
 CLIENTS = [(who, where, 8080) for who in ("client", "near", *OTHERS) for where in ("front", "router")]
 SCRAPES = [("scraper", "node", 8081), ("scraper", "router", 8081), ("scraper", "haproxy", 8404)]

@@ -28,7 +28,7 @@ spec:
   egress:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  ingress:
+  ingress:{{ if not .doors }} []{{ end }}
     {{- range .doors }}
     {{- if or .everybody .components .peers }}
     - ports:
@@ -65,14 +65,20 @@ spec:
 {{- $names := dict "ports" $ports -}}
 {{- $pods := list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "node") $own))) -}}
 {{- $nodes := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" 8080)) -}}
-{{- $admin := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" (include "framehold.adminPortNumber" . | int))) -}}
+{{- $adminPort := include "framehold.adminPortNumber" . | int -}}
+{{- $admin := dict "to" $pods "ports" (list (dict "protocol" "TCP" "port" $adminPort)) -}}
 {{- $fleet := list $names $nodes -}}
 {{- $stores := $policy.egress.store | default list -}}
 {{- if include "framehold.bundledStore" . -}}
 {{- $store := dict "to" (list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "store") $own)))) "ports" (list (dict "protocol" "TCP" "port" 6379)) -}}
 {{- $stores = append $stores $store -}}
 {{- end -}}
-{{- dict "router" (concat $fleet (list $admin) $stores) "node" (concat $fleet $stores ($policy.egress.node | default list)) "haproxy" $fleet | toYaml -}}
+{{- /* What `helm test` calls: the front, and the routers' API. */ -}}
+{{- $fronts := dict "key" "app.kubernetes.io/component" "operator" "In" "values" (list "router" "haproxy") -}}
+{{- $asked := list -}}
+{{- range list 8080 $adminPort | uniq }}{{ $asked = append $asked (dict "protocol" "TCP" "port" .) }}{{ end -}}
+{{- $test := dict "to" (list (dict "podSelector" (dict "matchLabels" $own "matchExpressions" (list $fronts)))) "ports" $asked -}}
+{{- dict "router" (concat $fleet (list $admin) $stores) "node" (concat $fleet $stores ($policy.egress.node | default list)) "haproxy" $fleet "test" (list $names $test) | toYaml -}}
 {{- else -}}
 {}
 {{- end -}}
