@@ -37,7 +37,6 @@ _OTHERS = {
 """What Prometheus adds by itself, and what HAProxy exposes in front of a fleet."""
 _PLAIN = ("_total", "_bucket", "_count", "_sum")
 _OPEN: dict[tuple[str, str], Iterable[str]] = {
-    ("framehold_rounds", "outcome"): of_node.ENDS,
     ("framehold_lease_ops", "op"): of_node.OPS,
     ("framehold_lease_ops", "result"): (*Verdict, "error"),
 }

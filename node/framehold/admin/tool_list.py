@@ -99,7 +99,7 @@ def _status(name: str, tool: Tool | None, now: _Now, at: float) -> ToolStatus:
 
 
 def _counts(tool: Tool) -> dict[str, int | tuple[int, ...]]:
-    ends: dict[str, int] = {name: tool.ends.get(name, 0) for name in ("asked", "ended", "failed", "refused")}
+    ends: dict[str, int] = {name: tool.ends[name] for name in ("asked", "ended", "failed", "refused")}
     return {
         **ends,
         "replays": tool.replays,

@@ -65,7 +65,7 @@ class Tool:
 
     def __init__(self) -> None:
         # From 0 on: `increase` of Prometheus does not see the first sample of a series.
-        self.ends: dict[str, int] = defaultdict(int, ended=0, failed=0, refused=0)
+        self.ends = dict.fromkeys(ENDS, 0)
         self.recent, self.rounds = RecentEnds(), RecentEnds(ROUND_MINUTES)
         self.seconds, self.per_call = Tally(ROUND), Tally(PER_CALL)
         self.parked, self.replayed = Tally(PARK), Tally(HOP)
