@@ -73,14 +73,14 @@ async def ask(key: str, message: str, schema: type[ModelT]) -> ElicitationResult
 
 @overload
 async def once(
-    key: str, fn: Callable[..., Awaitable[ResultT]], *args: Any, idempotent: bool = False, **kwargs: Any
+    key: str, fn: Callable[..., Awaitable[ResultT]], /, *args: Any, idempotent: bool = False, **kwargs: Any
 ) -> ResultT: ...
 @overload
 async def once(
-    key: str, fn: Callable[..., ResultT], *args: Any, idempotent: bool = False, **kwargs: Any
+    key: str, fn: Callable[..., ResultT], /, *args: Any, idempotent: bool = False, **kwargs: Any
 ) -> ResultT: ...
 def once(
-    key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = False, **kwargs: Any
+    key: str, fn: Callable[..., Any], /, *args: Any, idempotent: bool = False, **kwargs: Any
 ) -> Coroutine[Any, Any, Any]:
     """Run an effect at most once per call: `await framehold.once("charge", charge, order, amount=5)`.
 
@@ -95,7 +95,7 @@ def once(
             function and arguments is the same effect: it is not run again.
         fn: a coroutine function, or any other function, which is called in a thread. It may not ask, nor use `once`.
         *args: the arguments of `fn`.
-        **kwargs: the named arguments of `fn`.
+        **kwargs: the named arguments of `fn`, with any name but `idempotent`.
         idempotent: whether a second run is safe where nobody knows whether the effect ran. It is safe if the other
             system takes the `idempotency_key`. No intent is recorded then: without a result the effect runs again, with
             the same arguments.

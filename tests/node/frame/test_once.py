@@ -313,6 +313,20 @@ async def test_whatever_can_be_called_is_an_effect(settings: dict[str, Any]) -> 
     assert effects.ran == [name for name in kinds if name != "builtin"]
 
 
+@each_way
+async def test_an_effect_whose_arguments_have_the_names_that_once_uses(settings: dict[str, Any]) -> None:
+    def put(key: str, fn: str, call: str, args: int) -> list[Any]:
+        return [key, fn, call, args]
+
+    @framehold.reentrant
+    async def stores(ctx: Context) -> str:
+        assert await framehold.once("k", put, key="a", fn="b", call="c", args=4) == ["a", "b", "c", 4]
+        return said(await ctx.elicit("sure?", Word))
+
+    async with serving(stores, **settings) as client:
+        assert (await completed(client, "stores")).text == "<sure?>"
+
+
 async def test_many_sync_effects_that_block_hold_up_no_other_call() -> None:
     go, begun = threading.Event(), []
 
