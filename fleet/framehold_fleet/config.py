@@ -6,7 +6,7 @@ Each limit has a default, and the error of a request that exceeds it names the s
 from __future__ import annotations
 
 import os
-from collections.abc import Container
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -49,6 +49,25 @@ class AdminSettings(BaseSettings):
     the read token."""
     read_token: SecretStr | None = None
     """A token that a router takes for reads of its API and its dashboard, and for no action."""
+
+    def __init__(self, **given: Any) -> None:
+        """Read the settings that are not `given` from the environment.
+
+        Raises:
+            ConfigError: a setting is malformed, or there is none of that name. The message names it by its environment
+                variable, or as it was given.
+        """
+        fields = type(self).model_fields
+        if unknown := next((name for name in given if name not in fields), None):
+            near = "".join(f"; did you mean {name!r}?" for name in get_close_matches(unknown, fields, 1))
+            raise ConfigError(f"{unknown} is no setting; nothing was started{near}")
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            field, why = str(first["loc"][0]), first["msg"].removeprefix("Value error, ")
+            name = field if field in given else f"FRAMEHOLD_{field.upper()}"
+            raise ConfigError(f"{name} is wrong: {why}; nothing was started") from None
 
     @classmethod
     def settings_customise_sources(
@@ -169,7 +188,7 @@ def _folder(path: str) -> str:
     return path
 
 
-Chosen = TypeVar("Chosen", bound=BaseSettings)
+Chosen = TypeVar("Chosen", bound=AdminSettings)
 
 
 def load(kind: type[Chosen], **overrides: Any) -> Chosen:
@@ -183,28 +202,7 @@ def load(kind: type[Chosen], **overrides: Any) -> Chosen:
     os.environ.update(
         {f"FRAMEHOLD_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
     )
-    return read(kind)
-
-
-def read(kind: type[Chosen], **overrides: Any) -> Chosen:
-    """Read settings from the environment. `overrides` replace the variables, for this call only.
-
-    Raises:
-        ConfigError: a setting is malformed; the message names it by its environment variable.
-    """
-    try:
-        return kind(**overrides)
-    except ValidationError as error:
-        raise wrong(error) from None
-
-
-def wrong(error: ValidationError, arguments: Container[str] = ()) -> ConfigError:
-    """The error for a malformed setting. It names the environment variable, or the argument if the setting was given as
-    one of `arguments`."""
-    first = error.errors(include_input=False, include_url=False)[0]
-    field = str(first["loc"][0])
-    name = field if field in arguments else f"FRAMEHOLD_{field.upper()}"
-    return ConfigError(f"{name} is wrong: {first['msg'].removeprefix('Value error, ')}; nothing was started")
+    return kind()
 
 
 def listed(value: Any) -> Any:

@@ -14,10 +14,10 @@ import sys
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import ByteSize, Field, ValidationError, field_validator
+from pydantic import ByteSize, Field, field_validator
 
 from framehold_core.ids import is_node_id
-from framehold_fleet.config import FleetSettings, Listed, listed, wrong
+from framehold_fleet.config import FleetSettings, Listed, listed
 from framehold_fleet.config import load as load_settings
 from framehold_fleet.members.address import address_of
 from framehold_store.config import StoreConfig
@@ -158,12 +158,7 @@ def with_arguments(settings: Settings, **arguments: Any) -> Settings:
     Raises:
         ConfigError: an argument is malformed; the message names it.
     """
-    if not arguments:
-        return settings
-    try:
-        return Settings(**{**settings.model_dump(exclude_unset=True), **arguments})
-    except ValidationError as error:
-        raise wrong(error, arguments) from None
+    return Settings(**{**settings.model_dump(exclude_unset=True), **arguments}) if arguments else settings
 
 
 def workers() -> int:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from framehold_core.errors import ConfigError, StoreUnavailable
-from framehold_fleet.config import read
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.models import paging
 from framehold_fleet.models.calls import EndedCallView
@@ -126,15 +125,15 @@ async def test_counts_of_what_another_filter_would_list(cast: Cast) -> None:
     [("https://t/{trace_id}?x", "0af7", "https://t/0af7?x"), ("", "0af7", ""), ("https://t/{trace_id}", "", "")],
 )
 async def test_the_address_of_a_trace(cast: Cast, url: str, trace: str, address: str) -> None:
-    """One that leads to no trace is refused by the name of its setting."""
+    """One that leads to no trace is refused by its name."""
     cast.more["trace_url"] = url
     await cast.ended(ended("1", NOW, trace_id=trace))
     body = await get(await cast.client(), "/api/v1/calls")
     assert [item["trace_url"] for item in body["items"]] == [address]
     for wrong in ("jaeger", "http://127.0.0.1/trace", "ftp://127.0.0.1/{trace_id}"):
-        with pytest.raises(ConfigError, match=r"FRAMEHOLD_TRACE_URL is wrong: .*\{trace_id\}"):
-            read(RouterSettings, trace_url=wrong)
-    assert read(RouterSettings, trace_url="http://127.0.0.1/{trace_id}").trace_url
+        with pytest.raises(ConfigError, match=r"trace_url is wrong: .*\{trace_id\}"):
+            RouterSettings(trace_url=wrong)
+    assert RouterSettings(trace_url="http://127.0.0.1/{trace_id}").trace_url
 
 
 @pytest.mark.parametrize(

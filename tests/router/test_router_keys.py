@@ -10,7 +10,6 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from pydantic import SecretStr
 
 from framehold_core.errors import ConfigError, SealError
-from framehold_fleet.config import read
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.router_keys import RouterKey, text_of
 from framehold_fleet.identity.trust import Trust
@@ -75,7 +74,7 @@ def test_what_is_no_such_text_is_refused_and_not_shown(text: str, monkeypatch: p
     with pytest.raises(
         ConfigError, match=r"FRAMEHOLD_ROUTER_KEYS is wrong: .*`framehold keys router` prints"
     ) as refused:
-        read(RouterSettings)
+        RouterSettings()
     assert len(text) < 2 or text not in str(refused.value)
 
 
@@ -83,9 +82,9 @@ def test_a_router_is_not_given_both(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else nobody would notice that it has the keys as well. An empty variable gives none."""
     monkeypatch.setenv("FRAMEHOLD_ROUTER_KEYS", text_of([NEW, OLD]))
     monkeypatch.setenv("FRAMEHOLD_KEYS", "")
-    assert read(RouterSettings).known_keys() == (RouterKey.of(NEW), RouterKey.of(OLD))
+    assert RouterSettings().known_keys() == (RouterKey.of(NEW), RouterKey.of(OLD))
     monkeypatch.setenv("FRAMEHOLD_KEYS", NEW.decode())
     with pytest.raises(ConfigError, match="FRAMEHOLD_KEYS is set too, and a router must not have it"):
-        read(RouterSettings)
+        RouterSettings()
     monkeypatch.delenv("FRAMEHOLD_ROUTER_KEYS")
-    assert read(RouterSettings).known_keys() == (NEW,)
+    assert RouterSettings().known_keys() == (NEW,)

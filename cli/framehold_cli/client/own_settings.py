@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framehold_fleet.config import AdminSettings, read
+from framehold_fleet.config import AdminSettings
 
 _PORT = 8080
 
@@ -13,7 +13,7 @@ def router() -> str:
     Raises:
         ConfigError: a setting is malformed.
     """
-    return f"http://127.0.0.1:{read(AdminSettings).admin_port or _PORT}"
+    return f"http://127.0.0.1:{AdminSettings().admin_port or _PORT}"
 
 
 def token() -> str | None:
@@ -23,6 +23,6 @@ def token() -> str | None:
     Raises:
         ConfigError: a setting is malformed.
     """
-    settings = read(AdminSettings)
+    settings = AdminSettings()
     token = settings.admin_token or settings.read_token
     return None if token is None else token.get_secret_value()

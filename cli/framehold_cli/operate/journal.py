@@ -20,7 +20,7 @@ from framehold_core.errors import ConfigError, JournalError, SealError, StoreUna
 from framehold_core.ids import CallId
 from framehold_core.journal import Entry, EntryKind
 from framehold_core.requests import Read, Record, Stored
-from framehold_fleet.config import FleetSettings, read
+from framehold_fleet.config import FleetSettings
 from framehold_store import StoreConfig, open_store, system_clock
 from framehold_store.seal import Sealer
 from framehold_store.values import Values
@@ -75,7 +75,7 @@ def _settings(url: str, store: str | None) -> FleetSettings:
         made["store_url"] = fleet.store_url
     if store is not None:
         made["store_url"] = store
-    return read(FleetSettings, **made)
+    return FleetSettings(**made)
 
 
 def _require_local(config: StoreConfig) -> None:

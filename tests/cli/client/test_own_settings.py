@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from framehold.config import Settings
 from framehold_cli.client import own_settings
 from framehold_core.errors import ConfigError
-from framehold_fleet.config import read
+from framehold_fleet.config import FleetSettings
 from framehold_router.config import RouterSettings
 
 TOKEN = "an-admin-token-in-a-file"
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("kind", [Settings, RouterSettings])
 def test_secrets_are_read_from_files(folder: Path, kind: Any) -> None:
-    settings = read(kind)
+    settings = kind()
     assert settings.keys == tuple(KEYS.split(","))
     assert settings.admin_token.get_secret_value() == TOKEN
     assert settings.store_url == "redis://in-a-file"
@@ -40,17 +41,17 @@ def test_several_folders_are_read(folder: Path, tmp_path_factory: pytest.TempPat
     second = tmp_path_factory.mktemp("second")
     (folder / "FRAMEHOLD_ADMIN_TOKEN").rename(second / "FRAMEHOLD_ADMIN_TOKEN")
     monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", f"{folder}:{second}")
-    settings = read(RouterSettings)
+    settings = RouterSettings()
     assert settings.admin_token is not None and settings.admin_token.get_secret_value() == TOKEN
     assert settings.keys == tuple(KEYS.split(","))
     monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", f"{folder}:/nowhere/at/all")
     with pytest.raises(ConfigError, match=r"/nowhere/at/all is no folder"):
-        read(RouterSettings)
+        RouterSettings()
 
 
 def test_a_variable_counts_more_than_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAMEHOLD_STORE_URL", "redis://in-a-variable")
-    settings = read(Settings)
+    settings = Settings()
     assert (settings.store_url, settings.keys) == ("redis://in-a-variable", tuple(KEYS.split(",")))
 
 
@@ -58,7 +59,7 @@ def test_a_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) ->
     """A process that starts without the secrets that it was promised would make keys of its own."""
     monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", "/nowhere/at/all")
     with pytest.raises(ConfigError, match=r"FRAMEHOLD_SECRETS_DIR is wrong: /nowhere/at/all is no folder"):
-        read(Settings)
+        Settings()
 
 
 @pytest.mark.parametrize("kind", [Settings, RouterSettings])
@@ -67,14 +68,39 @@ def test_a_file_that_can_not_be_read_is_named(folder: Path, kind: Any) -> None:
     (folder / "FRAMEHOLD_KEYS").unlink()
     (folder / "FRAMEHOLD_KEYS").symlink_to("gone")
     with pytest.raises(ConfigError, match=r"this process can't read FRAMEHOLD_KEYS in .*nothing was started"):
-        read(kind)
+        kind()
 
 
 def test_a_wrong_secret_in_a_file_is_not_shown(folder: Path) -> None:
     (folder / "FRAMEHOLD_KEYS").write_text("short-and-secret")
     with pytest.raises(ConfigError, match="FRAMEHOLD_KEYS is wrong") as refused:
-        read(Settings)
+        Settings()
     assert "short-and-secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [FleetSettings, Settings, RouterSettings])
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"keys": "short-secret"}, "keys is wrong: each key must have at least 32 bytes"),
+        ({"admin_token": "short-secret"}, "admin_token is wrong: must have at least 16"),
+        ({"max_body": -1}, "max_body is wrong: Input should be greater than 0"),
+        ({"max_bodi": "short-secret"}, "max_bodi is no setting; nothing was started; did you mean 'max_body'?"),
+        ({"zzz": 1}, "zzz is no setting"),
+    ],
+)
+def test_a_wrong_setting_in_code_is_named_and_not_shown(kind: Any, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)) as refused:
+        kind(**given)
+    assert "nothing was started" in str(refused.value) and "short-secret" not in str(refused.value)
+
+
+def test_a_wrong_variable_is_named_as_such_beside_settings_in_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMEHOLD_MAX_BODY", "-1")
+    monkeypatch.setenv("FRAMEHOLD_MAX_BODI", "is nobody's, and passed over")
+    with pytest.raises(ConfigError, match=r"FRAMEHOLD_MAX_BODY is wrong: .*nothing was started"):
+        Settings(token_ttl=60)
+    assert Settings(max_body=5).max_body == 5
 
 
 def test_the_router_of_this_machine_has_its_admin_port(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +126,7 @@ def test_a_token_that_can_be_guessed_is_refused(monkeypatch: pytest.MonkeyPatch,
     for text in ("too-short", "with a space in it", "\u00e4" * 20):
         monkeypatch.setenv(f"FRAMEHOLD_{name}", text)
         with pytest.raises(ConfigError, match=f"FRAMEHOLD_{name} is wrong: must have at least 16") as refused:
-            read(RouterSettings)
+            RouterSettings()
         assert text not in str(refused.value)
 
 
@@ -108,7 +134,7 @@ def test_the_read_token_is_another_than_the_admin_token(monkeypatch: pytest.Monk
     for name in ("ADMIN_TOKEN", "READ_TOKEN"):
         monkeypatch.setenv(f"FRAMEHOLD_{name}", TOKEN)
     with pytest.raises(ConfigError, match="FRAMEHOLD_READ_TOKEN is wrong: must not be the admin token") as refused:
-        read(RouterSettings)
+        RouterSettings()
     assert TOKEN not in str(refused.value)
 
 
@@ -120,10 +146,10 @@ def test_an_address_that_nobody_could_call_is_refused(monkeypatch: pytest.Monkey
     """A node with it would start, and no router would send it a call."""
     monkeypatch.setenv("FRAMEHOLD_ADVERTISE_URL", address)
     with pytest.raises(ConfigError, match=r"ADVERTISE_URL is wrong: must be http://host:port.*; nothing was started$"):
-        read(Settings)
+        Settings()
 
 
 @pytest.mark.parametrize("address", ["", "http://node_1:8000", "https://h", "http://[::1]:8000/"])
 def test_an_address_that_can_be_called(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("FRAMEHOLD_ADVERTISE_URL", address)
-    assert read(Settings).advertise_url == address
+    assert Settings().advertise_url == address

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from framehold_fleet.config import read
 from framehold_fleet.identity.router_keys import RouterKey
 from framehold_router.config import RouterSettings
 from tests.helm.chart.golden import PARTS
@@ -101,5 +100,5 @@ def test_a_router_starts_with_what_its_first_container_leaves(tmp_path: Path, mo
     subprocess.run(["sh", "-ec", script], env=environment, check=True, timeout=60)
     (places["/etc/framehold/secrets"] / "FRAMEHOLD_KEYS").unlink()
     monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", folders)
-    settings = read(RouterSettings)
+    settings = RouterSettings()
     assert settings.known_keys() == (RouterKey.of(KEY.encode()),) and settings.keys == ()
