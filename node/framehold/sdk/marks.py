@@ -72,7 +72,7 @@ def options(
     *,
     strategy: Literal["hold", "replay"] | None = None,
     ttl: float | None = None,
-    keep_code: bool | None = None,
+    keep_code: Literal[False] | None = None,
 ) -> Callable[[Fn], Fn]:
     """Set for one handler what settings decide for all handlers.
 
@@ -99,7 +99,10 @@ def options(
     if ttl is not None:
         chosen["ttl"] = _seconds(ttl, name)
     if keep_code is not None:
-        chosen["keep_code"] = bool(keep_code)
+        if keep_code is not False:
+            why = "the code of each marked handler is kept, unless FRAMEHOLD_KEEP_CODE=false"
+            raise ValueError(f"{name}: keep_code must be False, not {keep_code!r}: {why}; nothing was marked")
+        chosen["keep_code"] = False
     return lambda marked: _mark(marked, name, **chosen)
 
 

@@ -175,6 +175,7 @@ WRONG: list[dict[str, Any]] = [{"ttl": ttl} for ttl in (0, -1, math.nan, math.in
     [
         *((options, "ttl must be more than 0 and at most 604800 seconds") for options in WRONG),
         ({"strategy": "keep"}, 'strategy must be "hold" or "replay", not \'keep\'; nothing was marked'),
+        *(({"keep_code": keep}, "keep_code must be False, .*nothing was marked") for keep in (True, 0, "no")),
         ({}, "decides nothing"),
     ],
 )
@@ -186,5 +187,5 @@ def test_wrong_options(options: dict[str, Any], says: str) -> None:
 
 def test_a_code_that_is_not_kept() -> None:
     """If one of the functions that stand before each other says so."""
-    assert marks_of(fresh()).keep_code and marks_of(framehold.options(keep_code=True)(fresh())).keep_code
+    assert marks_of(fresh()).keep_code
     assert not marks_of(functools.partial(framehold.options(keep_code=False)(fresh()))).keep_code
