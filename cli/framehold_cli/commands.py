@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from importlib.metadata import version as installed
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from .call import calling
 from .operate import operating
 from .options import between
 from .serve import program
+from .show.output import PlainOutput
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 keys = typer.Typer(no_args_is_help=True, help="Keys that seal tokens and stored values.")
@@ -24,19 +24,11 @@ _NO_KEYS = (
 )
 
 
-class DoctorOutput(StrEnum):
-    """The output formats of `framehold doctor`."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 Target = Annotated[
     str, typer.Argument(help="The server: module:name, file.py or file.py:name; or a function that makes it.")
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error (FRAMEHOLD_LOG_LEVEL).")]
-Printed = Annotated[DoctorOutput, typer.Option("--output", "-o", help="How to print it.")]
 Port = Annotated[int, typer.Option(callback=between(0, 65535), help="Port to listen on; 0 takes a free one.")]
 
 
@@ -95,7 +87,7 @@ calling.add(app)
 
 @app.command()
 def doctor(
-    output: Printed = DoctorOutput.TABLE,
+    output: operating.PrintedPlain = PlainOutput.TABLE,
     port: operating.Port = None,
     url: operating.Url = None,
     token: operating.GivenToken = None,
@@ -103,7 +95,7 @@ def doctor(
     """Check this machine, the settings, the store and the fleet, and say what to do."""
     from .diagnose.doctor import run
 
-    raise typer.Exit(run(output is DoctorOutput.JSON, url, port, token))
+    raise typer.Exit(run(output is PlainOutput.JSON, url, port, token))
 
 
 operating.add(app)

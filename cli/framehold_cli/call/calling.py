@@ -12,8 +12,8 @@ import typer
 
 from framehold_core.errors import ConfigError
 
-from ..operate.operating import Port
-from ..show.output import Output
+from ..operate.operating import Port, PrintedPlain
+from ..show.output import PlainOutput
 
 ServerUrl = Annotated[str | None, typer.Option("--url", help="The server's address, with or without /mcp.")]
 Words = Annotated[
@@ -109,7 +109,7 @@ def _problem(as_json: bool, answers: list[str] | None, prove: bool) -> str:
 
 def list_all(
     context: typer.Context,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TABLE,
+    output: PrintedPlain = PlainOutput.TABLE,
     port: Port = None,
     url: ServerUrl = None,
     token: Token = None,

@@ -15,7 +15,7 @@ from framehold_core.ending import How
 from framehold_fleet.models.choices import CallSort, Sort, State
 
 from ..options import between
-from ..show.output import Output
+from ..show.output import Output, PlainOutput
 
 if TYPE_CHECKING:
     from ..client.api import ApiClient
@@ -51,7 +51,9 @@ _TOKEN: dict[str, Any] = {
 Token = Annotated[str | None, typer.Option("--token", callback=_token, **_TOKEN)]
 GivenToken = Annotated[str | None, typer.Option("--token", **_TOKEN)]
 """Without the settings, which may be unreadable."""
-Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+_PRINTED: Any = typer.Option("--output", "-o", help="How to print it.")
+Printed = Annotated[Output, _PRINTED]
+PrintedPlain = Annotated[PlainOutput, _PRINTED]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it every 2 seconds until Ctrl-C.")]
 Call = Annotated[str, typer.Argument(help="Its id, or its beginning: at the end of a round's line of framehold up.")]
 Tool = Annotated[str, typer.Argument(help="The name of a tool or a prompt; resources/read stands for all resources.")]
@@ -71,7 +73,9 @@ def _api(where: Where, token: str | None) -> ApiClient:
     return ApiClient(addresses.router(url, port), token)
 
 
-def _show(draw: Callable[[ApiClient], Sheet], where: Where, token: str | None, output: Output, watch: bool) -> None:
+def _show(
+    draw: Callable[[ApiClient], Sheet], where: Where, token: str | None, output: Output | PlainOutput, watch: bool
+) -> None:
     from ..show.sheet import present
 
     with _api(where, token) as api:
@@ -79,7 +83,11 @@ def _show(draw: Callable[[ApiClient], Sheet], where: Where, token: str | None, o
 
 
 def status(
-    output: Printed = Output.TABLE, watch: Watch = False, port: Port = None, url: Url = None, token: Token = None
+    output: PrintedPlain = PlainOutput.TABLE,
+    watch: Watch = False,
+    port: Port = None,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Tell whether anything is wrong, where, why, and what will happen to it.
 
@@ -185,7 +193,7 @@ def calls(
 
 def lease(
     call: Call,
-    output: Printed = Output.TABLE,
+    output: PrintedPlain = PlainOutput.TABLE,
     watch: Watch = False,
     port: Port = None,
     url: Url = None,
@@ -202,7 +210,7 @@ def journal(
     store: Annotated[
         str | None, typer.Option(help="The store's Redis URL (FRAMEHOLD_STORE_URL); that of framehold up is known.")
     ] = None,
-    output: Printed = Output.TABLE,
+    output: PrintedPlain = PlainOutput.TABLE,
     port: Port = None,
     url: Url = None,
     token: Token = None,

@@ -11,3 +11,10 @@ class Output(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
+
+
+class PlainOutput(StrEnum):
+    """The same for a command whose result is no list: it has no CSV."""
+
+    TABLE = "table"
+    JSON = "json"

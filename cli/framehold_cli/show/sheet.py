@@ -27,7 +27,7 @@ from framehold_core.errors import ConfigError
 from framehold_router.api import tables
 
 from . import visible
-from .output import Output
+from .output import Output, PlainOutput
 from .voice import WIDE, aligned
 
 EVERY = 2.0
@@ -70,7 +70,7 @@ def facts(rows: Iterable[Sequence[str]]) -> str:
     return aligned([[visible.line(text) for text in row] for row in rows], indent="")
 
 
-def present(draw: Callable[[], Sheet], output: Output = Output.TABLE, watch: bool = False) -> int:
+def present(draw: Callable[[], Sheet], output: Output | PlainOutput = Output.TABLE, watch: bool = False) -> int:
     """Print the sheet that `draw` returns; with `watch`, print it again every `EVERY` seconds until Ctrl-C.
 
     Returns the exit code: the sheet's, or 0 with `watch`.
@@ -80,7 +80,7 @@ def present(draw: Callable[[], Sheet], output: Output = Output.TABLE, watch: boo
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    sheet = draw()
+    output, sheet = Output(output), draw()
     if not watch:
         _put(sheet, output, indent=2)
         return sheet.code
@@ -197,6 +197,5 @@ def _visible(grid: Grid) -> list[list[str]]:
 def _csv(listed: BaseModel | None) -> str:
     """The CSV that the router would send, with control characters escaped."""
     text = None if listed is None else tables.table(listed)
-    if text is None:
-        raise ConfigError("this command has no csv; nothing was shown; take -o json")
+    assert text is not None
     return visible.block(text)

