@@ -1,7 +1,7 @@
 """`framehold list`: what a server has, with the marks of its handlers.
 
-A server's own lists have no marks. The router has them from its nodes, and tells them to this user's own commands: with
-the admin token of a `framehold up` on this machine, or one that the user gave.
+A server's own lists have no marks. The router has them from its nodes. It is asked with the admin token of a
+`framehold up` on this machine, or with one that the user gave; else without, as routers without tokens answer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from httpx2 import codes
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
@@ -18,7 +19,7 @@ from framehold_core.errors import ConfigError
 from framehold_fleet.models.nodes import HandlerView, NodesView
 
 from ..client import addresses, local_fleets
-from ..client.api import ApiClient
+from ..client.api import ApiClient, ApiRefused
 from ..client.patient import PatientClient
 from ..show.sheet import Grid, Sheet
 from .connection import Endpoint, connected
@@ -92,13 +93,13 @@ async def _items(client: Client, field: str) -> list[dict[str, Any]]:
 
 def _marks(url: str, admin_token: str | None) -> tuple[dict[str, HandlerView], str]:
     """The marks of the handlers by kind and name, as in `tool "book"`; and why they are not known, if they aren't."""
-    if not admin_token and local_fleets.at(url) is None:
-        return {}, _REFUSED
+    token = admin_token or local_fleets.admin_token(url)
     try:
-        with ApiClient(addresses.base(url), admin_token) as api:
+        with ApiClient(addresses.base(url), token) as api:
             nodes = api.get("nodes", NodesView).view.nodes
     except ConfigError as error:
-        return {}, str(error)
+        is_shut = not token and isinstance(error, ApiRefused) and error.status == codes.UNAUTHORIZED
+        return {}, _REFUSED if is_shut else str(error)
     return {one.handler: one for node in nodes for one in node.handlers}, ""
 
 

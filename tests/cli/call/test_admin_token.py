@@ -1,5 +1,5 @@
 """The admin token of a shell is for routers of its user's own: no server that is only called is asked with it, and no
-server at all gets it."""
+server at all gets it. The marks of a list are asked for without it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.server import MCPServer
@@ -16,6 +17,7 @@ from starlette.responses import JSONResponse
 import framehold
 from framehold.config import Settings
 from framehold_cli import main
+from tests.cli.fake_router import NODE
 from tests.kit.nodes import KEY, served
 
 pytestmark = pytest.mark.anyio
@@ -30,13 +32,16 @@ class Stranger:
     def __init__(self) -> None:
         self.url = ""
         self.asked: list[str] = []
+        self.sent: set[str] = set()
         self.shown: list[str] = []
+        self.says: tuple[dict[str, Any], int] = ({}, 404)
 
     async def api(self, request: Request) -> JSONResponse:
         """What a router would serve there."""
         self.asked.append(request.url.path)
+        self.sent.update(request.headers)
         self.shown += request.headers.values()
-        return JSONResponse({}, 404)
+        return JSONResponse(*self.says)
 
 
 async def fails() -> str:
@@ -79,9 +84,9 @@ async def test_the_token_of_the_shell_is_not_for_a_server_that_is_named(
 ) -> None:
     """With `--api` it signs what is asked there, since that names a router."""
     assert await ran(monkeypatch, *words, "--url", stranger.url) == code
-    assert stranger.asked == []
+    assert PROOF not in stranger.asked and "authorization" not in stranger.sent
     assert await ran(monkeypatch, "list", "--url", stranger.url, "--api", stranger.url.removesuffix("/mcp")) == 0
-    assert stranger.asked == [PROOF] and TOKEN not in repr(stranger.shown)
+    assert PROOF in stranger.asked and TOKEN not in repr(stranger.shown)
 
 
 async def test_a_token_that_is_given_is_for_the_server_that_its_user_names(
@@ -99,3 +104,24 @@ async def test_this_machine_is_asked_with_the_token_of_its_settings(
     port = stranger.url.removesuffix("/mcp").rpartition(":")[2]
     assert await ran(monkeypatch, "list", "--port", port) == 0
     assert stranger.asked == [PROOF] and TOKEN not in repr(stranger.shown)
+
+
+MARKED = {"handler": 'tool "fails"', "reentrant": True, "asks": False, "strategy": "hold"}
+
+
+@pytest.mark.parametrize(
+    ("says", "shown"),
+    [
+        (({"nodes": [{**NODE, "handlers": [MARKED]}]}, 200), "re-entrant  Fails, so that a client asks why."),
+        (({"error": "no"}, 401), "The marks are not known: they come from the router, which wants its admin token"),
+        (({"error": "no node answers"}, 503), "The marks are not known: 503: no node answers."),
+        (({}, 404), "The marks are not known: {api}/nodes answers 404: no router of this release"),
+    ],
+)
+async def test_a_router_without_tokens_tells_the_marks(
+    stranger: Stranger, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], says: Any, shown: str
+) -> None:
+    """It is asked without one, and where it tells none, the reason is its own."""
+    stranger.says = says
+    assert await ran(monkeypatch, "list", "--url", stranger.url) == 0
+    assert shown.format(api=f"{stranger.url.removesuffix('/mcp')}/api/v1") in capsys.readouterr().out
