@@ -40,9 +40,10 @@ def router(url: str | None, port: int | None) -> str:
     return base(_chosen(url, port))
 
 
-def server(url: str | None, port: int | None) -> str:
-    """The URL of the MCP endpoint that a command is to call; otherwise as `router`."""
-    return endpoint(_chosen(url, port))
+def server(url: str | None, port: int | None, is_named: bool = True) -> str:
+    """The URL of the MCP endpoint that a command is to call; otherwise as `router`. `is_named`: whether that line
+    names it."""
+    return endpoint(_chosen(url, port, is_named))
 
 
 def of_port(port: int) -> str:
@@ -59,7 +60,7 @@ def options(url: str) -> list[str]:
     return ["--port", port] if port.isdecimal() else ["--url", where]
 
 
-def _chosen(url: str | None, port: int | None) -> str:
+def _chosen(url: str | None, port: int | None, is_named: bool = True) -> str:
     if url is not None and port is not None:
         raise ConfigError("--url and --port name two addresses; nothing was done; give one of them")
     if url is not None:
@@ -73,7 +74,7 @@ def _chosen(url: str | None, port: int | None) -> str:
     if not fleets:
         return USUAL
     [fleet] = fleets
-    if fleet.port != USUAL_PORT:
+    if is_named and fleet.port != USUAL_PORT:
         named = f"framehold: the fleet at {fleet.url}, where framehold up serves {visible.line(fleet.serves)}"
         print(named, file=sys.stderr, flush=True)
     return fleet.url

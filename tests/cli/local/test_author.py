@@ -121,9 +121,14 @@ async def test_a_program_gets_one_document(fleet: Up) -> None:
     """With the class and the place of what it raised."""
     done = await told(fleet, "call", "--json", "raises")
     document = json.loads(done.stdout)
-    assert (done.returncode, done.stderr) == (1, found_line(fleet))
+    assert (done.returncode, done.stderr) == (1, "")
     assert (document["outcome"], document["failure"]["error"]) == ("tool_error", "ZeroDivisionError")
     assert document["node"] == "node-1" and re.fullmatch("[0-9a-f]{8}", document["call"])
+
+
+async def test_a_program_whose_call_is_not_made_gets_one_line(fleet: Up) -> None:
+    done = await told(fleet, "call", "--json", "nosuch")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
 
 
 async def test_all_is_listed_with_its_marks(fleet: Up) -> None:
