@@ -24,8 +24,8 @@ Answers = Annotated[
     list[str] | None,
     typer.Option(
         "--answer",
-        help="With --json, the answer to the next question: a JSON object, decline or cancel; repeatable; further ones "
-        "are read from standard input, one on each line.",
+        help="With --json, the answer to the next question: a JSON object, accept, decline or cancel; repeatable; "
+        "further ones are read from standard input, one on each line.",
     ),
 ]
 Token = Annotated[str | None, typer.Option(help="Bearer token, where the server wants one.")]
