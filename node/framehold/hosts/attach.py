@@ -71,7 +71,7 @@ def attach(
 
     Args:
         server: an MCPServer, a low-level Server or a FastMCP server.
-        settings: settings to use instead of the `FRAMEHOLD_*` environment.
+        settings: settings in code; what they do not set is read from the `FRAMEHOLD_*` environment.
         legacy_shim: whether a handler that returns its questions also serves clients of earlier revisions, over their
             live session. None: FRAMEHOLD_LEGACY_SHIM (true).
         max_rounds: how often such a handler is entered again within one request of such a client. None:

@@ -321,7 +321,7 @@ def asgi(
 
     Args:
         server: an MCPServer, a low-level mcp Server with its handlers registered, or a FastMCP server.
-        settings: settings to use instead of the `FRAMEHOLD_*` environment.
+        settings: settings in code; what they do not set is read from the `FRAMEHOLD_*` environment.
         legacy_shim: as for `attach`.
         max_rounds: as for `attach`.
         round_timeout: as for `attach`.
