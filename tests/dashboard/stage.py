@@ -1,6 +1,7 @@
 """A fleet of real processes to look at: three nodes, a router with an admin token, a Redis, and calls that wait.
 
 The law: a test that kills or drains a node brings that node along, and calls of its own; the three stay as they are.
+The event log is empty until a test brings a node, and waits for its event.
 """
 
 from __future__ import annotations

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from framehold_router.dashboard import ASSETS
 from tests.dashboard.conftest import Views
 from tests.dashboard.stage import NODES, Stage
 from tests.dashboard.view import SCHEMES, SIZES
@@ -25,6 +28,17 @@ PAGES = {
     "failovers": "/failovers",
     "unknown": "/no/such/page",
 }
+
+
+def test_each_page_of_the_sidebar_is_looked_at() -> None:
+    """A page that is not in PAGES is loaded by no test; one of two pages with the same key is never reached."""
+    text = (ASSETS / "app.js").read_text("utf-8")
+    paths, keys = re.findall(r'\{ path: \[(?:"(\w+)")?\]', text), re.findall(r'\bkey: "(\w)"', text)
+    left = {f"/{path}" if path else "" for path in paths} - {*PAGES.values(), "/playground"}
+    others = "NAMES in test_keyboard.py, PAGES in test_hostile_names.py, and docs/dashboard.md"
+    assert not left, f"{left}: add it to PAGES here, {others}"
+    assert len(paths) == len(set(keys)) == len(keys), f"a key opens one page: {keys}"
+
 
 _CUT = """() => [...document.querySelectorAll('.stat dt, .stat .figure')]
   .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.innerText)"""

@@ -95,7 +95,8 @@ async def test_tools_are_sorted_and_lead_to_their_pages(at_past: Screen) -> None
 
 
 READ = {"": 1, "/capacity": 2, "/failovers": 1, "/ring": 1, "/tools": 1, "/tools/refund": 2}
-"""Pages, and how many reads of its own each has."""
+"""Pages, and how many reads of its own each has. Each shows a table, a chart or a figure: the selector below waits for
+one of them."""
 
 
 @pytest.mark.parametrize("page", READ)

@@ -15,4 +15,6 @@ def test_every_setting_has_a_row() -> None:
     """With its full name, so that it can be searched for."""
     known = {f"FRAMEHOLD_{name.upper()}" for kind in (Settings, RouterSettings) for name in kind.model_fields}
     rows = re.findall(r"(?m)^\| (`FRAMEHOLD_.*?) \|", PAGE.read_text(encoding="utf-8"))
-    assert sorted(re.findall(r"FRAMEHOLD_[A-Z_]+", " ".join(rows))) == sorted(known)
+    named = re.findall(r"FRAMEHOLD_[A-Z_]+", " ".join(rows))
+    assert set(named) == known, f"add {sorted(known - set(named))}, take out {sorted(set(named) - known)}"
+    assert len(named) == len(known), "a setting has two rows"

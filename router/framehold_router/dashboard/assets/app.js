@@ -24,7 +24,7 @@ import { Empty, Loading } from "./parts/notice.js";
 import { Card, Page } from "./parts/page.js";
 import { Theme } from "./parts/theme.js";
 
-/** `key` opens the page after a `g`. */
+/** `key` opens the page after a `g`. A new page: a module in `pages/`, and a line here; tests name the rest. */
 const PAGES = [
   { path: [], name: "Overview", key: "o", page: Overview },
   { path: ["ring"], name: "Ring", key: "r", page: Ring },
