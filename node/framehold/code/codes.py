@@ -15,8 +15,8 @@ from framehold_store.named import Known, Named
 from ..version import VERSION
 from . import loading, trial, writing
 from .authors import Authors
-from .constants import Source
 from .reach import Reach
+from .sources import ModuleSources
 
 _FORMAT = 1
 _LIBRARIES = ("mcp", "fastmcp", "pydantic", "cloudpickle")
@@ -78,7 +78,7 @@ class Codes:
 
     def __init__(self, authors: Authors | None = None) -> None:
         self._authors = authors or Authors()
-        self._sources: dict[str, Source] = {}
+        self._sources = ModuleSources(self._authors)
         self._known: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], tuple[dict[str, Any], Code]]] = (
             weakref.WeakKeyDictionary()
         )

@@ -17,9 +17,10 @@ import pathlib
 import re
 import sys
 import uuid
-from collections.abc import Iterator
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from .facts import SourceFacts
 
 _MAKERS: frozenset[Any] = frozenset(
     {
@@ -31,96 +32,67 @@ _MAKERS: frozenset[Any] = frozenset(
     }
 )
 """Functions whose result depends on their arguments only."""
-_CHANGING = frozenset(
-    {
-        *("append", "extend", "insert", "pop", "remove", "clear", "add", "discard", "update", "setdefault", "popitem"),
-        *("sort", "reverse", "difference_update", "intersection_update", "symmetric_difference_update"),
-    }
-)
-"""Methods that change a container in place."""
 _LITERALS = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue)
 _OPERATORS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Starred)
+_WORD = re.compile(r"\w+")
 _PARTS = (*_LITERALS, *_OPERATORS, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context, ast.keyword)
 
 
 class Source:
-    """What the source of one module says about its globals. Without a source it has no constants."""
+    """The source of one module, and what it says about the module's globals now. Without a source it has no constants.
+    It is read when it is first asked for, and parsed when one of its words matters."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
-        self._assigned: dict[str, list[ast.expr | None]] = {}
-        self.imported: dict[str, tuple[str, str]] = {}
-        """Names that were imported with `from module import name`: the module and the name there."""
-        self.stars: list[str] = []
-        """The modules of which all names were imported."""
-        self._rebound: set[str] = set()
-        self._in_classes: dict[str, dict[str, str]] = {}
-        self.stored: set[str] = set()
-        """Attributes that code of the module binds anew, or whose containers it changes in place."""
-        tree = _tree(module)
-        if tree is not None:
-            self._read(tree)
+        self._text = _text(module)
+        self._values: dict[ast.expr, Any] = {}
+
+    @functools.cached_property
+    def facts(self) -> SourceFacts:
+        """What the source says."""
+        try:
+            tree = ast.parse(self._text)
+        except (SyntaxError, ValueError):
+            tree = ast.Module([], [])
+        return SourceFacts(tree, getattr(self.module, "__package__", None) or "")
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """All words of the source."""
+        return frozenset(_WORD.findall(self._text.decode("utf-8", "replace")))
 
     def is_constant(self, name: str) -> bool:
         """Whether a global of the module is a constant. Functions, classes and modules are asked for elsewhere."""
-        found = self._assigned.get(name, [])
-        if len(found) != 1 or found[0] is None or name in self._rebound:
+        found = self.facts.assigned.get(name, [])
+        if len(found) != 1 or found[0] is None or name in self.facts.rebound:
             return False
-        return self._is_fixed(found[0]) and not self._collects(found[0], getattr(self.module, name, None))
+        return self.holds(found[0], getattr(self.module, name, None))
 
-    def in_class(self, qualname: str, name: str) -> str | None:
-        """What the body of a class assigns to a name, in a form that is equal in every process; None if nothing."""
-        return self._in_classes.get(qualname, {}).get(name)
+    def holds(self, node: ast.expr, value: Any) -> bool:
+        """Whether an expression of the module always has the same value, and `value` is that still. An empty container
+        is there to collect something."""
+        if not self._is_fixed(node) or (isinstance(value, list | dict | set | bytearray) and not value):
+            return False
+        try:
+            if node not in self._values:
+                code = compile(ast.Expression(node), "<constant>", "eval")
+                # It is an expression of the author that this process has evaluated before.
+                self._values[node] = eval(code, vars(self.module))  # noqa: S307
+            return _is_alike(self._values[node], value)
+        except Exception:
+            return False
 
-    def _read_classes(self, body: list[ast.stmt], outer: str) -> None:
-        for statement in body:
-            if isinstance(statement, ast.ClassDef):
-                found = self._in_classes[outer + statement.name] = dict[str, str]()
-                for inner in statement.body:
-                    targets = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", None)]
-                    value = getattr(inner, "value", None)
-                    found |= {item.id: ast.dump(value) for item in targets if isinstance(item, ast.Name) and value}
-                self._read_classes(statement.body, f"{outer}{statement.name}.")
+    def in_class(self, qualname: str, name: str) -> ast.expr | None:
+        """What the body of a class assigns to a name."""
+        return self.facts.in_classes.get(qualname, {}).get(name)
 
-    def _read(self, tree: ast.Module) -> None:
-        self._read_classes(tree.body, "")
-        for statement in tree.body:
-            if isinstance(statement, ast.Assign):
-                for target in statement.targets:
-                    self._assign(target, statement.value)
-            elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-                self._assign(statement.target, statement.value)
-            elif isinstance(statement, ast.ImportFrom):
-                self._import(statement)
-            else:
-                for name in _bound(statement):
-                    self._assigned.setdefault(name, []).append(None)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Global):
-                self._rebound.update(node.names)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-                self.stored.add(node.attr)
-            elif isinstance(changed := _changed_in_place(node), ast.Name):
-                self._rebound.add(changed.id)
-            elif isinstance(changed, ast.Attribute):
-                self.stored.add(changed.attr)
-
-    def _assign(self, target: ast.expr, value: ast.expr) -> None:
-        if isinstance(target, ast.Name):
-            self._assigned.setdefault(target.id, []).append(value)
-        else:
-            for name in _bound(target):
-                self._assigned.setdefault(name, []).append(None)
-
-    def _import(self, statement: ast.ImportFrom) -> None:
-        package = getattr(self.module, "__package__", None) or ""
-        base = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
-        module = ".".join([*base, *([statement.module] if statement.module else [])])
-        for alias in statement.names:
-            if alias.name == "*":
-                self.stars.append(module)
-            else:
-                self.imported[alias.asname or alias.name] = (module, alias.name)
+    def binds(self, owner: Any, name: str) -> bool:
+        """Whether code of the module binds this attribute of an object, or changes a container that it has there."""
+        held = vars(owner).get(name)
+        return any(self._called(node) is owner for node in self.facts.stores.get(name, ())) or (
+            isinstance(held, list | dict | set | bytearray)
+            and any(self._called(node) is held for node in self.facts.changed)
+        )
 
     def _is_fixed(self, node: ast.AST) -> bool:
         """Whether an expression always has the same value."""
@@ -146,38 +118,45 @@ class Source:
         value = self._value(name)
         if isinstance(value, type) or callable(value):
             return True
-        return name in self._assigned and self.is_constant(name)
+        return name in self.facts.assigned and self.is_constant(name)
 
     def _called(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name):
             return self._value(node.id)
         if isinstance(node, ast.Attribute):
-            return getattr(self._called(node.value), node.attr, None)
+            owner = self._called(node.value)
+            if isinstance(owner, ModuleType):
+                return vars(owner).get(node.attr)
+            # An attribute of another object may be code of the author.
+            return getattr(owner, node.attr, None) if isinstance(owner, type) else None
         return None
 
     def _value(self, name: str) -> Any:
-        builtins = sys.modules["builtins"]
-        return getattr(self.module, name, getattr(builtins, name, None))
-
-    def _collects(self, node: ast.expr, value: Any) -> bool:
-        """Whether a container is empty in the source, or was changed since."""
-        if not isinstance(value, list | dict | set | bytearray):
-            return False
-        try:
-            return not value or ast.literal_eval(node) != value
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            # It has names of functions or classes: a table of those.
-            size = len(getattr(node, "keys", None) or getattr(node, "elts", None) or ())
-            return size != len(value)
+        if name in (space := vars(self.module)):
+            return space[name]
+        if (imported := self.facts.inner.get(name)) is not None:
+            module = sys.modules.get(imported.module)
+            return getattr(module, imported.name, None) if imported.name else module
+        return getattr(sys.modules["builtins"], name, None)
 
 
-def _changed_in_place(node: ast.AST) -> ast.expr | None:
-    """The container that a piece of code puts something into, or takes something out of."""
-    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
-        return node.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-        return node.func.value
-    return None
+def _is_alike(one: Any, other: Any) -> bool:
+    """Whether two values say the same, each made by the same expression."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_is_alike, one, other))
+    if isinstance(one, dict):
+        return _is_alike(list(one.items()), list(other.items()))
+    if isinstance(one, FunctionType):
+        return _is_alike(one.__code__, other.__code__)
+    if isinstance(one, CodeType):
+        return one.co_code == other.co_code and _is_alike(
+            (one.co_names, one.co_consts), (other.co_names, other.co_consts)
+        )
+    if isinstance(one, functools.partial):
+        return _is_alike((one.func, one.args, one.keywords), (other.func, other.args, other.keywords))
+    return bool(one is other or one == other or (one != one and other != other))
 
 
 def _is_maker(called: Any) -> bool:
@@ -187,27 +166,12 @@ def _is_maker(called: Any) -> bool:
         return False
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that a statement of a module binds there: those in functions and classes are not the module's."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-        return
-    if isinstance(node, ast.Lambda):
-        return
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-        yield node.id
-    elif isinstance(node, ast.alias):
-        yield (node.asname or node.name).partition(".")[0]
-    for inner in ast.iter_child_nodes(node):
-        yield from _bound(inner)
-
-
-def _tree(module: ModuleType) -> ast.Module | None:
-    """The source of a module, parsed; None if it has none that can be read."""
+def _text(module: ModuleType) -> bytes:
+    """The source of a module; empty if it has none that can be read."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or not file.endswith(".py"):
-        return None
+        return b""
     try:
-        return ast.parse(pathlib.Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return None
+        return pathlib.Path(file).read_bytes()
+    except OSError:
+        return b""

@@ -14,6 +14,7 @@ The docstring of a model is part of it, since clients get it with the model's sc
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import datetime
 import decimal
@@ -37,11 +38,11 @@ from framehold_store.named import Named, Names
 from framehold_store.pickles import generic_of, is_typing
 
 from .authors import Authors, is_importable, module_of
-from .constants import Source
 from .follows import HOOKS, NOISE, OF_ENUM, OF_FIELD, REGISTRATION
 from .forms import ObjectForms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, implementations, is_generic, is_plain
+from .sources import ModuleSources
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range)
 _VALUES = (
@@ -65,7 +66,7 @@ MAX_OBJECTS = 1_000
 
 class Reach:
     """What one handler reaches. `handler` is the function that the server has for it, with its decorators. `sources`
-    has the sources that were read before, by the names of their modules; others are added.
+    has the sources of the author's modules.
 
     After the walk:
 
@@ -84,7 +85,7 @@ class Reach:
         self,
         handler: Any,
         authors: Authors,
-        sources: dict[str, Source] | None = None,
+        sources: ModuleSources | None = None,
         sets: frozenset[int] = frozenset(),
     ) -> None:
         self.live: dict[int, Named] = {}
@@ -99,7 +100,7 @@ class Reach:
         self._problems: dict[str, None] = {}
         self._seen, self._objects, self._sets = dict[int, int](), 0, sets
         self._alive: list[Any] = []
-        self._sources = {} if sources is None else sources
+        self._sources = sources or ModuleSources(authors)
         self._used: dict[CodeType, Used] = {}
         self._names: dict[int, Named] | None = None
         self.sentinels = Names(lambda module: not authors.own(module))
@@ -304,15 +305,17 @@ class Reach:
         for name, member in members.items():
             self._put(name)
             self._visit(member.value, where)
-        source = self._source(kind.__module__)
+        source = self._sources.of(kind.__module__)
         for name, value in sorted(vars(kind).items()):
             if name in NOISE or isinstance(value, _DERIVED) or (name.startswith("__pydantic_") and name not in HOOKS):
                 continue
             if members and (name in members or name in OF_ENUM):
                 continue
             self._put(name)
-            if source and name in source.stored and (assigned := source.in_class(kind.__qualname__, name)) is not None:
+            node = source.in_class(kind.__qualname__, name) if source else None
+            if source and node is not None and name in source.facts.stored:
                 # It may have been bound anew since.
+                assigned = ast.dump(node)
                 self._put(assigned)
                 for used_name in sorted(set(_NAME.findall(assigned)) & vars(sys.modules[kind.__module__]).keys()):
                     held = vars(sys.modules[kind.__module__])[used_name]
@@ -404,29 +407,7 @@ class Reach:
             return self._authors.wrote(value) or is_importable(value)
         if isinstance(value, enum.Enum | BuiltinFunctionType | CachedFunction | logging.Logger) or is_typing(value):
             return True
-        return self._is_constant(module, name, value)
-
-    def _is_constant(self, module: str, name: str, value: Any) -> bool:
-        """Whether a global is a constant of the module of the author that it comes from."""
-        source = self._source(module)
-        if source is None:
-            return False
-        if name in source.imported:
-            home, named = source.imported[name]
-            return self._is_constant(home, named, value)
-        for home in source.stars:
-            if getattr(sys.modules.get(home), name, source) is value and self._is_constant(home, name, value):
-                return True
-        return source.is_constant(name)
-
-    def _source(self, module: str) -> Source | None:
-        found = sys.modules.get(module)
-        if found is None or not self._authors.own(module):
-            return None
-        known = self._sources.get(module)
-        if known is None or known.module is not found:
-            known = self._sources[module] = Source(found)
-        return known
+        return self._sources.is_constant(module, name, value)
 
     def _by_name(self, value: Any, module: str, name: str) -> Any:
         """Have an object go by name. An object of a class of the author also gets the class as it is now: its methods

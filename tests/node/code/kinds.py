@@ -246,6 +246,12 @@ def one(): return 'old'
 TABLE = {'one': one}
 def handler(): return TABLE['one']()
 """,
+    "a table of lambdas": """\
+from __future__ import annotations
+import functools
+TABLE = {'one': lambda: 'old', 'two': functools.partial(lambda word: word, 'old'), 'three': float('nan')}
+def handler(): return TABLE['one']() if TABLE['two']() == 'old' else 'none'
+""",
     "a pattern": """\
 import re
 WORD = re.compile('old')

@@ -1,0 +1,137 @@
+"""What the source of a module says about its names: what it assigns to them, and what it binds or changes elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+_CHANGING = frozenset(
+    {
+        *("append", "extend", "insert", "pop", "remove", "clear", "add", "discard", "update", "setdefault", "popitem"),
+        *("sort", "reverse", "difference_update", "intersection_update", "symmetric_difference_update"),
+    }
+)
+"""Methods that change a container in place."""
+
+
+class Import(NamedTuple):
+    """What a name was imported from: a module, and the name there; `name` is empty if it is the module itself."""
+
+    module: str
+    name: str
+
+
+class SourceFacts:
+    """The facts of one module. `package` is what its relative imports start from.
+
+    - `assigned` has what the top of the module assigns to each name; None is anything that is no assignment
+    - `imported` has the names that its top imports from modules, `inner` those that functions import, `stars` the
+      modules of which all names were imported
+    - `rebound` has the globals that functions assign, and those whose containers are changed in place
+    - `stored` has the attributes that are bound anew, or whose containers are changed in place
+    - `stores` has the expressions of the objects whose attributes are bound, by attribute
+    - `changed` has the expressions of the containers that are changed in place
+    - `in_classes` has what the body of each class assigns, by the qualified name of the class
+    """
+
+    def __init__(self, tree: ast.Module, package: str) -> None:
+        self._package = package
+        self.assigned: dict[str, list[ast.expr | None]] = {}
+        self.imported: dict[str, Import] = {}
+        self.inner: dict[str, Import] = {}
+        self.stars: list[str] = []
+        self.rebound, self.stored = set[str](), set[str]()
+        self.stores: dict[str, list[ast.expr]] = {}
+        self.changed: list[ast.expr] = []
+        self.in_classes: dict[str, dict[str, ast.expr]] = {}
+        self._read_top(tree.body)
+        self._read_classes(tree.body, "")
+        for node in ast.walk(tree):
+            self._read_anywhere(node)
+
+    def _read_top(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            if isinstance(statement, ast.Assign):
+                for target in statement.targets:
+                    self._assign(target, statement.value)
+            elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+                self._assign(statement.target, statement.value)
+            elif isinstance(statement, ast.ImportFrom):
+                self.stars += [self._module(statement) for alias in statement.names if alias.name == "*"]
+                self.imported.update(self._imports(statement))
+            else:
+                for name in _bound(statement):
+                    self.assigned.setdefault(name, []).append(None)
+
+    def _read_classes(self, body: list[ast.stmt], outer: str) -> None:
+        for statement in body:
+            if isinstance(statement, ast.ClassDef):
+                found = self.in_classes[outer + statement.name] = dict[str, ast.expr]()
+                for inner in statement.body:
+                    targets = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", None)]
+                    value = getattr(inner, "value", None)
+                    found |= {item.id: value for item in targets if isinstance(item, ast.Name) and value}
+                self._read_classes(statement.body, f"{outer}{statement.name}.")
+
+    def _read_anywhere(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Global):
+            self.rebound.update(node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            self.stored.add(node.attr)
+            self.stores.setdefault(node.attr, []).append(node.value)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            self.inner.update(self._imports(node))
+        elif (changed := _changed_in_place(node)) is not None:
+            self.changed.append(changed)
+            if isinstance(changed, ast.Name):
+                self.rebound.add(changed.id)
+            elif isinstance(changed, ast.Attribute):
+                self.stored.add(changed.attr)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            self.assigned.setdefault(target.id, []).append(value)
+        else:
+            for name in _bound(target):
+                self.assigned.setdefault(name, []).append(None)
+
+    def _imports(self, statement: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, Import]]:
+        for alias in statement.names:
+            if isinstance(statement, ast.ImportFrom):
+                yield alias.asname or alias.name, Import(self._module(statement), alias.name)
+            elif alias.asname:
+                yield alias.asname, Import(alias.name, "")
+            else:
+                top = alias.name.partition(".")[0]
+                yield top, Import(top, "")
+
+    def _module(self, statement: ast.ImportFrom) -> str:
+        """The full name of the module that a statement imports from."""
+        parts = self._package.split(".")
+        base = parts[: len(parts) - statement.level + 1] if statement.level else []
+        return ".".join([*base, *([statement.module] if statement.module else [])])
+
+
+def _changed_in_place(node: ast.AST) -> ast.expr | None:
+    """The container that a piece of code puts something into, or takes something out of."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+        return node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+        return node.func.value
+    return None
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that a statement of a module binds there: those in functions and classes are not the module's."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+        return
+    if isinstance(node, ast.Lambda):
+        return
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+        yield node.id
+    elif isinstance(node, ast.alias):
+        yield (node.asname or node.name).partition(".")[0]
+    for inner in ast.iter_child_nodes(node):
+        yield from _bound(inner)
