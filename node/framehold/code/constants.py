@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import datetime
 import decimal
+import enum
 import fractions
 import functools
 import pathlib
@@ -68,63 +69,84 @@ class Source:
             return False
         return self.holds(found[0], getattr(self.module, name, None))
 
-    def holds(self, node: ast.expr, value: Any) -> bool:
-        """Whether an expression of the module always has the same value, and `value` is that still. An empty container
-        is there to collect something."""
-        if not self._is_fixed(node) or (isinstance(value, list | dict | set | bytearray) and not value):
+    def holds(self, node: ast.expr, value: Any, kind: type | None = None) -> bool:
+        """Whether an expression always has the same value, and `value` is that still. It is in the body of `kind`, or
+        at the top of the module. An empty container is there to collect something."""
+        if not self.is_fixed(node, kind) or (isinstance(value, list | dict | set | bytearray) and not value):
             return False
         try:
-            if node not in self._values:
-                code = compile(ast.Expression(node), "<constant>", "eval")
-                # It is an expression of the author that this process has evaluated before.
-                self._values[node] = eval(code, vars(self.module))  # noqa: S307
-            return _is_alike(self._values[node], value)
+            return _is_alike(self.value_of(node, kind), value)
         except Exception:
             return False
 
-    def in_class(self, qualname: str, name: str) -> ast.expr | None:
-        """What the body of a class assigns to a name."""
-        return self.facts.in_classes.get(qualname, {}).get(name)
+    def value_of(self, node: ast.expr, kind: type | None = None) -> Any:
+        """The value of an expression that always has the same one.
+
+        Raises:
+            Exception: anything that the expression raises.
+        """
+        if node not in self._values:
+            code = compile(ast.Expression(node), "<constant>", "eval")
+            # It is an expression of the author that this process has evaluated before.
+            self._values[node] = eval(code, vars(self.module), vars(kind) if kind else None)  # noqa: S307
+        return self._values[node]
+
+    def in_class(self, kind: type) -> dict[str, ast.expr]:
+        """What the body of a class assigns."""
+        return self.facts.in_classes.get(kind.__qualname__, {})
+
+    def defaults(self, code: CodeType) -> dict[str, ast.expr]:
+        """The defaults of a function of the module or of its classes, by parameter."""
+        node = self.facts.functions.get(code.co_firstlineno)
+        if node is None or node.name != code.co_name:
+            return {}
+        given = node.args
+        positional = [*given.posonlyargs, *given.args][-len(given.defaults) :] if given.defaults else []
+        pairs = [*zip(positional, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+        return {parameter.arg: default for parameter, default in pairs if default is not None}
 
     def binds(self, owner: Any, name: str) -> bool:
         """Whether code of the module binds this attribute of an object, or changes a container that it has there."""
         held = vars(owner).get(name)
-        return any(self._called(node) is owner for node in self.facts.stores.get(name, ())) or (
+        return any(self.called(node) is owner for node in self.facts.stores.get(name, ())) or (
             isinstance(held, list | dict | set | bytearray)
-            and any(self._called(node) is held for node in self.facts.changed)
+            and any(self.called(node) is held for node in self.facts.changed)
         )
 
-    def _is_fixed(self, node: ast.AST) -> bool:
+    def is_fixed(self, node: ast.AST, kind: type | None = None) -> bool:
         """Whether an expression always has the same value."""
         if isinstance(node, ast.Name):
-            return self._is_fixed_name(node.id)
+            return self._is_fixed_name(node.id, kind)
         if isinstance(node, ast.Attribute):
-            # A member of an enum, or a name of a module that is imported.
-            return isinstance(node.value, ast.Name) and isinstance(self._value(node.value.id), type)
+            # A member of an enum, or another attribute of a class that is code.
+            return isinstance(self.called(node.value), type) and _is_code(self.called(node))
         if isinstance(node, ast.Lambda):
             return True
         if isinstance(node, ast.Subscript):
             # A generic class with its arguments.
-            return isinstance(self._called(node.value), type) and self._is_fixed(node.slice)
+            return isinstance(self.called(node.value), type) and self.is_fixed(node.slice, kind)
         if isinstance(node, ast.Call):
-            called = self._called(node.func)
-            arguments = [*node.args, *(item.value for item in node.keywords)]
-            return _is_maker(called) and bool(arguments) and all(map(self._is_fixed, arguments))
+            arguments = arguments_of(node)
+            return (
+                _is_maker(self.called(node.func))
+                and bool(arguments)
+                and all(self.is_fixed(argument, kind) for argument in arguments)
+            )
         if isinstance(node, _PARTS):
-            return all(map(self._is_fixed, ast.iter_child_nodes(node)))
+            return all(self.is_fixed(inner, kind) for inner in ast.iter_child_nodes(node))
         return False
 
-    def _is_fixed_name(self, name: str) -> bool:
-        value = self._value(name)
-        if isinstance(value, type) or callable(value):
-            return True
-        return name in self.facts.assigned and self.is_constant(name)
+    def _is_fixed_name(self, name: str, kind: type | None) -> bool:
+        if kind is not None and (found := self.in_class(kind).get(name)) is not None and name in vars(kind):
+            return self.holds(found, vars(kind)[name], kind)
+        return _is_code(self._value(name)) or (name in self.facts.assigned and self.is_constant(name))
 
-    def _called(self, node: ast.expr) -> Any:
+    def called(self, node: ast.expr) -> Any:
+        """What a name means, maybe one of a module or a class; None if that is not known."""
         if isinstance(node, ast.Name):
             return self._value(node.id)
         if isinstance(node, ast.Attribute):
-            owner = self._called(node.value)
+            owner = self.called(node.value)
             if isinstance(owner, ModuleType):
                 return vars(owner).get(node.attr)
             # An attribute of another object may be code of the author.
@@ -138,6 +160,15 @@ class Source:
             module = sys.modules.get(imported.module)
             return getattr(module, imported.name, None) if imported.name else module
         return getattr(sys.modules["builtins"], name, None)
+
+
+def arguments_of(node: ast.Call) -> list[ast.expr]:
+    """The arguments of a call."""
+    return [*node.args, *(item.value for item in node.keywords)]
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, enum.Enum) or callable(value)
 
 
 def _is_alike(one: Any, other: Any) -> bool:

@@ -33,6 +33,7 @@ class SourceFacts:
     - `stores` has the expressions of the objects whose attributes are bound, by attribute
     - `changed` has the expressions of the containers that are changed in place
     - `in_classes` has what the body of each class assigns, by the qualified name of the class
+    - `functions` has those of the module and of its classes, by the line at which they begin
     """
 
     def __init__(self, tree: ast.Module, package: str) -> None:
@@ -45,8 +46,10 @@ class SourceFacts:
         self.stores: dict[str, list[ast.expr]] = {}
         self.changed: list[ast.expr] = []
         self.in_classes: dict[str, dict[str, ast.expr]] = {}
+        self.functions: dict[int, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self._read_top(tree.body)
         self._read_classes(tree.body, "")
+        self._read_functions(tree)
         for node in ast.walk(tree):
             self._read_anywhere(node)
 
@@ -69,10 +72,17 @@ class SourceFacts:
             if isinstance(statement, ast.ClassDef):
                 found = self.in_classes[outer + statement.name] = dict[str, ast.expr]()
                 for inner in statement.body:
-                    targets = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", None)]
-                    value = getattr(inner, "value", None)
-                    found |= {item.id: value for item in targets if isinstance(item, ast.Name) and value}
+                    if isinstance(inner, ast.Assign | ast.AnnAssign) and inner.value is not None:
+                        targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
+                        found |= {item.id: inner.value for item in targets if isinstance(item, ast.Name)}
                 self._read_classes(statement.body, f"{outer}{statement.name}.")
+
+    def _read_functions(self, outer: ast.AST) -> None:
+        for node in ast.iter_child_nodes(outer):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.functions[min([node.lineno, *(found.lineno for found in node.decorator_list)])] = node
+            elif isinstance(node, ast.stmt | ast.ExceptHandler):
+                self._read_functions(node)
 
     def _read_anywhere(self, node: ast.AST) -> None:
         if isinstance(node, ast.Global):

@@ -15,46 +15,34 @@ The docstring of a model is part of it, since clients get it with the model's sc
 from __future__ import annotations
 
 import ast
-import dataclasses
-import datetime
-import decimal
+import contextlib
 import enum
-import fractions
 import functools
 import logging
-import pathlib
 import re
 import sys
 import types
 import typing
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
-
-from pydantic import BaseModel
 
 from framehold_store.named import Named, Names
 from framehold_store.pickles import generic_of, is_typing
 
 from .authors import Authors, is_importable, module_of
-from .follows import HOOKS, NOISE, OF_ENUM, OF_FIELD, REGISTRATION
+from .follows import HOOKS, NOISE, OF_ENUM, REGISTRATION
 from .forms import ObjectForms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, implementations, is_generic, is_plain
-from .sources import ModuleSources
+from .pieces import defaults_of, pieces_of
+from .sources import VALUES, Origin, ModuleSources
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range)
-_VALUES = (
-    *(decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath),
-    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
-)
-"""Types whose objects are known by their `repr`."""
 _BOUND = frozenset(
     {"asyncio", "anyio", "threading", "_thread", "queue", "multiprocessing", "concurrent", "socket", "ssl", "io", "_io"}
 )
 """Modules whose objects belong to a process, even if they can be pickled."""
-_NAME = re.compile(r"Name\(id='(\w+)'")
 _OF_MODULE = frozenset({"__name__", "__package__"})
 """Globals that say which module a function is of. A later release may have renamed it."""
 _DERIVED = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
@@ -78,6 +66,7 @@ class Reach:
     - `rebound` says which globals the functions that go by value bind anew
     - `globals` has the names that the functions of each module use, by the `id` of their globals; `spaces` has those
     - `slices` has the names that are used of a module, by the `id` of the module
+    - `attributes` has the attributes of classes that go by name, as what stands for them, by the `id` of the class
     - `modules` are the author's modules among them
     """
 
@@ -94,6 +83,7 @@ class Reach:
         self.globals: dict[int, dict[str, Any]] = {}
         self.slices: dict[int, dict[str, Any]] = {}
         self.spaces: dict[int, dict[str, Any]] = {}
+        self.attributes: dict[int, dict[str, Any]] = {}
         self.modules, self.rebound = set[str](), set[str]()
         self._authors, self._forms = authors, ObjectForms()
         self._put = self._forms.put
@@ -134,7 +124,7 @@ class Reach:
     def _visit_plain(self, item: Any, where: str) -> bool:
         """Add an object that is known by its value. Two objects of equal value may be one object in another process."""
         kind = type(item)
-        if kind in _ATOMS or isinstance(item, _VALUES):
+        if kind in _ATOMS or isinstance(item, VALUES):
             self._put(kind.__name__, repr(item))
         elif kind is tuple:
             self._put("tuple", len(item))
@@ -245,8 +235,7 @@ class Reach:
             self.modules.add(module)
         self._put("function")
         self._visit(fn.__code__, where)
-        for part in (fn.__defaults__, fn.__kwdefaults__):
-            self._visit(part, f"a default of {where}")
+        self._visit_defaults(fn, where)
         for name, cell in sorted(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
             self._put("closure", name)
             try:
@@ -269,6 +258,26 @@ class Reach:
                 names = self.globals.setdefault(id(fn.__globals__), {})
                 self.spaces[id(fn.__globals__)] = fn.__globals__
                 self._visit_global(names, module, name, fn.__globals__[name], use.attributes)
+
+    def _visit_defaults(self, fn: FunctionType, where: str) -> None:
+        given, module = fn.__defaults__ or (), module_of(fn)
+        parameters = fn.__code__.co_varnames[: fn.__code__.co_argcount][-len(given) :] if given else ()
+        source, kind = self._sources.of(module), Named(module, fn.__qualname__.rpartition(".")[0]).found()
+        nodes = source.defaults(fn.__code__) if source else {}
+        for name, value in {**dict(zip(parameters, given, strict=False)), **(fn.__kwdefaults__ or {})}.items():
+            self._put(name)
+            inside = kind if isinstance(kind, type) else None
+            self._visit_given(module, nodes.get(name), value, inside, f"a default of {where}")
+
+    def _visit_given(self, module: str, node: ast.expr | None, value: Any, kind: type | None, where: str) -> None:
+        """Add a value that a function or a class has been given when it was made. What a process computes can't go
+        along, unless a name leads to it: no process that loads the code makes it again."""
+        if self._sources.origin(module, node, value, kind) is not Origin.COMPUTED or self._has_place(value):
+            self._visit(value, where)
+        elif type(value) in (*_ATOMS, tuple) or (named := self._named().get(id(value))) is None:
+            self._refuse(f"{where} is computed when its module is imported; look it up when it is used")
+        else:
+            self._by_name(value, *named)
 
     def _visit_names(self, module: str, names: frozenset[str]) -> None:
         """Add what the annotations of a class of this module mean that are texts."""
@@ -295,62 +304,39 @@ class Reach:
         for part in (type(kind), *kind.__bases__):
             self._visit(part, where)
         self._visit_names(kind.__module__, self._annotated(kind, where))
-        if issubclass(kind, BaseModel):
-            self._visit_model(kind, where)
-        for name, described in sorted(getattr(kind, "__dataclass_fields__", {}).items()):
-            self._put(name, described.init, described.repr, described.hash, described.compare, described.kw_only)
-            for setting in (described.default, described.default_factory, dict(described.metadata)):
-                self._visit(setting, f"the field {name!r} of {where}")
+        for piece in pieces_of(kind, where):
+            self._put(*piece.names)
+            for part in piece.parts:
+                self._visit(part, piece.where)
+        nodes = self._sources.in_class(kind)
+        for name, value in sorted(defaults_of(kind).items()):
+            self._visit_given(kind.__module__, nodes.get(name), value, kind, f"the field {name!r} of {where}")
+        self._visit_attributes(kind, where)
+
+    def _visit_attributes(self, kind: type, where: str) -> None:
+        nodes, source = self._sources.in_class(kind), self._sources.of(kind.__module__)
         members = kind.__members__ if issubclass(kind, enum.Enum) else {}
-        for name, member in members.items():
-            self._put(name)
-            self._visit(member.value, where)
-        source = self._sources.of(kind.__module__)
         for name, value in sorted(vars(kind).items()):
             if name in NOISE or isinstance(value, _DERIVED) or (name.startswith("__pydantic_") and name not in HOOKS):
                 continue
             if members and (name in members or name in OF_ENUM):
                 continue
             self._put(name)
-            node = source.in_class(kind.__qualname__, name) if source else None
-            if source and node is not None and name in source.facts.stored:
-                # It may have been bound anew since.
-                assigned = ast.dump(node)
-                self._put(assigned)
-                for used_name in sorted(set(_NAME.findall(assigned)) & vars(sys.modules[kind.__module__]).keys()):
-                    held = vars(sys.modules[kind.__module__])[used_name]
-                    self._visit_global({}, kind.__module__, used_name, held, frozenset())
-                self.rebound.add(f"{where} binds {name!r}")
-            elif self._is_process_bound(value) and is_importable(kind):
-                self._by_name(value, kind.__module__, f"{kind.__qualname__}.{name}")
+            node, at = nodes.get(name), f"the attribute {name!r} of {where}"
+            origin = self._sources.origin(kind.__module__, node, value, kind)
+            place = Named(kind.__module__, f"{kind.__qualname__}.{name}")
+            by_name = self.attributes.setdefault(id(kind), {}) if place.found() is value else {}
+            if source and node is not None and origin is Origin.CHANGED:
+                # The digest is over what the source says: it does not change while the process runs.
+                by_name[name] = place
+                self._visit(source.value_of(node, kind), at)
+            elif place.found() is value and (origin is Origin.COMPUTED or self._is_process_bound(value)):
+                self._put(ast.dump(node) if node is not None else "")
+                by_name[name] = self._by_name(value, *place)
             else:
-                self._visit(value, f"the attribute {name!r} of {where}")
-
-    def _visit_model(self, kind: type[BaseModel], where: str) -> None:
-        """Add the fields of a model: the schema that clients get, and the functions in it."""
-        try:
-            self._put(repr(kind.model_json_schema()))
-        except Exception:
-            # A field has no form in JSON.
-            self._put(*kind.model_fields)
-        for name, field in kind.model_fields.items():
-            self._put(name)
-            for setting in sorted(set(type(field).__slots__) - OF_FIELD):
-                self._put(setting)
-                self._visit(getattr(field, setting, None), f"the field {name!r} of {where}")
-        for name, private in sorted(getattr(kind, "__private_attributes__", {}).items()):
-            self._put(name)
-            for part in (private.default, private.default_factory):
-                self._visit(part, f"the private attribute {name!r} of {where}")
-        decorators = getattr(kind, "__pydantic_decorators__", None)
-        for group in dataclasses.fields(decorators) if dataclasses.is_dataclass(decorators) else ():
-            found = getattr(decorators, group.name)
-            if isinstance(found, Mapping):
-                for name, item in found.items():
-                    self._put(group.name, name)
-                    for part in dataclasses.fields(item.info) if dataclasses.is_dataclass(item.info) else ():
-                        self._put(part.name)
-                        self._visit(getattr(item.info, part.name), f"{name!r} of {where}")
+                self._visit(value, at)
+            if source and node is not None and name in source.facts.stored:
+                self.rebound.add(f"{where} binds {name!r}")
 
     def _visit_set(self, item: Any, where: str) -> None:
         """Add a set in an order that is equal in every process: by the digests of its items, each of them alone."""
@@ -438,6 +424,14 @@ class Reach:
     def _is_process_bound(self, item: Any) -> bool:
         return type(item).__module__.partition(".")[0] in _BOUND or type(item).__name__ in ("ContextVar", "Context")
 
+    def _has_place(self, item: Any) -> bool:
+        """Whether an object is known by its identity, in a library."""
+        if self.sentinels.of(item) is not None:
+            return True
+        with contextlib.suppress(Exception):
+            return type(item) not in _ATOMS and isinstance(item.__reduce_ex__(4), str)
+        return False
+
     def _visit_object(self, item: Any, where: str) -> None:
         """Add an object that no name leads to: it goes by value if it can be pickled."""
         self._objects += 1
@@ -473,7 +467,10 @@ class Reach:
 
     def _problem(self, item: Any, where: str, why: str = "which belongs to this process") -> None:
         kind = type(item)
-        self._put("problem", kind.__name__)
+        found = f"{where} is an object of {kind.__module__}.{kind.__qualname__}, {why}"
+        self._refuse(f"{found}; make it a global of a module, so that it goes by name")
+
+    def _refuse(self, problem: str) -> None:
+        self._put("problem", problem)
         if len(self._problems) < MAX_PROBLEMS:
-            found = f"{where} is an object of {kind.__module__}.{kind.__qualname__}, {why}"
-            self._problems.setdefault(f"{found}; make it a global of a module, so that it goes by name")
+            self._problems.setdefault(problem)

@@ -2,12 +2,54 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import logging
+import pathlib
 import sys
-from types import ModuleType
+import uuid
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
+import pydantic
+
+from framehold_store.pickles import is_typing
+
 from .authors import Authors
-from .constants import Source
+from .constants import Source, arguments_of
+from .loading import CachedFunction
+from .pieces import Piece
+
+VALUES = (
+    *(decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath),
+    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
+)
+"""Types whose objects are known by their `repr`."""
+_DATA = (int, float, complex, str, bytes, bytearray, type(None), tuple, list, dict, set, frozenset, *VALUES)
+_TUPLE_FIELD: Any = type(vars(Piece)["names"])
+_CODE = (
+    _TUPLE_FIELD,
+    *(FunctionType, BuiltinFunctionType, type, enum.Enum, logging.Logger, CachedFunction, staticmethod, classmethod),
+    *(property, functools.cached_property, functools.singledispatchmethod, functools.partialmethod),
+)
+"""What says itself how it goes along."""
+_DESCRIBING = (dataclasses.field, pydantic.Field, pydantic.PrivateAttr)
+"""Functions of libraries that only say what a field is."""
+
+
+class Origin(enum.Enum):
+    """Where a value comes from that the source assigns: an expression that always has the same value, and the value is
+    that or another one now; what a process computes; or anything else."""
+
+    FIXED = 1
+    CHANGED = 2
+    COMPUTED = 3
+    OTHER = 4
 
 
 class ModuleSources:
@@ -41,6 +83,36 @@ class ModuleSources:
             if getattr(sys.modules.get(home), name, source) is value and self.is_constant(home, name, value):
                 return True
         return source.is_constant(name)
+
+    def in_class(self, kind: type) -> dict[str, ast.expr]:
+        """What the body of a class assigns; nothing if it has no source. What is meant for Python or a library may be
+        another object afterwards."""
+        source = self.of(kind.__module__)
+        found = source.in_class(kind) if source else {}
+        return {name: node for name, node in found.items() if not name.startswith("__") and name != "model_config"}
+
+    def origin(self, module: str, node: ast.expr | None, value: Any, kind: type | None) -> Origin:
+        """Where a value comes from that `node` assigns, in the body of `kind` or at the top of a module."""
+        source = self.of(module)
+        if source is None or node is None or isinstance(value, _CODE) or is_typing(value):
+            return Origin.OTHER
+        if source.is_fixed(node, kind):
+            return Origin.FIXED if source.holds(node, value, kind) else Origin.CHANGED
+        told = self._tells(source, node, kind, is_alone=not isinstance(value, _DATA))
+        return Origin.OTHER if told else Origin.COMPUTED
+
+    def _tells(self, source: Source, node: ast.expr, kind: type | None, *, is_alone: bool) -> bool:
+        """Whether an expression makes an object of what stands there, as `Options()` and `Field(3, ge=1)` do. A
+        function (`is_alone`: it is the whole of the expression) may have read something else."""
+        if not isinstance(node, ast.Call):
+            return False
+        called = source.called(node.func)
+        rest = [item for item in arguments_of(node) if not source.is_fixed(item, kind)]
+        if not all(self._tells(source, item, kind, is_alone=False) for item in rest):
+            return False
+        if isinstance(called, type):
+            return not any(base.__name__ == "BaseSettings" for base in called.__mro__)
+        return is_alone or any(called is known for known in _DESCRIBING)
 
     def _is_bound_outside(self, module: ModuleType, name: str) -> bool:
         """Whether another module of the author binds a global of this one, or changes what it holds. It would have to

@@ -134,6 +134,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(item, FunctionType):
             reduced = self._function(item, reduced)
         elif isinstance(item, type):
+            reduced[2][0].update(reach.attributes.get(id(item), {}))
             reduced = self._enum(item, reduced) if issubclass(item, enum.Enum) else self._class(item, reduced)
         return self._named(item, reduced)
 

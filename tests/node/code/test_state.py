@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from framehold.code.codes import read
-from tests.node.code.releases import Files, codes, files_of, registered, release
+from tests.node.code.releases import Files, codes, files_of, problems, registered, release, written
 
 BOUND = {
     "a literal that another module binds": {
@@ -29,6 +30,28 @@ BOUND = {
         "boot.py": "import state\ndef start(word): state.TABLE['url'] = word",
         "state.py": "TABLE = {'url': ''}",
     },
+    "an attribute of a class that another module binds": {
+        "server.py": "from deps import Deps\ndef start(word): Deps.url = word\ndef handler(): return said(), Deps.url",
+        "deps.py": "class Deps:\n    url = None",
+    },
+    "one of a class that has changed": {
+        "server.py": "class Deps:\n    url = None\n    def say(self): return said()\nfrom boot import start\n"
+        "def handler(): return Deps().say(), Deps.url",
+        "boot.py": "def start(word):\n    import server\n    server.Deps.url = word",
+    },
+    "a table in a class that is filled": {
+        "server.py": "class Deps:\n    all = {}\n    def say(self): return said()\n"
+        "def start(word): Deps.all['url'] = word\ndef handler(): return Deps().say(), Deps.all['url']",
+    },
+    "an attribute of a class that is computed": {
+        "server.py": "import os\nclass Deps:\n    url = os.environ['WORD']\n    def say(self): return said()\n"
+        "def handler(): return Deps().say(), Deps.url",
+    },
+    "an attribute of a class that is computed from another": {
+        "server.py": "import os\nfrom pathlib import Path\nclass Deps:\n    url = os.getenv('WORD')\n"
+        "    urls = [url, Path('x')]\n    def say(self): return said()\n"
+        "def handler(): return Deps().say(), Deps.urls[0]",
+    },
 }
 """A handler of a word that `start` sets when its process begins, in each of these ways."""
 
@@ -48,13 +71,13 @@ def test_what_code_binds_is_that_of_the_present_process(
         with release(tmp_path / word, _release(BOUND[kind], "old")) as module:
             handler = registered(module.handler)
             digests.append(codes().of(handler).digest)
-            module.start(word)
+            vars(module).get("start", str)(word)
             digests.append(codes().of(handler).digest)
             data = codes().write(handler)
     assert len(set(digests)) == 1 and b"the-old-word" not in data
     monkeypatch.setenv("WORD", "new")
     with release(tmp_path / "after", _release(BOUND[kind], "new")) as module:
-        module.start("new")
+        vars(module).get("start", str)("new")
         assert read(data).handler.function() == ("old", "new")
 
 
@@ -66,3 +89,77 @@ def test_a_literal_that_is_bound_where_nobody_sees_it_is_no_constant(tmp_path: P
     with release(tmp_path / "after", _release(files, "new")) as module:
         vars(module.state)["url"] = "new"
         assert read(data).handler.function() == ("old", "new")
+
+
+GIVEN = {
+    "a default": ("def handler(url=os.environ['WORD']): return url", "a default of server.handler"),
+    "a keyword default": ("def handler(*, url='x' + os.environ['WORD']): return url", "a default of server.handler"),
+    "a default by a global": (
+        "URL = os.getenv('WORD')\ndef handler(url=URL): return url",
+        "a default of server.handler",
+    ),
+    "a default of a method": (
+        "class Desk:\n    url = [os.environ['WORD']]\n    def say(self, *, url=url): return url\n"
+        "def handler(): return Desk().say()",
+        "a default of server.Desk.say",
+    ),
+    "an object that reads the environment by itself": (
+        "class BaseSettings:\n    def __init__(self): self.url = os.environ['WORD']\n"
+        "class Settings(BaseSettings): pass\n"
+        "def handler(url=Settings()): return url",
+        "a default of server.handler",
+    ),
+    "an object that is given it": (
+        "class Client:\n    def __init__(self, url): self.url = url\n"
+        "def handler(client=Client(os.environ['WORD'])): return client",
+        "a default of server.handler",
+    ),
+    "a field of a model": (
+        "from pydantic import BaseModel, Field\nclass Form(BaseModel):\n    url: str = Field(os.environ['WORD'])\n"
+        "def handler(): return Form()",
+        "the field 'url' of server.Form",
+    ),
+    "a field of a dataclass": (
+        "import dataclasses\n@dataclasses.dataclass\nclass Row:\n    url: str = os.environ['WORD']\n"
+        "def handler(): return Row()",
+        "the field 'url' of server.Row",
+    ),
+    "a field of a named tuple": (
+        "from typing import NamedTuple\nclass Row(NamedTuple):\n    url: str = os.environ['WORD']\n"
+        "def handler(): return Row()",
+        "the field 'url' of server.Row",
+    ),
+}
+"""Where a function or a class holds what its process has computed, and how that is named."""
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_what_a_function_or_a_class_was_given_by_its_process_is_not_kept(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORD", "secret")
+    text, named = GIVEN[kind]
+    (problem,) = problems(tmp_path / "before", f"import os\n{text}")
+    assert problem == f"{named} is computed when its module is imported; look it up when it is used"
+
+
+def test_what_a_class_or_a_function_says_of_itself_goes_along(tmp_path: Path) -> None:
+    """Fields of libraries, options, sentinels and functions, constants of the same class; a pool goes by name."""
+    text = (
+        "import dataclasses, logging, types\nfrom pydantic import AliasChoices, BaseModel, ConfigDict, Field\n"
+        "pool, NOT = types.SimpleNamespace(), object()\n"
+        "class Form(BaseModel):\n    model_config = ConfigDict(extra='forbid')\n"
+        "    word: str = Field('old', min_length=1, validation_alias=AliasChoices('word', 'w'))\n"
+        "    words: list[str] = Field(default_factory=list, description='old words')\n"
+        "@dataclasses.dataclass(frozen=True)\nclass Row:\n"
+        "    word: str = dataclasses.field(default='old', repr=False)\n"
+        "class Desk:\n    form, row = Form(), Row()\n    logger = logging.getLogger(__name__)\n"
+        "    one = 'old'\n    two = (one, one)\n    options = Form(word='old')\n"
+        "    def say(self, word=one, form=Form(), row=Row('old'), pool=pool, missing=dataclasses.MISSING, none=NOT):\n"
+        "        return {word, form.word, row.word, self.two[1], self.options.word}, pool, missing, none\n"
+        "def handler(): return Desk().say()"
+    )
+    data = written(tmp_path / "before", text)
+    with release(tmp_path / "after", text.replace("old", "new")) as module:
+        said, *by_name = read(data).handler.function()
+        assert said == {"old"} and by_name == [module.pool, dataclasses.MISSING, module.NOT]
