@@ -65,7 +65,7 @@ class Source:
     def is_constant(self, name: str) -> bool:
         """Whether a global of the module is a constant. Functions, classes and modules are asked for elsewhere."""
         found = self.facts.assigned.get(name, [])
-        if len(found) != 1 or found[0] is None or name in self.facts.rebound:
+        if len(found) != 1 or found[0] is None or name in self.facts.rebound or name in self.facts.imported:
             return False
         return self.holds(found[0], getattr(self.module, name, None))
 

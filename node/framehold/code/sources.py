@@ -22,6 +22,7 @@ from framehold_store.pickles import is_typing
 
 from .authors import Authors
 from .constants import Source, arguments_of
+from .facts import Import
 from .loading import CachedFunction
 from .pieces import Piece
 
@@ -76,13 +77,15 @@ class ModuleSources:
         source = self.of(module)
         if source is None or self._is_bound_outside(source.module, name):
             return False
+        if name in source.facts.assigned or name in source.facts.rebound:
+            return source.is_constant(name)
+        homes = [Import(home, name) for home in source.facts.stars]
         if name in source.facts.imported:
-            home, named = source.facts.imported[name]
-            return self.is_constant(home, named, value)
-        for home in source.facts.stars:
-            if getattr(sys.modules.get(home), name, source) is value and self.is_constant(home, name, value):
-                return True
-        return source.is_constant(name)
+            homes = [source.facts.imported[name]]
+        return any(
+            getattr(sys.modules.get(home), named, source) is value and self.is_constant(home, named, value)
+            for home, named in homes
+        )
 
     def in_class(self, kind: type) -> dict[str, ast.expr]:
         """What the body of a class assigns; nothing if it has no source. What is meant for Python or a library may be

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ BOUND = {
         "server.py": "import state\nfrom boot import start\ndef handler(): return said(), state.TABLE['url']",
         "boot.py": "import state\ndef start(word): state.TABLE['url'] = word",
         "state.py": "TABLE = {'url': ''}",
+    },
+    "an imported literal that is assigned again": {
+        "server.py": "import os\nfrom defaults import URL\nURL = os.environ['WORD'] or URL\n"
+        "def handler(): return said(), URL",
+        "defaults.py": "URL = 'x'",
+    },
+    "an imported literal that a function binds": {
+        "server.py": "from defaults import URL\ndef start(word):\n    global URL\n    URL = word\n"
+        "def handler(): return said(), URL",
+        "defaults.py": "URL = 'x'",
     },
     "an attribute of a class that another module binds": {
         "server.py": "from deps import Deps\ndef start(word): Deps.url = word\ndef handler(): return said(), Deps.url",
@@ -81,13 +92,18 @@ def test_what_code_binds_is_that_of_the_present_process(
         assert read(data).handler.function() == ("old", "new")
 
 
-def test_a_literal_that_is_bound_where_nobody_sees_it_is_no_constant(tmp_path: Path) -> None:
-    files = {"server.py": "import state\ndef handler(): return said(), state.url", "state.py": "url = ''"}
-    with release(tmp_path / "before", _release(files, "old")) as module:
-        vars(module.state)["url"] = "the-old-word"
-        data = codes().write(registered(module.handler))
-    with release(tmp_path / "after", _release(files, "new")) as module:
-        vars(module.state)["url"] = "new"
+@pytest.mark.parametrize("where", ["state", "server"])
+def test_a_literal_that_is_bound_where_nobody_sees_it_is_no_constant(where: str, tmp_path: Path) -> None:
+    says = "state.url" if where == "state" else "url"
+    files = {
+        "server.py": f"import state\nfrom state import url\ndef handler(): return said(), {says}",
+        "state.py": "url = ''",
+    }
+    with release(tmp_path / "before", _release(files, "old")):
+        vars(sys.modules[where])["url"] = "the-old-word"
+        data = codes().write(registered(sys.modules["server"].handler))
+    with release(tmp_path / "after", _release(files, "new")):
+        vars(sys.modules[where])["url"] = "new"
         assert read(data).handler.function() == ("old", "new")
 
 
