@@ -47,12 +47,13 @@ def instructions(code: CodeType) -> Iterator[Instruction]:
 
 
 def head(code: CodeType) -> tuple[Any, ...]:
-    """What a code object says beside its instructions: its parameters, kind, and where exceptions are caught."""
+    """What a code object says beside its instructions: its name, which `once` records for a function in a function, its
+    parameters, kind, and where exceptions are caught."""
     count = code.co_argcount + code.co_kwonlyargcount
     parameters = code.co_varnames[:count]
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
     flags = code.co_flags & (0x04 | 0x08 | 0x20 | 0x80 | 0x100 | 0x200)
-    return *counts, flags, parameters, code.co_exceptiontable
+    return code.co_name, *counts, flags, parameters, code.co_exceptiontable
 
 
 def used(code: CodeType) -> Used:

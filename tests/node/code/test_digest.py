@@ -46,7 +46,11 @@ class Form(BaseModel):
 
 def price(count, rate=RATE):
     """The price."""
-    return count * rate
+
+    def paid():
+        return count * rate
+
+    return paid()
 
 
 def unused():
@@ -87,6 +91,7 @@ OTHER = {
     "a member of an enum": ("BLUE = 2", "BLUE = 3"),
     "what is caught": ("except ValueError", "except TypeError"),
     "the name of a parameter": ("loud: bool", "quiet: bool"),
+    "the name of a function in a function, which `once` records": ("paid", "billed"),
     "the type of a parameter": ("count: int, *", "count: float, *"),
     "a function of a library": ("re.sub", "re.subn"),
     "a name that is imported from elsewhere": ("import re\n", "import enum as re\n"),
