@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from .follows import OF_FIELD
+
+_OF_MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
+"""What the members of each enum have."""
 
 
 class Piece(NamedTuple):
@@ -30,7 +34,19 @@ def pieces_of(kind: type, where: str) -> Iterator[Piece]:
         yield Piece(names, settings, f"the field {name!r} of {where}")
     members = kind.__members__ if issubclass(kind, enum.Enum) else {}
     for name, member in members.items():
-        yield Piece((name,), (member.value,), where)
+        own = sorted(state_of(member).items())
+        yield Piece((name, *(key for key, _ in own)), (member.value, *(value for _, value in own)), where)
+
+
+def state_of(member: enum.Enum) -> dict[str, Any]:
+    """What the constructor of an enum's member has set."""
+    derived = {
+        key
+        for base in type(member).__mro__
+        for key, found in vars(base).items()
+        if isinstance(found, functools.cached_property)
+    }
+    return {key: value for key, value in vars(member).items() if key not in _OF_MEMBER | derived}
 
 
 def defaults_of(kind: type) -> dict[str, Any]:

@@ -27,7 +27,12 @@ TABLE = {"one": 1, "two": 2}
 
 
 class Colour(enum.Enum):
-    RED = 1
+    def __new__(cls, value, hours=1):
+        made = object.__new__(cls)
+        made._value_, made.hours = value, hours
+        return made
+
+    RED = 1, 48
     BLUE = 2
 
 
@@ -89,6 +94,7 @@ OTHER = {
     "a validator": ("return value\n", "return value + 1\n"),
     "which field is validated": ('@field_validator("count")', '@field_validator("colour")'),
     "a member of an enum": ("BLUE = 2", "BLUE = 3"),
+    "what an enum's `__new__` sets beside the value": ("RED = 1, 48", "RED = 1, 49"),
     "what is caught": ("except ValueError", "except TypeError"),
     "the name of a parameter": ("loud: bool", "quiet: bool"),
     "the name of a function in a function, which `once` records": ("paid", "billed"),

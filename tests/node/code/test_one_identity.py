@@ -298,11 +298,12 @@ def test_what_is_bound_anew_is_named(kind: str, tmp_path: Path) -> None:
 
 def test_the_digest_of_a_class_does_not_change_while_it_is_used(tmp_path: Path) -> None:
     text = (
-        "import enum\nclass Rights(enum.Flag):\n    READ = 1\n    WRITE = 2\n"
+        "import enum, functools\nclass Rights(enum.Flag):\n    READ = 1\n    WRITE = 2\n"
+        "    @functools.cached_property\n    def said(self): return 1\n"
         "class Only:\n    one = None\n    all = {}\n    count = 0\n    @classmethod\n    def get(cls):\n"
         "        cls.one = cls.one or cls()\n        cls.all[1] = cls.one\n        return cls.one\n"
         "def count(): Only.count += 1\n"
-        "def handler(): return count(), Rights.READ | Rights.WRITE, Only.get(), Only.all"
+        "def handler(): return count(), Rights.READ | Rights.WRITE, Rights.READ.said, Only.get(), Only.all"
     )
     with release(tmp_path / "only", text) as module:
         before = codes().of(registered(module.handler)).digest
