@@ -27,6 +27,8 @@ from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from pydantic_core import SchemaSerializer, SchemaValidator
+
 from framehold_store.named import Named, Names
 from framehold_store.pickles import generic_of, is_typing
 
@@ -124,7 +126,7 @@ class Reach:
     def _visit_plain(self, item: Any, where: str) -> bool:
         """Add an object that is known by its value. Two objects of equal value may be one object in another process."""
         kind = type(item)
-        if kind in _ATOMS or isinstance(item, VALUES):
+        if kind in _ATOMS or (isinstance(item, VALUES) and not self._authors.own(kind.__module__)):
             self._put(kind.__name__, repr(item))
         elif kind is tuple:
             self._put("tuple", len(item))
@@ -452,6 +454,12 @@ class Reach:
             return
         if self._is_process_bound(item):
             self._problem(item, where)
+            return
+        if isinstance(item, SchemaValidator | SchemaSerializer) or (
+            type(item).__module__.startswith("pydantic.") and hasattr(type(item), "__pydantic_validator__")
+        ):
+            # Its schema has ids of this process, and all names of its module.
+            self._refuse(f"{where} holds a validator of pydantic, which can't be made again; validate with a model")
             return
         try:
             reduced = item.__reduce_ex__(4)

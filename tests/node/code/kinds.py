@@ -252,6 +252,13 @@ import functools
 TABLE = {'one': lambda: 'old', 'two': functools.partial(lambda word: word, 'old'), 'three': float('nan')}
 def handler(): return TABLE['one']() if TABLE['two']() == 'old' else 'none'
 """,
+    "a zone of the author's own": """\
+import datetime
+class Zone(datetime.tzinfo):
+    def utcoffset(self, at): return datetime.timedelta(0)
+    def tzname(self, at): return 'old'
+def handler(zone=Zone()): return zone.tzname(None)
+""",
     "a pattern": """\
 import re
 WORD = re.compile('old')

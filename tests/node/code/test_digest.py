@@ -11,7 +11,7 @@ import pytest
 
 from framehold.code.codes import Registered
 from tests.node.code.kinds import KINDS
-from tests.node.code.releases import codes, digest
+from tests.node.code.releases import codes, digest, problems
 
 TEXT = '''\
 """The shop."""
@@ -125,6 +125,20 @@ def test_a_function_with_two_names_has_two_codes() -> None:
     assert known.of(pay).digest == codes().of(pay).digest == digests[0]
 
 
+VALIDATED = (
+    "from pydantic import validate_call\n@validate_call\ndef word(count: int) -> int: return count\n"
+    "def handler(): return word(1)"
+)
+
+
+def test_a_function_that_pydantic_validates_is_not_kept(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path / "validated", VALIDATED)
+    assert problem == (
+        "'wrapper' in the closure of server.word holds a validator of pydantic, which can't be made again; "
+        "validate with a model"
+    )
+
+
 PROGRAM = """
 import sys
 from framehold.code.authors import Authors
@@ -137,7 +151,7 @@ for name in sys.argv[1:]:
 def test_it_is_equal_in_every_process(tmp_path: Path) -> None:
     """Whatever the hash seed, whether the compiled file is read or written, and wherever the files are."""
     found = []
-    texts = {f"kind{number}": text for number, text in enumerate([TEXT, *KINDS.values()])}
+    texts = {f"kind{number}": text for number, text in enumerate([TEXT, VALIDATED, *KINDS.values()])}
     for seed in ("0", "1", "2", "3", "4"):
         folder = tmp_path / ("same" if seed in ("0", "1") else seed)
         folder.mkdir(exist_ok=True)
