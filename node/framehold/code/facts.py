@@ -124,12 +124,16 @@ class SourceFacts:
 
 
 def _changed_in_place(node: ast.AST) -> ast.expr | None:
-    """The container that a piece of code puts something into, or takes something out of."""
+    """The container that a piece of code puts something into, or takes something out of: the outermost one, where it is
+    an item of others."""
+    found: ast.expr | None = None
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
-        return node.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-        return node.func.value
-    return None
+        found = node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+        found = node.func.value
+    while isinstance(found, ast.Subscript):
+        found = found.value
+    return found
 
 
 def _bound(node: ast.AST) -> Iterator[str]:

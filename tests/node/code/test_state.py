@@ -31,6 +31,18 @@ BOUND = {
         "boot.py": "import state\ndef start(word): state.TABLE['url'] = word",
         "state.py": "TABLE = {'url': ''}",
     },
+    "a list in a table": {
+        "server.py": "STATE = {'orders': ['x'], 'n': {'x': [0]}}\ndef start(word): STATE['orders'].append(word)\n"
+        "def handler(): return said(), STATE['orders'][1]",
+    },
+    "a table in a table": {
+        "server.py": "STATE = {'n': {'x': ['']}}\ndef start(word): STATE['n']['x'][0] = word\n"
+        "def handler(): return said(), STATE['n']['x'][0]",
+    },
+    "a table in a table of a class": {
+        "server.py": "class Desk:\n    state = {'n': {'x': ''}}\n    def say(self): return said()\n"
+        "def start(word): Desk.state['n']['x'] = word\ndef handler(): return Desk().say(), Desk.state['n']['x']",
+    },
     "an imported literal that is assigned again": {
         "server.py": "import os\nfrom defaults import URL\nURL = os.environ['WORD'] or URL\n"
         "def handler(): return said(), URL",
@@ -90,6 +102,18 @@ def test_what_code_binds_is_that_of_the_present_process(
     with release(tmp_path / "after", _release(BOUND[kind], "new")) as module:
         vars(module).get("start", str)("new")
         assert read(data).handler.function() == ("old", "new")
+
+
+def test_a_table_that_a_call_was_handed_and_has_changed_is_no_constant(tmp_path: Path) -> None:
+    text = (
+        "SHELF = {'tea': 5}\ndef take(shelf, what): shelf[what] -= 1\n"
+        "def handler():\n    take(SHELF, 'tea')\n    return said(), SHELF['tea']"
+    )
+    with release(tmp_path / "before", _release(text, "old")) as module:
+        module.handler()
+        data = codes().write(registered(module.handler))
+    with release(tmp_path / "after", _release(text, "new")) as module:
+        assert read(data).handler.function() == ("old", 4) and module.SHELF == {"tea": 4}
 
 
 @pytest.mark.parametrize("where", ["state", "server"])
