@@ -15,6 +15,7 @@ from framehold_store.named import Known, Named
 from ..version import VERSION
 from . import loading, trial, writing
 from .authors import Authors
+from .constants import SourceUnreadable
 from .reach import Reach
 from .sources import ModuleSources
 
@@ -86,6 +87,13 @@ class Codes:
     def of(self, handler: Registered) -> Code:
         """The code of a handler. It is found out once: what changes in the process later is not seen."""
         try:
+            return self._known_code(handler)
+        except SourceUnreadable as error:
+            # Later it may be read.
+            return Code("", (f"its source can't be read now ({error})",))
+
+    def _known_code(self, handler: Registered) -> Code:
+        try:
             known = self._known.setdefault(handler.function, {})
         except TypeError:
             # It is not hashable, or weak references can't refer to it.
@@ -102,6 +110,8 @@ class Codes:
             return _NO_CODE
         try:
             reach = self._reach(handler)
+        except SourceUnreadable:
+            raise
         except Exception as error:
             # The author's objects may raise anything when they are read.
             return Code("", (f"its code can't be read ({type(error).__name__}: {error})",))
@@ -117,13 +127,14 @@ class Codes:
 
         Raises:
             NotKept: it can't be written, or can't be read again.
+            SourceUnreadable: a source of it can't be read now.
         """
         try:
             reach = self._reach(handler)
             if reach.problems:
                 raise NotKept("; ".join(reach.problems))
             body = writing.write(handler, reach)
-        except NotKept:
+        except (NotKept, SourceUnreadable):
             raise
         except Exception as error:
             # The author's objects may raise anything when they are read.

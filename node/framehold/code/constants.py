@@ -18,6 +18,7 @@ import pathlib
 import re
 import sys
 import uuid
+import weakref
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -41,10 +42,11 @@ _PARTS = (*_LITERALS, *_OPERATORS, ast.operator, ast.unaryop, ast.boolop, ast.cm
 
 class Source:
     """The source of one module, and what it says about the module's globals now. Without a source it has no constants.
-    It is read when it is first asked for, and parsed when one of its words matters."""
+    It is parsed when one of its words matters."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.module = module
+        self.spec = getattr(module, "__spec__", None)
+        self._space = vars(module)
         self._text = _text(module)
         self._values: dict[ast.expr, Any] = {}
 
@@ -55,7 +57,7 @@ class Source:
             tree = ast.parse(self._text)
         except (SyntaxError, ValueError):
             tree = ast.Module([], [])
-        return SourceFacts(tree, getattr(self.module, "__package__", None) or "")
+        return SourceFacts(tree, self._space.get("__package__") or "")
 
     @functools.cached_property
     def words(self) -> frozenset[str]:
@@ -67,7 +69,7 @@ class Source:
         found = self.facts.assigned.get(name, [])
         if len(found) != 1 or found[0] is None or name in self.facts.rebound or name in self.facts.imported:
             return False
-        return self.holds(found[0], getattr(self.module, name, None))
+        return self.holds(found[0], self._space.get(name))
 
     def holds(self, node: ast.expr, value: Any, kind: type | None = None) -> bool:
         """Whether an expression always has the same value, and `value` is that still. It is in the body of `kind`, or
@@ -88,7 +90,7 @@ class Source:
         if node not in self._values:
             code = compile(ast.Expression(node), "<constant>", "eval")
             # It is an expression of the author that this process has evaluated before.
-            self._values[node] = eval(code, vars(self.module), vars(kind) if kind else None)  # noqa: S307
+            self._values[node] = eval(code, self._space, vars(kind) if kind else None)  # noqa: S307
         return self._values[node]
 
     def in_class(self, kind: type) -> dict[str, ast.expr]:
@@ -154,8 +156,8 @@ class Source:
         return None
 
     def _value(self, name: str) -> Any:
-        if name in (space := vars(self.module)):
-            return space[name]
+        if name in self._space:
+            return self._space[name]
         if (imported := self.facts.inner.get(name)) is not None:
             module = sys.modules.get(imported.module)
             return getattr(module, imported.name, None) if imported.name else module
@@ -197,12 +199,30 @@ def _is_maker(called: Any) -> bool:
         return False
 
 
+class SourceUnreadable(OSError):
+    """The source of a module can't be read now: the process is out of descriptors, say."""
+
+
 def _text(module: ModuleType) -> bytes:
-    """The source of a module; empty if it has none that can be read."""
+    """The source of a module; empty if it has none. Raises SourceUnreadable."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or not file.endswith(".py"):
         return b""
     try:
         return pathlib.Path(file).read_bytes()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return b""
+    except OSError as error:
+        raise SourceUnreadable(*error.args) from error
+
+
+_SOURCES: weakref.WeakKeyDictionary[ModuleType, Source] = weakref.WeakKeyDictionary()
+
+
+def source_of(module: ModuleType) -> Source:
+    """The source of a module as it was when the process first asked for it: a deploy may replace the file while the
+    process runs. Raises SourceUnreadable."""
+    known = _SOURCES.get(module)
+    if known is None or known.spec is not getattr(module, "__spec__", None):
+        known = _SOURCES[module] = Source(module)
+    return known

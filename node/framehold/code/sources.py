@@ -13,7 +13,7 @@ import logging
 import pathlib
 import sys
 import uuid
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import pydantic
@@ -21,7 +21,7 @@ import pydantic
 from framehold_store.pickles import is_typing
 
 from .authors import Authors
-from .constants import Source, arguments_of
+from .constants import Source, arguments_of, source_of
 from .facts import Import
 from .loading import CachedFunction
 from .pieces import Piece
@@ -54,28 +54,22 @@ class Origin(enum.Enum):
 
 
 class ModuleSources:
-    """The sources of the author's modules in this process. They are read once."""
+    """The sources of the author's modules in this process. All are read when the first is asked for."""
 
     def __init__(self, authors: Authors) -> None:
         self._authors = authors
-        self._known: dict[str, Source] = {}
         self._seen, self._own = (0, ""), list[str]()
         self._outside: dict[tuple[str, str], bool] = {}
 
     def of(self, module: str) -> Source | None:
         """The source of a module of the author; None if it is not his, or not imported."""
         found = sys.modules.get(module)
-        if found is None or not self._authors.own(module):
-            return None
-        known = self._known.get(module)
-        if known is None or known.module is not found:
-            known = self._known[module] = Source(found)
-        return known
+        return source_of(found) if found is not None and self._authors.own(module) else None
 
     def is_constant(self, module: str, name: str, value: Any) -> bool:
         """Whether a global is a constant of the module of the author that it comes from."""
         source = self.of(module)
-        if source is None or self._is_bound_outside(source.module, name):
+        if source is None or self._is_bound_outside(module, name):
             return False
         if name in source.facts.assigned or name in source.facts.rebound:
             return source.is_constant(name)
@@ -117,7 +111,7 @@ class ModuleSources:
             return not any(base.__name__ == "BaseSettings" for base in called.__mro__)
         return is_alone or any(called is known for known in _DESCRIBING)
 
-    def _is_bound_outside(self, module: ModuleType, name: str) -> bool:
+    def _is_bound_outside(self, module: str, name: str) -> bool:
         """Whether another module of the author binds a global of this one, or changes what it holds. It would have to
         have the name in its source."""
         seen = (len(sys.modules), next(reversed(sys.modules)))
@@ -125,8 +119,8 @@ class ModuleSources:
             # Modules were imported since.
             self._seen, self._outside = seen, {}
             self._own = [found for found in list(sys.modules) if self._authors.own(found)]
-        place = (module.__name__, name)
+        place = (module, name)
         if (known := self._outside.get(place)) is None:
             mentioned = (source for found in self._own if (source := self.of(found)) and name in source.words)
-            known = self._outside[place] = any(source.binds(module, name) for source in mentioned)
+            known = self._outside[place] = any(source.binds(sys.modules[module], name) for source in mentioned)
         return known

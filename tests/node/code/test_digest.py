@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from framehold.code.codes import Registered
 from tests.node.code.kinds import KINDS
-from tests.node.code.releases import codes, digest, problems
+from tests.node.code.releases import codes, digest, problems, registered, release
 
 TEXT = '''\
 """The shop."""
@@ -123,6 +124,32 @@ def test_a_function_with_two_names_has_two_codes() -> None:
     digests = [known.of(each).digest for each in (pay, *others)]
     assert len(set(digests)) == 4
     assert known.of(pay).digest == codes().of(pay).digest == digests[0]
+
+
+def test_a_file_that_a_deploy_replaces_is_not_the_code_of_this_process(tmp_path: Path) -> None:
+    files = {
+        "server.py": "import rates\nTABLE = [1, 2]\ndef handler(): return TABLE, rates.RATE",
+        "rates.py": "RATE = 3",
+    }
+    with release(tmp_path / "a", files) as module:
+        before = codes().of(registered(module.handler)).digest
+        for name in files:
+            (tmp_path / "a" / name).write_text("import os\nTABLE = [os.environ, 3]\nRATE = int(os.environ['RATE'])\n")
+        assert codes().of(registered(module.handler)).digest == before
+
+
+def test_code_whose_source_can_not_be_read_now_is_kept_later(tmp_path: Path) -> None:
+    with release(tmp_path / "a", "RATE = 3\ndef handler(): return RATE") as module:
+        known, handler = codes(), registered(module.handler)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                known.write(handler)
+            assert not known.of(handler).digest
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert known.of(handler).digest and known.write(handler)
 
 
 VALIDATED = (
