@@ -9,14 +9,18 @@ something.
 from __future__ import annotations
 
 import ast
+import contextlib
 import datetime
 import decimal
 import enum
 import fractions
 import functools
+import importlib.util
+import inspect
 import pathlib
 import re
 import sys
+import textwrap
 import uuid
 import weakref
 from types import CodeType, FunctionType, ModuleType
@@ -29,7 +33,7 @@ _MAKERS: frozenset[Any] = frozenset(
         *(bool, int, float, complex, str, bytes, tuple, frozenset, list, dict, set, range),
         *(decimal.Decimal, fractions.Fraction, uuid.UUID, re.compile),
         *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone),
-        functools.partial,
+        *(functools.partial, inspect.cleandoc, textwrap.dedent),
         *(pathlib.PurePath, pathlib.Path, pathlib.PurePosixPath, pathlib.PureWindowsPath),
     }
 )
@@ -47,7 +51,9 @@ class Source:
     def __init__(self, module: ModuleType) -> None:
         self.spec = getattr(module, "__spec__", None)
         self._space = vars(module)
-        self._text = _text(module)
+        text = _text(module)
+        self.is_missing = text is None and "__file__" in self._space
+        self._text = text or ""
         self._values: dict[ast.expr, Any] = {}
 
     @functools.cached_property
@@ -62,7 +68,7 @@ class Source:
     @functools.cached_property
     def words(self) -> frozenset[str]:
         """All words of the source."""
-        return frozenset(_WORD.findall(self._text.decode("utf-8", "replace")))
+        return frozenset(_WORD.findall(self._text))
 
     def is_constant(self, name: str) -> bool:
         """Whether a global of the module is a constant. Functions, classes and modules are asked for elsewhere."""
@@ -129,13 +135,17 @@ class Source:
             return isinstance(self.called(node.value), type) and self.is_fixed(node.slice, kind)
         if isinstance(node, ast.Call):
             arguments = arguments_of(node)
-            return (
-                _is_maker(self.called(node.func))
-                and bool(arguments)
-                and all(self.is_fixed(argument, kind) for argument in arguments)
-            )
+            makes = (_is_maker(self.called(node.func)) and bool(arguments)) or self._is_method_of_text(node.func, kind)
+            return makes and all(self.is_fixed(argument, kind) for argument in arguments)
         if isinstance(node, _PARTS):
             return all(self.is_fixed(inner, kind) for inner in ast.iter_child_nodes(node))
+        return False
+
+    def _is_method_of_text(self, node: ast.expr, kind: type | None) -> bool:
+        if not isinstance(node, ast.Attribute) or not self.is_fixed(node.value, kind):
+            return False
+        with contextlib.suppress(Exception):
+            return type(self.value_of(node.value, kind)) is str
         return False
 
     def _is_fixed_name(self, name: str, kind: type | None) -> bool:
@@ -199,21 +209,28 @@ def _is_maker(called: Any) -> bool:
         return False
 
 
+_GONE = (FileNotFoundError, NotADirectoryError, PermissionError)
+
+
 class SourceUnreadable(OSError):
     """The source of a module can't be read now: the process is out of descriptors, say."""
 
 
-def _text(module: ModuleType) -> bytes:
-    """The source of a module; empty if it has none. Raises SourceUnreadable."""
+def _text(module: ModuleType) -> str | None:
+    """The source of a module; None if it has none. Raises SourceUnreadable."""
+    spec, loader = getattr(module, "__spec__", None), getattr(module, "__loader__", None)
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or not file.endswith(".py"):
-        return b""
     try:
-        return pathlib.Path(file).read_bytes()
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return b""
-    except OSError as error:
-        raise SourceUnreadable(*error.args) from error
+        if (read := getattr(loader, "get_source", None)) is not None:
+            found: str | None = read(spec.name if spec else module.__name__)
+            return found
+        if isinstance(file, str) and file.endswith(".py"):
+            return importlib.util.decode_source(pathlib.Path(file).read_bytes())
+    except (OSError, ImportError, SyntaxError, UnicodeDecodeError) as error:
+        cause = error.__cause__ if isinstance(error, ImportError) else error
+        if isinstance(cause, OSError) and not isinstance(cause, _GONE):
+            raise SourceUnreadable(*cause.args) from error
+    return None
 
 
 _SOURCES: weakref.WeakKeyDictionary[ModuleType, Source] = weakref.WeakKeyDictionary()

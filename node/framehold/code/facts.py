@@ -57,15 +57,14 @@ class SourceFacts:
         for statement in body:
             if isinstance(statement, ast.Assign):
                 for target in statement.targets:
-                    self._assign(target, statement.value)
+                    self._assign(_pairs(target, statement.value))
             elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-                self._assign(statement.target, statement.value)
+                self._assign(_pairs(statement.target, statement.value))
             elif isinstance(statement, ast.ImportFrom):
                 self.stars += [self._module(statement) for alias in statement.names if alias.name == "*"]
                 self.imported.update(self._imports(statement))
             else:
-                for name in _bound(statement):
-                    self.assigned.setdefault(name, []).append(None)
+                self._assign((name, None) for name in _bound(statement))
 
     def _read_classes(self, body: list[ast.stmt], outer: str) -> None:
         for statement in body:
@@ -74,7 +73,8 @@ class SourceFacts:
                 for inner in statement.body:
                     if isinstance(inner, ast.Assign | ast.AnnAssign) and inner.value is not None:
                         targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
-                        found |= {item.id: inner.value for item in targets if isinstance(item, ast.Name)}
+                        pairs = (pair for target in targets for pair in _pairs(target, inner.value))
+                        found |= {name: value for name, value in pairs if value is not None}
                 self._read_classes(statement.body, f"{outer}{statement.name}.")
 
     def _read_functions(self, outer: ast.AST) -> None:
@@ -99,12 +99,9 @@ class SourceFacts:
             elif isinstance(changed, ast.Attribute):
                 self.stored.add(changed.attr)
 
-    def _assign(self, target: ast.expr, value: ast.expr) -> None:
-        if isinstance(target, ast.Name):
-            self.assigned.setdefault(target.id, []).append(value)
-        else:
-            for name in _bound(target):
-                self.assigned.setdefault(name, []).append(None)
+    def _assign(self, pairs: Iterable[tuple[str, ast.expr | None]]) -> None:
+        for name, value in pairs:
+            self.assigned.setdefault(name, []).append(value)
 
     def _imports(self, statement: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, Import]]:
         for alias in statement.names:
@@ -121,6 +118,22 @@ class SourceFacts:
         parts = self._package.split(".")
         base = parts[: len(parts) - statement.level + 1] if statement.level else []
         return ".".join([*base, *([statement.module] if statement.module else [])])
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names that an assignment binds, each with its expression, if it has one of its own."""
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif (
+        isinstance(target, ast.Tuple | ast.List)
+        and isinstance(value, ast.Tuple | ast.List)
+        and len(target.elts) == len(value.elts)
+        and not any(isinstance(item, ast.Starred) for item in (*target.elts, *value.elts))
+    ):
+        for inner, part in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(inner, part)
+    else:
+        yield from ((name, None) for name in _bound(target))
 
 
 def _changed_in_place(node: ast.AST) -> ast.expr | None:

@@ -409,7 +409,18 @@ class Reach:
             if self._authors.own(kind.__module__) and is_plain(kind):
                 self.shared[id(value)] = kind
                 self._visit(kind, f"{module}.{name}")
+        self._put_behind(value, live)
         return value if id(value) in self.shared else live
+
+    def _put_behind(self, value: Any, live: Named) -> None:
+        """Add the function that the object of a decorator stands in front of, under the function's name. It goes by
+        name, too: the digest is to tell that it has changed."""
+        held = list[Any]()
+        with contextlib.suppress(Exception):
+            held += vars(value).values()
+        for fn in held:
+            if isinstance(fn, FunctionType) and (fn.__module__, fn.__qualname__) == live and id(fn) not in self._sets:
+                self._put(Reach(fn, self._authors, self._sources, self._sets | {id(fn)}).digest)
 
     def _named(self) -> dict[int, Named]:
         """All objects that are globals of the author's modules, by their `id`."""

@@ -26,6 +26,11 @@ from .facts import Import
 from .loading import CachedFunction
 from .pieces import Piece
 
+logger = logging.getLogger(__name__)
+
+_NO_SOURCE = (
+    "the module %r has no source: in calls that go on with their code, its constants are those of the present process"
+)
 VALUES = (
     *(decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath),
     *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
@@ -63,8 +68,15 @@ class ModuleSources:
 
     def of(self, module: str) -> Source | None:
         """The source of a module of the author; None if it is not his, or not imported."""
+        found = self._read(module) if self._authors.own(module) else None
+        if found is not None and found.is_missing:
+            found.is_missing = False
+            logger.warning(_NO_SOURCE, module)
+        return found
+
+    def _read(self, module: str) -> Source | None:
         found = sys.modules.get(module)
-        return source_of(found) if found is not None and self._authors.own(module) else None
+        return None if found is None else source_of(found)
 
     def is_constant(self, module: str, name: str, value: Any) -> bool:
         """Whether a global is a constant of the module of the author that it comes from."""
@@ -121,6 +133,6 @@ class ModuleSources:
             self._own = [found for found in list(sys.modules) if self._authors.own(found)]
         place = (module, name)
         if (known := self._outside.get(place)) is None:
-            mentioned = (source for found in self._own if (source := self.of(found)) and name in source.words)
+            mentioned = (source for found in self._own if (source := self._read(found)) and name in source.words)
             known = self._outside[place] = any(source.binds(sys.modules[module], name) for source in mentioned)
         return known

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import py_compile
 import resource
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -124,6 +127,49 @@ def test_a_function_with_two_names_has_two_codes() -> None:
     digests = [known.of(each).digest for each in (pay, *others)]
     assert len(set(digests)) == 4
     assert known.of(pay).digest == codes().of(pay).digest == digests[0]
+
+
+def test_a_function_behind_an_object_counts(tmp_path: Path) -> None:
+    """The object goes by name, and its function with it."""
+    text = (
+        "class Behind:\n    def __init__(self, fn): self.fn = fn\n    def __call__(self): return self.fn()\n"
+        "@Behind\ndef helper(): return helper.fn, 'old'\ndef handler(): return helper()"
+    )
+    assert digest(tmp_path / "a", text) == digest(tmp_path / "b", text)
+    assert digest(tmp_path / "c", text) != digest(tmp_path / "d", text.replace("old", "new"))
+
+
+def test_modules_in_an_archive_have_constants(tmp_path: Path) -> None:
+    digests = list[str]()
+    for rate in (3, 4, 3):
+        archive = tmp_path / f"{len(digests)}.zip"
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("in_archive.py", f"RATE = {rate}\ndef handler(): return RATE")
+        sys.path.insert(0, str(archive))
+        importlib.invalidate_caches()
+        try:
+            module = importlib.import_module("in_archive")
+            digests.append(codes().of(registered(module.handler)).digest)
+        finally:
+            sys.path.remove(str(archive))
+            sys.modules.pop("in_archive", None)
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_a_module_without_a_source_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once: its constants are those of the process that carries a call on."""
+    with release(tmp_path / "a", {"server.py": "import rates\ndef handler(): return rates.RATE", "rates.py": ""}):
+        (tmp_path / "rates.py").write_text("RATE = 3")
+        py_compile.compile(str(tmp_path / "rates.py"), str(tmp_path / "a" / "rates.pyc"))
+        (tmp_path / "a" / "rates.py").unlink()
+        sys.modules.pop("rates")
+        module = importlib.reload(sys.modules["server"])
+        for _ in range(2):
+            assert codes().of(registered(module.handler)).digest
+    assert [record.getMessage() for record in caplog.records] == [
+        "the module 'rates' has no source: in calls that go on with their code, its constants are those of the present "
+        "process"
+    ]
 
 
 def test_a_file_that_a_deploy_replaces_is_not_the_code_of_this_process(tmp_path: Path) -> None:
