@@ -103,15 +103,10 @@ class Source:
         """What the body of a class assigns."""
         return self.facts.in_classes.get(kind.__qualname__, {})
 
-    def defaults(self, code: CodeType) -> dict[str, ast.expr]:
-        """The defaults of a function of the module or of its classes, by parameter."""
-        node = self.facts.functions.get(code.co_firstlineno)
-        if node is None or node.name != code.co_name:
-            return {}
-        given = node.args
-        positional = [*given.posonlyargs, *given.args][-len(given.defaults) :] if given.defaults else []
-        pairs = [*zip(positional, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
-        return {parameter.arg: default for parameter, default in pairs if default is not None}
+    def function(self, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The function of the module or of its classes that has this code."""
+        found = self.facts.functions.get(code.co_firstlineno)
+        return found if found is not None and found.name == code.co_name else None
 
     def binds(self, owner: Any, name: str) -> bool:
         """Whether code of the module binds this attribute of an object, or changes a container that it has there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 _CHANGING = frozenset(
     {
@@ -30,6 +30,7 @@ class SourceFacts:
       modules of which all names were imported
     - `rebound` has the globals that functions assign, and those whose containers are changed in place
     - `stored` has the attributes that are bound anew, or whose containers are changed in place
+    - `stored_inside` has those of them that functions bind anew
     - `stores` has the expressions of the objects whose attributes are bound, by attribute
     - `changed` has the expressions of the containers that are changed in place
     - `in_classes` has what the body of each class assigns, by the qualified name of the class
@@ -42,7 +43,7 @@ class SourceFacts:
         self.imported: dict[str, Import] = {}
         self.inner: dict[str, Import] = {}
         self.stars: list[str] = []
-        self.rebound, self.stored = set[str](), set[str]()
+        self.rebound, self.stored, self.stored_inside = set[str](), set[str](), set[str]()
         self.stores: dict[str, list[ast.expr]] = {}
         self.changed: list[ast.expr] = []
         self.in_classes: dict[str, dict[str, ast.expr]] = {}
@@ -81,18 +82,19 @@ class SourceFacts:
         for node in ast.iter_child_nodes(outer):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self.functions[min([node.lineno, *(found.lineno for found in node.decorator_list)])] = node
+                self.stored_inside |= {found.attr for found in ast.walk(node) if _binds_attribute(found)}
             elif isinstance(node, ast.stmt | ast.ExceptHandler):
                 self._read_functions(node)
 
     def _read_anywhere(self, node: ast.AST) -> None:
         if isinstance(node, ast.Global):
             self.rebound.update(node.names)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+        elif _binds_attribute(node):
             self.stored.add(node.attr)
             self.stores.setdefault(node.attr, []).append(node.value)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             self.inner.update(self._imports(node))
-        elif (changed := _changed_in_place(node)) is not None:
+        elif (changed := changed_in_place(node)) is not None:
             self.changed.append(changed)
             if isinstance(changed, ast.Name):
                 self.rebound.add(changed.id)
@@ -136,7 +138,19 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | 
         yield from ((name, None) for name in _bound(target))
 
 
-def _changed_in_place(node: ast.AST) -> ast.expr | None:
+def defaults_in(parameters: ast.arguments) -> dict[str, ast.expr]:
+    """The defaults of parameters, by name."""
+    positional = [*parameters.posonlyargs, *parameters.args]
+    given = zip(positional[len(positional) - len(parameters.defaults) :], parameters.defaults, strict=True)
+    pairs = [*given, *zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)]
+    return {parameter.arg: default for parameter, default in pairs if default is not None}
+
+
+def _binds_attribute(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
+
+
+def changed_in_place(node: ast.AST) -> ast.expr | None:
     """The container that a piece of code puts something into, or takes something out of: the outermost one, where it is
     an item of others."""
     found: ast.expr | None = None

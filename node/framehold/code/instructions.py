@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _REBOUND = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+_REBOUND_OUTSIDE = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 
 
 class Instruction(NamedTuple):
@@ -28,7 +29,7 @@ class Instruction(NamedTuple):
 
 class Used(NamedTuple):
     """The names that a code object uses: `globals` are those that it looks up outside of itself, `attributes` are all
-    names that it has, `rebound` the globals that it assigns or deletes."""
+    names that it has, `rebound` the globals and the names of its closure that it assigns or deletes."""
 
     globals: frozenset[str]
     attributes: frozenset[str]
@@ -64,14 +65,14 @@ def used(code: CodeType) -> Used:
     for item in dis.get_instructions(code):
         if item.opname in _GLOBAL:
             outside.add(item.argval)
-        if item.opname in _REBOUND:
+        if item.opname in _REBOUND or (item.opname in _REBOUND_OUTSIDE and item.argval in code.co_freevars):
             rebound.add(item.argval)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             inner = used(constant)
             outside |= inner.globals
             attributes |= inner.attributes
-            rebound |= inner.rebound
+            rebound |= inner.rebound - set(code.co_cellvars)
     return Used(frozenset(outside), frozenset(attributes), frozenset(rebound))
 
 

@@ -38,7 +38,7 @@ from .forms import ObjectForms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, implementations, is_generic, is_plain
 from .pieces import defaults_of, pieces_of
-from .sources import VALUES, Origin, ModuleSources
+from .sources import VALUES, ModuleSources, Origin
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range)
 _BOUND = frozenset(
@@ -237,7 +237,11 @@ class Reach:
             self.modules.add(module)
         self._put("function")
         self._visit(fn.__code__, where)
-        self._visit_defaults(fn, where)
+        for given in self._sources.given(fn):
+            self._put(given.name)
+            self._visit_given(module, given.node, given.value, given.kind, f"a default of {where}")
+            if given.is_changed:
+                self.rebound.add(f"{where} binds {given.name!r}")
         for name, cell in sorted(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
             self._put("closure", name)
             try:
@@ -250,6 +254,8 @@ class Reach:
             if name not in NOISE and name != REGISTRATION:
                 self._put(name)
                 self._visit(value, f"the attribute {name!r} of {where}")
+                if self._sources.binds_inside(module, name):
+                    self.rebound.add(f"{where} binds {name!r}")
         use = self._names_of(fn.__code__)
         self.rebound |= {f"{where} binds {name!r}" for name in use.rebound}
         for name in sorted(use.globals | outside):
@@ -260,16 +266,6 @@ class Reach:
                 names = self.globals.setdefault(id(fn.__globals__), {})
                 self.spaces[id(fn.__globals__)] = fn.__globals__
                 self._visit_global(names, module, name, fn.__globals__[name], use.attributes)
-
-    def _visit_defaults(self, fn: FunctionType, where: str) -> None:
-        given, module = fn.__defaults__ or (), module_of(fn)
-        parameters = fn.__code__.co_varnames[: fn.__code__.co_argcount][-len(given) :] if given else ()
-        source, kind = self._sources.of(module), Named(module, fn.__qualname__.rpartition(".")[0]).found()
-        nodes = source.defaults(fn.__code__) if source else {}
-        for name, value in {**dict(zip(parameters, given, strict=False)), **(fn.__kwdefaults__ or {})}.items():
-            self._put(name)
-            inside = kind if isinstance(kind, type) else None
-            self._visit_given(module, nodes.get(name), value, inside, f"a default of {where}")
 
     def _visit_given(self, module: str, node: ast.expr | None, value: Any, kind: type | None, where: str) -> None:
         """Add a value that a function or a class has been given when it was made. What a process computes can't go

@@ -13,16 +13,18 @@ import logging
 import pathlib
 import sys
 import uuid
+from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pydantic
 
+from framehold_store.named import Named
 from framehold_store.pickles import is_typing
 
-from .authors import Authors
+from .authors import Authors, module_of
 from .constants import Source, arguments_of, source_of
-from .facts import Import
+from .facts import Import, changed_in_place, defaults_in
 from .loading import CachedFunction
 from .pieces import Piece
 
@@ -56,6 +58,17 @@ class Origin(enum.Enum):
     CHANGED = 2
     COMPUTED = 3
     OTHER = 4
+
+
+class Given(NamedTuple):
+    """A default of a function: its parameter, its value and its expression, the class that has the function, if any,
+    and whether the function changes it."""
+
+    name: str
+    value: Any
+    node: ast.expr | None
+    kind: type | None
+    is_changed: bool
 
 
 class ModuleSources:
@@ -99,6 +112,27 @@ class ModuleSources:
         source = self.of(kind.__module__)
         found = source.in_class(kind) if source else {}
         return {name: node for name, node in found.items() if not name.startswith("__") and name != "model_config"}
+
+    def given(self, fn: FunctionType) -> Iterator[Given]:
+        """The defaults of a function."""
+        module, values = module_of(fn), fn.__defaults__ or ()
+        count = fn.__code__.co_argcount
+        parameters = fn.__code__.co_varnames[max(0, count - len(values)) : count]
+        kind = Named(module, fn.__qualname__.rpartition(".")[0]).found()
+        source = self.of(module)
+        function = source.function(fn.__code__) if source else None
+        nodes = defaults_in(function.args) if function else {}
+        changed = [changed_in_place(node) for node in ast.walk(function)] if function else []
+        for name, value in {**dict(zip(parameters, values, strict=False)), **(fn.__kwdefaults__ or {})}.items():
+            is_changed = isinstance(value, list | dict | set) and any(
+                isinstance(node, ast.Name) and node.id == name for node in changed
+            )
+            yield Given(name, value, nodes.get(name), kind if isinstance(kind, type) else None, is_changed)
+
+    def binds_inside(self, module: str, name: str) -> bool:
+        """Whether a function of a module binds an attribute of this name."""
+        source = self.of(module)
+        return source is not None and name in source.facts.stored_inside
 
     def origin(self, module: str, node: ast.expr | None, value: Any, kind: type | None) -> Origin:
         """Where a value comes from that `node` assigns, in the body of `kind` or at the top of a module."""
