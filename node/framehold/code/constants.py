@@ -33,6 +33,7 @@ _MAKERS: frozenset[Any] = frozenset(
         *(bool, int, float, complex, str, bytes, tuple, frozenset, list, dict, set, range),
         *(decimal.Decimal, fractions.Fraction, uuid.UUID, re.compile),
         *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone),
+        *(abs, chr, len, max, min, ord, round, sorted, sum),
         *(functools.partial, inspect.cleandoc, textwrap.dedent),
         *(pathlib.PurePath, pathlib.Path, pathlib.PurePosixPath, pathlib.PureWindowsPath),
     }
@@ -55,6 +56,7 @@ class Source:
         self.is_missing = text is None and "__file__" in self._space
         self._text = text or ""
         self._values: dict[ast.expr, Any] = {}
+        self._judged: set[ast.expr] = set()
 
     @functools.cached_property
     def facts(self) -> SourceFacts:
@@ -71,11 +73,19 @@ class Source:
         return frozenset(_WORD.findall(self._text))
 
     def is_constant(self, name: str) -> bool:
-        """Whether a global of the module is a constant. Functions, classes and modules are asked for elsewhere."""
-        found = self.facts.assigned.get(name, [])
-        if len(found) != 1 or found[0] is None or name in self.facts.rebound or name in self.facts.imported:
+        """Whether a global of the module is a constant, here or where it is imported from. Functions, classes and
+        modules are asked for elsewhere."""
+        facts, found = self.facts, self.facts.assigned.get(name, [])
+        if name in facts.rebound:
             return False
-        return self.holds(found[0], self._space.get(name))
+        if found:
+            is_one = len(found) == 1 and name not in facts.imported
+            return is_one and found[0] is not None and self.holds(found[0], self._space.get(name))
+        return any(
+            vars(module).get(named, self) is self._space.get(name) and source_of(module).is_constant(named)
+            for home, named in facts.homes(name)
+            if (module := sys.modules.get(home)) is not None
+        )
 
     def holds(self, node: ast.expr, value: Any, kind: type | None = None) -> bool:
         """Whether an expression always has the same value, and `value` is that still. It is in the body of `kind`, or
@@ -121,13 +131,13 @@ class Source:
         if isinstance(node, ast.Name):
             return self._is_fixed_name(node.id, kind)
         if isinstance(node, ast.Attribute):
-            # A member of an enum, or another attribute of a class that is code.
-            return isinstance(self.called(node.value), type) and _is_code(self.called(node))
+            return self._is_fixed_attribute(self.called(node.value), node.attr)
         if isinstance(node, ast.Lambda):
             return True
         if isinstance(node, ast.Subscript):
-            # A generic class with its arguments.
-            return isinstance(self.called(node.value), type) and self.is_fixed(node.slice, kind)
+            # An item of a table, or a generic class with its arguments.
+            is_table = not _is_code(held := self.called(node.value)) and self.is_fixed(node.value, kind)
+            return (isinstance(held, type) or is_table) and self.is_fixed(node.slice, kind)
         if isinstance(node, ast.Call):
             arguments = arguments_of(node)
             makes = (_is_maker(self.called(node.func)) and bool(arguments)) or self._is_method_of_text(node.func, kind)
@@ -135,6 +145,19 @@ class Source:
         if isinstance(node, _PARTS):
             return all(self.is_fixed(inner, kind) for inner in ast.iter_child_nodes(node))
         return False
+
+    def _is_fixed_attribute(self, owner: Any, name: str) -> bool:
+        if isinstance(owner, enum.Enum):
+            return name in ("name", "value")
+        if not isinstance(owner, type | ModuleType):
+            return False
+        if _is_code(vars(owner).get(name) if isinstance(owner, ModuleType) else getattr(owner, name, None)):
+            return True
+        if isinstance(owner, ModuleType):
+            return source_of(owner).is_constant(name)
+        source, value = sys.modules.get(owner.__module__), vars(owner).get(name)
+        node = source_of(source).in_class(owner).get(name) if source else None
+        return source is not None and node is not None and source_of(source).holds(node, value, owner)
 
     def _is_method_of_text(self, node: ast.expr, kind: type | None) -> bool:
         if not isinstance(node, ast.Attribute) or not self.is_fixed(node.value, kind):
@@ -144,9 +167,15 @@ class Source:
         return False
 
     def _is_fixed_name(self, name: str, kind: type | None) -> bool:
-        if kind is not None and (found := self.in_class(kind).get(name)) is not None and name in vars(kind):
-            return self.holds(found, vars(kind)[name], kind)
-        return _is_code(self._value(name)) or (name in self.facts.assigned and self.is_constant(name))
+        found = self.in_class(kind).get(name) if kind else None
+        if kind is not None and found is not None and name in vars(kind) and found not in self._judged:
+            # In its own expression the name means that of the module.
+            self._judged.add(found)
+            try:
+                return self.holds(found, vars(kind)[name], kind)
+            finally:
+                self._judged.discard(found)
+        return _is_code(self._value(name)) or self.is_constant(name)
 
     def called(self, node: ast.expr) -> Any:
         """What a name means, maybe one of a module or a class; None if that is not known."""
@@ -221,7 +250,8 @@ def _text(module: ModuleType) -> str | None:
             return found
         if isinstance(file, str) and file.endswith(".py"):
             return importlib.util.decode_source(pathlib.Path(file).read_bytes())
-    except (OSError, ImportError, SyntaxError, UnicodeDecodeError) as error:
+    except Exception as error:
+        # A loader of somebody else may raise anything.
         cause = error.__cause__ if isinstance(error, ImportError) else error
         if isinstance(cause, OSError) and not isinstance(cause, _GONE):
             raise SourceUnreadable(*cause.args) from error

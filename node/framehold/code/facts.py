@@ -54,6 +54,10 @@ class SourceFacts:
         for node in ast.walk(tree):
             self._read_anywhere(node)
 
+    def homes(self, name: str) -> list[Import]:
+        """What a global may have been imported from."""
+        return [self.imported[name]] if name in self.imported else [Import(star, name) for star in self.stars]
+
     def _read_top(self, body: list[ast.stmt]) -> None:
         for statement in body:
             if isinstance(statement, ast.Assign):

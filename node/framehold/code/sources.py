@@ -24,7 +24,7 @@ from framehold_store.pickles import is_typing
 
 from .authors import Authors, module_of
 from .constants import Source, arguments_of, source_of
-from .facts import Import, changed_in_place, defaults_in
+from .facts import changed_in_place, defaults_in
 from .loading import CachedFunction
 from .pieces import Piece
 
@@ -98,12 +98,9 @@ class ModuleSources:
             return False
         if name in source.facts.assigned or name in source.facts.rebound:
             return source.is_constant(name)
-        homes = [Import(home, name) for home in source.facts.stars]
-        if name in source.facts.imported:
-            homes = [source.facts.imported[name]]
         return any(
             getattr(sys.modules.get(home), named, source) is value and self.is_constant(home, named, value)
-            for home, named in homes
+            for home, named in source.facts.homes(name)
         )
 
     def in_class(self, kind: type) -> dict[str, ast.expr]:

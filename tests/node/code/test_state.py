@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from framehold.code.codes import read
-from tests.node.code.releases import Files, codes, files_of, problems, registered, release, written
+from tests.node.code.releases import Files, carried, codes, files_of, problems, registered, release, written
 
 BOUND = {
     "a literal that another module binds": {
@@ -203,3 +203,38 @@ def test_what_a_class_or_a_function_says_of_itself_goes_along(tmp_path: Path) ->
     with release(tmp_path / "after", text.replace("old", "new")) as module:
         said, *by_name = read(data).handler.function()
         assert said == {"old"} and by_name == [module.pool, dataclasses.MISSING, module.NOT]
+
+
+ALWAYS = {
+    "an imported constant": "WORD",
+    "one of another name": "AGAIN",
+    "one of a module": "words.WORD",
+    "one of a library": "('old', logging.INFO)[0]",
+    "one of a class": "words.Desk.WORD",
+    "the value of an enum's member": "words.Kind.ONE.value",
+    "an item of a table": "TABLE['a']",
+    "what a function makes of constants": "max('a', ''.join(sorted([WORD])), key=len)",
+    "what a table of functions has": "{'a': words.said}['a']()",
+}
+"""What stands in a source and has the same value in every process."""
+
+
+@pytest.mark.parametrize("kind", ALWAYS)
+def test_what_always_has_the_same_value_is_kept_with_what_was_given_it(kind: str, tmp_path: Path) -> None:
+    says, given = ALWAYS[kind], "def handler(word={says}): return word, Desk.word, Row().word"
+    if kind == "what a table of functions has":
+        says, given = (
+            says.removesuffix("()"),
+            given.replace("return word, Desk.word, Row().word", "return [word()] * 3"),
+        )
+    text = (
+        "import dataclasses, logging, words\nfrom words import WORD, WORD as AGAIN\nfrom words import *\n"
+        f"class Desk:\n    word = {says}\n@dataclasses.dataclass\nclass Row:\n    word: str = {says}\n"
+    )
+    files = {
+        "server.py": text + given.format(says=says),
+        "words.py": "import enum\nWORD = 'old'\nTABLE = {'a': WORD}\ndef said(): return WORD\n"
+        "class Desk:\n    WORD = WORD\nclass Kind(enum.Enum):\n    ONE = 'old'",
+    }
+    after = {**files, "words.py": files["words.py"].replace("old", "new")}
+    assert set(carried(tmp_path, files, after)) == {"old"}
