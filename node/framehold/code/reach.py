@@ -326,7 +326,7 @@ class Reach:
             by_name = self.attributes.setdefault(id(kind), {}) if place.found() is value else {}
             if source and node is not None and origin is Origin.CHANGED:
                 # The digest is over what the source says: it does not change while the process runs.
-                by_name[name] = place
+                by_name[name] = source.value_of(node, kind) if isinstance(value, kind) else place
                 self._visit(source.value_of(node, kind), at)
             elif place.found() is value and (origin is Origin.COMPUTED or self._is_process_bound(value)):
                 self._put(ast.dump(node) if node is not None else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -137,7 +138,10 @@ class ModuleSources:
         if source is None or node is None or isinstance(value, _CODE) or is_typing(value):
             return Origin.OTHER
         if source.is_fixed(node, kind):
-            return Origin.FIXED if source.holds(node, value, kind) else Origin.CHANGED
+            with contextlib.suppress(Exception):
+                source.value_of(node, kind)
+                return Origin.FIXED if source.holds(node, value, kind) else Origin.CHANGED
+            return Origin.COMPUTED
         told = self._tells(source, node, kind, is_alone=not isinstance(value, _DATA))
         return Origin.OTHER if told else Origin.COMPUTED
 

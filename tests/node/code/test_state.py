@@ -131,6 +131,19 @@ def test_a_literal_that_is_bound_where_nobody_sees_it_is_no_constant(where: str,
         assert read(data).handler.function() == ("old", "new")
 
 
+def test_a_class_that_has_changed_makes_its_one_object_again(tmp_path: Path) -> None:
+    """That of the present process is of another class."""
+    text = (
+        "class Only:\n    one = None\n    def say(self): return said()\n    @classmethod\n    def get(cls):\n"
+        "        cls.one = cls.one or cls()\n        return cls.one\ndef handler(): return Only.get().say()"
+    )
+    with release(tmp_path / "before", _release(text, "old")) as module:
+        module.handler()
+        data = codes().write(registered(module.handler))
+    with release(tmp_path / "after", _release(text, "new")) as module:
+        assert (module.handler(), read(data).handler.function(), module.handler()) == ("new", "old", "new")
+
+
 GIVEN = {
     "a default": ("def handler(url=os.environ['WORD']): return url", "a default of server.handler"),
     "a keyword default": ("def handler(*, url='x' + os.environ['WORD']): return url", "a default of server.handler"),
