@@ -15,8 +15,9 @@ from framehold_store.named import Known, Named
 from ..version import VERSION
 from . import loading, meeting, trial, writing
 from .authors import Authors
-from .constants import Source
+from .constants import SourceUnreadable
 from .reach import Reach
+from .sources import ModuleSources
 
 _FORMAT = 1
 _LIBRARIES = ("mcp", "fastmcp", "pydantic", "cloudpickle")
@@ -78,13 +79,20 @@ class Codes:
 
     def __init__(self, authors: Authors | None = None) -> None:
         self._authors = authors or Authors()
-        self._sources: dict[str, Source] = {}
+        self._sources = ModuleSources(self._authors)
         self._known: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], tuple[dict[str, Any], Code]]] = (
             weakref.WeakKeyDictionary()
         )
 
     def of(self, handler: Registered) -> Code:
         """The code of a handler. It is found out once: what changes in the process later is not seen."""
+        try:
+            return self._known_code(handler)
+        except SourceUnreadable as error:
+            # Later it may be read.
+            return Code("", (f"its source can't be read now ({error})",))
+
+    def _known_code(self, handler: Registered) -> Code:
         try:
             known = self._known.setdefault(handler.function, {})
         except TypeError:
@@ -102,6 +110,8 @@ class Codes:
             return _NO_CODE
         try:
             reach = self._reach(handler)
+        except SourceUnreadable:
+            raise
         except Exception as error:
             # The author's objects may raise anything when they are read.
             return Code("", (f"its code can't be read ({type(error).__name__}: {error})",))
@@ -117,13 +127,14 @@ class Codes:
 
         Raises:
             NotKept: it can't be written, or can't be read again.
+            SourceUnreadable: a source of it can't be read now.
         """
         try:
             reach = self._reach(handler)
             if reach.problems:
                 raise NotKept("; ".join(reach.problems))
             body = writing.write(handler, reach)
-        except NotKept:
+        except (NotKept, SourceUnreadable):
             raise
         except Exception as error:
             # The author's objects may raise anything when they are read.
@@ -155,7 +166,7 @@ def read(data: bytes) -> LoadedCode:
         tags = json.loads(head)
         if tags["format"] != _FORMAT or tags["python"] != _python():
             raise NotLoaded(f"it was written by {tags['python']} in format {tags['format']}; this is {_python()}")
-        authors, sources = Authors(*tags["authors"]), dict[str, Source]()
+        sources = ModuleSources(authors := Authors(*tags["authors"]))
         unchanged = _unchanged(tags["forms"], authors, sources)
         loaded = loading.load(body, unchanged)
         meeting.check(loaded, unchanged, authors, sources)
@@ -170,7 +181,7 @@ def read(data: bytes) -> LoadedCode:
     return LoadedCode(handler, loaded.known)
 
 
-def _unchanged(forms: dict[str, str], authors: Authors, sources: dict[str, Source]) -> dict[Named, Any]:
+def _unchanged(forms: dict[str, str], authors: Authors, sources: ModuleSources) -> dict[Named, Any]:
     """What this process has as it was when code was written. `forms` has the digests of then."""
     named_then = (Named(*name.split(":")) for name in forms)
     present = {named: found for named in named_then if (found := named.found()) is not None}

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _REBOUND = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+_REBOUND_OUTSIDE = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _PLAIN = frozenset({"LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 """Instructions of the bodies of classes. They look in the dict of the globals, past any `__missing__` of its class."""
 
@@ -31,7 +32,8 @@ class Instruction(NamedTuple):
 
 class Used(NamedTuple):
     """The names that a code object uses: `globals` are those that it looks up outside of itself, `attributes` are all
-    names that it has, `rebound` the globals that it assigns or deletes, `bodies` those that classes in it use."""
+    names that it has, `rebound` the globals and the names of its closure that it assigns or deletes, `bodies` the
+    globals that classes in it use."""
 
     globals: frozenset[str]
     attributes: frozenset[str]
@@ -51,12 +53,13 @@ def instructions(code: CodeType) -> Iterator[Instruction]:
 
 
 def head(code: CodeType) -> tuple[Any, ...]:
-    """What a code object says beside its instructions: its parameters, kind, and where exceptions are caught."""
+    """What a code object says beside its instructions: its name, which `once` records for a function in a function, its
+    parameters, kind, and where exceptions are caught."""
     count = code.co_argcount + code.co_kwonlyargcount
     parameters = code.co_varnames[:count]
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
     flags = code.co_flags & (0x04 | 0x08 | 0x20 | 0x80 | 0x100 | 0x200)
-    return *counts, flags, parameters, code.co_exceptiontable
+    return code.co_name, *counts, flags, parameters, code.co_exceptiontable
 
 
 def used(code: CodeType) -> Used:
@@ -64,12 +67,13 @@ def used(code: CodeType) -> Used:
     steps = [(item.opname, item.argval) for item in dis.get_instructions(code)]
     outside, rebound, bodies = ({name for step, name in steps if step in of} for of in (_GLOBAL, _REBOUND, _PLAIN))
     attributes: set[str] = set(code.co_names)
+    rebound |= {name for step, name in steps if step in _REBOUND_OUTSIDE and name in code.co_freevars}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             inner = used(constant)
             outside |= inner.globals
             attributes |= inner.attributes
-            rebound |= inner.rebound
+            rebound |= inner.rebound - set(code.co_cellvars)
             bodies |= inner.bodies
     return Used(frozenset(outside), frozenset(attributes), frozenset(rebound), frozenset(bodies))
 

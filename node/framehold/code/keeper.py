@@ -52,7 +52,7 @@ class Handler(Protocol):
     def code(self) -> str: ...
 
     def written(self) -> bytes:
-        """Its code as bytes. Raises NotKept."""
+        """Its code as bytes. Raises NotKept; OSError: its source can't be read now."""
 
     def enter_kept(self, digest: str, kept: LoadedCode, data: bytes) -> None:
         """Have kept code entered in place of the present code. Raises NotLoaded."""

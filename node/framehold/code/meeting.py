@@ -15,17 +15,17 @@ from typing import Any
 from framehold_store.named import Known, Named
 
 from .authors import Authors
-from .constants import Source
 from .instructions import names_in
 from .loading import CachedFunction, Unpacked
 from .reach import Reach
+from .sources import ModuleSources
 
 MAX_HELD = 10_000
 """Objects of one live object that are looked at."""
 _ADVICE = "which is another class in this release"
 
 
-def check(loaded: Unpacked, unchanged: Known, authors: Authors, sources: dict[str, Source]) -> None:
+def check(loaded: Unpacked, unchanged: Known, authors: Authors, sources: ModuleSources) -> None:
     """Compare what was loaded with the process.
 
     Raises:
@@ -72,7 +72,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _check_live(
-    loaded: Unpacked, doubled: dict[type, Any], clean: set[int], authors: Authors, sources: dict[str, Source]
+    loaded: Unpacked, doubled: dict[type, Any], clean: set[int], authors: Authors, sources: ModuleSources
 ) -> None:
     """Look at what live objects hold, and at what the code that they hold leads to: more live objects among it. `clean`
     has the `id` of code that leads to nothing that was made again."""

@@ -14,42 +14,33 @@ The docstring of a model is part of it, since clients get it with the model's sc
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
-import decimal
+import ast
+import contextlib
 import enum
-import fractions
 import functools
 import logging
-import pathlib
 import re
 import sys
 import types
 import typing
-import uuid
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import SchemaSerializer, SchemaValidator
 
 from framehold_store.named import Named, Names
 from framehold_store.pickles import generic_of, is_typing
 
 from .authors import Authors, is_importable, is_process_bound, module_of
-from .constants import Source
-from .follows import DERIVED, HOOKS, NOISE, OF_ENUM, OF_FIELD, OF_MODULE, REGISTRATION
+from .follows import DERIVED, HOOKS, NOISE, OF_ENUM, OF_MODULE, REGISTRATION
 from .forms import ObjectForms
 from .instructions import Used, head, instructions, names_in, used
 from .loading import CachedFunction, implementations, is_generic, is_plain
+from .pieces import defaults_of, pieces_of
+from .sources import VALUES, ModuleSources, Origin
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range)
-_VALUES = (
-    *(decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath),
-    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
-)
-"""Types whose objects are known by their `repr`."""
-_NAME = re.compile(r"Name\(id='(\w+)'")
 MAX_PROBLEMS = 3
 """Reasons that are named for one handler."""
 MAX_OBJECTS = 1_000
@@ -58,8 +49,8 @@ MAX_OBJECTS = 1_000
 
 class Reach:
     """What one handler reaches. `handler` is the function that the server has for it, with its decorators. `sources`
-    has the sources that were read before, by the names of their modules; others are added. A class is alike only if its
-    subclasses are: those that are reached, and are in `subclasses` if that is given.
+    has the sources of the author's modules. A class is alike only if its subclasses are: those that are reached, and
+    are in `subclasses` if that is given.
 
     After the walk:
 
@@ -71,6 +62,7 @@ class Reach:
     - `rebound` says which globals the functions that go by value bind anew, `bodies` which ones classes in them use
     - `globals` has the names that the functions of each module use, by the `id` of their globals; `spaces` has those
     - `slices` has the names that are used of a module, by the `id` of the module
+    - `attributes` has the attributes of classes that go by name, as what stands for them, by the `id` of the class
     - `modules` are the author's modules among them
     """
 
@@ -78,7 +70,7 @@ class Reach:
         self,
         handler: Any,
         authors: Authors,
-        sources: dict[str, Source] | None = None,
+        sources: ModuleSources | None = None,
         sets: frozenset[int] = frozenset(),
         subclasses: Container[Named] | None = None,
     ) -> None:
@@ -88,13 +80,14 @@ class Reach:
         self.globals: dict[int, dict[str, Any]] = {}
         self.slices: dict[int, dict[str, Any]] = {}
         self.spaces: dict[int, dict[str, Any]] = {}
+        self.attributes: dict[int, dict[str, Any]] = {}
         self.modules, self.rebound, self.bodies = set[str](), set[str](), set[tuple[int, str]]()
         self._authors, self._forms = authors, ObjectForms()
         self._put = self._forms.put
         self._problems: dict[str, None] = {}
         self._seen, self._objects, self._sets, self._subclasses = dict[int, int](), 0, sets, subclasses
         self._alive: list[Any] = []
-        self._sources = {} if sources is None else sources
+        self._sources = sources or ModuleSources(authors)
         self._used: dict[CodeType, Used] = {}
         self._names: dict[int, Named] | None = None
         self.sentinels = Names(lambda module: not authors.own(module))
@@ -128,7 +121,7 @@ class Reach:
     def _visit_plain(self, item: Any, where: str) -> bool:
         """Add an object that is known by its value. Two objects of equal value may be one object in another process."""
         kind = type(item)
-        if kind in _ATOMS or isinstance(item, _VALUES):
+        if kind in _ATOMS or (isinstance(item, VALUES) and not self._authors.own(kind.__module__)):
             self._put(kind.__name__, repr(item))
         elif kind is tuple:
             self._put("tuple", len(item))
@@ -239,8 +232,11 @@ class Reach:
             self.modules.add(module)
         self._put("function")
         self._visit(fn.__code__, where)
-        for part in (fn.__defaults__, fn.__kwdefaults__):
-            self._visit(part, f"a default of {where}")
+        for given in self._sources.given(fn):
+            self._put(given.name)
+            self._visit_given(module, given.node, given.value, given.kind, f"a default of {where}")
+            if given.is_changed:
+                self.rebound.add(f"{where} binds {given.name!r}")
         for name, cell in sorted(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
             self._put("closure", name)
             try:
@@ -253,6 +249,8 @@ class Reach:
             if name not in NOISE and name != REGISTRATION:
                 self._put(name)
                 self._visit(value, f"the attribute {name!r} of {where}")
+                if self._sources.binds_inside(module, name):
+                    self.rebound.add(f"{where} binds {name!r}")
         use = self._names_of(fn.__code__)
         self.rebound |= {f"{where} binds {name!r}" for name in use.rebound}
         self.bodies |= {(id(fn.__globals__), name) for name in use.bodies}
@@ -264,6 +262,16 @@ class Reach:
                 names = self.globals.setdefault(id(fn.__globals__), {})
                 self.spaces[id(fn.__globals__)] = fn.__globals__
                 self._visit_global(names, module, name, fn.__globals__[name], use.attributes)
+
+    def _visit_given(self, module: str, node: ast.expr | None, value: Any, kind: type | None, where: str) -> None:
+        """Add a value that a function or a class has been given when it was made. What a process computes can't go
+        along, unless a name leads to it: no process that loads the code makes it again."""
+        if self._sources.origin(module, node, value, kind) is not Origin.COMPUTED or self._has_place(value):
+            self._visit(value, where)
+        elif type(value) in (*_ATOMS, tuple) or (named := self._named().get(id(value))) is None:
+            self._refuse(f"{where} is computed when its module is imported; look it up when it is used")
+        else:
+            self._by_name(value, *named)
 
     def _visit_names(self, module: str, names: frozenset[str]) -> None:
         """Add what the annotations of a class of this module mean that are texts."""
@@ -290,34 +298,39 @@ class Reach:
             self._visit(part, where)
         self._join_bases(kind)
         self._visit_names(kind.__module__, self._annotated(kind, where))
-        if issubclass(kind, BaseModel):
-            self._visit_model(kind, where)
-        for name, described in sorted(getattr(kind, "__dataclass_fields__", {}).items()):
-            self._put(name, described.init, described.repr, described.hash, described.compare, described.kw_only)
-            for setting in (described.default, described.default_factory, dict(described.metadata)):
-                self._visit(setting, f"the field {name!r} of {where}")
+        for piece in pieces_of(kind, where):
+            self._put(*piece.names)
+            for part in piece.parts:
+                self._visit(part, piece.where)
+        nodes = self._sources.in_class(kind)
+        for name, value in sorted(defaults_of(kind).items()):
+            self._visit_given(kind.__module__, nodes.get(name), value, kind, f"the field {name!r} of {where}")
+        self._visit_attributes(kind, where)
+
+    def _visit_attributes(self, kind: type, where: str) -> None:
+        nodes, source = self._sources.in_class(kind), self._sources.of(kind.__module__)
         members = kind.__members__ if issubclass(kind, enum.Enum) else {}
-        for name, member in members.items():
-            self._put(name)
-            self._visit(member.value, where)
-        source = self._source(kind.__module__)
         for name, value in sorted(vars(kind).items()):
             if name in NOISE or isinstance(value, DERIVED) or (name.startswith("__pydantic_") and name not in HOOKS):
                 continue
             if members and (name in members or name in OF_ENUM):
                 continue
             self._put(name)
-            if source and name in source.stored and (assigned := source.in_class(kind.__qualname__, name)) is not None:
-                # It may have been bound anew since.
-                self._put(assigned)
-                for used_name in sorted(set(_NAME.findall(assigned)) & vars(sys.modules[kind.__module__]).keys()):
-                    held = vars(sys.modules[kind.__module__])[used_name]
-                    self._visit_global({}, kind.__module__, used_name, held, frozenset())
-                self.rebound.add(f"{where} binds {name!r}")
-            elif is_process_bound(value) and is_importable(kind):
-                self._by_name(value, kind.__module__, f"{kind.__qualname__}.{name}")
+            node, at = nodes.get(name), f"the attribute {name!r} of {where}"
+            origin = self._sources.origin(kind.__module__, node, value, kind)
+            place = Named(kind.__module__, f"{kind.__qualname__}.{name}")
+            by_name = self.attributes.setdefault(id(kind), {}) if place.found() is value else {}
+            if source and node is not None and origin is Origin.CHANGED:
+                # The digest is over what the source says: it does not change while the process runs.
+                by_name[name] = source.value_of(node, kind) if isinstance(value, kind) else place
+                self._visit(source.value_of(node, kind), at)
+            elif place.found() is value and (origin is Origin.COMPUTED or is_process_bound(value)):
+                self._put(ast.dump(node) if node is not None else "")
+                by_name[name] = self._by_name(value, *place)
             else:
-                self._visit(value, f"the attribute {name!r} of {where}")
+                self._visit(value, at)
+            if source and node is not None and name in source.facts.stored:
+                self.rebound.add(f"{where} binds {name!r}")
 
     def _join_bases(self, kind: type) -> None:
         """Have the bases of a class lead to it: a copy of it must not be among the subclasses of the present ones."""
@@ -325,32 +338,6 @@ class Reach:
         if named is not None and (self._subclasses is None or named in self._subclasses):
             for base in filter(lambda base: id(base) in self.names, kind.__bases__):
                 self._forms.join(self._seen[id(base)], self._seen[id(kind)])
-
-    def _visit_model(self, kind: type[BaseModel], where: str) -> None:
-        """Add the fields of a model: the schema that clients get, and the functions in it."""
-        try:
-            self._put(repr(kind.model_json_schema()))
-        except Exception:
-            # A field has no form in JSON.
-            self._put(*kind.model_fields)
-        for name, field in kind.model_fields.items():
-            self._put(name)
-            for setting in sorted(set(type(field).__slots__) - OF_FIELD):
-                self._put(setting)
-                self._visit(getattr(field, setting, None), f"the field {name!r} of {where}")
-        for name, private in sorted(getattr(kind, "__private_attributes__", {}).items()):
-            self._put(name)
-            for part in (private.default, private.default_factory):
-                self._visit(part, f"the private attribute {name!r} of {where}")
-        decorators = getattr(kind, "__pydantic_decorators__", None)
-        for group in dataclasses.fields(decorators) if dataclasses.is_dataclass(decorators) else ():
-            found = getattr(decorators, group.name)
-            if isinstance(found, Mapping):
-                for name, item in found.items():
-                    self._put(group.name, name)
-                    for part in dataclasses.fields(item.info) if dataclasses.is_dataclass(item.info) else ():
-                        self._put(part.name)
-                        self._visit(getattr(item.info, part.name), f"{name!r} of {where}")
 
     def _visit_set(self, item: Any, where: str) -> None:
         """Add a set in an order that is equal in every process: by the digests of its items, each of them alone."""
@@ -407,29 +394,7 @@ class Reach:
             return self._authors.wrote(value) or is_importable(value)
         if isinstance(value, enum.Enum | BuiltinFunctionType | CachedFunction | logging.Logger) or is_typing(value):
             return True
-        return self._is_constant(module, name, value)
-
-    def _is_constant(self, module: str, name: str, value: Any) -> bool:
-        """Whether a global is a constant of the module of the author that it comes from."""
-        source = self._source(module)
-        if source is None:
-            return False
-        if name in source.imported:
-            home, named = source.imported[name]
-            return self._is_constant(home, named, value)
-        for home in source.stars:
-            if getattr(sys.modules.get(home), name, source) is value and self._is_constant(home, name, value):
-                return True
-        return source.is_constant(name)
-
-    def _source(self, module: str) -> Source | None:
-        found = sys.modules.get(module)
-        if found is None or not self._authors.own(module):
-            return None
-        known = self._sources.get(module)
-        if known is None or known.module is not found:
-            known = self._sources[module] = Source(found)
-        return known
+        return self._sources.is_constant(module, name, value)
 
     def _by_name(self, value: Any, module: str, name: str) -> Any:
         """Have an object go by name. An object of a class of the author also gets the class as it is now: its methods
@@ -443,7 +408,18 @@ class Reach:
             if self._authors.own(kind.__module__) and is_plain(kind):
                 self.shared[id(value)] = kind
                 self._visit(kind, f"{module}.{name}")
+        self._put_behind(value, live)
         return value if id(value) in self.shared else live
+
+    def _put_behind(self, value: Any, live: Named) -> None:
+        """Add the function that the object of a decorator stands in front of, under the function's name. It goes by
+        name, too: the digest is to tell that it has changed."""
+        held = list[Any]()
+        with contextlib.suppress(Exception):
+            held += vars(value).values()
+        for fn in held:
+            if isinstance(fn, FunctionType) and (fn.__module__, fn.__qualname__) == live and id(fn) not in self._sets:
+                self._put(Reach(fn, self._authors, self._sources, self._sets | {id(fn)}).digest)
 
     def _named(self) -> dict[int, Named]:
         """All objects that are globals of the author's modules, by their `id`."""
@@ -456,6 +432,14 @@ class Reach:
         return self._names
 
     # ---- objects
+
+    def _has_place(self, item: Any) -> bool:
+        """Whether an object is known by its identity, in a library."""
+        if self.sentinels.of(item) is not None:
+            return True
+        with contextlib.suppress(Exception):
+            return type(item) not in _ATOMS and isinstance(item.__reduce_ex__(4), str)
+        return False
 
     def _visit_object(self, item: Any, where: str) -> None:
         """Add an object that no name leads to: it goes by value if it can be pickled."""
@@ -478,6 +462,12 @@ class Reach:
         if is_process_bound(item):
             self._problem(item, where)
             return
+        if isinstance(item, SchemaValidator | SchemaSerializer) or (
+            type(item).__module__.startswith("pydantic.") and hasattr(type(item), "__pydantic_validator__")
+        ):
+            # Its schema has ids of this process, and all names of its module.
+            self._refuse(f"{where} holds a validator of pydantic, which can't be made again; validate with a model")
+            return
         try:
             reduced = item.__reduce_ex__(4)
         except Exception:
@@ -492,7 +482,10 @@ class Reach:
 
     def _problem(self, item: Any, where: str, why: str = "which belongs to this process") -> None:
         kind = type(item)
-        self._put("problem", kind.__name__)
+        found = f"{where} is an object of {kind.__module__}.{kind.__qualname__}, {why}"
+        self._refuse(f"{found}; make it a global of a module, so that it goes by name")
+
+    def _refuse(self, problem: str) -> None:
+        self._put("problem", problem)
         if len(self._problems) < MAX_PROBLEMS:
-            found = f"{where} is an object of {kind.__module__}.{kind.__qualname__}, {why}"
-            self._problems.setdefault(f"{found}; make it a global of a module, so that it goes by name")
+            self._problems.setdefault(problem)

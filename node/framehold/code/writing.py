@@ -24,6 +24,7 @@ from framehold_store.pickles import generic_of
 
 from . import loading
 from .follows import REGISTRATION
+from .pieces import state_of
 from .reach import Reach
 
 _CHEAP = frozenset(
@@ -36,8 +37,6 @@ one."""
 _CODE = (FunctionType, type, ModuleType)
 _OF_MODULE = ("__package__", "__name__", "__path__")
 """What relative imports in a function need."""
-_OF_MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
-"""What the members of each enum have."""
 
 
 class LeftOut(NamedTuple):
@@ -139,6 +138,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(item, FunctionType):
             reduced = self._function(item, reduced)
         elif isinstance(item, type):
+            reduced[2][0].update(reach.attributes.get(id(item), {}))
             reduced = self._enum(item, reduced) if issubclass(item, enum.Enum) else self._class(item, reduced)
         return self._named(item, reduced)
 
@@ -189,10 +189,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         """An enum, with its aliases, and with what the constructor of its members set."""
         _, (bases, name, qualname, _, module, *_), (attributes, _), *_ = reduced
         values = {member: found.value for member, found in item.__members__.items()}
-        own = {
-            member: {key: value for key, value in vars(found).items() if key not in _OF_MEMBER}
-            for member, found in item.__members__.items()
-        }
+        own = {member: state_of(found) for member, found in item.__members__.items()}
         arguments = (bases, name, values, module, qualname)
         return loading.new_enum, arguments, (attributes, own), None, None, loading.fill_enum
 

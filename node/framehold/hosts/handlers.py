@@ -72,7 +72,7 @@ class Handlers:
                 continue
             try:
                 size = len(self.codes.write(item.code))
-            except NotKept as error:
+            except (NotKept, OSError) as error:
                 yield HandlerCode(item.name, problem=str(error))
             else:
                 yield HandlerCode(item.name, self.codes.of(item.code).digest, size, too_large(size, limit))

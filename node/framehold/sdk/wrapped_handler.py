@@ -46,7 +46,7 @@ class FoundHandler:
         return "" if found is None else self.codes.of(found).digest
 
     def written(self) -> bytes:
-        """Its code as bytes for the store. Raises NotKept."""
+        """Its code as bytes for the store. Raises NotKept; OSError: its source can't be read now."""
         found = self.registered()
         if found is None:
             raise NotKept("there is no such handler any more")

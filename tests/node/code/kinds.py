@@ -246,6 +246,33 @@ def one(): return 'old'
 TABLE = {'one': one}
 def handler(): return TABLE['one']()
 """,
+    "a table of lambdas": """\
+from __future__ import annotations
+import functools
+TABLE = {'one': lambda: 'old', 'two': functools.partial(lambda word: word, 'old'), 'three': float('nan')}
+def handler(): return TABLE['one']() if TABLE['two']() == 'old' else 'none'
+""",
+    "a zone of the author's own": """\
+import datetime
+class Zone(datetime.tzinfo):
+    def utcoffset(self, at): return datetime.timedelta(0)
+    def tzname(self, at): return 'old'
+def handler(zone=Zone()): return zone.tzname(None)
+""",
+    "constants that are assigned in pairs": """\
+A, (B, C) = 'ol', ('d', 1)
+class Desk:
+    one, two = 'o', 'l'
+def handler(): return A + B if A == Desk.one + Desk.two else 'none'
+""",
+    "constants that are made": """\
+import inspect, textwrap
+A, B, C = dict(word='old'), set(['old']), list(('old',))
+D = '{} '.format('old').strip()
+E = textwrap.dedent('  old')
+F = inspect.cleandoc(' '.join(['old']))
+def handler(): return 'old' if {A['word'], *B, *C, D, E, F} == {'old'} else 'none'
+""",
     "a pattern": """\
 import re
 WORD = re.compile('old')

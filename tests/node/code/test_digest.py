@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import py_compile
+import resource
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from framehold.code.codes import Registered
 from tests.node.code.kinds import KINDS
-from tests.node.code.releases import codes, digest
+from tests.node.code.releases import codes, digest, problems, registered, release
 
 TEXT = '''\
 """The shop."""
@@ -27,7 +31,12 @@ TABLE = {"one": 1, "two": 2}
 
 
 class Colour(enum.Enum):
-    RED = 1
+    def __new__(cls, value, hours=1):
+        made = object.__new__(cls)
+        made._value_, made.hours = value, hours
+        return made
+
+    RED = 1, 48
     BLUE = 2
 
 
@@ -46,7 +55,11 @@ class Form(BaseModel):
 
 def price(count, rate=RATE):
     """The price."""
-    return count * rate
+
+    def paid():
+        return count * rate
+
+    return paid()
 
 
 def unused():
@@ -85,8 +98,10 @@ OTHER = {
     "a validator": ("return value\n", "return value + 1\n"),
     "which field is validated": ('@field_validator("count")', '@field_validator("colour")'),
     "a member of an enum": ("BLUE = 2", "BLUE = 3"),
+    "what an enum's `__new__` sets beside the value": ("RED = 1, 48", "RED = 1, 49"),
     "what is caught": ("except ValueError", "except TypeError"),
     "the name of a parameter": ("loud: bool", "quiet: bool"),
+    "the name of a function in a function, which `once` records": ("paid", "billed"),
     "the type of a parameter": ("count: int, *", "count: float, *"),
     "a function of a library": ("re.sub", "re.subn"),
     "a name that is imported from elsewhere": ("import re\n", "import enum as re\n"),
@@ -114,6 +129,89 @@ def test_a_function_with_two_names_has_two_codes() -> None:
     assert known.of(pay).digest == codes().of(pay).digest == digests[0]
 
 
+def test_a_function_behind_an_object_counts(tmp_path: Path) -> None:
+    """The object goes by name, and its function with it."""
+    text = (
+        "class Behind:\n    def __init__(self, fn): self.fn = fn\n    def __call__(self): return self.fn()\n"
+        "@Behind\ndef helper(): return helper.fn, 'old'\ndef handler(): return helper()"
+    )
+    assert digest(tmp_path / "a", text) == digest(tmp_path / "b", text)
+    assert digest(tmp_path / "c", text) != digest(tmp_path / "d", text.replace("old", "new"))
+
+
+def test_modules_in_an_archive_have_constants(tmp_path: Path) -> None:
+    digests = list[str]()
+    for rate in (3, 4, 3):
+        archive = tmp_path / f"{len(digests)}.zip"
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("in_archive.py", f"RATE = {rate}\ndef handler(): return RATE")
+        sys.path.insert(0, str(archive))
+        importlib.invalidate_caches()
+        try:
+            module = importlib.import_module("in_archive")
+            digests.append(codes().of(registered(module.handler)).digest)
+        finally:
+            sys.path.remove(str(archive))
+            sys.modules.pop("in_archive", None)
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_a_module_without_a_source_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once: its constants are those of the process that carries a call on."""
+    with release(tmp_path / "a", {"server.py": "import rates\ndef handler(): return rates.RATE", "rates.py": ""}):
+        (tmp_path / "rates.py").write_text("RATE = 3")
+        py_compile.compile(str(tmp_path / "rates.py"), str(tmp_path / "a" / "rates.pyc"))
+        (tmp_path / "a" / "rates.py").unlink()
+        sys.modules.pop("rates")
+        module = importlib.reload(sys.modules["server"])
+        for _ in range(2):
+            assert codes().of(registered(module.handler)).digest
+    assert [record.getMessage() for record in caplog.records] == [
+        "the module 'rates' has no source: in calls that go on with their code, its constants are those of the present "
+        "process"
+    ]
+
+
+def test_a_file_that_a_deploy_replaces_is_not_the_code_of_this_process(tmp_path: Path) -> None:
+    files = {
+        "server.py": "import rates\nTABLE = [1, 2]\ndef handler(): return TABLE, rates.RATE",
+        "rates.py": "RATE = 3",
+    }
+    with release(tmp_path / "a", files) as module:
+        before = codes().of(registered(module.handler)).digest
+        for name in files:
+            (tmp_path / "a" / name).write_text("import os\nTABLE = [os.environ, 3]\nRATE = int(os.environ['RATE'])\n")
+        assert codes().of(registered(module.handler)).digest == before
+
+
+def test_code_whose_source_can_not_be_read_now_is_kept_later(tmp_path: Path) -> None:
+    with release(tmp_path / "a", "RATE = 3\ndef handler(): return RATE") as module:
+        known, handler = codes(), registered(module.handler)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                known.write(handler)
+            assert not known.of(handler).digest
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert known.of(handler).digest and known.write(handler)
+
+
+VALIDATED = (
+    "from pydantic import validate_call\n@validate_call\ndef word(count: int) -> int: return count\n"
+    "def handler(): return word(1)"
+)
+
+
+def test_a_function_that_pydantic_validates_is_not_kept(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path / "validated", VALIDATED)
+    assert problem == (
+        "'wrapper' in the closure of server.word holds a validator of pydantic, which can't be made again; "
+        "validate with a model"
+    )
+
+
 PROGRAM = """
 import sys
 from framehold.code.authors import Authors
@@ -126,7 +224,7 @@ for name in sys.argv[1:]:
 def test_it_is_equal_in_every_process(tmp_path: Path) -> None:
     """Whatever the hash seed, whether the compiled file is read or written, and wherever the files are."""
     found = []
-    texts = {f"kind{number}": text for number, text in enumerate([TEXT, *KINDS.values()])}
+    texts = {f"kind{number}": text for number, text in enumerate([TEXT, VALIDATED, *KINDS.values()])}
     for seed in ("0", "1", "2", "3", "4"):
         folder = tmp_path / ("same" if seed in ("0", "1") else seed)
         folder.mkdir(exist_ok=True)

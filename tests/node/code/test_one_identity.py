@@ -465,6 +465,24 @@ REBOUND = {
         "def handler(): return Only",
         "server.Only binds 'one'",
     ),
+    "a name of a closure": (
+        "def made():\n    n = 0\n    def number():\n        def next():\n            nonlocal n\n            n += 1\n"
+        "            return n\n        return next()\n    return number\nnumber = made()\n"
+        "def handler(): return number()",
+        "server.made.<locals>.number binds 'n'",
+    ),
+    "an attribute of a function": (
+        "def handler():\n    handler.n = getattr(handler, 'n', 0) + 1\nhandler.n = 0",
+        "server.handler binds 'n'",
+    ),
+    "a default": (
+        "def handler(seen=[], *, known={}):\n    seen.append(1)\n    return seen, known.get(1)",
+        "server.handler binds 'seen'",
+    ),
+    "a keyword default": (
+        "def handler(*, known={'a': {}}):\n    known['a'][1] = 2",
+        "server.handler binds 'known'",
+    ),
 }
 
 
@@ -474,13 +492,23 @@ def test_what_is_bound_anew_is_named(kind: str, tmp_path: Path) -> None:
     assert rebound(written(tmp_path / "before", text)) == [named]
 
 
+def test_what_each_call_binds_for_itself_is_not_named(tmp_path: Path) -> None:
+    text = (
+        "def helper(): return helper.word\nhelper.word = 'old'\n"
+        "def handler(words=['x'], table={}):\n    n = 0\n    def add():\n        nonlocal n\n        n += 1\n"
+        "    add()\n    found = [*words]\n    found.append(table.get(n))\n    return helper()"
+    )
+    assert rebound(written(tmp_path / "before", text)) == []
+
+
 def test_the_digest_of_a_class_does_not_change_while_it_is_used(tmp_path: Path) -> None:
     text = (
-        "import enum\nclass Rights(enum.Flag):\n    READ = 1\n    WRITE = 2\n"
+        "import enum, functools\nclass Rights(enum.Flag):\n    READ = 1\n    WRITE = 2\n"
+        "    @functools.cached_property\n    def said(self): return 1\n"
         "class Only:\n    one = None\n    all = {}\n    count = 0\n    @classmethod\n    def get(cls):\n"
         "        cls.one = cls.one or cls()\n        cls.all[1] = cls.one\n        return cls.one\n"
         "def count(): Only.count += 1\n"
-        "def handler(): return count(), Rights.READ | Rights.WRITE, Only.get(), Only.all"
+        "def handler(): return count(), Rights.READ | Rights.WRITE, Rights.READ.said, Only.get(), Only.all"
     )
     with release(tmp_path / "only", text) as module:
         before = codes().of(registered(module.handler)).digest

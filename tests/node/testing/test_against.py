@@ -219,8 +219,9 @@ OTHERWISE = {
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_kept_code_that_comes_to_something_else(name: str, releases: Releases) -> None:
     """It meets the state of the present release, such as a global that is computed when its module is imported."""
-    shop = edited(("RATE = 3\n", "RATE = len('abc')\nPLACE = len('abc')\n"), ("{second.data.sure}", "{PLACE}"))
-    after = shop.replace(f"{name} = len('abc')", f"{name} = len('abcd')").replace(*QUESTION)
+    read = "len(io.StringIO('abc').read())"
+    shop = edited(("RATE = 3\n", f"RATE = {read}\nPLACE = {read}\n"), ("{second.data.sure}", "{PLACE}"))
+    after = shop.replace(f"{name} = {read}", f"{name} = 1 + {read}").replace(*QUESTION)
     assert f"in round 1: {OTHERWISE[name]}" in releases.broken(shop, after)
 
 

@@ -1,0 +1,173 @@
+"""Which values of the author's modules are constants, by the sources of all of them."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import logging
+import pathlib
+import sys
+import uuid
+from collections.abc import Iterator
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, NamedTuple
+
+import pydantic
+
+from framehold_store.named import Named
+from framehold_store.pickles import is_typing
+
+from .authors import Authors, module_of
+from .constants import Source, arguments_of, source_of
+from .facts import changed_in_place, defaults_in
+from .loading import CachedFunction
+from .pieces import Piece
+
+logger = logging.getLogger(__name__)
+
+_NO_SOURCE = (
+    "the module %r has no source: in calls that go on with their code, its constants are those of the present process"
+)
+VALUES = (
+    *(decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath),
+    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
+)
+"""Types whose objects are known by their `repr`."""
+_DATA = (int, float, complex, str, bytes, bytearray, type(None), tuple, list, dict, set, frozenset, *VALUES)
+_TUPLE_FIELD: Any = type(vars(Piece)["names"])
+_CODE = (
+    _TUPLE_FIELD,
+    *(FunctionType, BuiltinFunctionType, type, enum.Enum, logging.Logger, CachedFunction, staticmethod, classmethod),
+    *(property, functools.cached_property, functools.singledispatchmethod, functools.partialmethod),
+)
+"""What says itself how it goes along."""
+_DESCRIBING = (dataclasses.field, pydantic.Field, pydantic.PrivateAttr)
+"""Functions of libraries that only say what a field is."""
+
+
+class Origin(enum.Enum):
+    """Where a value comes from that the source assigns: an expression that always has the same value, and the value is
+    that or another one now; what a process computes; or anything else."""
+
+    FIXED = 1
+    CHANGED = 2
+    COMPUTED = 3
+    OTHER = 4
+
+
+class Given(NamedTuple):
+    """A default of a function: its parameter, its value and its expression, the class that has the function, if any,
+    and whether the function changes it."""
+
+    name: str
+    value: Any
+    node: ast.expr | None
+    kind: type | None
+    is_changed: bool
+
+
+class ModuleSources:
+    """The sources of the author's modules in this process. All are read when the first is asked for."""
+
+    def __init__(self, authors: Authors) -> None:
+        self._authors = authors
+        self._seen, self._own = (0, ""), list[str]()
+        self._outside: dict[tuple[str, str], bool] = {}
+
+    def of(self, module: str) -> Source | None:
+        """The source of a module of the author; None if it is not his, or not imported."""
+        found = self._read(module) if self._authors.own(module) else None
+        if found is not None and found.is_missing:
+            found.is_missing = False
+            logger.warning(_NO_SOURCE, module)
+        return found
+
+    def _read(self, module: str) -> Source | None:
+        found = sys.modules.get(module)
+        return None if found is None else source_of(found)
+
+    def is_constant(self, module: str, name: str, value: Any) -> bool:
+        """Whether a global is a constant of the module of the author that it comes from."""
+        source = self.of(module)
+        if source is None or self._is_bound_outside(module, name):
+            return False
+        if name in source.facts.assigned or name in source.facts.rebound:
+            return source.is_constant(name)
+        return any(
+            getattr(sys.modules.get(home), named, source) is value and self.is_constant(home, named, value)
+            for home, named in source.facts.homes(name)
+        )
+
+    def in_class(self, kind: type) -> dict[str, ast.expr]:
+        """What the body of a class assigns; nothing if it has no source. What is meant for Python or a library may be
+        another object afterwards."""
+        source = self.of(kind.__module__)
+        found = source.in_class(kind) if source else {}
+        return {name: node for name, node in found.items() if not name.startswith("__") and name != "model_config"}
+
+    def given(self, fn: FunctionType) -> Iterator[Given]:
+        """The defaults of a function."""
+        module, values = module_of(fn), fn.__defaults__ or ()
+        count = fn.__code__.co_argcount
+        parameters = fn.__code__.co_varnames[max(0, count - len(values)) : count]
+        kind = Named(module, fn.__qualname__.rpartition(".")[0]).found()
+        source = self.of(module)
+        function = source.function(fn.__code__) if source else None
+        nodes = defaults_in(function.args) if function else {}
+        changed = [changed_in_place(node) for node in ast.walk(function)] if function else []
+        for name, value in {**dict(zip(parameters, values, strict=False)), **(fn.__kwdefaults__ or {})}.items():
+            is_changed = isinstance(value, list | dict | set) and any(
+                isinstance(node, ast.Name) and node.id == name for node in changed
+            )
+            yield Given(name, value, nodes.get(name), kind if isinstance(kind, type) else None, is_changed)
+
+    def binds_inside(self, module: str, name: str) -> bool:
+        """Whether a function of a module binds an attribute of this name."""
+        source = self.of(module)
+        return source is not None and name in source.facts.stored_inside
+
+    def origin(self, module: str, node: ast.expr | None, value: Any, kind: type | None) -> Origin:
+        """Where a value comes from that `node` assigns, in the body of `kind` or at the top of a module."""
+        source = self.of(module)
+        if source is None or node is None or isinstance(value, _CODE) or is_typing(value):
+            return Origin.OTHER
+        if source.is_fixed(node, kind):
+            with contextlib.suppress(Exception):
+                source.value_of(node, kind)
+                return Origin.FIXED if source.holds(node, value, kind) else Origin.CHANGED
+            return Origin.COMPUTED
+        told = self._tells(source, node, kind, is_alone=not isinstance(value, _DATA))
+        return Origin.OTHER if told else Origin.COMPUTED
+
+    def _tells(self, source: Source, node: ast.expr, kind: type | None, *, is_alone: bool) -> bool:
+        """Whether an expression makes an object of what stands there, as `Options()` and `Field(3, ge=1)` do. A
+        function (`is_alone`: it is the whole of the expression) may have read something else."""
+        if not isinstance(node, ast.Call):
+            return False
+        called = source.called(node.func)
+        rest = [item for item in arguments_of(node) if not source.is_fixed(item, kind)]
+        if not all(self._tells(source, item, kind, is_alone=False) for item in rest):
+            return False
+        if isinstance(called, type):
+            return not any(base.__name__ == "BaseSettings" for base in called.__mro__)
+        return is_alone or any(called is known for known in _DESCRIBING)
+
+    def _is_bound_outside(self, module: str, name: str) -> bool:
+        """Whether another module of the author binds a global of this one, or changes what it holds. It would have to
+        have the name in its source."""
+        seen = (len(sys.modules), next(reversed(sys.modules)))
+        if seen != self._seen:
+            # Modules were imported since.
+            self._seen, self._outside = seen, {}
+            self._own = [found for found in list(sys.modules) if self._authors.own(found)]
+        place = (module, name)
+        if (known := self._outside.get(place)) is None:
+            mentioned = (source for found in self._own if (source := self._read(found)) and name in source.words)
+            known = self._outside[place] = any(source.binds(sys.modules[module], name) for source in mentioned)
+        return known
