@@ -7,7 +7,7 @@ requests to sentinels have time-outs of their own, so that one sentinel that han
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from redis._parsers import _AsyncHiredisParser
@@ -154,12 +154,13 @@ class _TLS(SSLConnection):
     """A connection that reads its certificates and keys anew each time that it connects. redis-py keeps what it has
     read, and its pool uses a closed connection again: a file that was replaced would count from a restart on."""
 
-    async def connect(self) -> None:
+    def connect(self) -> Coroutine[Any, Any, None]:
         self.ssl_context.context = None
-        await super().connect()  # type: ignore[no-untyped-call]
+        connecting: Coroutine[Any, Any, None] = super().connect()  # type: ignore[no-untyped-call]
+        return connecting
 
 
 class _TLSToMaster(_ToMaster, SentinelManagedSSLConnection):
-    async def connect_to(self, address: Place) -> None:
+    def connect_to(self, address: Place) -> Coroutine[Any, Any, None]:
         self.ssl_context.context = None
-        await super().connect_to(address)
+        return super().connect_to(address)
