@@ -54,11 +54,11 @@ class AdminSettings(BaseSettings):
         """Read the settings that are not `given` from the environment.
 
         Raises:
-            ConfigError: a setting is malformed, or there is none of that name. The message names it by its environment
-                variable, or as it was given.
+            ConfigError: a setting is malformed, or there is none of that name; pydantic-settings' own names begin with
+                "_". The message names it by its environment variable, or as it was given.
         """
         fields = type(self).model_fields
-        if unknown := next((name for name in given if name not in fields), None):
+        if unknown := next((name for name in given if name not in fields and name[0] != "_"), None):
             near = "".join(f"; did you mean {name!r}?" for name in get_close_matches(unknown, fields, 1))
             raise ConfigError(f"{unknown} is no setting; nothing was started{near}")
         try:

@@ -41,7 +41,6 @@ _MAKERS: frozenset[Any] = frozenset(
 """Functions whose result depends on their arguments only."""
 _LITERALS = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue)
 _OPERATORS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Starred)
-_WORD = re.compile(r"\w+")
 _PARTS = (*_LITERALS, *_OPERATORS, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context, ast.keyword)
 
 
@@ -67,10 +66,10 @@ class Source:
             tree = ast.Module([], [])
         return SourceFacts(tree, self._space.get("__package__") or "")
 
-    @functools.cached_property
-    def words(self) -> frozenset[str]:
-        """All words of the source."""
-        return frozenset(_WORD.findall(self._text))
+    def mentions(self, name: str, as_item: bool) -> bool:
+        """Whether the source has the name as an attribute, or as any word (`as_item`)."""
+        before = "" if as_item else r"[.]\s*"
+        return name in self._text and re.search(rf"{before}\b{name}\b", self._text) is not None
 
     def is_constant(self, name: str) -> bool:
         """Whether a global of the module is a constant, here or where it is imported from. Functions, classes and

@@ -234,7 +234,7 @@ class Reach:
         self._visit(fn.__code__, where)
         for given in self._sources.given(fn):
             self._put(given.name)
-            self._visit_given(module, given.node, given.value, given.kind, f"a default of {where}")
+            self._visit_given(module, given.node, given.value, given.kind, f"the default of {given.name!r} of {where}")
             if given.is_changed:
                 self.rebound.add(f"{where} binds {given.name!r}")
         for name, cell in sorted(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
@@ -264,14 +264,16 @@ class Reach:
                 self._visit_global(names, module, name, fn.__globals__[name], use.attributes)
 
     def _visit_given(self, module: str, node: ast.expr | None, value: Any, kind: type | None, where: str) -> None:
-        """Add a value that a function or a class has been given when it was made. What a process computes can't go
-        along, unless a name leads to it: no process that loads the code makes it again."""
-        if self._sources.origin(module, node, value, kind) is not Origin.COMPUTED or self._has_place(value):
-            self._visit(value, where)
-        elif type(value) in (*_ATOMS, tuple) or (named := self._named().get(id(value))) is None:
-            self._refuse(f"{where} is computed when its module is imported; look it up when it is used")
-        else:
-            self._by_name(value, *named)
+        """Add a value that a function or a class has been given when it was made. What was read from the environment of
+        a process, or is of its time, can't go along, unless a name leads to it."""
+        if self._sources.origin(module, node, value, kind) is Origin.COMPUTED and not self._has_place(value):
+            if type(value) not in (*_ATOMS, tuple) and (named := self._named().get(id(value))) is not None:
+                self._by_name(value, *named)
+                return
+            if self._sources.reads_process(module, node, value, kind):
+                self._refuse(f"{where} is read from the process when its module is imported; read it when it is used")
+                return
+        self._visit(value, where)
 
     def _visit_names(self, module: str, names: frozenset[str]) -> None:
         """Add what the annotations of a class of this module mean that are texts."""

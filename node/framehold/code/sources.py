@@ -11,11 +11,12 @@ import enum
 import fractions
 import functools
 import logging
+import os
 import pathlib
 import sys
 import uuid
 from collections.abc import Iterator
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import pydantic
@@ -49,6 +50,12 @@ _CODE = (
 """What says itself how it goes along."""
 _DESCRIBING = (dataclasses.field, pydantic.Field, pydantic.PrivateAttr)
 """Functions of libraries that only say what a field is."""
+_OF_PROCESS = frozenset(
+    {"os", "posix", "time", "uuid", "random", "secrets", "socket", "_socket", "platform", "getpass", "tempfile"}
+)
+"""Modules whose functions give what only one process has, or only at one time."""
+_OF_PRESENT = frozenset({"now", "today", "utcnow", "cwd", "home"})
+"""Methods of dates and of paths that do so."""
 
 
 class Origin(enum.Enum):
@@ -90,17 +97,19 @@ class ModuleSources:
 
     def _read(self, module: str) -> Source | None:
         found = sys.modules.get(module)
-        return None if found is None else source_of(found)
+        return source_of(found) if isinstance(found, ModuleType) else None
 
-    def is_constant(self, module: str, name: str, value: Any) -> bool:
-        """Whether a global is a constant of the module of the author that it comes from."""
+    def is_constant(self, module: str, name: str, value: Any, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a global is a constant of the module of the author that it comes from. `seen` are the modules that
+        led there by importing it."""
         source = self.of(module)
-        if source is None or self._is_bound_outside(module, name):
+        if source is None or module in seen:
             return False
         if name in source.facts.assigned or name in source.facts.rebound:
-            return source.is_constant(name)
+            return source.is_constant(name) and not self._is_bound_outside(module, name)
         return any(
-            getattr(sys.modules.get(home), named, source) is value and self.is_constant(home, named, value)
+            getattr(sys.modules.get(home), named, source) is value
+            and self.is_constant(home, named, value, seen | {module})
             for home, named in source.facts.homes(name)
         )
 
@@ -158,6 +167,40 @@ class ModuleSources:
             return not any(base.__name__ == "BaseSettings" for base in called.__mro__)
         return is_alone or any(called is known for known in _DESCRIBING)
 
+    def reads_process(self, module: str, node: ast.AST | None, value: Any, kind: type | None) -> bool:
+        """Whether an expression in the body of `kind` or at the top of a module reads what only this process has, e.g.
+        its environment. An object has its parts by name; for data, what the names in it were assigned counts, too."""
+        source = self.of(module)
+        if source is None or node is None:
+            return False
+        if isinstance(node, ast.Call) and any(source.called(node.func) is known for known in _DESCRIBING):
+            named = (item.value for item in node.keywords if item.arg == "default")
+            node = next(iter(node.args), next(named, None))
+        own = source.in_class(kind) if kind else {}
+        return node is not None and self._reads(source, node, own if isinstance(value, _DATA) else None, set())
+
+    def _reads(self, source: Source, node: ast.AST, own: dict[str, ast.expr] | None, seen: set[ast.AST]) -> bool:
+        """`own` is what the class assigns; None where it does not count what names were assigned."""
+        if isinstance(node, ast.Lambda) or node in seen:
+            return False
+        seen.add(node)
+        if isinstance(node, ast.Name | ast.Attribute) and _is_of_process(source.called(node)):
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in _OF_PRESENT and isinstance(source.called(node.value), type):
+            return True
+        if own is not None and isinstance(node, ast.Name):
+            behind = ((source, own[node.id]),) if node.id in own else self._assigned(source, node.id)
+            if any(self._reads(home, found, {}, seen) for home, found in behind):
+                return True
+        return any(self._reads(source, inner, own, seen) for inner in ast.iter_child_nodes(node))
+
+    def _assigned(self, source: Source, name: str) -> Iterator[tuple[Source, ast.expr]]:
+        """What is assigned to a global, here and in the modules of the author that it may be imported from."""
+        yield from ((source, found) for found in source.facts.assigned.get(name, ()) if found is not None)
+        for home, named in source.facts.homes(name):
+            if (found := self.of(home)) is not None and found is not source:
+                yield from ((found, node) for node in found.facts.assigned.get(named, ()) if node is not None)
+
     def _is_bound_outside(self, module: str, name: str) -> bool:
         """Whether another module of the author binds a global of this one, or changes what it holds. It would have to
         have the name in its source."""
@@ -168,6 +211,16 @@ class ModuleSources:
             self._own = [found for found in list(sys.modules) if self._authors.own(found)]
         place = (module, name)
         if (known := self._outside.get(place)) is None:
-            mentioned = (source for found in self._own if (source := self._read(found)) and name in source.words)
-            known = self._outside[place] = any(source.binds(sys.modules[module], name) for source in mentioned)
+            owner = sys.modules[module]
+            as_item = isinstance(vars(owner).get(name), list | dict | set | bytearray)
+            found = (source for own in self._own if (source := self._read(own)) and source.mentions(name, as_item))
+            known = self._outside[place] = any(source.binds(owner, name) for source in found)
         return known
+
+
+def _is_of_process(found: Any) -> bool:
+    """Whether an object gives what only one process has, or is a class of such settings."""
+    if isinstance(found, type):
+        return any(base.__name__ == "BaseSettings" for base in found.__mro__)
+    owners = {getattr(found, "__module__", None), type(getattr(found, "__self__", None)).__module__}
+    return found is os.environ or (callable(found) and not owners.isdisjoint(_OF_PROCESS))

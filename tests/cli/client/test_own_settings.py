@@ -86,7 +86,7 @@ def test_a_wrong_secret_in_a_file_is_not_shown(folder: Path) -> None:
         ({"admin_token": "short-secret"}, "admin_token is wrong: must have at least 16"),
         ({"max_body": -1}, "max_body is wrong: Input should be greater than 0"),
         ({"max_bodi": "short-secret"}, "max_bodi is no setting; nothing was started; did you mean 'max_body'?"),
-        ({"zzz": 1}, "zzz is no setting"),
+        ({"zzz": 1, "_env_file": None}, "zzz is no setting"),
     ],
 )
 def test_a_wrong_setting_in_code_is_named_and_not_shown(kind: Any, given: dict[str, Any], says: str) -> None:

@@ -164,7 +164,7 @@ NOT_KEPT = {
     ),
     "a lock in a default": (
         "import threading\ndef handler(lock=threading.Lock()): return lock",
-        "a default of server.handler is an object of _thread.lock",
+        "the default of 'lock' of server.handler is an object of _thread.lock",
     ),
     "a helper that holds a generator": (
         "def made():\n    numbers = (n for n in range(3))\n    return lambda: next(numbers)\n"

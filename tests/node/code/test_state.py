@@ -145,27 +145,30 @@ def test_a_class_that_has_changed_makes_its_one_object_again(tmp_path: Path) -> 
 
 
 GIVEN = {
-    "a default": ("def handler(url=os.environ['WORD']): return url", "a default of server.handler"),
-    "a keyword default": ("def handler(*, url='x' + os.environ['WORD']): return url", "a default of server.handler"),
+    "a default": ("def handler(url=os.environ['WORD']): return url", "the default of 'url' of server.handler"),
+    "a keyword default": (
+        "def handler(*, url='x' + os.environ['WORD']): return url",
+        "the default of 'url' of server.handler",
+    ),
     "a default by a global": (
         "URL = os.getenv('WORD')\ndef handler(url=URL): return url",
-        "a default of server.handler",
+        "the default of 'url' of server.handler",
     ),
     "a default of a method": (
         "class Desk:\n    url = [os.environ['WORD']]\n    def say(self, *, url=url): return url\n"
         "def handler(): return Desk().say()",
-        "a default of server.Desk.say",
+        "the default of 'url' of server.Desk.say",
     ),
     "an object that reads the environment by itself": (
         "class BaseSettings:\n    def __init__(self): self.url = os.environ['WORD']\n"
         "class Settings(BaseSettings): pass\n"
         "def handler(url=Settings()): return url",
-        "a default of server.handler",
+        "the default of 'url' of server.handler",
     ),
     "an object that is given it": (
         "class Client:\n    def __init__(self, url): self.url = url\n"
         "def handler(client=Client(os.environ['WORD'])): return client",
-        "a default of server.handler",
+        "the default of 'client' of server.handler",
     ),
     "a field of a model": (
         "from pydantic import BaseModel, Field\nclass Form(BaseModel):\n    url: str = Field(os.environ['WORD'])\n"
@@ -183,7 +186,7 @@ GIVEN = {
         "the field 'url' of server.Row",
     ),
 }
-"""Where a function or a class holds what its process has computed, and how that is named."""
+"""Where a function or a class holds what was read from its process, and how that is named."""
 
 
 @pytest.mark.parametrize("kind", GIVEN)
@@ -193,7 +196,47 @@ def test_what_a_function_or_a_class_was_given_by_its_process_is_not_kept(
     monkeypatch.setenv("WORD", "secret")
     text, named = GIVEN[kind]
     (problem,) = problems(tmp_path / "before", f"import os\n{text}")
-    assert problem == f"{named} is computed when its module is imported; look it up when it is used"
+    assert problem == f"{named} is read from the process when its module is imported; read it when it is used"
+
+
+PLAIN = {
+    "a text that is joined": "B = ', '.join(c for c in ('a', 'b'))\ndef handler(q=Field('a', description=B)): return q",
+    "no default of a field": "def handler(q=Field(description='|'.join(sorted({'a'})))): return q",
+    "a limit from the environment": "MAX = int(os.environ['N'])\ndef handler(q=Field(1, le=MAX)): return q",
+    "numbers of libraries": "def handler(a=math.inf, b=sys.maxsize, c=timezone.utc, d=bytes.fromhex('00')): return a",
+    "a list of objects": "class Item(BaseModel):\n    a: int\n"
+    "class Page(BaseModel):\n    items: list[Item] = [Item(a=1)]\n"
+    "def handler(): return Page()",
+    "an object with a live one": "class R:\n    def __init__(self, c): self.c = c\nclient = R(os.environ['N'])\n"
+    "def handler(r=R(client)): return r",
+    "what a factory returned": "def role(name):\n    return Depends(name)\nclass Depends:\n"
+    "    def __init__(self, of): self.of = of\ndef handler(r=Depends(role('admin'))): return r",
+    "a variable of a loop": "for n in (1, 2):\n    def handler(a=n): return a",
+    "a comprehension": "def handler(a=tuple(n for n in (1, 2)), b=[n * 2 for n in range(3)]): return a",
+    "a new type": "from typing import NewType\nU = NewType('U', str)\ndef handler(a=U('x')): return a",
+    "an entry of a table": "T = {'a': 1}\ndef handler(a=T.get('a')): return a",
+    "a pure function": "def mb(n): return n << 20\ndef handler(a=mb(3)): return a",
+    "a choice at import": "if os.sep == '/':\n    S = 1\nelse:\n    S = 2\ndef handler(a=S): return a",
+}
+"""Defaults that many servers have."""
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_a_default_that_reads_nothing_of_its_process_goes_along(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("N", "3")
+    head = "import math, os, sys\nfrom datetime import timezone\nfrom pydantic import BaseModel, Field\n"
+    assert problems(tmp_path / "before", head + PLAIN[kind]) == ()
+
+
+def test_one_module_that_is_no_module_hinders_nothing(tmp_path: Path) -> None:
+    """A module may put an object of its own into `sys.modules`."""
+    text = "import dataclasses, sys\n@dataclasses.dataclass\nclass Cfg: n: int = 1\nsys.modules['server_cfg'] = Cfg()\n"
+    try:
+        assert problems(tmp_path / "before", f"{text}TIMEOUT = 3\ndef handler(): return TIMEOUT") == ()
+    finally:
+        sys.modules.pop("server_cfg", None)
 
 
 def test_what_a_class_or_a_function_says_of_itself_goes_along(tmp_path: Path) -> None:

@@ -206,6 +206,7 @@ async def test_a_handler_whose_code_can_not_be_kept_is_named_at_the_start(
     with release(tmp_path / "only", text) as module:
         async with node(module, redis, "a", namespace=tmp_path.name):
             for name in ('tool "tool"', 'prompt "prompt"', 'resource "kinds://{name}"'):
-                line = f"the code of {name} is not kept: a default of server.asked is an object of asyncio.locks.Lock"
+                held = "the default of 'lock' of server.asked is an object of asyncio.locks.Lock"
+                line = f"the code of {name} is not kept: {held}"
                 assert line in caplog.text
             assert caplog.text.count("is not kept") == len(KINDS)
