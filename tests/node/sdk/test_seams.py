@@ -51,6 +51,8 @@ CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
     "code/lines.py": {"_getframe"},
+    # Documented: the defaults of a named tuple.
+    "code/pieces.py": {"_field_defaults"},
     # asyncio's list of callbacks; where a loop has none, only turns are counted.
     "frame/loop.py": {"_ready"},
     "frame/rehearsed_frame.py": {"_answer", "_deliver_next", "_frame", "_host", "_key"},
