@@ -414,14 +414,15 @@ class Reach:
         return value if id(value) in self.shared else live
 
     def _put_behind(self, value: Any, live: Named) -> None:
-        """Add the function that the object of a decorator stands in front of, under the function's name. It goes by
-        name, too: the digest is to tell that it has changed."""
+        """Add the code of the function that the object of a decorator stands in front of, under the function's name.
+        It goes by name, too: the digest is to tell that its body has changed. What the body leads to is left out: a
+        walk behind each such object would double with each layer of them."""
         held = list[Any]()
         with contextlib.suppress(Exception):
             held += vars(value).values()
         for fn in held:
-            if isinstance(fn, FunctionType) and (fn.__module__, fn.__qualname__) == live and id(fn) not in self._sets:
-                self._put(Reach(fn, self._authors, self._sources, self._sets | {id(fn)}).digest)
+            if isinstance(fn, FunctionType) and (fn.__module__, fn.__qualname__) == live:
+                self._visit(fn.__code__, live.name)
 
     def _named(self) -> dict[int, Named]:
         """All objects that are globals of the author's modules, by their `id`."""

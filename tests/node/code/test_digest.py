@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from framehold.code.codes import Registered
+from framehold.code.authors import Authors
+from framehold.code.codes import Codes, Registered
 from tests.node.code.kinds import KINDS
 from tests.node.code.releases import codes, digest, problems, registered, release
 
@@ -137,6 +138,27 @@ def test_a_function_behind_an_object_counts(tmp_path: Path) -> None:
     )
     assert digest(tmp_path / "a", text) == digest(tmp_path / "b", text)
     assert digest(tmp_path / "c", text) != digest(tmp_path / "d", text.replace("old", "new"))
+
+
+def test_layers_of_functions_behind_objects_take_steps_in_proportion(tmp_path: Path) -> None:
+    """Each object of `update_wrapper` holds its function twice."""
+    layers = (f"@Behind\ndef {name}{n}(): return a{n + 1}(), b{n + 1}()\n" for n in range(30) for name in ("a", "b"))
+    text = (
+        "import functools\nclass Behind:\n    def __init__(self, fn):\n"
+        "        functools.update_wrapper(self, fn)\n        self.fn = fn\n"
+        f"    def __call__(self): return self.fn()\n{''.join(layers)}def handler(): return a0()"
+    )
+    asked = 0
+
+    class CountedAuthors(Authors):
+        def own(self, module: object) -> bool:
+            nonlocal asked
+            asked += 1
+            assert asked < 20_000
+            return super().own(module)
+
+    with release(tmp_path / "a", text) as module:
+        assert Codes(CountedAuthors()).of(registered(module.handler)).problems == ()
 
 
 def test_modules_in_an_archive_have_constants(tmp_path: Path) -> None:
