@@ -11,7 +11,6 @@ import enum
 import fractions
 import functools
 import logging
-import os
 import pathlib
 import sys
 import uuid
@@ -223,4 +222,5 @@ def _is_of_process(found: Any) -> bool:
     if isinstance(found, type):
         return any(base.__name__ == "BaseSettings" for base in found.__mro__)
     owners = {getattr(found, "__module__", None), type(getattr(found, "__self__", None)).__module__}
-    return found is os.environ or (callable(found) and not owners.isdisjoint(_OF_PROCESS))
+    # An environment is an object of os.
+    return type(found).__module__ == "os" or (callable(found) and not owners.isdisjoint(_OF_PROCESS))
