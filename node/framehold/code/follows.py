@@ -10,6 +10,8 @@ NOISE = frozenset(
         *("__static_attributes__", "__abstractmethods__", "_abc_impl", "__parameters__", "__dataclass_fields__"),
         *("__dataclass_params__", "__class_vars__", "__private_attributes__", "model_fields", "__annotate_func__"),
         *("__annotations_cache__", "__annotate__", "__annotations__", "__framehold_marks__"),
+        # The first copy of an object leaves the one, and the first reading of its class's types the other.
+        *("__slotnames__", "__attrs_types_resolved__"),
     }
 )
 """Members of classes and functions that follow from others, or that have no part in what the code does."""

@@ -514,3 +514,25 @@ def test_the_digest_of_a_class_does_not_change_while_it_is_used(tmp_path: Path) 
         before = codes().of(registered(module.handler)).digest
         module.handler()
         assert codes().of(registered(module.handler)).digest == before
+
+
+LAZY = {
+    "a copy of an object": "copy.copy(Word())",
+    "a pickled object": "pickle.dumps(Word())",
+    "types of attrs that are read": "attrs.resolve_types(Word)",
+}
+
+
+@pytest.mark.parametrize("use", LAZY)
+def test_what_python_and_libraries_leave_on_a_class_is_no_change_of_it(use: str, tmp_path: Path) -> None:
+    text = (
+        f"{SAYS}import attrs, copy, pickle\n@attrs.define(slots=False)\nclass Word:\n    n: int = 0\n"
+        f"def use(): {LAZY[use]}\ndef handler(): return word(), Word"
+    )
+    with release(tmp_path / "before", text) as module:
+        before = codes().of(registered(module.handler)).digest
+        module.use()
+        assert codes().of(registered(module.handler)).digest == before
+        data = codes().write(registered(module.handler))
+    with release(tmp_path / "after", text.replace("'old'", "'new'")) as module:
+        assert read(data).handler.function() == ("old", module.Word)
