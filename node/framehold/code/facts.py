@@ -13,6 +13,7 @@ _CHANGING = frozenset(
     }
 )
 """Methods that change a container in place."""
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Import(NamedTuple):
@@ -30,7 +31,7 @@ class SourceFacts:
       modules of which all names were imported
     - `rebound` has the globals that functions assign, and those whose containers are changed in place
     - `stored` has the attributes that are bound anew, or whose containers are changed in place
-    - `stored_inside` has those of them that functions bind anew
+    - `stored_inside` has what functions bind of what is known by its name there: the name, and the attribute
     - `stores` has the expressions of the objects whose attributes are bound, by attribute
     - `changed` has the expressions of the containers that are changed in place
     - `in_classes` has what the body of each class assigns, by the qualified name of the class
@@ -43,7 +44,7 @@ class SourceFacts:
         self.imported: dict[str, Import] = {}
         self.inner: dict[str, Import] = {}
         self.stars: list[str] = []
-        self.rebound, self.stored, self.stored_inside = set[str](), set[str](), set[str]()
+        self.rebound, self.stored, self.stored_inside = set[str](), set[str](), set[tuple[str, str]]()
         self.stores: dict[str, list[ast.expr]] = {}
         self.changed: list[ast.expr] = []
         self.in_classes: dict[str, dict[str, ast.expr]] = {}
@@ -86,7 +87,7 @@ class SourceFacts:
         for node in ast.iter_child_nodes(outer):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self.functions[min([node.lineno, *(found.lineno for found in node.decorator_list)])] = node
-                self.stored_inside |= {found.attr for found in ast.walk(node) if _binds_attribute(found)}
+                self.stored_inside.update(_stores_inside(node))
             elif isinstance(node, ast.stmt | ast.ExceptHandler):
                 self._read_functions(node)
 
@@ -152,6 +153,37 @@ def defaults_in(parameters: ast.arguments) -> dict[str, ast.expr]:
 
 def _binds_attribute(node: ast.AST) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
+
+
+def _stores_inside(function: ast.AST) -> Iterator[tuple[str, str]]:
+    """The attributes that a function binds: each with the name of its object, e.g. `count` or `Order.pay`. Parameters
+    and local names are left out, but not a function that binds an attribute of itself."""
+    todo = [(function, frozenset[str]())]
+    while todo:
+        node, local = todo.pop()
+        if isinstance(node, _FUNCTION):
+            local = (local - {node.name}).union(_bound_inside(node))
+        elif _binds_attribute(node) and (name := _dotted(node.value)).partition(".")[0] not in local:
+            yield name, node.attr
+        todo += ((inner, local) for inner in ast.iter_child_nodes(node))
+
+
+def _bound_inside(function: ast.AST) -> Iterator[str]:
+    """The parameters of a function and the names that it assigns or defines, with those of the functions in it."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, _FUNCTION) and node is not function:
+            yield node.name
+
+
+def _dotted(node: ast.expr) -> str:
+    """A name, maybe with attributes; empty for any other expression."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def changed_in_place(node: ast.AST) -> ast.expr | None:

@@ -249,7 +249,7 @@ class Reach:
             if name not in NOISE and name != REGISTRATION:
                 self._put(name)
                 self._visit(value, f"the attribute {name!r} of {where}")
-                if self._sources.binds_inside(module, name):
+                if self._sources.binds_inside(fn, name):
                     self.rebound.add(f"{where} binds {name!r}")
         use = self._names_of(fn.__code__)
         self.rebound |= {f"{where} binds {name!r}" for name in use.rebound}

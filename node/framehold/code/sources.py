@@ -128,17 +128,22 @@ class ModuleSources:
         source = self.of(module)
         function = source.function(fn.__code__) if source else None
         nodes = defaults_in(function.args) if function else {}
-        changed = [changed_in_place(node) for node in ast.walk(function)] if function else []
+        found = list(ast.walk(function)) if function else []
+        changed = {node.id for node in map(changed_in_place, found) if isinstance(node, ast.Name)}
+        extended = [node.target for node in found if isinstance(node, ast.AugAssign)]
+        changed -= {
+            node.id
+            for node in found
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in extended
+        }
         for name, value in {**dict(zip(parameters, values, strict=False)), **(fn.__kwdefaults__ or {})}.items():
-            is_changed = isinstance(value, list | dict | set) and any(
-                isinstance(node, ast.Name) and node.id == name for node in changed
-            )
+            is_changed = isinstance(value, list | dict | set) and name in changed
             yield Given(name, value, nodes.get(name), kind if isinstance(kind, type) else None, is_changed)
 
-    def binds_inside(self, module: str, name: str) -> bool:
-        """Whether a function of a module binds an attribute of this name."""
-        source = self.of(module)
-        return source is not None and name in source.facts.stored_inside
+    def binds_inside(self, fn: FunctionType, name: str) -> bool:
+        """Whether a function binds this attribute of a function of its module, or of itself."""
+        source, called = self.of(module_of(fn)), fn.__qualname__.rpartition("<locals>.")[2]
+        return source is not None and name != "__wrapped__" and (called, name) in source.facts.stored_inside
 
     def origin(self, module: str, node: ast.expr | None, value: Any, kind: type | None) -> Origin:
         """Where a value comes from that `node` assigns, in the body of `kind` or at the top of a module."""

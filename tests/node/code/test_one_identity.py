@@ -475,6 +475,23 @@ REBOUND = {
         "def handler():\n    handler.n = getattr(handler, 'n', 0) + 1\nhandler.n = 0",
         "server.handler binds 'n'",
     ),
+    "an attribute of a function in a function": (
+        "def made():\n    def number():\n        number.n += 1\n        return number.n\n    number.n = 0\n"
+        "    return number\nnumber = made()\ndef handler(): return number()",
+        "server.made.<locals>.number binds 'n'",
+    ),
+    "an attribute of a method": (
+        "class Word:\n    def count(self):\n        Word.count.n += 1\n    count.n = 0\ndef handler(): return Word",
+        "server.Word.count binds 'n'",
+    ),
+    "an attribute of a function, elsewhere": (
+        "def count(): return count.n\ncount.n = 0\ndef handler():\n    count.n += 1\n    return count()",
+        "server.count binds 'n'",
+    ),
+    "a default that is also extended": (
+        "def handler(seen=['a']):\n    seen += ['b']\n    seen.append('c')",
+        "server.handler binds 'seen'",
+    ),
     "a default": (
         "def handler(seen=[], *, known={}):\n    seen.append(1)\n    return seen, known.get(1)",
         "server.handler binds 'seen'",
@@ -492,13 +509,31 @@ def test_what_is_bound_anew_is_named(kind: str, tmp_path: Path) -> None:
     assert rebound(written(tmp_path / "before", text)) == [named]
 
 
-def test_what_each_call_binds_for_itself_is_not_named(tmp_path: Path) -> None:
-    text = (
+NOT_REBOUND = {
+    "a name of an inner function": (
         "def helper(): return helper.word\nhelper.word = 'old'\n"
         "def handler(words=['x'], table={}):\n    n = 0\n    def add():\n        nonlocal n\n        n += 1\n"
         "    add()\n    found = [*words]\n    found.append(table.get(n))\n    return helper()"
-    )
-    assert rebound(written(tmp_path / "before", text)) == []
+    ),
+    "a mark of a decorator": (
+        "def named(name):\n    def deco(fn):\n        fn.tool_name = name\n        return fn\n    return deco\n"
+        "@named('tea')\ndef handler(): return handler.tool_name"
+    ),
+    "marks of the function that a decorator makes": (
+        "def deco(fn):\n    def wrapper(): return fn()\n    wrapper.__wrapped__ = fn\n    wrapper.word = 'old'\n"
+        "    return wrapper\n@deco\ndef handler(): return 1"
+    ),
+    "an attribute of what a parameter of the same name is": (
+        "def mark(handler): handler.word = 'old'\ndef handler(): return handler.word\nmark(handler)"
+    ),
+    "a copy of a default": "def handler(tags=['a']):\n    tags = list(tags)\n    tags.append('b')\n    return tags",
+}
+
+
+@pytest.mark.parametrize("kind", NOT_REBOUND)
+def test_what_each_call_binds_for_itself_is_not_named(kind: str, tmp_path: Path) -> None:
+    """Nor is what was bound once, when a function was made."""
+    assert rebound(written(tmp_path / "before", NOT_REBOUND[kind])) == []
 
 
 def test_the_digest_of_a_class_does_not_change_while_it_is_used(tmp_path: Path) -> None:
