@@ -95,7 +95,7 @@ class Codes:
     def _known_code(self, handler: Registered) -> Code:
         try:
             known = self._known.setdefault(handler.function, {})
-        except TypeError:
+        except Exception:
             # It is not hashable, or weak references can't refer to it.
             return self._found(handler)
         _, about, *rest = handler

@@ -208,6 +208,8 @@ def _is_code(value: Any) -> bool:
 
 def _is_alike(one: Any, other: Any) -> bool:
     """Whether two values say the same, each made by the same expression."""
+    if one is other:
+        return True
     if type(one) is not type(other):
         return False
     if isinstance(one, list | tuple):
@@ -222,7 +224,7 @@ def _is_alike(one: Any, other: Any) -> bool:
         )
     if isinstance(one, functools.partial):
         return _is_alike((one.func, one.args, one.keywords), (other.func, other.args, other.keywords))
-    return bool(one is other or one == other or (one != one and other != other))
+    return bool(one == other or (one != one and other != other))
 
 
 def _is_maker(called: Any) -> bool:

@@ -319,7 +319,8 @@ class Reach:
                 continue
             self._put(name)
             node, at = nodes.get(name), f"the attribute {name!r} of {where}"
-            origin = self._sources.origin(kind.__module__, node, value, kind)
+            is_stored = source is not None and name in source.facts.stored
+            origin = self._sources.origin(kind.__module__, node, value, kind, is_stored)
             place = Named(kind.__module__, f"{kind.__qualname__}.{name}")
             by_name = self.attributes.setdefault(id(kind), {}) if place.found() is value else {}
             if source and node is not None and origin is Origin.CHANGED:
@@ -331,7 +332,7 @@ class Reach:
                 by_name[name] = self._by_name(value, *place)
             else:
                 self._visit(value, at)
-            if source and node is not None and name in source.facts.stored:
+            if is_stored and node is not None:
                 self.rebound.add(f"{where} binds {name!r}")
 
     def _join_bases(self, kind: type) -> None:
@@ -355,6 +356,8 @@ class Reach:
     def _in_set(self, item: Any) -> str:
         if type(item) in _ATOMS:
             return f"{type(item).__name__} {item!r}"
+        if isinstance(item, enum.Enum) and item.name is not None:
+            return f"member {type(item).__module__} {type(item).__qualname__} {item.name}"
         return Reach(item, self._authors, self._sources, self._sets).digest
 
     # ---- names

@@ -53,6 +53,8 @@ _OF_PROCESS = frozenset(
     {"os", "posix", "time", "uuid", "random", "secrets", "socket", "_socket", "platform", "getpass", "tempfile"}
 )
 """Modules whose functions give what only one process has, or only at one time."""
+_PURE = frozenset({"uuid3", "uuid5", "fspath", "fsencode", "fsdecode", "strptime", "mktime"})
+"""Functions of these modules that give what follows from their arguments."""
 _OF_PRESENT = frozenset({"now", "today", "utcnow", "cwd", "home"})
 """Methods of dates and of paths that do so."""
 
@@ -145,8 +147,11 @@ class ModuleSources:
         source, called = self.of(module_of(fn)), fn.__qualname__.rpartition("<locals>.")[2]
         return source is not None and name != "__wrapped__" and (called, name) in source.facts.stored_inside
 
-    def origin(self, module: str, node: ast.expr | None, value: Any, kind: type | None) -> Origin:
-        """Where a value comes from that `node` assigns, in the body of `kind` or at the top of a module."""
+    def origin(
+        self, module: str, node: ast.expr | None, value: Any, kind: type | None, is_stored: bool = False
+    ) -> Origin:
+        """Where a value comes from that `node` assigns, in the body of `kind` or at the top of a module. `is_stored`
+        says that code of the module binds it, or changes it: then it is no value of the source."""
         source = self.of(module)
         if source is None or node is None or isinstance(value, _CODE) or is_typing(value):
             return Origin.OTHER
@@ -154,6 +159,8 @@ class ModuleSources:
             with contextlib.suppress(Exception):
                 source.value_of(node, kind)
                 return Origin.FIXED if source.holds(node, value, kind) else Origin.CHANGED
+            return Origin.COMPUTED
+        if is_stored and isinstance(node, ast.Call):
             return Origin.COMPUTED
         told = self._tells(source, node, kind, is_alone=not isinstance(value, _DATA))
         return Origin.OTHER if told else Origin.COMPUTED
@@ -188,22 +195,46 @@ class ModuleSources:
         if isinstance(node, ast.Lambda) or node in seen:
             return False
         seen.add(node)
-        if isinstance(node, ast.Name | ast.Attribute) and _is_of_process(source.called(node)):
+        if isinstance(node, ast.Call) and self._is_of_present(source, node.func):
             return True
-        if isinstance(node, ast.Attribute) and node.attr in _OF_PRESENT and isinstance(source.called(node.value), type):
+        if isinstance(node, ast.Name | ast.Attribute) and type(source.called(node)).__module__ == "os":
+            # It is an environment.
             return True
+        if own is not None and isinstance(node, ast.Subscript) and (items := self._items(source, node)):
+            return any(self._reads(home, found, {}, seen) for home, found in items)
         if own is not None and isinstance(node, ast.Name):
             behind = ((source, own[node.id]),) if node.id in own else self._assigned(source, node.id)
             if any(self._reads(home, found, {}, seen) for home, found in behind):
                 return True
         return any(self._reads(source, inner, own, seen) for inner in ast.iter_child_nodes(node))
 
-    def _assigned(self, source: Source, name: str) -> Iterator[tuple[Source, ast.expr]]:
-        """What is assigned to a global, here and in the modules of the author that it may be imported from."""
+    def _is_of_present(self, source: Source, called: ast.expr) -> bool:
+        owner = source.called(called.value) if isinstance(called, ast.Attribute) else None
+        if isinstance(called, ast.Attribute) and isinstance(owner, type) and called.attr in _OF_PRESENT:
+            return issubclass(owner, datetime.date | pathlib.PurePath)
+        return _is_of_process(source.called(called))
+
+    def _items(self, source: Source, node: ast.Subscript) -> list[tuple[Source, ast.expr]]:
+        """What a table of the author has under a literal key."""
+        if not isinstance(node.value, ast.Name) or not isinstance(node.slice, ast.Constant):
+            return []
+        return [
+            (home, value)
+            for home, table in self._assigned(source, node.value.id)
+            if isinstance(table, ast.Dict)
+            for key, value in zip(table.keys, table.values, strict=True)
+            if isinstance(key, ast.Constant) and key.value == node.slice.value
+        ]
+
+    def _assigned(
+        self, source: Source, name: str, seen: frozenset[str] = frozenset()
+    ) -> Iterator[tuple[Source, ast.expr]]:
+        """What is assigned to a global, here and in the modules of the author that it may be imported from. `seen` are
+        the modules that led there."""
         yield from ((source, found) for found in source.facts.assigned.get(name, ()) if found is not None)
         for home, named in source.facts.homes(name):
-            if (found := self.of(home)) is not None and found is not source:
-                yield from ((found, node) for node in found.facts.assigned.get(named, ()) if node is not None)
+            if home not in seen and (found := self.of(home)) is not None:
+                yield from self._assigned(found, named, seen | {home})
 
     def _is_bound_outside(self, module: str, name: str) -> bool:
         """Whether another module of the author binds a global of this one, or changes what it holds. It would have to
@@ -223,9 +254,8 @@ class ModuleSources:
 
 
 def _is_of_process(found: Any) -> bool:
-    """Whether an object gives what only one process has, or is a class of such settings."""
+    """Whether what is called gives what only one process has, or is a class of such settings."""
     if isinstance(found, type):
         return any(base.__name__ == "BaseSettings" for base in found.__mro__)
     owners = {getattr(found, "__module__", None), type(getattr(found, "__self__", None)).__module__}
-    # An environment is an object of os.
-    return type(found).__module__ == "os" or (callable(found) and not owners.isdisjoint(_OF_PROCESS))
+    return not owners.isdisjoint(_OF_PROCESS) and getattr(found, "__name__", "") not in _PURE

@@ -116,7 +116,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(item, ModuleType) and id(item) in reach.slices:
             return loading.part, (item.__name__,), reach.slices[id(item)], None, None, loading.fill
         if isinstance(item, _Early):
-            return loading.fill_class, tuple(item)
+            return self._early(item)
         if isinstance(item, functools.cached_property):
             return loading.cached_property, (type(item), item.func, item.attrname)
         if isinstance(item, property) and type(item) is not property:
@@ -141,6 +141,13 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
             reduced[2][0].update(reach.attributes.get(id(item), {}))
             reduced = self._enum(item, reduced) if issubclass(item, enum.Enum) else self._class(item, reduced)
         return self._named(item, reduced)
+
+    def _early(self, item: _Early) -> Any:
+        """Attributes of a class, unless it is the loading process's own: that has its own."""
+        named = self._reach.names.get(id(item.kind))
+        if named is None:
+            return loading.fill_class, tuple(item)
+        return LeftOut("fill", *named), (item.kind, (loading.fill_class, item.attributes))
 
     def _named(self, item: Any, reduced: Any) -> Any:
         """Leave an object that has a name to the loading process."""

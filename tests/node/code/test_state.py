@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from framehold.code.codes import read
+from framehold_store.named import Named
 from tests.node.code.releases import Files, carried, codes, files_of, problems, registered, release, written
 
 BOUND = {
@@ -154,6 +155,14 @@ GIVEN = {
         "URL = os.getenv('WORD')\ndef handler(url=URL): return url",
         "the default of 'url' of server.handler",
     ),
+    "a default by an entry": (
+        "T = {'a': os.environ['WORD']}\ndef handler(url=T['a']): return url",
+        "the default of 'url' of server.handler",
+    ),
+    "a time": (
+        "import datetime\ndef handler(url=str(datetime.datetime.now())): return url",
+        "the default of 'url' of server.handler",
+    ),
     "a default of a method": (
         "class Desk:\n    url = [os.environ['WORD']]\n    def say(self, *, url=url): return url\n"
         "def handler(): return Desk().say()",
@@ -216,6 +225,11 @@ PLAIN = {
     "a new type": "from typing import NewType\nU = NewType('U', str)\ndef handler(a=U('x')): return a",
     "an entry of a table": "T = {'a': 1}\ndef handler(a=T.get('a')): return a",
     "a pure function": "def mb(n): return n << 20\ndef handler(a=mb(3)): return a",
+    "an identifier of a name": "import uuid\ndef handler(a=str(uuid.uuid5(uuid.NAMESPACE_DNS, 'a'))): return a",
+    "a clock that is passed on": "import time\nclass Clock:\n    def __init__(self, now): self.now = now\n"
+    "def handler(c=(Clock(time.monotonic),)): return c",
+    "an attribute of the name of a method": "class Routes:\n    home = '/'\ndef handler(r=str(Routes.home)): return r",
+    "an entry beside one of the environment": "T = {'a': 1, 'b': os.environ['N']}\ndef handler(a=T['a']): return a",
     "a choice at import": "if os.sep == '/':\n    S = 1\nelse:\n    S = 2\ndef handler(a=S): return a",
 }
 """Defaults that many servers have."""
@@ -294,3 +308,51 @@ def test_what_always_has_the_same_value_is_kept_with_what_was_given_it(kind: str
     }
     after = {**files, "words.py": files["words.py"].replace("old", "new")}
     assert set(carried(tmp_path, files, after)) == {"old"}
+
+
+COLLECTS = {
+    "a counter": "counts = collections.Counter()\n    def note(self, x): Desk.counts[x] += 1",
+    "a table with defaults": "rows = collections.defaultdict(list)\n    def note(self, x): self.rows[x].append(x)",
+    "a queue": "last = collections.deque(maxlen=3)\n    def note(self, x): self.last.append(x)",
+    "a set of weak references": "live = weakref.WeakSet()\n    def note(self, x): Desk.live.add(self)",
+    "a bound one": "made = collections.Counter('a')\n    def note(self, x): Desk.made = collections.Counter(x)",
+}
+"""Classes that collect something in an attribute."""
+
+
+@pytest.mark.parametrize("kind", COLLECTS)
+def test_what_a_class_collects_leaves_its_digest_as_it_was(kind: str, tmp_path: Path) -> None:
+    text = f"import collections, weakref\nclass Desk:\n    {COLLECTS[kind]}\ndef handler(x): return Desk().note(x)"
+    with release(tmp_path / "only", text) as module:
+        before = codes().of(registered(module.handler))
+        module.handler("x")
+        after = codes().of(registered(module.handler))
+        assert before == after and after.problems == ()
+        assert read(codes().write(registered(module.handler))).known[Named("server", "Desk")] is module.Desk
+
+
+def test_code_that_is_loaded_leaves_the_methods_of_present_classes(tmp_path: Path) -> None:
+    """Also those that no name leads to, such as what a decorator without `wraps` has made."""
+    text = (
+        "OPEN = set()\ndef deco(fn):\n    def inner(self):\n        OPEN.add(1)\n        return fn(self)\n"
+        "    return inner\n"
+        "class Job:\n    @deco\n    def run(self): return 1\ndef handler(): return Job().run()"
+    )
+    with release(tmp_path / "only", text) as module:
+        data, run = codes().write(registered(module.handler)), module.Job.run
+        before = codes().of(registered(module.handler)).digest
+        assert read(data).handler.function() == 1
+        assert module.Job.run is run and codes().of(registered(module.handler)).digest == before
+
+
+def test_a_default_that_comes_by_way_of_other_modules_is_read_from_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORD", "secret")
+    files = {
+        "shop/__init__.py": "from .settings import URL\n",
+        "shop/settings.py": "import os\nURL = os.environ['WORD']\n",
+        "server.py": "from shop import URL\ndef handler(url=URL): return url",
+    }
+    (problem,) = problems(tmp_path / "before", files)
+    assert problem.startswith("the default of 'url' of server.handler is read from the process")
