@@ -39,6 +39,7 @@ _MAKERS: frozenset[Any] = frozenset(
     }
 )
 """Functions whose result depends on their arguments only."""
+_CONTAINERS = (list, dict, set, bytearray)
 _LITERALS = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue)
 _OPERATORS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Starred)
 _PARTS = (*_LITERALS, *_OPERATORS, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context, ast.keyword)
@@ -66,11 +67,6 @@ class Source:
             tree = ast.Module([], [])
         return SourceFacts(tree, self._space.get("__package__") or "")
 
-    def mentions(self, name: str, as_item: bool) -> bool:
-        """Whether the source has the name as an attribute, or as any word (`as_item`)."""
-        before = "" if as_item else r"[.]\s*"
-        return name in self._text and re.search(rf"{before}\b{name}\b", self._text) is not None
-
     def is_constant(self, name: str) -> bool:
         """Whether a global of the module is a constant, here or where it is imported from. Functions, classes and
         modules are asked for elsewhere."""
@@ -89,7 +85,7 @@ class Source:
     def holds(self, node: ast.expr, value: Any, kind: type | None = None) -> bool:
         """Whether an expression always has the same value, and `value` is that still. It is in the body of `kind`, or
         at the top of the module. An empty container is there to collect something."""
-        if not self.is_fixed(node, kind) or (isinstance(value, list | dict | set | bytearray) and not value):
+        if not self.is_fixed(node, kind) or (isinstance(value, _CONTAINERS) and not value):
             return False
         try:
             return _is_alike(self.value_of(node, kind), value)
@@ -118,11 +114,15 @@ class Source:
         return found if found is not None and found.name == code.co_name else None
 
     def binds(self, owner: Any, name: str) -> bool:
-        """Whether code of the module binds this attribute of an object, or changes a container that it has there."""
+        """Whether code of the module binds this attribute of an object, or changes a container that it has there. It
+        would have to have the name as an attribute, or that of a container as any word: else it is not parsed."""
         held = vars(owner).get(name)
+        is_container = isinstance(held, _CONTAINERS)
+        before = "" if is_container else r"[.]\s*"
+        if name not in self._text or re.search(rf"{before}\b{name}\b", self._text) is None:
+            return False
         return any(self.called(node) is owner for node in self.facts.stores.get(name, ())) or (
-            isinstance(held, list | dict | set | bytearray)
-            and any(self.called(node) is held for node in self.facts.changed)
+            is_container and any(self.called(node) is held for node in self.facts.changed)
         )
 
     def is_fixed(self, node: ast.AST, kind: type | None = None) -> bool:

@@ -175,7 +175,7 @@ class ModuleSources:
         if not all(self._tells(source, item, kind, is_alone=False) for item in rest):
             return False
         if isinstance(called, type):
-            return not any(base.__name__ == "BaseSettings" for base in called.__mro__)
+            return not _is_settings(called)
         return is_alone or any(called is known for known in _DESCRIBING)
 
     def reads_process(self, module: str, node: ast.AST | None, value: Any, kind: type | None) -> bool:
@@ -209,9 +209,10 @@ class ModuleSources:
         return any(self._reads(source, inner, own, seen) for inner in ast.iter_child_nodes(node))
 
     def _is_of_present(self, source: Source, called: ast.expr) -> bool:
-        owner = source.called(called.value) if isinstance(called, ast.Attribute) else None
-        if isinstance(called, ast.Attribute) and isinstance(owner, type) and called.attr in _OF_PRESENT:
-            return issubclass(owner, datetime.date | pathlib.PurePath)
+        if isinstance(called, ast.Attribute) and called.attr in _OF_PRESENT:
+            owner = source.called(called.value)
+            if isinstance(owner, type):
+                return issubclass(owner, datetime.date | pathlib.PurePath)
         return _is_of_process(source.called(called))
 
     def _items(self, source: Source, node: ast.Subscript) -> list[tuple[Source, ast.expr]]:
@@ -237,8 +238,7 @@ class ModuleSources:
                 yield from self._assigned(found, named, seen | {home})
 
     def _is_bound_outside(self, module: str, name: str) -> bool:
-        """Whether another module of the author binds a global of this one, or changes what it holds. It would have to
-        have the name in its source."""
+        """Whether another module of the author binds a global of this one, or changes what it holds."""
         seen = (len(sys.modules), next(reversed(sys.modules)))
         if seen != self._seen:
             # Modules were imported since.
@@ -246,16 +246,19 @@ class ModuleSources:
             self._own = [found for found in list(sys.modules) if self._authors.own(found)]
         place = (module, name)
         if (known := self._outside.get(place)) is None:
-            owner = sys.modules[module]
-            as_item = isinstance(vars(owner).get(name), list | dict | set | bytearray)
-            found = (source for own in self._own if (source := self._read(own)) and source.mentions(name, as_item))
-            known = self._outside[place] = any(source.binds(owner, name) for source in found)
+            sources = filter(None, map(self._read, self._own))
+            known = self._outside[place] = any(source.binds(sys.modules[module], name) for source in sources)
         return known
+
+
+def _is_settings(kind: type) -> bool:
+    """Whether objects of a class read the environment by themselves."""
+    return any(base.__name__ == "BaseSettings" for base in kind.__mro__)
 
 
 def _is_of_process(found: Any) -> bool:
     """Whether what is called gives what only one process has, or is a class of such settings."""
     if isinstance(found, type):
-        return any(base.__name__ == "BaseSettings" for base in found.__mro__)
+        return _is_settings(found)
     owners = {getattr(found, "__module__", None), type(getattr(found, "__self__", None)).__module__}
     return not owners.isdisjoint(_OF_PROCESS) and getattr(found, "__name__", "") not in _PURE

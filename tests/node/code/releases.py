@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -50,8 +50,12 @@ def codes() -> Codes:
     return Codes(Authors())
 
 
-def written(folder: Path, text: str | Files, name: str = "handler") -> bytes:
+def written(
+    folder: Path, text: str | Files, name: str = "handler", first: Callable[[ModuleType], object] = id
+) -> bytes:
+    """The code of a handler of a release, in which `first` has run before."""
     with release(folder, text) as module:
+        first(module)
         return codes().write(registered(getattr(module, name)))
 
 

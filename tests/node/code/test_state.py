@@ -110,9 +110,7 @@ def test_a_table_that_a_call_was_handed_and_has_changed_is_no_constant(tmp_path:
         "SHELF = {'tea': 5}\ndef take(shelf, what): shelf[what] -= 1\n"
         "def handler():\n    take(SHELF, 'tea')\n    return said(), SHELF['tea']"
     )
-    with release(tmp_path / "before", _release(text, "old")) as module:
-        module.handler()
-        data = codes().write(registered(module.handler))
+    data = written(tmp_path / "before", _release(text, "old"), first=lambda module: module.handler())
     with release(tmp_path / "after", _release(text, "new")) as module:
         assert read(data).handler.function() == ("old", 4) and module.SHELF == {"tea": 4}
 
@@ -124,9 +122,8 @@ def test_a_literal_that_is_bound_where_nobody_sees_it_is_no_constant(where: str,
         "server.py": f"import state\nfrom state import url\ndef handler(): return said(), {says}",
         "state.py": "url = ''",
     }
-    with release(tmp_path / "before", _release(files, "old")):
-        vars(sys.modules[where])["url"] = "the-old-word"
-        data = codes().write(registered(sys.modules["server"].handler))
+    bind = {"url": "the-old-word"}
+    data = written(tmp_path / "before", _release(files, "old"), first=lambda _: vars(sys.modules[where]).update(bind))
     with release(tmp_path / "after", _release(files, "new")):
         vars(sys.modules[where])["url"] = "new"
         assert read(data).handler.function() == ("old", "new")
@@ -138,9 +135,7 @@ def test_a_class_that_has_changed_makes_its_one_object_again(tmp_path: Path) -> 
         "class Only:\n    one = None\n    def say(self): return said()\n    @classmethod\n    def get(cls):\n"
         "        cls.one = cls.one or cls()\n        return cls.one\ndef handler(): return Only.get().say()"
     )
-    with release(tmp_path / "before", _release(text, "old")) as module:
-        module.handler()
-        data = codes().write(registered(module.handler))
+    data = written(tmp_path / "before", _release(text, "old"), first=lambda module: module.handler())
     with release(tmp_path / "after", _release(text, "new")) as module:
         assert (module.handler(), read(data).handler.function(), module.handler()) == ("new", "old", "new")
 
