@@ -12,16 +12,17 @@ import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from tests.kit.processes import ROOT
 
 from .places import Mutant
 
-LIMIT = 240
-"""Seconds after which the tests of a room are given up."""
+LIMIT = 600
+"""Seconds for the tests of a room, which take 180 at most. A mutant hangs that makes them last longer."""
 FIRST = 20.0
-"""Seconds for the tests that enter a mutant's function. The others of its room are played if none of these fails."""
+"""Seconds for the fastest tests that enter a mutant's function."""
 _ROOMS = {
     "core": ("tests/core",),
     "store/framehold_store/batch": ("tests/store/test_batch.py",),
@@ -72,27 +73,31 @@ def _digest(room: tuple[str, ...]) -> str:
 
 
 def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
-    """The first test that turns red by a mutant; empty if none did. `is_quick`: only the tests that enter its function
-    are played, if it is in one. Raises RuntimeError if the tests could not run."""
-    room, name = room_of(mutant), f"{mutant.file}:{mutant.function}"
-    known = {} if mutant.file.endswith(".lua") or not mutant.function else entering(room)
-    quick, spent = list[str](), 0.0
-    for seconds, test in sorted((seconds, test) for test, (seconds, entered) in known.items() if name in entered):
-        spent += seconds
-        if spent > FIRST:
-            break
-        quick.append(test)
-    found = _first_red(mutant, quick) if quick else ""
-    return found if found or (is_quick and known) else _first_red(mutant, room)
+    """The first test that turns red by a mutant; empty if none did. `is_quick`: of the tests that enter its function,
+    the fastest alone are played. Raises RuntimeError if the tests could not run."""
+    room = room_of(mutant)
+    known = {} if mutant.file.endswith(".lua") else entering(room)
+    name = f"{mutant.file}:{mutant.function}"
+    entered = sorted((seconds, test) for test, (seconds, functions) in known.items() if name in functions)
+    if not entered:
+        return _first_red(mutant, room, LIMIT)
+    spent = accumulate(seconds for seconds, _ in entered)
+    quick = [test for (_, test), until in zip(entered, spent, strict=True) if until <= FIRST]
+    if is_quick:
+        return _first_red(mutant, quick, 3 * FIRST) if quick else ""
+    # Whole files: what a fixture of several tests enters is noted for the first of them.
+    files = {test.partition("::")[0]: None for _, test in entered}
+    return _first_red(mutant, files, LIMIT)
 
 
-def _first_red(mutant: Mutant, tests: Iterable[str]) -> str:
-    command = (sys.executable, "-m", "pytest", "-x", *_PLAIN, "-p", "tests.mutants.hook", *tests)
+def _first_red(mutant: Mutant, tests: Iterable[str], limit: float) -> str:
+    plain = (*_PLAIN, f"--timeout={limit / 2}")
+    command = (sys.executable, "-m", "pytest", "-x", *plain, "-p", "tests.mutants.hook", *tests)
     told = {**os.environ, "MUTANT": mutant.name}
     try:
-        ended = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, timeout=LIMIT, check=False)
+        ended = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return ""
+        return "test, which hangs"
     found = _FAILED.search(ended.stdout)
     if ended.returncode in (0, 5):
         return ""
