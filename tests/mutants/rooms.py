@@ -28,8 +28,7 @@ _ROOMS = {
     "store/framehold_store/batch": ("tests/store/test_batch.py",),
     "store/framehold_store/scripts": ("tests/store",),
     "store/framehold_store/memory": ("tests/store/test_memory.py", "tests/store/test_contract.py"),
-    "node/framehold/frame": ("tests/node/frame",),
-    "node/framehold/engine": ("tests/node/engine",),
+    "node/framehold": ("tests/node/engine", "tests/node/frame", "tests/node/code"),
 }
 """The tests of each room, by the beginning of its files' names."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", re.MULTILINE)
@@ -80,7 +79,8 @@ def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
     name = f"{mutant.file}:{mutant.function}"
     entered = sorted((seconds, test) for test, (seconds, functions) in known.items() if name in functions)
     if not entered:
-        return _first_red(mutant, room, LIMIT)
+        # In no function, or in a script: which tests enter it is not known.
+        return "" if known and mutant.function else _first_red(mutant, room, LIMIT)
     spent = accumulate(seconds for seconds, _ in entered)
     quick = [test for (_, test), until in zip(entered, spent, strict=True) if until <= FIRST]
     if is_quick:
