@@ -84,6 +84,7 @@ def test_sentences_in_a_last_column_stay_in_it(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "24")
     monkeypatch.setenv("TERM", "dumb")
     show(("CHECK", "WHAT IT SAYS"), [("advertise url", "not set: a node says where it listens")], "")
     lines = capsys.readouterr().out.splitlines()
