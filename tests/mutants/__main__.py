@@ -19,7 +19,7 @@ from tests.kit.processes import ROOT
 from tests.seeded import report
 
 from .places import FILES, Mutant, mutants
-from .rooms import learn, noticed, room_of
+from .rooms import learn, noticed
 from .worlds import in_child
 
 RESULTS = ROOT / "tests" / "mutants" / "results.json"
@@ -79,7 +79,7 @@ def main() -> int:
     if chosen.green:
         left = [item for item in asked if item.name in green]
     # Before they are played: each process of the pool would learn it for itself.
-    learn({room_of(item) for item in left if item.function})
+    learn(left, is_quick=chosen.quick)
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
     play = _tested if chosen.green else _looked_at if chosen.quick else _played
     fresh = _play((item for item in left if time.monotonic() < end), results, play)

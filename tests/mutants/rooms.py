@@ -19,18 +19,19 @@ from tests.kit.processes import ROOT
 
 from .places import Mutant
 
-LIMIT = 600
-"""Seconds for the tests of a room, which take 180 at most. A mutant hangs that makes them last longer."""
+LIMIT = 900
+"""Seconds for tests that take 400 at most. A mutant hangs that makes them last longer."""
 FIRST = 20.0
 """Seconds for the fastest tests that enter a mutant's function."""
-_ROOMS = {
-    "core": ("tests/core",),
-    "store/framehold_store/batch": ("tests/store/test_batch.py",),
-    "store/framehold_store/scripts": ("tests/store",),
-    "store/framehold_store/memory": ("tests/store/test_memory.py", "tests/store/test_contract.py"),
-    "node/framehold": ("tests/node/engine", "tests/node/frame", "tests/node/code"),
-}
-"""The tests of each room, by the beginning of its files' names."""
+_CORE, _STORE = ("tests/core",), ("tests/store",)
+_ENGINE = ("tests/node/engine", "tests/node/frame", "tests/node/code")
+_ROOMS = {"core": _CORE, "store": _STORE, "node": _ENGINE}
+"""The tests that look at each room first, by the beginning of its files' names."""
+_OTHERS = tuple(f"tests/node/{room}" for room in ("admin", "authoring", "hosts", "http", "sdk", "telemetry", "wires"))
+_ALL = (_CORE, _STORE, _ENGINE, _OTHERS)
+"""The tests that look at what those do not notice: those of them that enter it."""
+_SCRIPTS = tuple(f"tests/store/test_{name}.py" for name in ("contract", "equivalence", "pauses"))
+"""Which tests enter a script is not known. These play each of them."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", re.MULTILINE)
 _PLAIN = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not nightly")
 _KEPT = Path.home() / ".cache" / "framehold" / "entered"
@@ -41,16 +42,17 @@ def room_of(mutant: Mutant) -> tuple[str, ...]:
     return next(tests for file, tests in _ROOMS.items() if mutant.file.startswith(file))
 
 
-def learn(rooms: Iterable[tuple[str, ...]]) -> None:
-    """Have it noted which functions the tests of these rooms enter."""
+def learn(mutants: Iterable[Mutant], *, is_quick: bool = False) -> None:
+    """Have it noted which functions the tests enter that look at these mutants."""
+    rooms = {room_of(mutant) for mutant in mutants if mutant.function}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(entering, rooms))
+        list(pool.map(entering, rooms if is_quick or not rooms else _ALL))
 
 
 @cache
 def entering(room: tuple[str, ...]) -> dict[str, tuple[float, list[str]]]:
     """For each test of a room the seconds that it takes, and the functions that it enters. It is kept while no source
-    of the rooms and of the tests changes; without, the tests are played once."""
+    of the rooms and of the tests changes, but for this package; without, the tests are played once."""
     kept = _KEPT / f"{_digest(room)}.json"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -67,27 +69,29 @@ def _digest(room: tuple[str, ...]) -> str:
     found = hashlib.blake2b(repr(room).encode(), digest_size=8)
     for folder in ("core", "store", "fleet", "node", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            found.update(path.read_bytes())
+            if path.parent != Path(__file__).parent:
+                found.update(path.read_bytes())
     return found.hexdigest()
 
 
 def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
     """The first test that turns red by a mutant; empty if none did. `is_quick`: of the tests that enter its function,
-    the fastest alone are played. Raises RuntimeError if the tests could not run."""
+    the fastest of its room alone are played. Raises RuntimeError if the tests could not run."""
     room = room_of(mutant)
-    known = {} if mutant.file.endswith(".lua") else entering(room)
+    if mutant.file.endswith(".lua"):
+        return _first_red(mutant, _SCRIPTS if is_quick else room, LIMIT)
+    if not mutant.function:
+        return _first_red(mutant, room, LIMIT)
+    known = entering(room) if is_quick else {test: found for each in _ALL for test, found in entering(each).items()}
     name = f"{mutant.file}:{mutant.function}"
     entered = sorted((seconds, test) for test, (seconds, functions) in known.items() if name in functions)
-    if not entered:
-        # In no function, or in a script: which tests enter it is not known.
-        return "" if known and mutant.function else _first_red(mutant, room, LIMIT)
-    spent = accumulate(seconds for seconds, _ in entered)
-    quick = [test for (_, test), until in zip(entered, spent, strict=True) if until <= FIRST]
     if is_quick:
-        return _first_red(mutant, quick, 3 * FIRST) if quick else ""
-    # Whole files: what a fixture of several tests enters is noted for the first of them.
-    files = {test.partition("::")[0]: None for _, test in entered}
-    return _first_red(mutant, files, LIMIT)
+        spent = accumulate(seconds for seconds, _ in entered)
+        tests = [test for (_, test), until in zip(entered, spent, strict=True) if until <= FIRST]
+    else:
+        # Whole files: what a fixture of several tests enters is noted for the first of them.
+        tests = list(dict.fromkeys(test.partition("::")[0] for _, test in entered))
+    return _first_red(mutant, tests, 3 * FIRST if is_quick else LIMIT) if tests else ""
 
 
 def _first_red(mutant: Mutant, tests: Iterable[str], limit: float) -> str:
