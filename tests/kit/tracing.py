@@ -73,8 +73,9 @@ def traces() -> Iterator[Traces]:
         yield found
     finally:
         api._TRACER_PROVIDER = None
-        if isinstance(sdk._tracer, api.ProxyTracer):
-            sdk._tracer._real_tracer = None
+        for remembers in (sdk._tracer, tracer):
+            if isinstance(remembers, api.ProxyTracer):
+                remembers._real_tracer = None
         found.provider.shutdown()
 
 

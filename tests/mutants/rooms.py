@@ -32,6 +32,7 @@ _ALL = (_CORE, _STORE, _ENGINE, _OTHERS)
 """The tests that look at what those do not notice: those of them that enter it."""
 _SCRIPTS = tuple(f"tests/store/test_{name}.py" for name in ("contract", "equivalence", "pauses"))
 """Which tests enter a script is not known. These play each of them."""
+_HANGS = "which hangs"
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", re.MULTILINE)
 _PLAIN = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not nightly")
 _KEPT = Path.home() / ".cache" / "framehold" / "entered"
@@ -85,26 +86,42 @@ def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
     known = entering(room) if is_quick else {test: found for each in _ALL for test, found in entering(each).items()}
     name = f"{mutant.file}:{mutant.function}"
     entered = sorted((seconds, test) for test, (seconds, functions) in known.items() if name in functions)
+    files = dict.fromkeys(test.partition("::")[0] for _, test in entered)
     if is_quick:
         spent = accumulate(seconds for seconds, _ in entered)
-        tests = [test for (_, test), until in zip(entered, spent, strict=True) if until <= FIRST]
+        fastest = [test for (_, test), until in zip(entered, spent, strict=True) if until <= FIRST]
+        # File by file: a fixture of a module is made once.
+        tests = tuple(test for file in files for test in fastest if test.partition("::")[0] == file)
     else:
         # Whole files: what a fixture of several tests enters is noted for the first of them.
-        tests = list(dict.fromkeys(test.partition("::")[0] for _, test in entered))
+        tests = tuple(files)
     return _first_red(mutant, tests, 3 * FIRST if is_quick else LIMIT) if tests else ""
 
 
-def _first_red(mutant: Mutant, tests: Iterable[str], limit: float) -> str:
-    plain = (*_PLAIN, f"--timeout={limit / 2}")
+def _first_red(mutant: Mutant, tests: tuple[str, ...], limit: float, without: tuple[str, ...] = ()) -> str:
+    """The first of these tests that turns red by a mutant, and is green in the same run without it."""
+    found = _failed(mutant.name, tests, limit, without)
+    if not found or not (red := _failed("", tests, limit, without)):
+        return f"test, {found}" if found else ""
+    if red == _HANGS or red in without:
+        raise RuntimeError(f"without a mutant, too, a test turns red: {red}")
+    return _first_red(mutant, tests, limit, (*without, red))
+
+
+@cache
+def _failed(mutant: str, tests: tuple[str, ...], limit: float, without: tuple[str, ...]) -> str:
+    """The first of these tests that turns red by a mutant; if that has no name, without one."""
+    left_out = (f"--deselect=tests/{test}" for test in without)
+    plain = (*_PLAIN, f"--timeout={limit / 2}", *left_out)
     command = (sys.executable, "-m", "pytest", "-x", *plain, "-p", "tests.mutants.hook", *tests)
-    told = {**os.environ, "MUTANT": mutant.name}
+    told = {**os.environ, "MUTANT": mutant}
     try:
         ended = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return "test, which hangs"
+        return _HANGS
     found = _FAILED.search(ended.stdout)
     if ended.returncode in (0, 5):
         return ""
     if found is None:
-        raise RuntimeError(f"the tests of {mutant.name} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
-    return f"test, {found[1]}"
+        raise RuntimeError(f"the tests of {mutant} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
+    return found[1]
