@@ -79,7 +79,7 @@ def main() -> int:
     if chosen.green:
         left = [item for item in asked if item.name in green]
     # Before they are played: each process of the pool would learn it for itself.
-    learn(left, is_quick=chosen.quick)
+    learn()
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
     play = _tested if chosen.green else _looked_at if chosen.quick else _played
     fresh = _play((item for item in left if time.monotonic() < end), results, play)

@@ -1,10 +1,10 @@
-"""A pytest plugin, and an import hook: notes which functions each test enters, of the modules whose decisions are taken
-out, and how long the test takes.
+"""A pytest plugin, and an import hook: notes which statements each test executes, of the functions whose decisions are
+taken out, and how long the test takes.
 
 ENTERED=found.json pytest -p tests.mutants.entered tests/core
 
-So a mutant is looked at by the tests that enter its function, the fastest first, before the others of its room are
-played (`rooms`). What a fixture of several tests enters is noted for the first of them.
+So a mutant is looked at by the tests that execute its statement, the fastest first (`rooms`). What a fixture of several
+tests executes is noted for the first of them.
 """
 
 from __future__ import annotations
@@ -26,47 +26,63 @@ from .places import MODULES, module_of
 
 _MARK = "_mutants_entered"
 _FILES = {module_of(file): file for file in MODULES}
-_now: set[str] = set()
-_found: dict[str, tuple[float, list[str]]] = {}
+_now: dict[str, set[int]] = {file: set() for file in MODULES}
+_found: dict[str, tuple[float, dict[str, list[int]]]] = {}
 
 
-class _Marks(ast.NodeTransformer):
-    """Has each function of a file note that it is entered."""
+class Marks(ast.NodeVisitor):
+    """Has each statement of a function say that it is executed, by the number of its line."""
 
-    def __init__(self, file: str) -> None:
-        self._file, self._within = file, list[str]()
+    def __init__(self) -> None:
+        self.functions: dict[int, str] = {}
+        """The line of each statement, and the function that it is in."""
+        self._within: list[str] = []
 
-    def _enter(self, node: Any) -> ast.AST:
-        self._within.append(node.name)
+    def visit(self, node: Any) -> None:
+        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if named:
+            self._within.append(node.name)
+        in_function = self._in_function if not named else not isinstance(node, ast.ClassDef)
+        before, self._in_function = self._in_function, in_function
         self.generic_visit(node)
-        if not isinstance(node, ast.ClassDef):
-            name = f"{self._file}:{'.'.join(self._within)}"
-            mark = ast.Expr(ast.Call(ast.Name(_MARK, ast.Load()), [ast.Constant(name)], []))
-            node.body.insert(1 if ast.get_docstring(node) is not None else 0, mark)
-        self._within.pop()
-        found: ast.AST = node
-        return found
+        if in_function:
+            for name in ("body", "orelse", "finalbody"):
+                if isinstance(statements := getattr(node, name, None), list):
+                    setattr(node, name, [new for statement in statements for new in self._marked(statement)])
+        self._in_function = before
+        if named:
+            self._within.pop()
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _enter
+    _in_function = False
+
+    def _marked(self, statement: ast.stmt) -> list[ast.stmt]:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            # A docstring: it stays the first statement.
+            return [statement]
+        self.functions[statement.lineno] = ".".join(self._within)
+        line = ast.Constant(statement.lineno)
+        return [ast.Expr(ast.Call(ast.Name(_MARK, ast.Load()), [line], [])), statement]
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
-        tree = _Marks(_FILES[fullname]).visit(ast.parse(Path(self.path).read_text()))
+        tree = ast.parse(Path(self.path).read_text())
+        Marks().visit(tree)
         return compile(ast.fix_missing_locations(tree), self.path, "exec", dont_inherit=True)
 
     def exec_module(self, module: ModuleType) -> None:
-        vars(module)[_MARK] = _now.add
+        vars(module)[_MARK] = _now[_FILES[module.__name__]].add
         super().exec_module(module)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Note what one test enters."""
-    _now.clear()
+    """Note what one test executes."""
+    for lines in _now.values():
+        lines.clear()
     began = time.monotonic()
     done = yield
-    _found[item.nodeid] = time.monotonic() - began, sorted(_now)
+    _found[item.nodeid] = time.monotonic() - began, {file: sorted(lines) for file, lines in _now.items() if lines}
     return done
 
 

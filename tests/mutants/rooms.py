@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -9,7 +10,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import accumulate
@@ -17,25 +17,26 @@ from pathlib import Path
 
 from tests.kit.processes import ROOT
 
+from .entered import Marks
 from .places import Mutant
 
 LIMIT = 900
 """Seconds for tests that take 400 at most. A mutant hangs that makes them last longer."""
 FIRST = 20.0
-"""Seconds for the fastest tests that enter a mutant's function."""
+"""Seconds for the fastest tests that execute a mutant's statement."""
 _CORE, _STORE = ("tests/core",), ("tests/store",)
 _ENGINE = ("tests/node/engine", "tests/node/frame", "tests/node/code")
 _ROOMS = {"core": _CORE, "store": _STORE, "node": _ENGINE}
-"""The tests that look at each room first, by the beginning of its files' names."""
+"""The tests of each room, by the beginning of its files' names. They look at what stands in no function."""
 _OTHERS = tuple(f"tests/node/{room}" for room in ("admin", "authoring", "hosts", "http", "sdk", "telemetry", "wires"))
 _ALL = (_CORE, _STORE, _ENGINE, _OTHERS)
-"""The tests that look at what those do not notice: those of them that enter it."""
+"""The tests that look at a statement: those of them that execute it."""
 _SCRIPTS = tuple(f"tests/store/test_{name}.py" for name in ("contract", "equivalence", "pauses"))
-"""Which tests enter a script is not known. These play each of them."""
+"""Which tests run a script is not known. These run each of them."""
 _HANGS = "which hangs"
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", re.MULTILINE)
 _PLAIN = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not nightly")
-_KEPT = Path.home() / ".cache" / "framehold" / "entered"
+_KEPT = Path.home() / ".cache" / "framehold" / "executed"
 
 
 def room_of(mutant: Mutant) -> tuple[str, ...]:
@@ -43,17 +44,17 @@ def room_of(mutant: Mutant) -> tuple[str, ...]:
     return next(tests for file, tests in _ROOMS.items() if mutant.file.startswith(file))
 
 
-def learn(mutants: Iterable[Mutant], *, is_quick: bool = False) -> None:
-    """Have it noted which functions the tests enter that look at these mutants."""
-    rooms = {room_of(mutant) for mutant in mutants if mutant.function}
+def learn() -> None:
+    """Have it noted which statements the tests execute."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(entering, rooms if is_quick or not rooms else _ALL))
+        list(pool.map(entering, _ALL))
 
 
 @cache
-def entering(room: tuple[str, ...]) -> dict[str, tuple[float, list[str]]]:
-    """For each test of a room the seconds that it takes, and the functions that it enters. It is kept while no source
-    of the rooms and of the tests changes, but for this package; without, the tests are played once."""
+def entering(room: tuple[str, ...]) -> dict[str, tuple[float, dict[str, list[int]]]]:
+    """For each test of a room the seconds that it takes, and the lines of the statements that it executes, by their
+    files. It is kept while no source of the rooms and of the tests changes, but for this package; without, the tests
+    are played once."""
     kept = _KEPT / f"{_digest(room)}.json"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -62,8 +63,29 @@ def entering(room: tuple[str, ...]) -> dict[str, tuple[float, list[str]]]:
             run = (sys.executable, "-m", "pytest", *_PLAIN, "-p", "tests.mutants.entered", *room)
             subprocess.run(run, cwd=ROOT, env={**os.environ, "ENTERED": str(found)}, capture_output=True, check=False)
             kept.write_bytes(found.read_bytes())
-    read: dict[str, tuple[float, list[str]]] = json.loads(kept.read_text())
+    read: dict[str, tuple[float, dict[str, list[int]]]] = json.loads(kept.read_text())
     return read
+
+
+@cache
+def _functions(file: str) -> dict[int, str]:
+    """The line of each statement of a file that stands in a function, and this function."""
+    marks = Marks()
+    marks.visit(ast.parse((ROOT / f"{file}.py").read_text()))
+    return marks.functions
+
+
+def _executing(mutant: Mutant) -> list[tuple[float, str]] | None:
+    """The tests that execute the statement of a mutant, each with its seconds, the fastest first. None if that is not
+    known: a script, or a statement in no function."""
+    if mutant.file.endswith(".lua"):
+        return None
+    functions = _functions(mutant.file).items()
+    lines = [line for line, function in functions if line <= mutant.line and function == mutant.function]
+    if not lines:
+        return None
+    known = (item for room in _ALL for item in entering(room).items())
+    return sorted((seconds, test) for test, (seconds, found) in known if max(lines) in found.get(mutant.file, ()))
 
 
 def _digest(room: tuple[str, ...]) -> str:
@@ -76,24 +98,20 @@ def _digest(room: tuple[str, ...]) -> str:
 
 
 def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
-    """The first test that turns red by a mutant; empty if none did. `is_quick`: of the tests that enter its function,
-    the fastest of its room alone are played. Raises RuntimeError if the tests could not run."""
-    room = room_of(mutant)
-    if mutant.file.endswith(".lua"):
-        return _first_red(mutant, _SCRIPTS if is_quick else room, LIMIT)
-    if not mutant.function:
-        return _first_red(mutant, room, LIMIT)
-    known = entering(room) if is_quick else {test: found for each in _ALL for test, found in entering(each).items()}
-    name = f"{mutant.file}:{mutant.function}"
-    entered = sorted((seconds, test) for test, (seconds, functions) in known.items() if name in functions)
-    files = dict.fromkeys(test.partition("::")[0] for _, test in entered)
+    """The first test that turns red by a mutant; empty if none did. `is_quick`: of the tests that execute its statement
+    the fastest alone are played. Raises RuntimeError if the tests could not run."""
+    executing = _executing(mutant)
+    if executing is None:
+        is_script = mutant.file.endswith(".lua")
+        return _first_red(mutant, _SCRIPTS if is_quick and is_script else room_of(mutant), LIMIT)
+    files = dict.fromkeys(test.partition("::")[0] for _, test in executing)
     if is_quick:
-        spent = accumulate(seconds for seconds, _ in entered)
-        fastest = [test for (_, test), until in zip(entered, spent, strict=True) if until <= FIRST]
+        spent = accumulate(seconds for seconds, _ in executing)
+        fastest = [test for (_, test), until in zip(executing, spent, strict=True) if until <= FIRST]
         # File by file: a fixture of a module is made once.
         tests = tuple(test for file in files for test in fastest if test.partition("::")[0] == file)
     else:
-        # Whole files: what a fixture of several tests enters is noted for the first of them.
+        # Whole files: what a fixture of several tests executes is noted for the first of them.
         tests = tuple(files)
     return _first_red(mutant, tests, 3 * FIRST if is_quick else LIMIT) if tests else ""
 
