@@ -245,6 +245,22 @@ async def test_a_server_that_is_away_for_a_moment_is_tried_again(player: Player)
     assert len(set(bodies)) == 1
 
 
+async def test_a_journal_that_can_not_be_read_again_is_said_to_be_old(player: Player) -> None:
+    """What is shown is what was read before."""
+    await player.call("trip")
+    await player.accept("Where from?", "Rome")
+    journal = player.page.locator("section[aria-label=Journal] tbody tr")
+    await journal.nth(2).wait_for()
+
+    async def away(route: Route) -> None:
+        await route.fulfill(status=503, json={"error": "the store did not answer"})
+
+    player.screen.expects("503")
+    await player.page.route("**/api/v1/leases/*", away)
+    await player.screen.sees("What is shown is its last answer")
+    assert await journal.count() == 3
+
+
 async def test_a_first_round_is_not_sent_twice(player: Player) -> None:
     """Whether it ran is not known: the error says that it broke."""
     await player.open("tool", "trip")

@@ -12,7 +12,7 @@ import { plural, prefix } from "../lib/words.js";
 import { Journal } from "./journal.js";
 import { Kill } from "./kill.js";
 import { NodeLink } from "./name.js";
-import { Empty } from "./notice.js";
+import { Empty, LastAnswer } from "./notice.js";
 import { Card } from "./page.js";
 import { Questions } from "./question.js";
 import { End } from "./result.js";
@@ -105,5 +105,7 @@ function Record({ call: { callId, end, rounds, open } }) {
   const all = html`<${Link} to=${["calls", callId]}>Its timeline</${Link}>`;
   const view = last.current ?? data;
   if (view === null) return html`<${Card} title="Journal" actions=${all}><${Empty} title=${error ? "Its record can't be read now" : "Asking for its record …"}>${error?.message}</${Empty}></${Card}>`;
-  return html`<${Journal} view=${view} actions=${all} past=${end !== null} />`;
+  // That a record is no longer there is no news once its call has ended.
+  const late = error?.status === 404 ? null : error;
+  return html`<${LastAnswer} error=${late} again=${again} /><${Journal} view=${view} actions=${all} past=${end !== null} />`;
 }
