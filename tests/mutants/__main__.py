@@ -19,7 +19,7 @@ from tests.kit.processes import ROOT
 from tests.seeded import report
 
 from .places import FILES, Mutant, mutants
-from .rooms import learn, noticed
+from .rooms import Unsure, learn, noticed
 from .worlds import in_child
 
 RESULTS = ROOT / "tests" / "mutants" / "results.json"
@@ -35,26 +35,36 @@ def _write(results: dict[str, dict[str, str]]) -> None:
     RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
 
 
-def _played(mutant: Mutant) -> tuple[Mutant, str]:
-    return mutant, in_child(mutant) or noticed(mutant)
+Played = tuple[Mutant, str | None]
+"""A mutant, and what noticed it: empty if nothing did, None if nobody can say."""
 
 
-def _looked_at(mutant: Mutant) -> tuple[Mutant, str]:
-    return mutant, in_child(mutant) or noticed(mutant, is_quick=True)
+def _noticed(mutant: Mutant, *, is_quick: bool = False) -> Played:
+    try:
+        return mutant, noticed(mutant, is_quick=is_quick)
+    except Unsure as error:
+        print(f"{mutant.name:75} is not played: {error}", flush=True)
+        return mutant, None
 
 
-def _tested(mutant: Mutant) -> tuple[Mutant, str]:
-    return mutant, noticed(mutant)
+def _played(mutant: Mutant) -> Played:
+    by = in_child(mutant)
+    return (mutant, by) if by else _noticed(mutant)
 
 
-def _play(
-    chosen: Iterable[Mutant], results: dict[str, dict[str, str]], play: Callable[[Mutant], tuple[Mutant, str]]
-) -> list[str]:
+def _looked_at(mutant: Mutant) -> Played:
+    by = in_child(mutant)
+    return (mutant, by) if by else _noticed(mutant, is_quick=True)
+
+
+def _play(chosen: Iterable[Mutant], results: dict[str, dict[str, str]], play: Callable[[Mutant], Played]) -> list[str]:
     """Play mutants on all cores, and keep what noticed each. Returns the green ones."""
     report.places()
     fresh = []
     with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
         for mutant, by in pool.imap_unordered(play, chosen):
+            if by is None:
+                continue
             found = {"digest": mutant.digest, "place": f"{mutant.kind} {mutant.text}", "by": by or GREEN}
             if not by:
                 fresh.append(mutant.name)
@@ -84,7 +94,7 @@ def main() -> int:
     # Before they are played: each process of the pool would learn it for itself.
     learn()
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    play = _tested if chosen.green else _looked_at if chosen.quick else _played
+    play = _noticed if chosen.green else _looked_at if chosen.quick else _played
     fresh = _play((item for item in left if time.monotonic() < end), results, play)
     by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())
     print(f"{len(results)} of {len(known)} mutants played: {dict(by.most_common())}")

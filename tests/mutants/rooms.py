@@ -39,6 +39,10 @@ _PLAIN = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not nightly")
 _KEPT = Path.home() / ".cache" / "framehold" / "executed"
 
 
+class Unsure(Exception):
+    """What tests say of a mutant says nothing: they are red without it, too."""
+
+
 def room_of(mutant: Mutant) -> tuple[str, ...]:
     """The tests of a mutant's room."""
     return next(tests for file, tests in _ROOMS.items() if mutant.file.startswith(file))
@@ -99,7 +103,7 @@ def _digest(room: tuple[str, ...]) -> str:
 
 def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
     """The first test that turns red by a mutant; empty if none did. `is_quick`: of the tests that execute its statement
-    the fastest alone are played. Raises RuntimeError if the tests could not run."""
+    the fastest alone are played. Raises RuntimeError if the tests could not run, Unsure if they are red without it."""
     executing = _executing(mutant)
     if executing is None:
         is_script = mutant.file.endswith(".lua")
@@ -113,7 +117,7 @@ def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
     else:
         # Whole files: what a fixture of several tests executes is noted for the first of them.
         tests = tuple(files)
-    return _first_red(mutant, tests, 3 * FIRST if is_quick else LIMIT) if tests else ""
+    return _first_red(mutant, tests, 6 * FIRST if is_quick else LIMIT) if tests else ""
 
 
 def _first_red(mutant: Mutant, tests: tuple[str, ...], limit: float, without: tuple[str, ...] = ()) -> str:
@@ -122,7 +126,7 @@ def _first_red(mutant: Mutant, tests: tuple[str, ...], limit: float, without: tu
     if not found or not (red := _failed("", tests, limit, without)):
         return f"test, {found}" if found else ""
     if red == _HANGS or red in without:
-        raise RuntimeError(f"without a mutant, too, a test turns red: {red}")
+        raise Unsure(f"without a mutant, too, a test turns red: {red}")
     return _first_red(mutant, tests, limit, (*without, red))
 
 
