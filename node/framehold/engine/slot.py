@@ -73,7 +73,7 @@ class Slot:
 
     `due` is when its running round has run too long, in seconds on the node's clock. `began` is when the call began, in
     seconds since 1970. `head` is that of its record, once one was written or claimed. `log` has the encoded entries of
-    its journal that the store has, `size` is how many bytes they have, `unwritten` about how many bytes will follow.
+    its journal that the store has, and `size` is how many bytes they have.
     `packed` is the write in flight with its encoded entries. `questions` are the questions of its present round,
     `unwritten_questions` those of the round that is being written. `replayed` says whether its frame was rebuilt
     here."""
@@ -98,7 +98,6 @@ class Slot:
         "shown_questions",
         "size",
         "stopping",
-        "unwritten",
         "unwritten_questions",
         "weight",
     )
@@ -112,7 +111,7 @@ class Slot:
         self.frame: Frame | None = None
         self.arrivals = _NOBODY
         self.log: tuple[bytes, ...] = ()
-        self.size = self.unwritten = 0
+        self.size = 0
         self.packed: tuple[fx.Write, writes.Packed] | None = None
         self.unwritten_questions: Questions = ()
         self.questions: Questions = ()
@@ -178,7 +177,6 @@ class Slot:
         """Append journal entries that the store has now."""
         self.log += entries
         self.size += sum(map(len, entries))
-        self.unwritten = 0
 
     def add_arrival(self, waiter: int, arrival: Arrival) -> None:
         """Keep a request that waits for its reply."""

@@ -142,7 +142,11 @@ class Frame:
         name = self._key(question) if key is None else key
         if self._is_pending(name):
             raise duplicate_ask(name)
-        known = self._prefilled_answer(name, question) if self.replay is None else self._recorded_answer(name, question)
+        known = None
+        if self.replay is not None:
+            known = self._recorded_answer(name, question)
+        elif name in self.prefilled:
+            known = self._prefilled_answer(name, question)
         if known is not None:
             return question.result(known.value)
         is_main = asyncio.current_task() is self.task
@@ -416,7 +420,7 @@ class Frame:
         """The key of a question whose author gave none: its kind, its digest, and how often it was asked before."""
         stem = key_stem(question.kind, question.fp)
         before = self._asked.count(stem)
-        if self._is_pending(last := numbered_key(stem, before)):
+        if self.pending and self._is_pending(last := numbered_key(stem, before)):
             return last
         self._asked += (stem,)
         return numbered_key(stem, before + 1)
@@ -426,10 +430,8 @@ class Frame:
         return key in self.pending and not self.pending[key].answer.done()
 
     def _prefilled_answer(self, key: str, question: Question) -> _KnownAnswer | None:
-        """The answer that came with round 1 under this key, recorded and used up; None if there is none. An answer of
-        the wrong kind counts as missing."""
-        if key not in self.prefilled:
-            return None
+        """The answer that came with round 1 under this key, recorded and used up; None if it is of the wrong kind: it
+        counts as missing."""
         raw = self.prefilled[key]
         self.prefilled = {name: item for name, item in self.prefilled.items() if name != key}
         try:

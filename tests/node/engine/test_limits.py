@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import httpx2
 import pytest
@@ -10,10 +11,16 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.engine import runtime
+from framehold.engine.replies import Ended
+from framehold.frame.frame import Frame
 from framehold.http import entry
 from framehold.http.client_identities import ClientIdentities
+from framehold_core.errors import StoreUnavailable
+from framehold_core.requests import Reply as StoreReply
+from framehold_core.requests import Request, Result
 from tests.kit.beside_sdk import raw, send, twins
 from tests.kit.client import Reply
+from tests.kit.engine import engine, turns
 from tests.kit.processes import until
 from tests.kit.serving import Served, Word, said, serving
 
@@ -148,6 +155,52 @@ async def test_answers_that_are_too_much_for_a_journal() -> None:
         assert (reply.status, reply.code) == (400, -32602)
         assert "FRAMEHOLD_MAX_JOURNAL" in reply.text and "no answer was taken" in reply.text
         assert (await client.retry("tell", asked.token, asked.accept(word="x" * 20))).text == "120"
+
+
+async def test_results_that_end_while_others_are_written_count_too() -> None:
+    """The journal of a call stays what another node reads. What is too much for it is not kept, by name."""
+    ends, goes_on = [asyncio.Event() for _ in range(9)], asyncio.Event()
+    held, refused = list[Callable[[], None]](), list[framehold.ResultNotKept]()
+
+    async def effect(number: int) -> str:
+        await ends[number].wait()
+        return "x" * 900
+
+    async def one(frame: Frame, number: int) -> None:
+        try:
+            await frame.recorded.effects.once(f"k{number}", effect, (number,), {}, True)
+        except framehold.ResultNotKept as error:
+            refused.append(error)
+
+    async def gathers(frame: Frame) -> str:
+        await asyncio.gather(*(one(frame, number) for number in range(len(ends))))
+        await goes_on.wait()
+        return "done"
+
+    async with engine(max_journal=2000, max_value=1000) as at, asyncio.timeout(10):
+        submit = at.store.submit
+
+        def slow(request: Request, done: Callable[[StoreReply | StoreUnavailable], None]) -> None:
+            if isinstance(request, Result):
+                held.append(lambda: submit(request, done))
+            else:
+                submit(request, done)
+
+        vars(at.store)["submit"] = slow
+        call = asyncio.create_task(at.start(gathers))
+        for some in (ends[:1], ends[1:3], ends[3:]):
+            # These end while the results before them are on their way to the store.
+            for end in some:
+                end.set()
+            await until(lambda: bool(held), "a result is written")
+            held.pop()()
+        await turns(20)
+        for written in held:
+            written()
+        (slot,) = at.runtime.table
+        assert refused and slot.size <= at.runtime.settings.store().max_journal
+        goes_on.set()
+        assert await call == Ended("done")
 
 
 @pytest.mark.parametrize("chunked", [False, True])
