@@ -152,7 +152,7 @@ class TakeoverGate:
             slow = [slot for slot, since in self._since.items() if now - since >= MAX_WAIT]
             for slot in slow:
                 if slot.call.phase is Phase.REBUILDING:
-                    self.release(slot, gone=True)
+                    self._free_place(slot)
 
     def _change_weight(self, size: int) -> None:
         """The bytes in use change by `size`: let in the waiting calls that fit now."""

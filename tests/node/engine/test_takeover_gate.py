@@ -12,8 +12,10 @@ from framehold.engine.replies import Ended, Parked
 from framehold.engine.takeover_gate import MAX_WAIT, TakeoverGate
 from framehold.frame.frame import Frame
 from framehold_core.call import Phase
+from framehold_core.clock import Clock
 from framehold_core.events import Evict, Pass
 from framehold_core.ids import NodeId
+from framehold_core.suspects import PATIENCE
 from framehold_store import system_clock as clock
 from tests.kit.engine import Carrier, ScriptHandler, engine, question, turns
 
@@ -142,6 +144,23 @@ async def test_a_replay_that_hangs_keeps_nobody_out_for_good() -> None:
     assert not last.done(), "a place is given back once"
     gate.release(waits, gone=True)
     await last
+
+
+async def test_a_suspect_whose_replay_takes_long_keeps_its_turn() -> None:
+    """It gives its place back, and the next suspect waits for as long as rule 27 of docs/protocol.md says."""
+    now = [0.0]
+    gate, first, second = TakeoverGate(Clock(lambda: now[0], lambda: now[0], bytes)), call(), call()
+    await gate.enter(first)
+    assert await gate.take_turn(first)
+    first.call.phase = Phase.REBUILDING
+    await gate.enter(second)
+    waiting = asyncio.create_task(gate.take_turn(second))
+    for now[0] in (0.0, MAX_WAIT, PATIENCE - 0.1, PATIENCE):
+        await turns(5)
+        gate.release_slow(now[0])
+        await turns(5)
+        assert waiting.done() == (now[0] == PATIENCE), now
+    assert await waiting
 
 
 async def test_whoever_is_cancelled_on_its_way_in_takes_no_place_along() -> None:
