@@ -180,6 +180,9 @@ class Runtime:
         if (answer := self.draining.divert_start(call_id)) is not None:
             return answer
         await self.door.wait_for_lease(handler)
+        if (answer := self.draining.divert_start(call_id)) is not None:
+            # The node has begun to leave meanwhile.
+            return answer
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_ARRIVED_TWICE)
         if handler.prefilled:

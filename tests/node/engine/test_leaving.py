@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from framehold_core import events as ev
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.requests import Read, Reply, Request
+from framehold_core.value import replace
 from framehold_store.base import Done
 from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, turns
 
@@ -92,6 +94,22 @@ async def test_a_node_that_has_closed_tells_each_what_became_of_its_request(shar
             result = await retry(at, call)
             assert isinstance(result, fx.Refusal)
             assert ("send the same request again" if shared else "the call ends with it") in result.detail
+
+
+@pytest.mark.parametrize("leaves", ["drains", "has closed"])
+async def test_a_new_call_that_waited_for_a_lease_is_not_entered_by_a_node_that_leaves(leaves: str) -> None:
+    """It came before. It is told that nothing was started (docs/protocol.md, rule 9)."""
+    async with engine(shared=True) as at:
+        beat = at.runtime.heartbeat
+        beat.lease = replace(beat.lease, until=-math.inf)
+        coming = asyncio.create_task(at.runtime.start(ScriptHandler(asks, reentrant=True), Carrier()))
+        await turns(5)
+        await (at.runtime.drain(0.0) if leaves == "drains" else at.runtime.end())
+        # The next heartbeat is answered.
+        beat.announce(beat.state)
+        answer = await coming
+        assert isinstance(answer, fx.Refusal) and answer.reason is fx.Reason.NOT_TAKEN
+        assert "nothing was started" in answer.detail and not len(at.runtime.table)
 
 
 async def test_a_node_that_has_closed_passes_on_what_still_comes(monkeypatch: pytest.MonkeyPatch) -> None:
