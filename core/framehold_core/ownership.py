@@ -29,6 +29,7 @@ class Wait(Enum):
     """Why nothing is decided now: the client is asked to come again."""
 
     HEALER = "the store went back, and the node that could mend it may not have come back to it yet"
+    UNREGISTERED = "this node has no lease in the store now, and claims nothing until it is registered"
     WENT_BACK = "the store went back lately; nothing is claimed until its leases are distinguished"
     OVERWRITTEN = "somebody else has written in the place of its owner's lease; its owner may yet live"
     AWAY = "the store was away lately; its owner may only not have come back to it yet"
@@ -64,6 +65,8 @@ class Sight(Value):
     """The digest of the code that this process has for the handler."""
     is_marked: bool
     """Whether that code may be entered again."""
+    is_registered: bool = True
+    """Whether this node's incarnation is registered."""
     may_claim: bool = True
     """Whether this node claims calls: the store did not go back lately."""
     absences_count: bool = True
@@ -151,6 +154,12 @@ def _claim(case: TakeoverCase) -> MayClaim:
 ROWS: tuple[TakeoverRow, ...] = (
     TakeoverRow(7, "a token is beyond the record, and its node may live", lambda c: c.unsure, lambda _: Wait.HEALER),
     TakeoverRow(7, "there is no record", lambda c: c.sight.stored is None, lambda _: None),
+    TakeoverRow(
+        4,
+        "it may be claimed, and this node is not registered",
+        lambda c: c.evidence is not None and not c.sight.is_registered,
+        lambda _: Wait.UNREGISTERED,
+    ),
     TakeoverRow(
         7,
         "it may be claimed, and the store went back lately",

@@ -60,6 +60,7 @@ AHEAD = replace(LIVES, waiting=(token(round_=4),), leases=dict([HERE]))
 BY_ROW: dict[str, tuple[Sight, Judgement]] = {
     "a token is beyond the record, and its node may live": (AHEAD, Wait.HEALER),
     "there is no record": (replace(LIVES, stored=None, waiting=()), None),
+    "it may be claimed, and this node is not registered": (replace(TOLD, is_registered=False), Wait.UNREGISTERED),
     "it may be claimed, and the store went back lately": (replace(TOLD, may_claim=False), Wait.WENT_BACK),
     "its owner is gone, and something else stands in the place of its lease": (
         replace(TOLD, doubtful=frozenset({NodeId("n1")})),

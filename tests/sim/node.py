@@ -169,7 +169,7 @@ class Process:
         """A request arrives from a client, or from the node that relays it."""
         slot = self.driver.slots.get(what.call)
         not_taken = Said(refusal=Reason.NOT_TAKEN if what.token is None else Reason.UNAVAILABLE)
-        if not self.member.is_registered or (self.draining and what.token is None):
+        if what.token is None and (self.draining or not self.member.is_registered):
             self._send(what, origin, not_taken)
         elif not self.lets_in(what):
             self._send(what, origin, Said(invalid=True))

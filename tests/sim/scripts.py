@@ -251,6 +251,7 @@ class Scripts:
             me=process.lease,
             code=digest(slot.program),
             is_marked=slot.is_marked,
+            is_registered=process.member.is_registered,
             may_claim=process.member.claims(now),
             absences_count=not self._world.plan.restores
             or process.member.believes_absences(leases.get(process.name), held, now),

@@ -222,7 +222,7 @@ class Alone(Tenure):
         super().__init__(node, Boot(clock.fresh(8).hex()), math.inf, 0.0, lambda: clock.fresh(8).hex())
         self.clock = clock
         self.lease = replace(self.lease, beat=1, until=math.inf)
-        self.renewed_at = None
+        self.renewed_at, self.is_registered = None, True
         self.lost = asyncio.Event()
         self.trouble: StoreUnavailable | None = None
         self.round_trips = RoundTrips(math.inf)

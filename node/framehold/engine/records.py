@@ -396,6 +396,7 @@ class CallRecords:
             me=beat.lease,
             code=slot.handler.code,
             is_marked=slot.handler.reentrant,
+            is_registered=beat.is_registered,
             may_claim=beat.claims(now),
             absences_count=beat.believes_absences(believed.get(beat.lease.node), held, now),
             heir=None if heir is None else heir[0],

@@ -11,15 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from framehold.app import assemble
+from framehold.config import Settings
 from framehold.engine import rechecks
 from framehold.engine.doors.door import Door
 from framehold.engine.doors.store_room import StoreRoom
+from framehold.engine.replies import Ended, Parked
+from framehold.frame.frame import Frame
 from framehold_core.call import Phase
+from framehold_core.effects import Reason
+from framehold_core.errors import StoreUnavailable
+from framehold_core.lease import LeaseReply, NodeRecord
 from framehold_core.value import replace
 from framehold_fleet.members.membership import LIVE
 from framehold_fleet.models.nodes import OF_STORE
+from framehold_store import system_clock
 from framehold_store.base import MemoryUse
+from framehold_store.memory import MemoryStore
 from tests.kit.client import Caller
+from tests.kit.engine import Carrier, ScriptHandler, claims, question, reason
 from tests.kit.metrics import scraped
 from tests.kit.nodes import entries, node
 from tests.kit.outages import Node, insist, node_at, refused
@@ -191,6 +201,44 @@ async def test_a_node_that_finds_no_lease_of_its_own_takes_no_call(
             client.delete(*client.keys("fh:*:node:*"))
         result = await insist(lambda: callers[1].retry("unmarked", reply.token, answers, arguments={"name": "Ada"}))
     assert result.text == "Ada yes" and entries(tmp_path / "entries") == ["entered-Ada"]
+
+
+class Deaf(MemoryStore):
+    """A store that answers no registration while it is `deaf`."""
+
+    deaf = False
+
+    async def register(self, node: NodeRecord, ttl: float, over: bytes = b"") -> LeaseReply:
+        if self.deaf:
+            raise StoreUnavailable("no answer came in time")
+        return await super().register(node, ttl, over)
+
+
+async def test_a_process_that_is_not_registered_claims_no_call() -> None:
+    """Another one of its name lives, and has the frame (docs/protocol.md, rule 4)."""
+    store = Deaf(system_clock.now)
+    async with AsyncExitStack() as stack:
+        first, second = (
+            assemble(
+                Settings(node_id="one", advertise_url="", keys=("k" * 64,)), store, True, system_clock.system_clock()
+            )
+            for _ in "12"
+        )
+        await first.open()
+        stack.push_async_callback(first.close)
+        asked = await first.start(ScriptHandler(asks), Carrier())
+        assert isinstance(asked, Parked)
+        store.deaf = True
+        await second.open()
+        stack.push_async_callback(second.close)
+        named, answers = claims(asked, first), dict.fromkeys(asked.questions, "yes")
+        refused = await second.retry(named, answers, ScriptHandler(asks), Carrier())
+        assert reason(refused) is Reason.UNAVAILABLE
+        assert await first.retry(named, answers, ScriptHandler(asks), Carrier()) == Ended("yes")
+
+
+async def asks(frame: Frame) -> object:
+    return await frame.ask(question("sure?"))
 
 
 def room_of(node: Node) -> StoreRoom:
