@@ -153,14 +153,13 @@ def _code_views(code: Sequence[HandlerCode] | None) -> dict[str, Any]:
 def failures(metrics: CallMetrics) -> dict[str, Any]:
     """The fields of the status about calls that ended and failed, since the start and in the last ten minutes, and of
     rounds whose clients left."""
-    counted = [(name, *tool.recent.counts()) for name, tool in metrics.tools.items()]
-    failed_in_all = sum(tool.ends["failed"] for tool in metrics.tools.values())
+    counted = [(name, *tool.calls.counts()) for name, tool in metrics.tools.items()]
     failing = sorted((item for item in counted if item[2]), key=lambda item: -item[2])[:MAX_FAILING]
     rounds = [(name, *tool.rounds.counts()) for name, tool in metrics.tools.items()]
     leaving = sorted((item for item in rounds if item[2]), key=lambda item: -item[2])
     return {
-        "calls_ended": failed_in_all + sum(tool.ends["ended"] for tool in metrics.tools.values()),
-        "calls_failed": failed_in_all,
+        "calls_ended": sum(tool.calls.ended for tool in metrics.tools.values()),
+        "calls_failed": sum(tool.calls.failed for tool in metrics.tools.values()),
         "ended": sum(ended for _, ended, _ in counted),
         "failed": sum(failed for _, _, failed in counted),
         "failing": tuple(FailingView(tool=name, ended=ended, failed=failed) for name, ended, failed in failing),

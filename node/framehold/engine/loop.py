@@ -98,7 +98,7 @@ class Loop:
         try:
             slot.call, effects = step(slot.call, event, self._clock.now())
             move, perform = (was, slot.call.phase), self._perform
-            is_rounds = ROUND.get(move) == len(effects) and slot.notes_step(was, event)
+            is_rounds = ROUND.get(move) == len(effects) and slot.notes_step(was, event, effects[-1])
             for effect in effects:
                 perform[type(effect)](slot, effect)
             if is_rounds:

@@ -12,6 +12,7 @@ from framehold_core import events as ev
 from framehold_core import lease, writes
 from framehold_core.call import Call, Phase
 from framehold_core.clock import Clock
+from framehold_core.ending import Ending
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.journal import Draft, Entry
@@ -46,9 +47,9 @@ class Arrival:
     that their questions have parsed, by key; None: not yet. The runtime sets `came`, its time of arrival in seconds on
     the node's clock, and `event`, what it is to core.
 
-    The last four are what its round did, if no other request waits for that round: for how many seconds the call was
+    The last five are what its round did, if no other request waits for that round: for how many seconds the call was
     parked, the write of the round and the seconds that it took, the bytes of the journal once the round was parked, and
-    the rounds of the call once it has ended."""
+    the rounds of the call and how it ended, once it has ended."""
 
     carrier: RoundCarrier
     handler: HandlerEntry | None = None
@@ -61,6 +62,7 @@ class Arrival:
     written: tuple[fx.Op, float] | None = None
     size: int | None = None
     rounds: int | None = None
+    ending: Ending | None = None
 
 
 _PARKED, _PARKING = Phase.PARKED, Phase.PARKING
@@ -201,8 +203,9 @@ class Slot:
         (arrival,) = self.arrivals.values()
         return arrival
 
-    def notes_step(self, was: Phase, event: ev.Event) -> bool:
-        """Note with the one request that waits what a step of its round tells; whether there is such a request."""
+    def notes_step(self, was: Phase, event: ev.Event, last: fx.Effect) -> bool:
+        """Note with the one request that waits what a step of its round tells; whether there is such a request. `last`
+        is the last effect of the step."""
         arrival, call = self._only, self.call
         if arrival is None:
             return False
@@ -212,6 +215,7 @@ class Slot:
             arrival.size = self.size
         elif type(event) is ev.Acked:
             arrival.rounds = call.round + 1
+            arrival.ending = last.ending if type(last) is fx.Forget else None
         else:
             return False
         return True

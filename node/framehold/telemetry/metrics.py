@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
-from framehold_core.ending import COMPLETED
+from framehold_core.ending import ANSWERS, COMPLETED, How
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Reply, Verdict
 from framehold_fleet.telemetry.bounds import BYTES, FAILOVER, HOP, PARK, ROUND
@@ -51,12 +51,12 @@ class Tool:
     """The counts of one tool or prompt."""
 
     __slots__ = (
+        "calls",
         "diverged",
         "ends",
         "kept_code",
         "parked",
         "per_call",
-        "recent",
         "replayed",
         "replays",
         "rounds",
@@ -66,7 +66,7 @@ class Tool:
     def __init__(self) -> None:
         # From 0 on: `increase` of Prometheus does not see the first sample of a series.
         self.ends = dict.fromkeys(ENDS, 0)
-        self.recent, self.rounds = RecentEnds(), RecentEnds(ROUND_MINUTES)
+        self.calls, self.rounds = RecentEnds(), RecentEnds(ROUND_MINUTES)
         self.seconds, self.per_call = Tally(ROUND), Tally(PER_CALL)
         self.parked, self.replayed = Tally(PARK), Tally(HOP)
         self.replays = self.diverged = self.kept_code = 0
@@ -150,8 +150,6 @@ class CallMetrics(Observer):
         elif not isinstance(answer, MalformedAnswer):  # `call_refused` counts that.
             end = "asked" if kind is Parked else _end(slot, answer)
             tool.ends[end] += 1
-            if end == "ended" or end == "failed":
-                tool.recent.add(end == "failed")
             tool.seconds.observe(seconds)
             self.rounds += 1
             if type(arrival.event) is ev.Retry and kind is not fx.Refusal:
@@ -164,6 +162,8 @@ class CallMetrics(Observer):
             self.journals.observe(arrival.size)
         if arrival.rounds is not None:
             tool.per_call.observe(arrival.rounds)
+        if arrival.ending is not None and arrival.ending.how in ANSWERS:
+            tool.calls.add(arrival.ending.how is not How.COMPLETED)
 
     def call_refused(self, tool: str) -> None:
         self._labelled(tool).ends["refused"] += 1
@@ -178,6 +178,8 @@ class CallMetrics(Observer):
         for effect in effects:
             if type(effect) is fx.Respond:
                 fresh += self._count_reply(effect.response, was, event)
+            elif type(effect) is fx.Forget and effect.ending is not None and effect.ending.how in ANSWERS:
+                self._tool(slot).calls.add(effect.ending.how is not How.COMPLETED)
         if fresh > 1:
             self.duplicates["joined"] += fresh - 1
 

@@ -21,12 +21,14 @@ END_MINUTES, ROUND_MINUTES = 10, 5
 
 
 class RecentEnds:
-    """How many calls (or rounds) ended in the last `minutes`, and how many of them failed (or were left)."""
+    """How many calls (or rounds) ended in the last `minutes`, and how many of them failed (or were left). `ended` and
+    `failed` are those since the start."""
 
-    __slots__ = ("_minutes", "_span")
+    __slots__ = ("_minutes", "_span", "ended", "failed")
 
     def __init__(self, minutes: int = END_MINUTES) -> None:
         self._span = minutes
+        self.ended = self.failed = 0
         self._minutes: deque[list[int]] = deque(maxlen=minutes)
         """Minutes on the node's clock, each with its ends and failures. Minutes without an end are left out."""
 
@@ -38,6 +40,8 @@ class RecentEnds:
         latest = self._minutes[-1]
         latest[1] += 1
         latest[2] += failed
+        self.ended += 1
+        self.failed += failed
 
     def counts(self) -> tuple[int, int]:
         """The ends, and how many of them failed."""

@@ -27,7 +27,7 @@ from framehold_store import system_clock as clock
 from tests.kit import proofs
 from tests.kit.metrics import scraped
 from tests.kit.nodes import KEY, served
-from tests.kit.operators import TOKEN, Operator, marked, unmarked
+from tests.kit.operators import TOKEN, Operator, call_of, marked, unmarked
 from tests.kit.processes import until
 from tests.kit.redis_server import RedisServer
 from tests.kit.serving import Served, Word, said, server_of, serving
@@ -204,6 +204,38 @@ async def test_a_node_says_which_tools_failed_lately() -> None:
     assert (text["ended"], text["failed"]) == (2, 2), "a call that asks has not ended"
     assert (text["calls_ended"], text["calls_failed"]) == (2, 2)
     assert text["failing"] == [{"tool": "fails", "ended": 2, "failed": 2}]
+
+
+async def test_each_call_ends_once_however_often_its_client_asks_and_a_cancelled_one_is_no_failure() -> None:
+    """Its first end counts. That a later request gets the same outcome, or that of an operator, is no further end."""
+    entered = asyncio.Event()
+
+    @framehold.reentrant
+    async def fails(ctx: Context) -> str:
+        said(await ctx.elicit("Which word?", Word))
+        raise ValueError("no")
+
+    async def waits(ctx: Context) -> None:
+        await ctx.elicit("Which word?", Word)
+        entered.set()
+        await asyncio.Event().wait()
+
+    tools = (one, fails, marked, waits)
+    async with serving(*tools, keys=(KEY,), admin_token=TOKEN) as client, Operator(client.url) as operator:
+        for tool in ("fails", "one", "marked"):
+            reply = await client.call(tool)
+            if tool == "marked":
+                await operator.cancel(call_of(reply.token))
+            for _ in range(4):
+                await client.retry(tool, reply.token, reply.accept(word="w"))
+        reply = await client.call("waits")
+        waiting = asyncio.create_task(client.retry("waits", reply.token, reply.accept(word="w")))
+        await entered.wait()
+        await operator.cancel(call_of(reply.token))
+        await waiting
+        found = (await operator.ask("GET", "node")).json
+    assert (found["calls_ended"], found["calls_failed"], found["ended"], found["failed"]) == (2, 1, 2, 1)
+    assert found["failing"] == [{"tool": "fails", "ended": 1, "failed": 1}]
 
 
 async def test_a_node_says_how_many_clients_left_lately() -> None:
