@@ -87,7 +87,7 @@ class Listed:
             start = 0 if after is None else bisect.bisect_right(rows, after, key=place)
             page, more = rows[start : start + query.limit], start + query.limit < len(rows)
         last: Any = page[-1] if more else None
-        following = paging.encode(query.sort, last) if more else None
+        following = paging.encode(paging.key(query.sort, last)) if more else None
         body = {"items": [row.view() for row in page], "total": len(rows), "next": following}
         return web.Response(text=json.dumps(body), content_type="application/json")
 

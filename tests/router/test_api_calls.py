@@ -75,7 +75,8 @@ async def test_a_silent_store_takes_nothing_back_and_is_said(cast: Cast, monkeyp
 @pytest.mark.parametrize(
     ("query", "named"),
     [("outcome=good", "outcome"), ("failed=perhaps", "failed"), ("sort=tool", "sort"), ("limit=0", "limit"),
-     ("after=x", "after"), ("state=parked", "state"), ("after=" + paging.encode(Sort.CALL, lease("c")), "after")],
+     ("after=x", "after"), ("state=parked", "state"),
+     ("after=" + paging.encode(paging.key(Sort.CALL, lease("c"))), "after")],
 )  # fmt: skip
 async def test_a_wrong_query_is_refused_by_name(cast: Cast, query: str, named: str) -> None:
     body = await get(await cast.client(), f"/api/v1/calls?{query}", 400)

@@ -11,11 +11,11 @@ among them.
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from .calls import CallsQuery, EndedCallView, LeaseQuery, LeaseView
@@ -44,9 +44,9 @@ def key(sort: Sort | CallSort, item: Listed) -> Key:
     return float(value or 0.0), item.call_id
 
 
-def encode(sort: Sort | CallSort, item: Listed) -> str:
-    """The cursor of a page that ends with `item`."""
-    text = json.dumps(key(sort, item), separators=(",", ":"))
+def encode(end: Key) -> str:
+    """The cursor of a page that ends with the item that has this key."""
+    text = json.dumps(end, separators=(",", ":"))
     return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
 
 
@@ -85,36 +85,37 @@ def merge(
     """Merge pages of several nodes, which all answer `query`, into one. A call that is listed twice counts once: the
     item with the highest `rank`."""
     best = _best((item for page in pages for item in page.items), rank)
-    last = [key(query.sort, page.items[-1]) for page in pages if page.next is not None and page.items]
+    ends = [_end(page.next, page.items[-1], query) for page in pages if page.next is not None and page.items]
     # After the end of a page that is not the last of its node, items may be missing.
-    horizon = (max if query.descending else min)(last) if last else None
+    horizon = (max if query.descending else min)(ends) if ends else None
     items: list[ListedT] = []
-    seen, more = None, bool(last)
-    for item in heapq.merge(
-        *(page.items for page in pages), key=lambda item: key(query.sort, item), reverse=query.descending
-    ):
+    # If no item can be shown, the next page begins after the page that ends first.
+    seen, more = horizon, bool(ends)
+    place_of = partial(key, query.sort)
+    # A node shows its items as they stand at the end, so one that changed is out of its place.
+    for item in sorted((item for page in pages for item in page.items), key=place_of, reverse=query.descending):
         if best[item.call_id] is not item:
             continue
-        place = key(query.sort, item)
+        place = place_of(item)
         if horizon is not None and (place < horizon if query.descending else place > horizon):
             break
         if len(items) == query.limit:
             more = True
             break
         items.append(item)
-        seen = item
+        seen = place
     doubles = sum(len(page.items) for page in pages) - len(best)
     total = max(summed(page.total for page in pages) - doubles, len(items))
-    return Page(items, total, _next(pages, query, seen) if more else None)
+    return Page(items, total, encode(seen) if more and seen is not None else None)
 
 
-def _next(pages: Sequence[Page[ListedT]], query: LeaseQuery | CallsQuery, seen: ListedT | None) -> str:
-    """The cursor after the item `seen`. If no item could be shown, the cursor after the page that ends first."""
-    if seen is None:
-        ends = [page.items[-1] for page in pages if page.next is not None and page.items]
-        choose = max if query.descending else min
-        seen = choose(ends, key=lambda item: key(query.sort, item))
-    return encode(query.sort, seen)
+def _end(following: str, last: Listed, query: LeaseQuery | CallsQuery) -> Key:
+    """The key that the cursor `following` of a node's page names, whatever its last item has become; the key of that
+    item if it is no cursor."""
+    try:
+        return decode(following, query.sort)
+    except ValueError:
+        return key(query.sort, last)
 
 
 def _best(items: Iterable[ListedT], rank: Callable[[ListedT], Any]) -> dict[str, ListedT]:

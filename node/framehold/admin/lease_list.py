@@ -4,7 +4,8 @@ The law: a list does not block the event loop. It reads the calls in portions, a
 It keeps no more than one page of calls, and reads details only of the calls on the page.
 
 Each call is listed once. While a page is gathered, calls come, go and change. A call that ended meanwhile is left out,
-and a call that changed is shown as it is at the end. A call whose id was on an earlier page does not come again.
+and a call that changed is shown as it is at the end. A cursor is the key by which a call was found: that
+this call changed leaves out no other.
 """
 
 from __future__ import annotations
@@ -55,10 +56,11 @@ async def leases(runtime: Runtime, query: LeaseQuery) -> LeasesView:
         page += [_view(runtime, of) for _, _, of in found[:wanted] if isinstance(of, Summary) or of.frame]
         if len(found) <= wanted:
             return LeasesView(items=page, total=total)
-        if len(page) == query.limit:
-            return LeasesView(items=page, total=total, next=paging.encode(query.sort, page[-1]))
-        # Some calls ended while they were gathered: the following ones fill their places.
+        # The key by which the call was found: it may have another one by now.
         after = found[wanted - 1][:2]
+        if len(page) == query.limit:
+            return LeasesView(items=page, total=total, next=paging.encode(after))
+        # Some calls ended while they were gathered: the following ones fill their places.
 
 
 async def _first(runtime: Runtime, query: LeaseQuery, after: paging.Key | None, count: int) -> tuple[int, list[Found]]:

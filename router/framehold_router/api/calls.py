@@ -42,7 +42,7 @@ async def answer(sources: Sources, asked: ApiRequest) -> CallsView:
     return CallsView(
         items=[traced(sources, item) for item in page],
         total=len(passing),
-        next=paging.encode(query.sort, page[-1]) if len(ordered) > len(page) else None,
+        next=paging.encode(paging.key(query.sort, page[-1])) if len(ordered) > len(page) else None,
         facets=facets if query.facets else None,
         stale=known.stale,
     )

@@ -271,6 +271,29 @@ async def test_others_run_while_a_page_is_gathered_and_what_goes_meanwhile_is_le
         assert [item.call_id for item in rest.items] == calls[50:]
 
 
+async def test_no_call_is_left_out_because_another_one_moved_in_the_order_while_a_page_was_gathered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last call of the page is asked anew, so that its token lasts the longest of all."""
+    monkeypatch.setattr(lease_list, "PORTION", 10)
+    async with engine() as at:
+        made = await parked(at, 40)
+        for number, item in enumerate(made):
+            slot = at.runtime.table.get(item.call)
+            assert slot is not None
+            slot.call = replace(slot.call, expires=slot.call.expires + number)
+        query = LeaseQuery(sort=Sort.EXPIRES, limit=5)
+        gathering = asyncio.create_task(lease_list.leases(at.runtime, query))
+        await asyncio.sleep(0)
+        slot = at.runtime.table.get(made[4].call)
+        assert slot is not None
+        slot.call = replace(slot.call, expires=slot.call.expires + 100)
+        page = await gathering
+        rest = await lease_list.leases(at.runtime, query.model_copy(update={"after": page.next, "limit": 100}))
+        assert [item.call_id for item in page.items] == [item.call for item in made[:5]]
+        assert [item.call_id for item in rest.items] == [item.call for item in (*made[5:], made[4])]
+
+
 async def test_a_cursor_of_another_order_is_refused() -> None:
     async with engine() as at:
         await parked(at, 3)
