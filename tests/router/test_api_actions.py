@@ -170,8 +170,8 @@ async def on_tool(client: Client, what: str, **body: Any) -> tuple[int, Any]:
 async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
     """One that can't be reached is passed over. The store has it for the others. What the node says is passed on."""
     result: list[Any] = []
-    says = [saying({"done": f"{what}d"}), saying({"error": "there is no tool typo"}, 404)]
-    says += [saying({"error": "the store did not answer"}, 503)]
+    missing = saying({"error": "there is no tool typo"}, 404)
+    says = [saying({"done": f"{what}d"}), missing, missing, saying({"error": "the store did not answer"}, 503)]
 
     async def done(request: web.Request) -> web.StreamResponse:
         result.append((await request.json())["tool"])
@@ -190,7 +190,23 @@ async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
     for answered, text in ((404, "there is no tool typo"), (502, "the store did not answer")):
         status, body = await on_tool(client, what, tool="typo")
         assert (status, text in body["error"]) == (answered, True)
-    assert result == ["a/b", "typo", "typo"]
+    assert result == ["a/b", "typo", "typo", "typo"]
+
+
+@pytest.mark.parametrize(("second", "status", "text"), [
+    (saying({"done": "charge is paused"}), 200, "charge is paused"),
+    (saying({"error": "there is no tool charge; there are: pay"}, 404), 404, "there are: pay"),
+    (saying({"error": "the statement is missing"}, 403), 502, "b refused (403)"),
+    (cut, 502, "b (the connection broke"),
+])  # fmt: skip
+async def test_a_tool_that_one_node_does_not_have_is_changed_by_one_that_has_it(
+    cast: Cast, second: Answer, status: int, text: str
+) -> None:
+    """In a rolling update some nodes have a new tool, and some have not."""
+    await node(cast, "a", saying({"error": "there is no tool charge; there are: book"}, 404), "pause")
+    await node(cast, "b", second, "pause")
+    found, body = await on_tool(await cast.client(), "pause", tool="charge")
+    assert (found, text in str(body)) == (status, True), body
 
 
 async def test_what_is_no_call_id_is_not_looked_for(cast: Cast) -> None:

@@ -85,18 +85,18 @@ async def resume(sources: Sources, asked: ApiRequest) -> DoneView:
 
 async def _on_tool(sources: Sources, asked: ApiRequest, what: str) -> DoneView:
     """Have one node write the change to the store: the others read it there. Another node is asked only while none was
-    reached."""
+    reached that has the tool: in a rolling update, some have a new one."""
     assert isinstance(asked.body, ToolQuery)
     replies: list[_NodeReply] = []
     for member in sources.fleet().members.values():
         if member.address is not None:
             replies.append(await _act(sources, member, what, asked.body.model_dump()))
-            if replies[-1].outcome is not None:
+            if replies[-1].outcome is not None and not _knows_nothing(replies[-1]):
                 break
     _log.info("an operator wanted to %s tool %.80r: %s", what, asked.body.tool, ", ".join(map(_status, replies)))
     if not replies:
         raise RequestDenied(502, f"no node is live: the {what} was not done; start one, then try again")
-    if (outcome := replies[-1].outcome) is not None and outcome.status == 404:
+    if (outcome := replies[-1].outcome) is not None and all(map(_knows_nothing, replies)):
         raise RequestDenied(404, _text(outcome))
     return _result(replies, what)
 
@@ -130,7 +130,7 @@ async def _act(sources: Sources, member: Member, what: str, body: dict[str, str]
 
 
 def _knows_nothing(reply: _NodeReply) -> bool:
-    """Whether the node answered that it doesn't hold the call, so that another node may."""
+    """Whether the node answered that it doesn't hold the call, or have the tool, so that another node may."""
     return reply.outcome is not None and reply.outcome.status == 404
 
 
