@@ -209,6 +209,18 @@ async def test_a_tool_that_one_node_does_not_have_is_changed_by_one_that_has_it(
     assert (found, text in str(body)) == (status, True), body
 
 
+async def test_of_a_node_whose_store_is_silent_nobody_says_that_nothing_was_done(cast: Cast) -> None:
+    silent = saying({"error": "the store did not answer (timeout): it is not known whether it took the change"}, 503)
+    await node(cast, "a", silent, "pause")
+    status, body = await on_tool(await cast.client(), "pause", tool="charge")
+    assert (status, UNKNOWN in body["error"], "the store did not answer (timeout)" in body["error"]) == (
+        502,
+        True,
+        True,
+    )
+    assert "did no pause" not in body["error"]
+
+
 async def test_what_is_no_call_id_is_not_looked_for(cast: Cast) -> None:
     await node(cast, "a", saying({"done": "never asked"}))
     client = await cast.client()

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 class _NodeReply(NamedTuple):
     """The answer of one node to an action; None if there is none. `unknown`: whether it may have been done all the
-    same. `why` says why there is no answer."""
+    same. `why` says why there is no answer, or none that tells."""
 
     member: Member
     outcome: ActionResponse | None = None
@@ -124,7 +124,10 @@ async def _on_call(sources: Sources, asked: ApiRequest, what: str) -> DoneView:
 
 async def _act(sources: Sources, member: Member, what: str, body: dict[str, str]) -> _NodeReply:
     try:
-        return _NodeReply(member, await sources.node_client.act(member, f"/admin/{what}", body, sources.credential))
+        outcome = await sources.node_client.act(member, f"/admin/{what}", body, sources.credential)
+        # Its store is silent, so the node itself does not know.
+        unknown = outcome.status == 503
+        return _NodeReply(member, outcome, unknown, _text(outcome) if unknown else "")
     except Unanswered as error:
         return _NodeReply(member, unknown=error.sent, why=str(error))
 
