@@ -27,6 +27,9 @@ KEY_BYTES = 32
 TOKEN_CHARACTERS = 16
 """The least length of an admin token."""
 
+MAX_SECONDS = 86_400 * 7
+"""The longest time that a setting may be."""
+
 _SECRETS_DIR = "FRAMEHOLD_SECRETS_DIR"
 
 Listed = Annotated[tuple[str, ...], NoDecode]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import ByteSize, Field, field_validator
 
 from framehold_core.ids import is_node_id
-from framehold_fleet.config import FleetSettings, Listed, listed
+from framehold_fleet.config import MAX_SECONDS, FleetSettings, Listed, listed
 from framehold_fleet.config import load as load_settings
 from framehold_fleet.members.address import address_of
 from framehold_store.config import StoreConfig
@@ -29,9 +29,9 @@ class Settings(FleetSettings):
     node_id: str = Field(default_factory=lambda: _hostname())  # noqa: PLW0108 - defined below
     advertise_url: str = ""
     lease_ttl: float = Field(5.0, gt=0.2, le=300)
-    token_ttl: float = Field(600.0, gt=0, le=86_400 * 7)
-    max_round: float = Field(300.0, gt=0)
-    drain_timeout: float = Field(30.0, ge=0)
+    token_ttl: float = Field(600.0, gt=0, le=MAX_SECONDS)
+    max_round: float = Field(300.0, gt=0, le=MAX_SECONDS)
+    drain_timeout: float = Field(30.0, ge=0, le=MAX_SECONDS)
     """After SIGTERM: for how long running rounds may go on, and calls that only this process can carry on may be
     answered."""
     drain_at_least: float = Field(0.0, ge=0, le=10)
@@ -95,7 +95,7 @@ class Settings(FleetSettings):
     max_rounds: int = Field(8, gt=0)
     """How often a handler that returns its questions is entered again within one request of a client of an earlier
     revision."""
-    round_timeout: float = Field(600.0, gt=0)
+    round_timeout: float = Field(600.0, gt=0, le=MAX_SECONDS)
     """For how long a client of an earlier revision may take for each answer, or report no progress."""
     allowed_origins: Listed = ()
 

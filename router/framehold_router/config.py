@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from framehold_fleet.config import FleetSettings, Listed, listed
+from framehold_fleet.config import MAX_SECONDS, FleetSettings, Listed, listed
 from framehold_fleet.identity.router_keys import RouterKey
 from framehold_fleet.limits import Limits
 
@@ -25,11 +25,11 @@ class RouterSettings(FleetSettings):
     FRAMEHOLD_KEYS, with which a router could open tokens and stored values."""
     connect_timeout: float = Field(1.0, gt=0, le=60)
     """Seconds after which connecting to a node fails, and the next node is tried."""
-    upstream_timeout: float = Field(30.0, gt=0)
+    upstream_timeout: float = Field(30.0, gt=0, le=MAX_SECONDS)
     """Seconds for which a node may send nothing during a request. A node sends a ping every 15 s."""
-    client_timeout: float = Field(30.0, gt=0)
+    client_timeout: float = Field(30.0, gt=0, le=MAX_SECONDS)
     """Seconds that a client may take to send a complete request, or to read a response."""
-    keep_alive: float = Field(75.0, gt=0)
+    keep_alive: float = Field(75.0, gt=0, le=MAX_SECONDS)
     """Seconds for which an idle connection of a client stays open."""
     max_buffered: int = Field(256 * 1024 * 1024, gt=0)
     """Bytes of requests that are held, from all clients together: of unfinished heads and bodies, and of bodies above 4

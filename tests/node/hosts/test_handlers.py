@@ -28,6 +28,7 @@ from framehold.sdk.state_codec import PrefixCodec
 from framehold_core.clock import Clock
 from framehold_core.errors import ConfigError
 from framehold_core.ids import CallId
+from framehold_router.config import RouterSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -347,6 +348,18 @@ def test_a_token_lives_as_long_as_its_handler_says(state: str, lifetime: float |
     opened: dict[str, Any] = json.loads(codec.unseal(token))
     assert token.startswith(prefix)
     assert opened == {**claims, "exp": claims["exp"] if lifetime is None else now + lifetime}
+
+
+@pytest.mark.parametrize("kind", [Settings, RouterSettings])
+def test_each_time_has_an_upper_limit(kind: type[Settings | RouterSettings]) -> None:
+    """The store keeps nothing for ever: where a time were endless, or nearly, no call could be written."""
+    times = [name for name, field in kind.model_fields.items() if field.annotation is float]
+    assert times
+    for name in times:
+        for value in ("inf", "1e16"):
+            given: dict[str, Any] = {name: value}
+            with pytest.raises(ConfigError, match=f"{name} is wrong"):
+                kind(**given)
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b'{"s":1}', b'"s"', b'{"s":"F[]"}', b'{"s":"F"}'])
