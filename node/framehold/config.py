@@ -123,9 +123,10 @@ class Settings(FleetSettings):
     def _as_kubernetes_writes_it(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        if re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b?", value.strip(), re.IGNORECASE) is None:
+        size = value.strip().lower()
+        if re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b?", size) is None:
             raise ValueError("must be a number of bytes, or one like 512Mi or 2GiB")
-        return f"{value}B" if value.endswith("i") else value
+        return f"{size}b" if size.endswith("i") else size
 
     @field_validator("advertise_url")
     @classmethod

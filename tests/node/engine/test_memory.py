@@ -232,8 +232,9 @@ def test_without_frames_none_goes_and_what_is_left_is_not_used() -> None:
 
 @pytest.mark.parametrize(
     ("text", "means"),
-    [("123456789", 123456789), ("512Mi", 512 * MIB), ("2GiB", 2048 * MIB), ("1.5Gi", 1536 * MIB), ("5M", 5 * 10**6)],
-)
+    [("123456789", 123456789), ("512Mi", 512 * MIB), ("2GiB", 2048 * MIB), ("1.5Gi", 1536 * MIB), ("5M", 5 * 10**6),
+     (" 512Mi ", 512 * MIB), ("512MI", 512 * MIB), ("2 gi", 2048 * MIB)],
+)  # fmt: skip
 def test_the_limit_is_understood_as_kubernetes_writes_it(
     monkeypatch: pytest.MonkeyPatch, text: str, means: int
 ) -> None:
