@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -35,10 +36,10 @@ _NOT_REBUILT = (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING)
 
 @dataclass(slots=True)
 class _EventBurst:
-    """The events of one kind in the BURST_SECONDS after `since` (seconds since 1970): `logged` counts those that were
-    recorded one by one, `withheld` the others."""
+    """The events of one kind in the BURST_SECONDS after `since`, on the node's clock: the store's may be set meanwhile.
+    `logged` counts those that were recorded one by one, `withheld` the others."""
 
-    since: float = 0.0
+    since: float = -math.inf
     logged: int = 0
     withheld: int = 0
 
@@ -60,7 +61,7 @@ class NodeEvents(Observer):
 
     def end_bursts(self) -> None:
         """Write the number of withheld events of each burst that is over."""
-        now = self._heartbeat.clock.time()
+        now = self._heartbeat.clock.now()
         for kind, burst in self._bursts.items():
             if now - burst.since >= BURST_SECONDS:
                 self._end_burst(kind, burst)
@@ -69,7 +70,7 @@ class NodeEvents(Observer):
 
     def happened(self, kind: str, text: str, slot: Slot | None = None, lost: int = 0) -> None:
         """Record one event, or count it if there are too many of its kind."""
-        now = self._heartbeat.clock.time()
+        now = self._heartbeat.clock.now()
         burst = self._bursts.setdefault(kind, _EventBurst())
         if now - burst.since >= BURST_SECONDS:
             self._end_burst(kind, burst)
@@ -136,8 +137,8 @@ class NodeEvents(Observer):
         if withheld:
             self._add(burst.since, kind, f"{withheld} more likewise, within {BURST_SECONDS:g} s", None, withheld)
 
-    def _add(self, at: float, kind: str, text: str, slot: Slot | None, count: int = 1, lost: int = 0) -> None:
-        held = self._heartbeat.lease
+    def _add(self, moment: float, kind: str, text: str, slot: Slot | None, count: int = 1, lost: int = 0) -> None:
+        held, at = self._heartbeat.lease, self._heartbeat.clock.at(moment)
         event_id = f"{held.boot}-{next(self._events):09d}"
         event = EventView(id=event_id, at=at, node_id=held.node, kind=str(kind), text=text, count=count, lost=lost)
         if slot is not None:

@@ -380,6 +380,24 @@ async def test_a_flood_is_told_in_part_and_as_a_number() -> None:
     assert len(chronicle.events) == 3 + chronicles.MAX_SINGLE_EVENTS
 
 
+@pytest.mark.parametrize("moves", [-120.0, 120.0])
+async def test_a_clock_of_the_store_that_is_set_begins_and_ends_no_flood(moves: float) -> None:
+    """Another server of the store answers, with a clock of its own. Rare events are told one by one as before."""
+    now = 1000.0
+    clock = Clock(lambda: now, lambda: now, bytes)
+    chronicle = Log(Alone("n", clock))
+    for second in range(60):
+        chronicle.log.happened(EventKind.TAKEOVER, "a call came")
+        now += 1.0
+        chronicle.log.end_bursts()
+        if second == 10:
+            clock.measured(clock.time() + moves, now, now)
+    for number in range(5000):
+        chronicle.log.happened(EventKind.TAKEOVER, "a call came")
+        clock.measured(clock.time() + (-moves if number % 2 else moves), now, now)
+    assert len(chronicle.events) == 60 + chronicles.MAX_SINGLE_EVENTS
+
+
 async def test_evictions_and_refusals_are_one_event_a_look() -> None:
     async with engine(max_parked=10) as at:
         chronicle = watching(at)
