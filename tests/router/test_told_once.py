@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import os
@@ -44,6 +45,25 @@ async def test_a_burst_is_the_first_line_and_a_count(caplog: pytest.LogCaptureFi
         await until(lambda: not bursts._bursts, "the end of the burst")
         bursts.warning("refused %d", 20, extra={})
     assert warnings(caplog)[3:] == ["refused 20"]
+
+
+def test_a_burst_whose_loop_was_closed_silences_nothing_in_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is left who would end it. What it had counted is told with the next count."""
+    bursts = LogBursts(log, 0.02)
+
+    async def lines(first: int) -> None:
+        for number in range(first, first + 2):
+            bursts.warning("refused %d", number, extra={})
+
+    async def counted() -> None:
+        await lines(3)
+        await until(lambda: len(warnings(caplog)) == 3, "the count")
+
+    with caplog.at_level(logging.DEBUG, "bursts"):
+        asyncio.run(lines(1))
+        asyncio.run(counted())
+    assert warnings(caplog)[:2] == ["refused 1", "refused 3"]
+    assert warnings(caplog)[2].startswith("2 more lines") and warnings(caplog)[2].endswith(": refused 4")
 
 
 async def test_errors_with_their_tracebacks_come_likewise(caplog: pytest.LogCaptureFixture) -> None:

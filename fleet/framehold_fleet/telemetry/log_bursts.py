@@ -18,12 +18,13 @@ INTERVAL = 5.0
 
 @dataclass(slots=True)
 class _Burst:
+    loop: asyncio.AbstractEventLoop
     left_out: int = 0
     last: str = ""
 
 
 class LogBursts:
-    """The lines of one logger that may come in bursts. Belongs to an event loop."""
+    """The lines of one logger that may come in bursts. Belongs to one event loop at a time."""
 
     def __init__(self, logger: logging.Logger, interval: float = INTERVAL) -> None:
         self._logger, self._interval = logger, interval
@@ -43,16 +44,18 @@ class LogBursts:
     def begins(self, kind: str, line: str) -> bool:
         """Whether a line of this kind is to be logged now. Otherwise it is counted."""
         burst = self._bursts.get(kind)
-        if burst is None:
-            self._begin(kind)
+        if burst is None or burst.loop.is_closed():
+            # A loop that was closed reports nothing any more: what it had counted is reported with the next burst.
+            self._begin(kind, *((burst.left_out, burst.last) if burst else ()))
             return True
         burst.left_out, burst.last = burst.left_out + 1, line
         return False
 
-    def _begin(self, kind: str) -> None:
-        self._bursts[kind] = _Burst()
+    def _begin(self, kind: str, left_out: int = 0, last: str = "") -> None:
+        loop = asyncio.get_running_loop()
+        self._bursts[kind] = _Burst(loop, left_out, last)
         # In an empty context: what is logged then is about all requests, not about the one that came first.
-        asyncio.get_running_loop().call_later(self._interval, self._report, kind, context=contextvars.Context())
+        loop.call_later(self._interval, self._report, kind, context=contextvars.Context())
 
     def _report(self, kind: str) -> None:
         burst = self._bursts.pop(kind)
