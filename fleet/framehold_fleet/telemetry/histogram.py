@@ -36,13 +36,14 @@ class Tally:
 
 def quantile(bounds: Sequence[float], counts: Sequence[int], part: float) -> float | None:
     """The value below which `part` of the counted values are; None if nothing was counted. `counts` are as in `Tally`.
-    Within a bucket the values are taken as evenly spread; above the last bound they count as the last bound."""
+    Within a bucket the values are taken as evenly spread; above the last bound they count as the last bound, also in
+    buckets for which there is no bound here."""
     wanted, before = part * sum(counts), 0.0
     if not wanted:
         return None
     for index, count in enumerate(counts):
         if count and before + count >= wanted:
-            low = bounds[index - 1] if index else 0.0
+            low = bounds[min(index, len(bounds)) - 1] if index else 0.0
             high = bounds[min(index, len(bounds) - 1)]
             return low + (high - low) * (wanted - before) / count
         before += count
