@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import NodeId
+from framehold_fleet.members import node_stats
+from framehold_fleet.members.node_stats import Stats
 from framehold_fleet.members.ring import SPACE, Ring
 from framehold_router.api import fleet
 from tests.router.cast import NOW, Answer, Cast, get, hang, member, said, saying
@@ -167,6 +169,18 @@ async def test_what_can_not_be_read_is_no_answer(cast: Cast, answer: Answer, why
     await cast.node("a", saying(said("a")), {PATH: answer})
     result = await asked(cast, 502)
     assert result["error"].startswith(f"node a {why}: `nodes` has its last heartbeat")
+
+
+async def test_a_node_is_named_alike_whether_it_answers_or_its_lease_alone_is_read(cast: Cast) -> None:
+    """A lease keeps less of a long name: two nodes of one server are not taken for two servers."""
+    long: dict[str, Any] = {name: f"{name} " + "\u00e4x" * 100 for name in ("server", "version", "tools_digest")}
+    leased = node_stats.read(Stats(pid=1, **long).dump())
+    await cast.node("a", saying(said("a", **long)), stats=leased)
+    cast.members.append(member("b", "http://127.0.0.1:1", stats=leased))
+    async with cast.survey(1.0) as survey:
+        one, other = await survey.nodes()
+    assert (one.unanswered, other.unanswered is None) == (None, False)
+    assert {name: getattr(one, name) for name in long} == {name: getattr(other, name) for name in long}
 
 
 async def test_a_node_that_does_not_answer_is_said_not_to(cast: Cast) -> None:

@@ -10,9 +10,10 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from ..models.fields import MAX_LEASE_CHARACTERS
+
 _MAX_NUMBER = 2**53
 """A larger number is ignored: other readers of JSON would round it."""
-_MAX_TEXT_CHARACTERS = 64
 _COUNTS = ("descriptors", "descriptors_limit", "kept", "bound", "asleep", "released")
 _PATH = re.compile(r"(?=.{0,200}\Z)(?:/[A-Za-z0-9._~%:@!$&'()*+,;=-]+)*")
 
@@ -88,7 +89,7 @@ def _path(value: Any) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    return value[:_MAX_TEXT_CHARACTERS] if isinstance(value, str) else None
+    return value[:MAX_LEASE_CHARACTERS] if isinstance(value, str) else None
 
 
 def _count(value: Any) -> int | None:

@@ -15,6 +15,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 MAX_TEXT_CHARACTERS = 200
 """Characters of a text that are kept at most."""
+MAX_LEASE_CHARACTERS = 64
+"""Characters of a text that are kept at most of a node lease."""
 MAX_NUMBER = 2**53
 """The largest number: other readers of JSON would round a larger one."""
 
@@ -46,6 +48,10 @@ def matches(wanted: str | None, name: str) -> bool:
 
 
 Text = Annotated[str, BeforeValidator(printable)]
+LeaseText = Annotated[
+    str, BeforeValidator(lambda value: printable(value)[:MAX_LEASE_CHARACTERS] if isinstance(value, str) else value)
+]
+"""A text that the node's lease has, too: it is the same in both."""
 Count = Annotated[int, Field(ge=0, le=MAX_NUMBER, strict=True)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)]
 """Seconds: a duration, or a time since 1970, as the description of the model says."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from .events import EventView
-from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Share, Text
+from .fields import MAX_TEXT_CHARACTERS, Count, LeaseText, Lenient, Seconds, Share, Text
 from .open_calls import OpenView, ScanView
 from .problems import ProblemView
 from .routers import RouterView
@@ -150,7 +150,7 @@ class NodeStatus(Lenient):
     pid: Count | None = None
     parked: Count | None = None
     in_flight: Count | None = None
-    version: Text | None = None
+    version: LeaseText | None = None
     frames: Count | None = None
     """Calls whose frames are in memory."""
     max_parked: Count | None = None
@@ -217,9 +217,9 @@ class NodeStatus(Lenient):
     """Seconds since the node lease was last renewed; null if there is no lease to renew."""
     clock_offset: Annotated[float, Field(allow_inf_nan=False)] | None = None
     """Seconds that the wall clock of its machine lacks to the store's; negative if it is fast. Null without a store."""
-    server: Text | None = None
+    server: LeaseText | None = None
     """The name of its MCP server."""
-    tools_digest: Text | None = None
+    tools_digest: LeaseText | None = None
     """Tells one list of tools from another: equal on nodes whose tools have the same names."""
     prefix: Text | None = None
     """The path below which its app is mounted; empty at the root."""
