@@ -35,6 +35,7 @@ class ToolLabels:
         self._known: dict[str, None] = {}
         self._accepts_any, self._bytes_left = False, MAX_JSON_BYTES
         self._asked = -math.inf
+        self._digest: str | None = None
 
     def __iter__(self) -> Iterator[str]:
         self._ask()
@@ -42,9 +43,9 @@ class ToolLabels:
 
     @property
     def digest(self) -> str | None:
-        """Tells these names from others; None if the server can't list them."""
-        names = sorted(self)
-        return None if self._accepts_any else hashlib.sha256(json.dumps(names).encode()).hexdigest()[:16]
+        """Tells the names that the server has now from others; None if it can't list them."""
+        self._ask()
+        return self._digest
 
     def known(self, name: str, asks: bool) -> bool:
         """Whether this name is a label. `asks` says whether its handler has just asked a question."""
@@ -60,8 +61,12 @@ class ToolLabels:
         self._asked = system_clock.now()
         advertised = self._advertised()
         self._accepts_any = advertised is None
-        for name in (READING, *(advertised or ())):
+        names = (READING, *(advertised or ()))
+        for name in names:
             self._add(name)
+        # A name that is no longer advertised stays a label: its counts are shown on. It is no name of the server.
+        digest = hashlib.sha256(json.dumps(sorted(set(names))).encode()).hexdigest()[:16]
+        self._digest = None if self._accepts_any else digest
 
     def _add(self, name: str) -> None:
         if name in self._known or len(self._known) > MAX_NAMES or len(name) > MAX_TEXT_CHARACTERS or not _is_utf8(name):

@@ -18,6 +18,7 @@ from framehold.frame.frame import Frame
 from framehold.telemetry.prometheus import Exposition
 from framehold.telemetry.tool_labels import ASK_INTERVAL, MAX_NAMES, OTHER, READING, ToolLabels
 from framehold_fleet.models.fields import MAX_TEXT_CHARACTERS
+from framehold_store import system_clock
 from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question
 from tests.kit.metrics import Scrape, scraped
 from tests.kit.nodes import served
@@ -119,6 +120,21 @@ async def test_names_never_fill_what_a_node_says_of_itself() -> None:
 
 def outcomes(scrape: Scrape) -> dict[str, float]:
     return {name: count for name, count in scrape.samples.items() if name.startswith("rounds_total{") and count}
+
+
+def test_nodes_that_advertise_the_same_names_have_one_digest_whatever_they_advertised_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server may remove a tool while it runs: a node that was started later never had it."""
+    now, names = 0.0, ["book", "report", "book"]
+    monkeypatch.setattr(system_clock, "now", lambda: now)
+    labels = ToolLabels(lambda: names)
+    before = labels.digest
+    assert before == ToolLabels(lambda: ("report", "book")).digest
+    for names[:] in (["book"], ["book", *(f"tool {number}" for number in range(MAX_NAMES + 50))]):
+        now += ASK_INTERVAL
+        assert labels.digest == ToolLabels(lambda: names).digest != before
+    assert {"report", "book"} < set(labels), "what was counted stays"
 
 
 async def test_a_low_level_server_is_told_by_what_has_asked() -> None:
