@@ -337,6 +337,8 @@ def test_a_release_is_a_version_and_its_code() -> None:
     assert release([new, old]).startswith("1 2 ") and release([new, old]) == release([old, new])
     other = new.model_copy(update={"kept_code": (KeptCodeView(handler="t", digest="e", bytes=1),)})
     assert release([other]) != release([new])
+    silent = new.model_copy(update={"state": "unreachable", "kept_code": (), "unanswered": "it sent nothing"})
+    assert (release([silent]), release([old, silent])) == ("", "1"), "its lease does not tell what code it has"
 
 
 def status(node: str, boot: str = "b", **counts: Any) -> ToolsStatus:

@@ -115,8 +115,9 @@ def added(figures: Sequence[ToolFigures], of_parked: Callable[[Sequence[float]],
 
 
 def release(nodes: Iterable[NodeView]) -> str:
-    """What the nodes serve: their versions of Framehold, and a digest of the code of their handlers."""
-    answering = [node for node in nodes if node.version is not None]
+    """What the nodes serve: their versions of Framehold, and a digest of the code of their handlers. Empty if none of
+    them answers: a lease does not tell the code."""
+    answering = [node for node in nodes if node.version is not None and node.unanswered is None]
     versions = sorted({str(node.version) for node in answering})
     code = sorted({f"{item.handler} {item.digest}" for node in answering for item in node.kept_code})
     named = [*versions, hashlib.sha256("\n".join(code).encode()).hexdigest()[:8]] if code else versions
