@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from framehold_fleet.members.membership import STRANGE
 from framehold_fleet.models import paging
 from framehold_fleet.models.calls import LeaseQuery, LeasesView, LeaseView
 from framehold_fleet.models.choices import Sort, State
@@ -251,9 +252,10 @@ async def test_an_answer_without_end_is_cut_off(cast: Cast) -> None:
 )  # fmt: skip
 async def test_one_nodes_calls(cast: Cast, query: str, asked: str, missing: list[str]) -> None:
     """It is asked, and the one that looks for orphans, since a former life of it may have left some. What a node held
-    that is gone, nobody can list."""
+    that is gone, nobody can list. A node with other keys, whose name comes first, looks for none."""
     for name in ("a", "b", "c"):
         await node(cast, name, listing(name, node=name))
+    cast.members.append(member("0", "http://127.0.0.1:1", STRANGE)._replace(address=None))
     assert (await get(await cast.client(), f"/api/v1/leases?{query}"))["missing"] == missing
     names = {URL(found.url).port: found.node for found in cast.members}
     assert {names[request.url.port] for request in cast.asked} == set(asked)

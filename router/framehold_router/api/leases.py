@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from framehold_fleet.members.membership import Fleet, Member
+from framehold_fleet.members.membership import STRANGE, Fleet, Member
 from framehold_fleet.models import paging
 from framehold_fleet.models.calls import CallsQuery, CallsView, LeaseQuery, LeasesView, LeaseView
 from framehold_fleet.models.choices import CallSort, Sort, State
@@ -109,8 +109,9 @@ def _asked(fleet: Fleet, query: LeaseQuery) -> tuple[list[Member], list[str]]:
     if query.node is None:
         return list(fleet.members.values()), []
     found = [member for member in fleet.members.values() if matches(query.node, member.node)]
-    if query.state not in _HELD and fleet.members:
+    ours = [member for member in fleet.members.values() if member.state != STRANGE]
+    if query.state not in _HELD and ours:
         # Orphaned calls of the named nodes are listed by the node that looks for them: the first by name.
-        first = fleet.members[min(fleet.members)]
+        first = min(ours, key=lambda member: member.node)
         found += [first] if first not in found else []
     return found, [] if found else [query.node]
