@@ -142,7 +142,7 @@ class Admin:
 
     async def _tool_list(self, request: Request) -> Response:
         async with self._lists:
-            return _json(await tool_list.tools(self._runtime, self._attached.metrics))
+            return _json(await tool_list.tools(self._runtime, self._attached.names, self._attached.metrics))
 
     async def _profile(self, request: Request) -> Response:
         async with self._lists:

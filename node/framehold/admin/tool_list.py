@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Container
 from itertools import islice
 
 from framehold_core.call import Phase
@@ -20,7 +19,7 @@ from framehold_fleet.telemetry.histogram import Tally
 
 from ..engine.runtime import Runtime
 from ..telemetry.metrics import CallMetrics, Tool
-from ..telemetry.tool_labels import MAX_NAMES, OTHER
+from ..telemetry.tool_labels import MAX_NAMES, OTHER, ToolLabels
 from .lease_list import PORTION
 
 _PARKED = Phase.PARKED
@@ -44,10 +43,10 @@ class _Now:
         self.expiring = Tally(EXPIRY)
 
 
-async def tools(runtime: Runtime, metrics: CallMetrics | None) -> ToolsStatus:
+async def tools(runtime: Runtime, labels: ToolLabels, metrics: CallMetrics | None) -> ToolsStatus:
     """Each tool that the node counts, or that has parked calls here. Without metrics only the latter."""
     counted = {} if metrics is None else dict(metrics.named_tools())
-    now = await _parked(runtime, counted)
+    now = await _parked(runtime, labels)
     held, at = runtime.heartbeat.lease, runtime.clock.now()
     return ToolsStatus(
         node_id=held.node,
@@ -70,14 +69,14 @@ def pause_views(runtime: Runtime) -> tuple[PauseView, ...]:
     return tuple(PauseView(**asdict(known[name])) for name in sorted(known)[:MAX_PAUSES])
 
 
-async def _parked(runtime: Runtime, counted: Container[str]) -> dict[str, _Now]:
-    """The parked calls by tool. A name that is not counted goes with `other`: a client may have chosen it."""
+async def _parked(runtime: Runtime, labels: ToolLabels) -> dict[str, _Now]:
+    """The parked calls by tool. A name that is no label goes with `other`: a client may have chosen it."""
     found, slots, at = defaultdict[str, _Now](_Now), iter(runtime.table), runtime.clock.now()
     while portion := list(islice(slots, PORTION)):
         for slot in portion:
             call = slot.call
             if call.phase is _PARKED:
-                tool = found[slot.tool if slot.tool in counted else OTHER]
+                tool = found[slot.tool if labels.known(slot.tool, asks=True) else OTHER]
                 tool.parked += 1
                 tool.journal += slot.size
                 tool.since = min(tool.since, call.expires - call.ttl)

@@ -19,6 +19,7 @@ from framehold.hosts.handlers import HandlerCode, MarkedHandler
 from framehold.telemetry import window
 from framehold.telemetry.metrics import CallMetrics
 from framehold.telemetry.stalls import MAX_PLACES, Stall
+from framehold.telemetry.tool_labels import ToolLabels
 from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations, RecentEnds
 from framehold_core.pauses import Pause
 from framehold_fleet.models.nodes import NodeStatus
@@ -321,5 +322,12 @@ async def test_a_malformed_answer_counts_as_refused(played: tuple[Served, Operat
 async def test_a_name_that_is_no_label_goes_with_the_others(played: tuple[Served, Operator]) -> None:
     made, _ = played
     await made.call("marked")
-    found = await tool_list._parked(made.runtime, {"unmarked"})
-    assert {name: now.parked for name, now in found.items()} == {"other": 1}
+    found = await tool_list.tools(made.runtime, ToolLabels(lambda: ["unmarked"]), None)
+    assert {tool.tool: tool.parked for tool in found.tools} == {"other": 1}
+
+
+async def test_the_tools_of_parked_calls_are_told_apart_also_where_nothing_is_counted() -> None:
+    async with serving(marked, unmarked, metrics=False, admin_token=TOKEN) as made, Operator(made.url) as operator:
+        for tool in ("marked", "unmarked", "marked"):
+            await made.call(tool)
+        assert {name: tool["parked"] for name, tool in (await listed(operator)).items()} == {"marked": 2, "unmarked": 1}

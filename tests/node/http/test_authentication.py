@@ -20,6 +20,7 @@ from framehold.admin import tool_list
 from framehold.config import Settings
 from framehold.engine import memory
 from framehold.engine.runtime import Runtime
+from framehold.telemetry.tool_labels import ToolLabels
 from framehold_core.events import Expired
 from framehold_core.value import replace
 from framehold_store import system_clock as clock
@@ -247,7 +248,7 @@ async def test_max_parked_per_principal() -> None:
         listed = await client.send("tools/list", {}, headers={"authorization": "Bearer ann/ask/3"})
         assert listed.result["tools"]
         other = await client.call_as("ben/ask/1")
-        result = await tool_list.tools(client.runtime, None)
+        result = await tool_list.tools(client.runtime, ToolLabels(tuple), None)
         assert ([holder.calls for holder in result.holders], result.over_limit) == ([2, 1], 1)
         assert all("ann" not in holder.who and "ben" not in holder.who for holder in result.holders)
         assert await client.complete_as("ann/ask/1", parked[0])
