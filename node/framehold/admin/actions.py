@@ -16,12 +16,14 @@ from mcp.shared.exceptions import MCPError
 
 from framehold_core import events as ev
 from framehold_core.call import Phase, may_be_dropped
+from framehold_core.ending import How
 from framehold_core.ids import CallId, prefix
 from framehold_fleet.models.events import EventKind
 
 from ..engine.runtime import Runtime
 from ..engine.slot import Slot
 from ..sdk.invocation import HandlerOutcome
+from ..sdk.replies import REASON
 
 logger = logging.getLogger(__name__)
 
@@ -123,9 +125,9 @@ def _outcome(slot: Slot) -> HandlerOutcome:
     """The outcome of a cancelled call: an error result for a tool, the protocol's error for a prompt or a resource."""
     if slot.handler.describe()["method"] == "tools/call":
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=CANCELLED)]
-        result = types.CallToolResult(content=content, is_error=True)
+        result = types.CallToolResult(content=content, is_error=True, _meta={REASON: How.CANCELLED.value})
         return HandlerOutcome(result.model_dump(by_alias=True, mode="json", exclude_none=True))
-    return HandlerOutcome(error=MCPError(types.INTERNAL_ERROR, CANCELLED, {"reason": "cancelled"}))
+    return HandlerOutcome(error=MCPError(types.INTERNAL_ERROR, CANCELLED, {"reason": How.CANCELLED.value}))
 
 
 _CANCELLED = "cancelled the call: its handler was stopped, its client is told, and nobody enters it again"

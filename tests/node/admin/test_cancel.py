@@ -92,6 +92,7 @@ async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_a
     for _ in range(2):
         reply = await answered(at, "tries", held)
         assert reply.result["isError"] and reply.text.startswith(TOLD)
+        assert reply.result["_meta"]["framehold/reason"] == "cancelled"
     assert ran.entered == ["tries"] and at.runtime.table.frames == 0
     again = await operator.cancel(call_of(held.token))
     assert again.status == 404 and call_of(held.token) not in again.text
