@@ -257,7 +257,7 @@ def joined(node: str, boot: str = "b", at: float = NOW) -> LogEntry:
 
 
 def told(node: str, kind: str, boot: str = "b", at: float = NOW) -> LogEntry:
-    return LogEntry(event=EventView(id=f"{boot}-000000007", at=at, node_id=node, kind=kind, text=kind))
+    return LogEntry(event=EventView(id=f"{boot}-{at:.0f}", at=at, node_id=node, kind=kind, text=kind))
 
 
 AFTER = joined("z", "former", NOW - 60), joined("z"), LogEntry(end=end())
@@ -268,6 +268,12 @@ UNSEEN: dict[str, tuple[list[LogEntry], dict[tuple[str, str], bool]]] = {
     "it drained": (
         [joined("x"), told("x", "drain"), joined("y", "c"), told("y", "node_draining", "c")],
         {("x", "b"): True, ("y", "c"): True},
+    ),
+    "its drain was taken back": (
+        [joined("x", at=NOW - 9), told("x", "drain", at=NOW - 8), told("x", "node_draining", at=NOW - 7),
+         told("x", "undrained", at=NOW - 6), told("x", "takeover", at=NOW - 5),
+         told("y", "drain", at=NOW - 8), told("y", "undrained", at=NOW - 6), told("y", "drain", at=NOW - 4)],
+        {("x", "b"): False, ("y", "b"): True},
     ),
     "one is here in another life, one's last event is old": (
         [joined("a", "former"), joined("x", at=NOW - HOUR - 1)], {},

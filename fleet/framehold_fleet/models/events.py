@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     REFUSED = "refused"
     CANCELLED = "cancelled"
     DRAIN = "drain"
+    UNDRAINED = "undrained"
     PAUSED = "paused"
     RESUMED = "resumed"
     STORE_SILENT = "store_silent"

@@ -167,7 +167,7 @@ class Admin:
         draining = self._runtime.draining
         if draining.undo():
             text = f"{self._operator(request)} ordered this node to take calls again"
-            self._runtime.observers.happened(EventKind.DRAIN, text, None)
+            self._runtime.observers.happened(EventKind.UNDRAINED, text, None)
             return _action_reply(
                 ActionResult(200, "this node takes calls again; what it has handed off stays where it is")
             )

@@ -232,9 +232,8 @@ class NodeDrain:
         released, self.released = self.released, 0
         self._heartbeat.announce(LIVE)
         self._changed.set()
-        self._log_info(
-            f"the drain was taken back: this node takes calls again; {released} calls were handed off by then"
-        )
+        text = f"the drain was taken back: this node takes calls again; {released} calls were handed off by then"
+        self._log_info(text, EventKind.UNDRAINED)
         return True
 
     async def _drain(self, order: object, began: float, patience: float, parked: bool) -> None:
@@ -284,9 +283,9 @@ class NodeDrain:
             )
             self._lost_told = self.leaving
 
-    def _log_info(self, text: str) -> None:
+    def _log_info(self, text: str, kind: EventKind = EventKind.DRAIN) -> None:
         logger.info("%s", text)
-        self._observers.happened(EventKind.DRAIN, text, None)
+        self._observers.happened(kind, text, None)
 
     def _log_warning(self, text: str, lost: int = 0) -> None:
         logger.warning("%s", text)

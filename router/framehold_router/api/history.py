@@ -21,6 +21,7 @@ _RANGES = {"15m": (900, STEP), "1h": (3600, STEP), "6h": (21_600, COARSE), "24h"
 """For each range its length and its step, in seconds."""
 _MARKED = {
     *(EventKind.NODE_JOINED, EventKind.NODE_DRAINING, EventKind.NODE_LEFT, EventKind.NODE_LOST, EventKind.DRAIN),
+    EventKind.UNDRAINED,
     *(EventKind.STORE_SILENT, EventKind.STORE_BACK, EventKind.STORE_EMPTIED, EventKind.PAUSED, EventKind.RESUMED),
 }
 MAX_MARKS = 200

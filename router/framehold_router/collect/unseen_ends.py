@@ -4,7 +4,7 @@
     2. it dies, and so do all routers that knew it, before one of them has found its lease gone
     3. a new router reads the event log, and finds a node there that nobody has
     4. it is told as lost `GRACE` seconds later, for it may have no lease only because the store was away; as one that
-       left, if the log says that it drained
+       left, if the log says that it drained, and not that the drain was taken back
 
 The law: only the newest life under a name counts, only for an hour after its last event, and only while the store
 answers. When its lease ran out is not known, so such an end has no last heartbeat, and `detected` is the time at which
@@ -21,6 +21,7 @@ GRACE = 10.0
 """Seconds for which a node must be missing. After an outage of the store nodes need up to five to register again."""
 HOUR = 3600.0
 _DRAINS = (EventKind.DRAIN, EventKind.NODE_DRAINING)
+_OF_DRAINS = (*_DRAINS, EventKind.UNDRAINED)
 
 Life = tuple[str, str]
 """The name of a node and the boot of one process with that name."""
@@ -53,14 +54,15 @@ class UnseenEnds:
 
 
 def _last_events(events: Iterable[EventView], since: float) -> tuple[dict[str, EventView], set[Life]]:
-    """The last event of each node after `since`, and the lives that drained."""
+    """The last event of each node after `since`, and the lives that drained at last."""
     last: dict[str, EventView] = {}
-    drained: set[Life] = set()
+    of_drains: dict[Life, EventView] = {}
     for event in events:
         if not event.node_id or event.at < since:
             continue
-        if event.kind in _DRAINS:
-            drained.add((event.node_id, event.boot))
+        life = event.node_id, event.boot
+        if event.kind in _OF_DRAINS and (life not in of_drains or event.at >= of_drains[life].at):
+            of_drains[life] = event
         if event.node_id not in last or event.at >= last[event.node_id].at:
             last[event.node_id] = event
-    return last, drained
+    return last, {life for life, event in of_drains.items() if event.kind in _DRAINS}

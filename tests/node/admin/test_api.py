@@ -246,7 +246,7 @@ async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
             assert (state["state"], state["handed_off"]) == ("live", None)
             taken = await at.call("unmarked")
             assert (await at.retry("unmarked", taken.token, taken.accept(word="y"))).text == " y"
-        result = [text.split(":")[0] for kind, text, *_ in happened.events if kind == "drain"]
+        result = [text.split(":")[0] for kind, text, *_ in happened.events if kind in ("drain", "undrained")]
         ordered = [text for text in result if text.startswith("an operator (admin token ")]
         assert [text.partition(") ")[2] for text in ordered] == [
             "ordered this node to drain",
@@ -259,6 +259,8 @@ async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
             "node drained",
             "the drain was taken back",
         ]
+        undone = [text for kind, text, *_ in happened.events if kind == "undrained"]
+        assert len(undone) == 4 and all("taken back" in text or "to take calls again" in text for text in undone)
         leaving = asyncio.create_task(at.runtime.drain(0.2))
         await until(lambda: at.runtime.draining.leaving, "the process to leave")
         refused = await operator.ask("POST", "undrain")

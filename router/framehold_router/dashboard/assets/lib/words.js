@@ -136,6 +136,7 @@ export const KINDS = {
   refused: { label: "refused", tone: "warn" },
   cancelled: { label: "cancelled", tone: "idle" },
   drain: { label: "drain", tone: "warn" },
+  undrained: { label: "drain undone", tone: "good" },
   paused: { label: "tool paused", tone: "bad" },
   resumed: { label: "tool resumed", tone: "good" },
   store_silent: { label: "store silent", tone: "bad" },
