@@ -43,6 +43,25 @@ def test_lists_within_a_row() -> None:
     assert (row["claim_seconds"], row["detect_seconds"], row["recovered"], row["calls"]) == ("2.5", "", "3", "0")
 
 
+def test_what_no_cell_can_hold_has_no_column() -> None:
+    """Parts of an item that are items themselves: a cell would have Python's words for them."""
+    nested: dict[str, Any] = {
+        "refused": [{"limit": "FRAMEHOLD_MAX_PARKED", "count": 3, "at": 1.0}],
+        "failing": [{"tool": "book", "ended": 3, "failed": 2}],
+        "store_loss": {"at": 2, "since": 1, "emptied": True},
+        "kept_code": [{"handler": "book", "digest": "d", "bytes": 1}],
+        "not_kept": [{"handler": "book", "why": "w"}],
+        "scan": {"began": 1, "at": 2, "looked": 3, "orphaned": 0, "handed_off": 0},
+        "last_stall": {"at": 1, "seconds": 2},
+        "paused": [{"tool": "book", "by": "framehold", "at": 1}],
+        "handlers": [{"handler": "book", "asks": True, "reentrant": True, "strategy": "hold"}],
+    }
+    plain = {"node_id": "n", "incarnation": "i", "boot": "b", "state": "live", "address": "", "tools": ["a"]}
+    text = table(NodesView(nodes=[NodeView.model_validate(plain | nested)]))
+    names, _ = rows(text)
+    assert not nested.keys() & names and "tools" in names and "{" not in str(text)
+
+
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum(a1)", "\t=1", "\r=1", '=cmd|"/c calc"!A1'])
 def test_no_text_is_a_formula(text: str) -> None:
     event = EventView(id=text, at=1.0, kind=text, text=text, round=3)

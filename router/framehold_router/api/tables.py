@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -20,8 +20,6 @@ from framehold_fleet.models.nodes import NodesView, NodeView, RingNodeView, Ring
 from framehold_fleet.models.tools import ToolsView, ToolView
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NESTED = ("last_stall", "paused", "handlers")
-"""Fields that are models themselves: no cell can hold them."""
 _PHASES = ("detect", "claim", "replay", "resume", "total")
 
 
@@ -40,9 +38,15 @@ def table(view: BaseModel) -> str | None:
     )
     for kind, item, name in lists:
         if isinstance(view, kind):
-            columns = tuple(name for name in item.model_fields if name not in _NESTED)
+            # No cell can hold a model.
+            columns = tuple(name for name, field in item.model_fields.items() if not _has_model(field.annotation))
             return _csv(columns, (row.model_dump(mode="json") for row in getattr(view, name)))
     return None
+
+
+def _has_model(kind: Any) -> bool:
+    """Whether values of this type are models, or have some in them."""
+    return any(map(_has_model, get_args(kind))) or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
 def _failover_columns() -> tuple[str, ...]:
