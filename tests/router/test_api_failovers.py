@@ -205,6 +205,19 @@ def test_rates_are_differences() -> None:
     assert rates.affinity() is None, "no retry in it"
 
 
+def test_rates_are_of_no_longer_time_than_they_say() -> None:
+    """After a day without a look nothing is known of the last minute, until the next look."""
+    now, retries = [0.0], Retries()
+    rates = Rates(lambda: now[0], retries)  # type: ignore[arg-type]  # of a meter it reads these two counts
+    rates.note([counted("a", "1", 0)])
+    now[0], retries.hits = 86_400.0, 8
+    rates.note([counted("a", "1", 86_400)])
+    assert (rates.rounds_per_second(), rates.affinity()) == (None, None)
+    now[0], retries.hits, retries.misses = 86_402.0, 9, 1
+    rates.note([counted("a", "1", 86_420)])
+    assert (rates.rounds_per_second(), rates.affinity()) == (10.0, 0.5)
+
+
 def test_a_survey_that_ends_behind_a_later_one_counts_no_round_twice() -> None:
     now = [0.0]
     rates = Rates(lambda: now[0], None)

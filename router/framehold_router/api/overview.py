@@ -28,6 +28,8 @@ from .fleet import HOUR, departed
 from .sources import VERSION, ApiRequest, Sources
 
 MINUTE = 60.0
+LONGEST = 2 * MINUTE
+"""Looks that are further apart say nothing of the last minute."""
 EVENTS = 20
 TOGETHER = 10.0
 """Seconds between two events of single calls that are shown as one."""
@@ -70,9 +72,12 @@ class Rates:
         self._seen.append(_RoundCounts(now, rounds, hits, misses))
         while len(self._seen) > 2 and self._seen[1].at <= now - MINUTE:
             self._seen.popleft()
+        while self._seen[0].at < now - LONGEST:
+            self._seen.popleft()
 
     def rounds_per_second(self) -> float | None:
-        """Rounds per second that the nodes answered; None without two surveys."""
+        """Rounds per second that the nodes answered; None without two surveys near the last
+        minute."""
         if len(self._seen) < 2:
             return None
         first, last = self._seen[0], self._seen[-1]
