@@ -81,6 +81,8 @@ _GONE = (Verdict.FENCED, Verdict.LOST)
 """The verdicts after which this node has no part in a call."""
 _TIMED_OPS = (Op.PARK, Op.FINISH)
 """The writes that report for how long their round ran."""
+_KEEP_OPS = (Op.PARK, Op.CLAIM)
+"""The writes after which a client gets a token that lasts longer than those before: the code is kept as long."""
 WHOLE, DIGEST = b"=", b"#"
 
 
@@ -129,7 +131,7 @@ class CallRecords:
         terms = self._terms(slot)
         # The head names no code for a handler that is not re-entrant, and another one where that was not to be had.
         code = terms.head.code
-        if write.op is Op.PARK and code == slot.handler.code and self.keeper.is_due(code, terms.record_ttl):
+        if write.op in _KEEP_OPS and code == slot.handler.code and self.keeper.is_due(code, terms.record_ttl):
             self._tasks.carry(self._keep_and_write(slot, write, terms), partial(self._unsent, slot, write))
         else:
             self._send(slot, write, terms)
