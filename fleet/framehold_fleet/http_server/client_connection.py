@@ -23,6 +23,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import cast
 
 from ..limits import Limits
@@ -55,6 +56,8 @@ class ClientConnections:
     def __init__(self, handle: Handle, limits: Limits) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
+        self.variables = copy_context()
+        """The context variables of the server itself: those of no request."""
         self.open = set[ClientConnection]()
         self.draining = False
         self.buffered = 0
@@ -323,7 +326,8 @@ class ClientConnection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Parse the bytes that waited, or wait for more."""
         if self._rest:
-            self.connections.loop.call_soon(self._next)
+            # The context of the request before, which called this, may hold who sent it.
+            self.connections.loop.call_soon(self._next, context=self.connections.variables.copy())
         elif not self._ending:
             self._begin_state(self.connections.limits.keep_alive)
 

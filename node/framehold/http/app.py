@@ -14,6 +14,7 @@ import copy
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import Context
 from typing import Any, NamedTuple
 
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
@@ -144,8 +145,10 @@ class Application:
     def _begun(self) -> asyncio.Future[None]:
         """Done when this app has started. It starts itself with its first request, if nobody has started it."""
         if self._ready is None:
-            self._ready = asyncio.get_running_loop().create_future()
-            self._keeper = asyncio.get_running_loop().create_task(self._keep(self._ready), name="framehold-keeper")
+            loop = asyncio.get_running_loop()
+            self._ready = loop.create_future()
+            # All requests share it: it takes over nothing of the first one.
+            self._keeper = loop.create_task(self._keep(self._ready), name="framehold-keeper", context=Context())
         return self._ready
 
     def _known(self, rounds: OrdinaryRounds, scope: Scope, receive: Receive) -> tuple[Target | None, Hop | None]:

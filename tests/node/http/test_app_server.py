@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import json
 import re
 import socket
@@ -23,6 +24,7 @@ from tests.kit.processes import until
 pytestmark = pytest.mark.anyio
 
 LIMITS = limits_of(1 << 20, 32 * 1024, 100)
+_asker: contextvars.ContextVar[str] = contextvars.ContextVar("asker")
 _OWN = re.compile(rb"\r\ndate: [^\r]*|\r\nserver: [^\r]*", re.IGNORECASE)
 
 
@@ -243,6 +245,38 @@ async def test_what_an_app_changes_in_a_scope_is_not_seen_by_the_next_request() 
             await reader.readuntil(b"\r\n\r\n")
         writer.close()
     assert len(found) == 3 and len(set(found)) == 1
+
+
+async def test_no_request_sees_a_context_variable_of_another() -> None:
+    """Neither one that waited for the response before it, nor one after reading or writing had stopped."""
+    seen: list[str] = []
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @with_lifespan
+    async def binding(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(_asker.get("nobody"))
+        _asker.set(scope["path"])
+        begun.set()
+        await go.wait()
+        large = b"x" * (8 << 20 if scope["path"] == "/large" else 1)
+        await send(head(_length(large)))
+        await send({"type": "http.response.body", "body": large})
+
+    def asking(path: bytes, size: int = 0) -> bytes:
+        return b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % (path, size) + b"x" * size
+
+    async with running(binding) as (host, port), asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection(host, port, limit=16 << 20)
+        writer.write(asking(b"/1") + asking(b"/2"))
+        await begun.wait()
+        writer.write(asking(b"/3", 100_000) + asking(b"/4", 100_000) + asking(b"/large") + asking(b"/6"))
+        go.set()
+        for _ in range(6):
+            await reader.readuntil(b"\r\n\r\nx")
+        writer.write(asking(b"/7"))
+        await reader.readuntil(b"\r\n\r\nx")
+        writer.close()
+    assert seen == ["nobody"] * 7
 
 
 async def test_an_app_waits_for_a_slow_client() -> None:

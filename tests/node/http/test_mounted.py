@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -33,6 +34,7 @@ from tests.kit.redis_server import RedisServer
 from tests.kit.serving import Word, said
 
 pytestmark = pytest.mark.anyio
+_asker: contextvars.ContextVar[str] = contextvars.ContextVar("asker")
 
 
 def weather(seen: list[str], name: str = "weather", **settings: Any) -> Application:
@@ -158,6 +160,26 @@ def test_mounted_without_a_lifespan_it_ends_with_the_loop(
     assert seen == ["weather began", "weather cancelled", "weather ended"]
     (result,) = [one.getMessage() for one in caplog.records if "lifespan" in one.getMessage()]
     assert "its lease runs out by itself" in result and "lifespan=app.lifespan" in result
+
+
+async def test_the_request_that_starts_the_app_shares_no_context_variable_with_the_lifespan() -> None:
+    """The lifespan serves all requests: what it starts must not act in the name of the first one's user."""
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_: MCPServer[Any]) -> AsyncIterator[None]:
+        seen.append(_asker.get("nobody"))
+        yield
+
+    app = framehold.asgi(MCPServer("lone", lifespan=lifespan), Settings(node_id="n"))
+
+    async def binding(scope: Any, receive: Any, send: Any) -> None:
+        _asker.set("alice")
+        await app(scope, receive, send)
+
+    async with served(in_starlette(binding)) as url, httpx2.AsyncClient() as http:  # type: ignore[arg-type]
+        await http.get(beneath(url).replace("/mcp", "/healthz"))
+    assert seen == ["nobody"]
 
 
 @PARENTS
