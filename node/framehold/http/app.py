@@ -271,7 +271,8 @@ class Application:
         )
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        """Serve the ASGI lifespan protocol. A start that failed is reported in one line, not as a traceback."""
+        """Serve the ASGI lifespan protocol. A start that failed is reported in one line, and then raised: a test
+        client waits for the exception, and uvicorn drops it."""
         await receive()
         # Who runs the lifespan protocol of this app serves it at the root: an app that mounts another runs none of it.
         self.attached.runtime.peers.prefix = ""
@@ -281,7 +282,7 @@ class Application:
             except Exception as error:
                 self.failure = error
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
-                return
+                raise
             # A server that runs this lifespan runs this app as its only one: so the process may be tuned for it.
             tune(self.attached.runtime)
             await send({"type": "lifespan.startup.complete"})
