@@ -219,14 +219,13 @@ class Application:
         `async with mounted.lifespan():` in a lifespan of its own. `parent` is the app that runs it, if it says so."""
         peers = self.attached.runtime.peers
         peers.prefix = mounting.found(self, parent) if peers.prefix is None else peers.prefix
-        async with self._starting():
-            self._ready = asyncio.get_running_loop().create_future()
-            self._ready.set_result(None)
+        async with self._starting(asyncio.get_running_loop().create_future()):
             yield
 
     @asynccontextmanager
-    async def _starting(self) -> AsyncIterator[None]:
-        """Run the lifespan of the SDK's app. The warnings at its start are those for a server over HTTP."""
+    async def _starting(self, ready: asyncio.Future[None]) -> AsyncIterator[None]:
+        """Run the lifespan of the SDK's app. The warnings at its start are those for a server over HTTP. Requests go
+        on when `ready` is done; after the end, the next one starts this app again."""
         if self._stack is None:
             self._stack = self._built()
         self.attached.begin_service(over_http=True)
@@ -237,9 +236,12 @@ class Application:
         try:
             async with self._app.router.lifespan_context(self._app):
                 name_sessions(_inside(self._endpoint.endpoint), self.attached.runtime)
+                ready.set_result(None)
+                self._ready = ready
                 yield
         finally:
             await self._relay.close()
+            self._ready = None
 
     def _built(self) -> _Stack:
         """What stands before the SDK's app, with the middlewares and routes that it has now."""
@@ -299,14 +301,14 @@ class Application:
                 "framehold.asgi returned"
             )
         try:
-            async with self._starting():
-                ready.set_result(None)
+            async with self._starting(ready):
                 # The end of the loop cancels this task: that is not an error.
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.get_running_loop().create_future()
         except Exception as error:
             if not ready.done():
                 ready.set_exception(error)
+                self._ready = ready
 
 
 def asgi(

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
 import uvicorn
+from fastmcp import FastMCP
 from mcp.server import MCPServer
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 from uvicorn.lifespan.on import LifespanOn
 
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
+from tests.kit.client import Caller
+from tests.kit.nodes import served
 
 pytestmark = pytest.mark.anyio
 
@@ -46,3 +52,47 @@ async def test_uvicorn_reports_a_start_that_fails_without_a_traceback(
     errors = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [record.getMessage() for record in errors] == ["no database", "Application startup failed. Exiting."]
     assert not any(record.exc_info for record in errors)
+
+
+def lone() -> Application:
+    """An app with a tool."""
+    server: FastMCP[Any] = FastMCP("lone")
+
+    @server.tool
+    def work() -> str:
+        """Work."""
+        return "done"
+
+    return framehold.asgi(server, Settings(node_id="n"))
+
+
+async def worked(app: Application, own: bool) -> str:
+    """What the tool says; `own`: who serves the app runs its lifespan."""
+    async with served(app if own else Starlette(routes=[Mount("/", app)])) as url, Caller(url) as caller:
+        return (await caller.call("work")).text
+
+
+RUNNERS = pytest.mark.parametrize("own", [False, True], ids=["starts itself", "is started"])
+
+
+@RUNNERS
+def test_an_app_serves_in_one_event_loop_after_another(own: bool) -> None:
+    app = lone()
+    for _ in range(2):
+        assert asyncio.run(worked(app, own)) == "done"
+
+
+@RUNNERS
+def test_an_app_that_can_start_only_once_says_so(own: bool) -> None:
+    """The SDK's own app runs one lifespan. Nobody is told that the node shuts down."""
+    app = framehold.asgi(MCPServer("once"), Settings(node_id="n"))
+
+    def live() -> str:
+        client = TestClient(app, "http://127.0.0.1")
+        with client if own else nullcontext():
+            return client.get("/healthz").text
+
+    assert live() == "ok\n"
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="once per instance"):
+            live()
