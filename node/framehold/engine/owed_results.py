@@ -45,6 +45,10 @@ class OwedResults:
         """Write everything that is owed now: the node leaves."""
         while self._due:
             self._write(self._take())
+        if self._timer is not None:
+            # It ends with its event loop, and the node may be opened again in another.
+            self._timer.cancel()
+            self._timer = None
 
     def _write_due(self, loop: asyncio.AbstractEventLoop) -> None:
         now, self._timer = loop.time(), None

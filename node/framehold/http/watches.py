@@ -17,36 +17,37 @@ WATCH_AFTER = 0.05
 
 
 class Watches:
-    """The requests of one entry that are not watched yet, the oldest first. Belongs to one event loop."""
+    """The requests of one entry that are not watched yet, the oldest first."""
 
     def __init__(self) -> None:
         self._young: dict[Exchange, tuple[float, Callable[[], object], Receive, Context]] = {}
-        self._timer = False
+        self._timed: asyncio.AbstractEventLoop | None = None
+        """The event loop in which the timer runs; a timer ends with its loop. None: it does not run."""
 
     def add(self, exchange: Exchange, receive: Receive, cancel: Callable[[], object], variables: Context) -> None:
         """Watch the client of this request after a while. `cancel` cancels the request if its client disconnects;
         `variables` are its context variables."""
         loop = asyncio.get_running_loop()
         self._young[exchange] = (loop.time(), cancel, receive, variables)
-        if not self._timer:
-            self._wait(WATCH_AFTER)
+        if self._timed is not loop:
+            self._wait(loop, WATCH_AFTER)
 
     def remove(self, exchange: Exchange) -> None:
         """The request has its response. A watch that has begun is ended by `Exchange.close`."""
         self._young.pop(exchange, None)
 
-    def _wait(self, seconds: float) -> None:
-        self._timer = True
+    def _wait(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._timed = loop
         # All requests share it: it takes over nothing of the one that arms it.
-        asyncio.get_running_loop().call_later(seconds, self._begin, context=Context())
+        loop.call_later(seconds, self._begin, context=Context())
 
     def _begin(self) -> None:
         """Watch the requests that are old enough, and come again for the next one."""
-        loop, self._timer = asyncio.get_running_loop(), False
+        loop, self._timed = asyncio.get_running_loop(), None
         while self._young:
             exchange, (began, cancel, receive, variables) = next(iter(self._young.items()))
             if (wait := began + WATCH_AFTER - loop.time()) > 0:
-                self._wait(wait)
+                self._wait(loop, wait)
                 return
             del self._young[exchange]
             exchange.watch(cancel, receive, variables.copy())

@@ -71,3 +71,19 @@ async def test_what_a_call_owes_is_written_once() -> None:
         results.add(cast(Slot, item))
     await until(lambda: len(written) == 4, "both writes")
     assert written[2:] == [other, slot]
+
+
+def test_results_are_written_in_each_event_loop() -> None:
+    """A node that leaves writes what is owed; then it may be opened in another loop."""
+    slot, written = cast(Slot, _Slot()), list[Slot]()
+    results = OwedResults(0.005, lambda slot, event: written.append(slot))
+
+    async def live(leaves: bool) -> None:
+        results.add(slot)
+        if leaves:
+            results.write_all()
+        await until(lambda: bool(written), "the write")
+
+    for leaves in (True, False):
+        written.clear()
+        asyncio.run(live(leaves))

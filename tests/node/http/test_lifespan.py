@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
@@ -72,6 +73,29 @@ async def worked(app: Application, own: bool) -> str:
         return (await caller.call("work")).text
 
 
+async def asked(app: Application, tool: str, left: asyncio.Event | None = None) -> None:
+    """Call a tool without a server between. The client leaves when `left` is set, and stays without one."""
+    envelope = Caller("http://127.0.0.1/mcp").envelope("tools/call", {"name": tool, "arguments": {}})
+    headers = {"host": "127.0.0.1", "content-type": "application/json", **envelope.headers}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/mcp",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+    }
+    coming = [{"type": "http.request", "body": json.dumps(envelope.body).encode()}]
+
+    async def receive() -> Any:
+        if coming:
+            return coming.pop()
+        await (left or asyncio.Event()).wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None: ...
+
+    await app(scope, receive, send)
+
+
 RUNNERS = pytest.mark.parametrize("own", [False, True], ids=["starts itself", "is started"])
 
 
@@ -96,3 +120,27 @@ def test_an_app_that_can_start_only_once_says_so(own: bool) -> None:
     for _ in range(2):
         with pytest.raises(RuntimeError, match="once per instance"):
             live()
+
+
+def test_a_client_that_leaves_is_noticed_in_each_event_loop() -> None:
+    """Also where a loop has ended just after a request."""
+    server: FastMCP[Any] = FastMCP("lone")
+
+    @server.tool
+    def work() -> str:
+        """Work."""
+        return "done"
+
+    @server.tool
+    async def wait() -> None:
+        """Wait for ever."""
+        entered.set()
+        await asyncio.Event().wait()
+
+    async def live(tool: str, left: asyncio.Event | None = None) -> None:
+        async with app.lifespan(), asyncio.timeout(10):
+            await asked(app, tool, left)
+
+    app, entered = framehold.asgi(server, Settings(node_id="n")), asyncio.Event()
+    asyncio.run(live("work"))
+    asyncio.run(live("wait", entered))
