@@ -65,7 +65,9 @@ class ForeignResponse:
     async def _write(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._begun = True
-            self._streams = dict(message["headers"]).get(b"content-type", b"").startswith(b"text/event-stream")
+            headers = list(message.get("headers", ()))
+            message = {**message, "headers": headers}
+            self._streams = dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
         elif message["type"] == "http.response.body":
             self._ended = not message.get("more_body", False)
         await self._send(message)

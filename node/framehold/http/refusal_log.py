@@ -39,6 +39,7 @@ class RefusalLog:
         def serve(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
             def observed(message: Message) -> Awaitable[None]:
                 if message["type"] == "http.response.start" and message["status"] in (_HOST, _ORIGIN):
+                    message = {**message, "headers": list(message.get("headers", ()))}
                     self._log_refusal(scope, message)
                 return send(message)
 
@@ -47,7 +48,7 @@ class RefusalLog:
         return serve
 
     def _log_refusal(self, scope: Scope, head: Message) -> None:
-        status, headers = head["status"], {name.lower() for name, _ in head.get("headers", ())}
+        status, headers = head["status"], {name.lower() for name, _ in head["headers"]}
         header = b"host" if status == _HOST else b"origin"
         value = next((value[:MAX_NAME_LENGTH] for name, value in scope["headers"] if name == header), b"")
         if not headers.isdisjoint(_OTHER_CAUSES) or (status == _ORIGIN and (not value or self.allows(value))):

@@ -165,6 +165,31 @@ async def test_exception_handlers_of_the_app_are_asked() -> None:
     assert [(one.status_code, one.text) for one in found] == [(429, text) for text in texts]
 
 
+@pytest.mark.parametrize("status", [429, 421, 403])
+@pytest.mark.parametrize("headers", [None, [(b"x-own", b"1")]], ids=["none", "an iterator"])
+async def test_a_middleware_may_leave_headers_out_or_give_an_iterator(
+    status: int, headers: list[tuple[bytes, bytes]] | None
+) -> None:
+    """As ASGI allows: its response is sent as it is, also to a page, and whatever looks at it."""
+
+    class Refusing:
+        def __init__(self, app: ASGIApp) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            given = {} if headers is None else {"headers": iter(headers)}
+            await send({"type": "http.response.start", "status": status, **given})
+            await send({"type": "http.response.body", "body": b"no"})
+
+    app = app_of(server_of("refusing", ask))
+    app.add_middleware(Refusing)
+    async with served(app) as url, httpx2.AsyncClient() as http:
+        for more in ({}, {"origin": "http://localhost:1"}, {"origin": "http://evil.example"}):
+            found = await http.post(url, json=INITIALIZE, headers=ACCEPT | more)
+            assert (found.status_code, found.text) == (status, "no")
+            assert found.headers.get("x-own") == (None if headers is None else "1")
+
+
 async def test_an_instrumentor_that_replaces_the_stack_is_asked() -> None:
     app, seen = app_of(server_of("instrumented", ask)), list[tuple[str, str, str]]()
     app.state.greeting, build = "hello", app.build_middleware_stack
