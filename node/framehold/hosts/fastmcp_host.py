@@ -44,8 +44,12 @@ from .fastmcp_code import registered as code_of
 from .fastmcp_components import author_of, called, moved, named, registered, schema_of, served, serving, understood
 from .fastmcp_plans import FastMCPPlans
 from .host import Registration
-from .sdk_app import local_only
+from .sdk_app import accepted
 from .seam_builder import SeamBuilder
+
+_PROTECTION = "http_host_origin_protection"
+_GUARD = {_PROTECTION, "http_allowed_hosts", "http_allowed_origins"}
+"""The settings of FastMCP's guard."""
 
 
 class FastMCPHost:
@@ -132,21 +136,21 @@ class FastMCPHost:
         return server._lifespan is not default_lifespan or not own or bool(server._extensions)
 
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
-        """FastMCP's own app, and the origins that Framehold's entry accepts.
+        """FastMCP's own app, and the hosts and origins that `/mcp` accepts.
 
-        FastMCP checks hosts and origins itself, and its check stands before Framehold's entry too. If no setting names
-        hosts or origins, FastMCP protects servers on loopback addresses, and local pages may read the responses.
+        FastMCP's guard stands before all routes of its app, and lets more pass: local names always, and any name where
+        the server listens beyond its machine. So Framehold checks after it what it checks for an MCPServer, unless the
+        author has set FastMCP's guard and no setting of Framehold names hosts or origins.
         """
-        hosts, origins = list(settings.allowed_hosts), list(settings.allowed_origins)
-        guard: dict[str, Any] = {}
-        if "http_host_origin_protection" not in fastmcp.settings.model_fields_set:
-            guard = {"host_origin_protection": "auto"}
-        if hosts or origins:
+        security = accepted(settings)
+        guard: dict[str, Any] = {"host_origin_protection": "auto"}
+        if settings.allowed_hosts or settings.allowed_origins:
+            hosts, origins = list(settings.allowed_hosts), list(settings.allowed_origins)
             guard = {"host_origin_protection": True, "allowed_hosts": hosts, "allowed_origins": origins}
-        unchecked = TransportSecuritySettings(
-            enable_dns_rebinding_protection=False, allowed_origins=origins or local_only().allowed_origins
-        )
-        return self._server.http_app(path=path, **guard), unchecked
+        elif own := _GUARD & fastmcp.settings.model_fields_set:
+            security.enable_dns_rebinding_protection = False
+            guard = {} if _PROTECTION in own else guard
+        return self._server.http_app(path=path, **guard), security
 
     def plan_of(self, boundary: RequestStateBoundary, strategy: str) -> PlanOf:
         """See `Host.plan_of`."""

@@ -21,20 +21,25 @@ def sdk_app(
     server: MCPServer[Any] | Server[Any], settings: Settings, path: str
 ) -> tuple[Starlette, TransportSecuritySettings]:
     """The SDK's app of `server`, with its endpoint at `path`, and the hosts and origins that it accepts."""
-    security = None
-    if settings.allowed_hosts or settings.allowed_origins:
-        security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=True,
-            allowed_hosts=list(settings.allowed_hosts) or local_only().allowed_hosts,
-            allowed_origins=list(settings.allowed_origins),
-        )
+    security = accepted(settings)
     app = server.streamable_http_app(
         streamable_http_path=path,
         max_request_body_size=settings.max_body,
         max_sessions=settings.max_sessions or _max_sessions(settings),
         transport_security=security,
     )
-    return app, security or local_only()
+    return app, security
+
+
+def accepted(settings: Settings) -> TransportSecuritySettings:
+    """The hosts and origins that the settings allow; if they name neither, local ones."""
+    if not (settings.allowed_hosts or settings.allowed_origins):
+        return local_only()
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=list(settings.allowed_hosts) or local_only().allowed_hosts,
+        allowed_origins=list(settings.allowed_origins),
+    )
 
 
 def _max_sessions(settings: Settings) -> int:

@@ -163,8 +163,8 @@ class Application:
         return target, hop
 
     async def _page(self, stack: _Stack, path: str, hop: Hop, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request that is none for MCP. Pages of the author answer to the names that MCP requests do; FastMCP
-        checks those of its server itself."""
+        """Serve a request that is none for MCP. Pages of the author answer to the names that MCP requests do, unless
+        FastMCP's guard alone decides."""
         is_own = path in stack.probes or path in stack.administers
         if (is_own or self._is_strict) and not access.answers(hop, scope, self.attached.settings):
             await self._stranger(scope, receive, send)
@@ -235,7 +235,10 @@ class Application:
                     session_logger.setLevel(logging.WARNING)
         try:
             async with self._app.router.lifespan_context(self._app):
-                name_sessions(_inside(self._endpoint.endpoint), self.attached.runtime)
+                endpoint = _inside(self._endpoint.endpoint)
+                name_sessions(endpoint, self.attached.runtime)
+                # FastMCP's app leaves the check of hosts and origins to its guard, which lets more pass.
+                endpoint.session_manager.security_settings = self._security
                 ready.set_result(None)
                 self._ready = ready
                 yield

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import fastmcp
 import httpx2
 import pytest
 from fastmcp import FastMCP
@@ -202,6 +203,57 @@ async def test_a_refusal_names_its_setting_once(
     assert line.startswith(says) and setting in line
 
 
+INSPECTOR = "http://localhost:6274"
+ELSEWHERE = "https://inspector.example.com"
+LOCAL, NAMED = "127.0.0.1:80", {"allowed_hosts": ("node.example",)}
+MCP_REQUESTS: dict[str, tuple[dict[str, Any], str, str | None, int]] = {
+    # The settings, the host, the origin of the page that asks, and the status.
+    "a strange host": ({}, "node.example", None, 421),
+    "a local host": ({}, LOCAL, None, 200),
+    "a local page": ({}, LOCAL, INSPECTOR, 200),
+    "a strange page": ({}, LOCAL, ELSEWHERE, 403),
+    "an allowed host": (NAMED, "node.example", None, 200),
+    "a local host where another is allowed": (NAMED, LOCAL, None, 421),
+    "a local page where a host is allowed": (NAMED, "node.example", INSPECTOR, 403),
+    "an allowed page": (NAMED | {"allowed_origins": (ELSEWHERE,)}, "node.example", ELSEWHERE, 200),
+    "a local page where another is allowed": ({"allowed_origins": (ELSEWHERE,)}, LOCAL, INSPECTOR, 403),
+}
+
+
+@pytest.mark.parametrize("make", [MCPServer, FastMCP])
+@pytest.mark.parametrize("name", MCP_REQUESTS)
+async def test_which_hosts_and_pages_may_call(make: Any, name: str) -> None:
+    """Whatever the server is made with, whatever address it listens on, and in both eras."""
+    given, host, origin, status = MCP_REQUESTS[name]
+    server = make("n")
+    server.tool(name="work")(lambda: "done")
+    app = framehold.asgi(server, Settings(node_id="n", **given))
+
+    async def beyond(scope: Any, receive: Any, send: Any) -> None:
+        await app(scope | {"server": ("10.1.2.3", 80)}, receive, send)
+
+    named = {"host": host} | ({} if origin is None else {"origin": origin})
+    parent = Starlette(routes=[Mount("/", beyond)], lifespan=app.lifespan)
+    async with served(parent) as url, httpx2.AsyncClient() as http, Caller(url) as caller:
+        modern = caller.envelope("tools/list", {})
+        asks = caller.envelope("tools/call", {"name": "work", "arguments": {}})
+        found = [await http.post(url, json=INITIALIZE, headers=ACCEPT | named)]
+        found += [await http.post(url, json=one.body, headers={**one.headers, **named}) for one in (modern, asks)]
+    assert [one.status_code for one in found] == [status] * 3
+    assert ["access-control-allow-origin" in one.headers for one in found] == [origin is not None and status == 200] * 3
+
+
+@pytest.mark.parametrize(("setting", "value"), [("host_origin_protection", False), ("allowed_hosts", ["node.example"])])
+async def test_what_the_author_has_set_of_fastmcps_guard_counts(
+    setting: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastmcp.settings", fastmcp.settings.model_copy(update={f"http_{setting}": value}))
+    app = framehold.asgi(FastMCP("n"), Settings(node_id="n"))
+    async with served(app) as url, httpx2.AsyncClient() as http:
+        reply = await http.post(url, json=INITIALIZE, headers=ACCEPT | {"host": "node.example"})
+        assert reply.status_code == 200
+
+
 async def test_what_strangers_send_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     async with served(framehold.asgi(MCPServer("n"), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
         for number in range(refusal_log.MAX_LOGGED_NAMES + 5):
@@ -226,8 +278,6 @@ async def test_another_refusal_is_not_taken_for_this_one(caplog: pytest.LogCaptu
     assert lines(caplog) == []
 
 
-INSPECTOR = "http://localhost:6274"
-ELSEWHERE = "https://inspector.example.com"
 ASKS = "authorization,content-type,last-event-id,mcp-method,mcp-name,mcp-param-city,mcp-protocol-version,mcp-session-id"
 EXPOSED = "mcp-session-id, www-authenticate, retry-after, framehold-node, framehold-route"
 
