@@ -23,6 +23,11 @@ MAX_NAME_LENGTH = 100
 _OTHER_CAUSES = {b"www-authenticate", NOT_HELD}
 """Headers of a response that has status 403 or 421 for another cause: a scope is missing, or the call is elsewhere."""
 _HOST, _ORIGIN = 421, 403
+_SETTINGS = {
+    _HOST: "FRAMEHOLD_ALLOWED_HOSTS, which replaces the local names that are allowed by default",
+    _ORIGIN: "FRAMEHOLD_ALLOWED_ORIGINS; local ones are allowed while neither it nor FRAMEHOLD_ALLOWED_HOSTS is set",
+}
+"""The setting that allows what was refused, by the status of the refusal."""
 
 
 class RefusalLog:
@@ -57,11 +62,10 @@ class RefusalLog:
             return
         self._logged.add((status, value))
         logger.warning(
-            "%s %.*r is not allowed, and was refused with %d; if it is one of yours, name it in %s, which replaces the "
-            "local names that are allowed by default",
+            "%s %.*r is not allowed, and was refused with %d; if it is one of yours, name it in %s",
             header.decode().capitalize(),
             MAX_NAME_LENGTH,
             value.decode("latin-1"),
             status,
-            "FRAMEHOLD_ALLOWED_HOSTS" if status == _HOST else "FRAMEHOLD_ALLOWED_ORIGINS",
+            _SETTINGS[status],
         )

@@ -175,12 +175,12 @@ async def test_a_node_believes_no_client_about_its_address_or_scheme() -> None:
 
 
 REFUSED = [
-    ({"host": "evil.example"}, 421, "Host 'evil.example' is not allowed", "FRAMEHOLD_ALLOWED_HOSTS"),
+    ({"host": "evil.example"}, 421, "Host 'evil.example' is not allowed", "FRAMEHOLD_ALLOWED_HOSTS, which replaces"),
     (
         {"origin": "https://evil.example"},
         403,
         "Origin 'https://evil.example' is not allowed",
-        "FRAMEHOLD_ALLOWED_ORIGINS",
+        "FRAMEHOLD_ALLOWED_ORIGINS; local ones are allowed while neither it nor FRAMEHOLD_ALLOWED_HOSTS is set",
     ),
 ]
 
