@@ -373,5 +373,9 @@ class ClientConnection(asyncio.Protocol):
         self._reader.drop()
         self._hold(0)
         self._begin_state(min(DISCARD_SECONDS, self.connections.limits.client_timeout))
-        self._transport.write_eof()
+        try:
+            self._transport.write_eof()
+        except OSError:
+            # The client has reset the connection; while reading has stopped nothing else shows it.
+            self._transport.abort()
         self._resume_reading()

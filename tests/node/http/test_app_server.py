@@ -8,6 +8,7 @@ import contextvars
 import json
 import re
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -303,6 +304,31 @@ async def test_an_app_waits_for_a_slow_client() -> None:
                 pass
         writer.close()
     assert len(sent) == 1000
+
+
+async def test_an_app_may_end_the_response_to_a_client_that_has_reset_its_connection() -> None:
+    """Nobody has noticed the reset where the client sent so much behind its request that reading stopped."""
+    left, ended = asyncio.Event(), asyncio.Event()
+
+    @with_lifespan
+    async def leaving(scope: Any, receive: Any, send: Any) -> None:
+        await send(head(_length(b"ok")))
+        await send({"type": "http.response.body", "body": b"ok", "more_body": True})
+        await left.wait()
+        await send({"type": "http.response.body"})
+        ended.set()
+
+    async with running(leaving) as (host, port), asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: h\r\n" + END + b"\r\n" + bytes(16 << 20))
+        await reader.readuntil(b"ok")
+        await asyncio.sleep(0)
+        resets = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, resets)
+        writer.transport.abort()
+        await asyncio.sleep(0)
+        left.set()
+        await ended.wait()
 
 
 async def test_an_idle_connection_ends_with_the_server_and_a_request_has_its_response() -> None:
