@@ -50,6 +50,8 @@ class Line:
         self.cut_until = 0.0
         self.slow = 0.002
         """Seconds that a message takes at most, one way, where nothing is wrong."""
+        self.missing: set[str] = set()
+        """The codes that the store did not have when the process read them last."""
         self.feed = Feed(POLL)
         self.receive: Callable[[bytes], None] = lambda message: None
         """What the process does with a message that another one has published."""
@@ -66,6 +68,11 @@ class Line:
     def chance(self, share: float) -> bool:
         """Whether something happens that happens so often."""
         return self._random.random() < share
+
+    def has_read(self, code: str, found: bytes | None) -> bytes | None:
+        """The process has read a kept code, and has `found` it."""
+        (self.missing.add if found is None else self.missing.discard)(code)
+        return found
 
     def strike(self, name: str, kind: str) -> None:
         """A message is at a place. One of a process that stands still before it has sent it leaves when that goes on:
@@ -195,6 +202,9 @@ class _FarMemory:
             return found
 
         return far
+
+    async def code(self, digest: str) -> bytes | None:
+        return self._line.has_read(digest, await self._far("code", lambda: _finished(self._store.code(digest))))
 
     def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
         return self._line.feed.changes()

@@ -164,6 +164,9 @@ class _FarRedis(RedisStore):
         await super().unregister(node)
         announce(self._common, node.node)
 
+    async def code(self, digest: str) -> bytes | None:
+        return self._line.has_read(digest, await super().code(digest))
+
     def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
         return self._line.feed.changes()
 

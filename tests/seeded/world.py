@@ -233,7 +233,10 @@ class World:
         """A handler is entered by a release."""
         record = self.store.record(self.ids[call])
         code = "" if record is None else record.head.code
-        self.watch.released(call, release, kept=bool(code) and self.store.keeps(code))
+        process = self._process(OWNER.get())
+        # Who looked for it before another process kept it tries its own.
+        missed = process is not None and code in process.line.missing
+        self.watch.released(call, release, kept=bool(code) and self.store.keeps(code) and not missed)
 
     def begins(self, call: str, key: str) -> None:
         """An effect begins, in a process that has its call, as the store has it. What looked at the window in the same
