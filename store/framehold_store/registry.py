@@ -1,7 +1,8 @@
 """Node leases in Redis: their stored form, the list of members, and the notices of changes.
 
 The lease is the truth, the list of names is a hint. Each registration and renewal sends the name first and then the
-script of the lease, in one batch. So a reader that gets the notice of the change finds the name on the list.
+script of the lease, in one batch. So a reader that gets the notice of the change finds the name on the list. Only the
+script of the lease decides what becomes of it: in a cluster the list may be on a server that is down.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from redis.asyncio import ConnectionPool
@@ -34,6 +36,10 @@ _NEVER = 10**12
 """Milliseconds: longer than any lease."""
 _LEASES_PER_COMMAND = 256
 """Leases that one script reads: with a thousand, Redis would serve nobody else for a millisecond."""
+_UNLISTED = (
+    "the list of nodes at %s can't be written (%s): the lease of this node is kept; meanwhile no call is taken over, "
+    "and a node that joins may not be found"
+)
 
 Script = Callable[..., Awaitable[Any]]
 """(name of the script, key, arguments) -> raw reply; raises StoreUnavailable."""
@@ -55,6 +61,10 @@ class Registry:
         self._garbage: dict[str, bytes] = {}
         self._reads: dict[frozenset[NodeId] | None, asyncio.Task[tuple[NodeRecord, ...]]] = {}
         """The reads of leases that are not sent yet, by the names that are read; None: of all nodes."""
+        self._listings: set[asyncio.Task[Any]] = set()
+        """The names that are on their way to the list."""
+        self._unlisted = False
+        """Whether the last name did not get there, and the log says so."""
         self._subscription: asyncio.Task[None] | None = None
         self.feed = Feed(poll, disconnected=True)
 
@@ -76,14 +86,30 @@ class Registry:
         times = (life, milliseconds(ttl * (1 + MARGIN)))
         value = (*_names(node), self._keys.changes, node.beat, ends, *texts, *times, last)
         key = self._keys.node(node.node)
-        listed, raw = await asyncio.gather(
-            self._script("member", self._keys.nodes, node.node, ends, life, FORGET_MS, _MAX_NODES),
-            self._script(name, key, *value),
+        listing = asyncio.ensure_future(
+            self._script("member", self._keys.nodes, node.node, ends, life, FORGET_MS, _MAX_NODES)
         )
-        if not listed:
-            _log.warning(REPLACED, self._keys.nodes)
+        put = asyncio.ensure_future(self._script(name, key, *value))
+        self._listings.add(listing)
+        listing.add_done_callback(partial(self._listing_ended, put))
+        raw = await put
         result, at, stored = _RENEWALS[raw[0]], raw[1] / 1000, bytes(raw[2]) if len(raw) > 2 else b""
         return LeaseReply(result, at, lease_codec.read(node.node, stored), stored)
+
+    def _listing_ended(self, put: asyncio.Task[Any], listing: asyncio.Task[Any]) -> None:
+        """Log what became of the name on the list. In a cluster another server may have the list, and its failure is
+        none of the lease. Where the lease has failed too, whoever put it hears why."""
+        self._listings.discard(listing)
+        if listing.cancelled():
+            return
+        error = listing.exception()
+        if error is None:
+            self._unlisted = False
+            if not listing.result():
+                _log.warning(REPLACED, self._keys.nodes)
+        elif put.done() and not put.cancelled() and put.exception() is None and not self._unlisted:
+            self._unlisted = True
+            _log.warning(_UNLISTED, self._keys.nodes, error)
 
     async def nodes(self, wanted: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
         """See `Store.nodes`. Those who ask in one turn of the loop share one read, and get the same object: a node that
@@ -177,6 +203,8 @@ class Registry:
 
     async def close(self) -> None:
         self.feed.close()
+        for listing in self._listings:
+            listing.cancel()
         task, self._subscription = self._subscription, None
         if task is not None:
             task.cancel()

@@ -7,24 +7,27 @@ import secrets
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from redis.crc import key_slot
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import CallId
+from framehold_core.ids import CallId, NodeId
+from framehold_core.lease import Renewal
 from framehold_core.requests import Commit, Read, Reply, Verdict
 from framehold_store import StoreConfig
 from framehold_store.cluster_slots import SlotMap
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
+from tests.kit.leases import lease
 from tests.kit.redis_server import running
 from tests.kit.redis_topologies import ClusterTrio
 from tests.store.calls import HEAD, TTL, Story, batch, fence
 
 pytestmark = pytest.mark.anyio
 
+T = TypeVar("T")
 SOON = 15.0
 KEYS = Keys("default")
 
@@ -169,7 +172,7 @@ async def test_a_slot_that_stays_torn_fails_in_time(lasting: ClusterTrio) -> Non
     await store.close()
 
 
-async def until_answered(ask: Callable[[], Awaitable[Reply]]) -> Reply:
+async def until_answered(ask: Callable[[], Awaitable[T]]) -> T:
     async with asyncio.timeout(SOON):
         while True:
             try:
@@ -211,6 +214,29 @@ async def test_one_primary_down_stops_its_own_calls_only(lasting: ClusterTrio) -
     lasting.servers[0].resume()
     for story in stories[True]:
         assert (await until_answered(partial(store.run, story.ask))).verdict in (Verdict.OK, Verdict.ALREADY)
+    await store.close()
+
+
+async def test_a_lease_is_kept_while_the_list_of_nodes_is_down(
+    lasting: ClusterTrio, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The reply of the lease's own server decides, and comes at once. The log says it once for each outage."""
+    store = RedisStore(StoreConfig(lasting.url, op_timeout=1.0))
+    dead = lasting.owner(KEYS.nodes)
+    name = next(f"n{i}" for i in range(99) if lasting.owner(KEYS.node(NodeId(f"n{i}"))) != dead)
+    await store.register(lease(name), 60.0)
+    lasting.servers[dead].pause()
+    try:
+        for beat in (1, 2):
+            async with asyncio.timeout(0.5):
+                reply = await store.renew(lease(name, beat=beat), beat - 1, 60.0)
+            assert reply.result is Renewal.RENEWED
+            with pytest.raises(StoreUnavailable):
+                await store.nodes()
+        assert caplog.text.count("the list of nodes at") == 1
+    finally:
+        lasting.servers[dead].resume()
+    assert [found.node for found in await until_answered(store.nodes)] == [name]
     await store.close()
 
 
