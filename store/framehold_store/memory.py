@@ -3,8 +3,8 @@
 Memory is bounded by time and by number. An expired record is dropped when it is next accessed, or by a heap of expiry
 times: each request removes a few expired records from its top. Every call has one entry in the heap. An entry that
 comes up too early, because a write has moved the expiry, is put back. At most `max_tombstones` records of finished
-calls are kept, with MAX_OUTCOME_BYTES of outcomes; the oldest are dropped first. A late duplicate of a dropped call
-gets "invalid or expired" instead of the outcome.
+calls are kept, with MAX_OUTCOME_BYTES of outcomes; the oldest are dropped first. A record whose outcome was dropped has
+an empty one: a late duplicate hears that the call has finished. One of a dropped record hears that the call is lost.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from framehold_core.ids import CallId, NodeId
 from framehold_core.lease import LeaseReply, NodeRecord, Renewal
 from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Record, RecordState, Reply, Request, Stored
+from framehold_core.value import replace
 
 from . import lease_codec
 from .base import MAX_EVENT_AGE, MAX_EVENTS, POLL, Done, MemoryUse, ScanStep, StoredEvent, StreamName, Summary
@@ -45,9 +46,11 @@ class MemoryStore:
         self._max_tombstones = max_tombstones
         self._calls: dict[CallId, Stored] = {}
         self._due: list[tuple[float, CallId]] = []
-        self._tombstones: OrderedDict[CallId, int] = OrderedDict()
-        """Finished calls with the bytes of their outcomes, the oldest first. In a plain dict, finding the first key
-        would pass over the empty places of all dropped keys."""
+        self._tombstones: OrderedDict[CallId, None] = OrderedDict()
+        """Finished calls, the oldest first. In a plain dict, finding the first key would pass over the empty places of
+        all dropped keys."""
+        self._outcomes: OrderedDict[CallId, int] = OrderedDict()
+        """Those whose outcomes are kept, with their bytes."""
         self._outcome_bytes = 0
         """The sum of these bytes."""
         self._nodes: dict[NodeId, NodeRecord] = {}
@@ -92,18 +95,31 @@ class MemoryStore:
         self._calls[call] = after
         if before is None:
             heapq.heappush(self._due, (after.record.expires, call))
+        self._drop_outcome(call)
         if after.record.state in (RecordState.DONE, RecordState.LOST):
-            size = len(after.record.outcome)
-            self._outcome_bytes += size - self._tombstones.get(call, 0)
-            self._tombstones[call] = size
-            while len(self._tombstones) > self._max_tombstones or self._outcome_bytes > MAX_OUTCOME_BYTES:
-                self._forget(next(iter(self._tombstones)))
-        elif self._tombstones:
-            self._outcome_bytes -= self._tombstones.pop(call, 0)
+            self._tombstones[call] = None
+            self._outcomes[call] = size = len(after.record.outcome)
+            self._outcome_bytes += size
+            self._drop_oldest()
+        else:
+            self._tombstones.pop(call, None)
+
+    def _drop_oldest(self) -> None:
+        while len(self._tombstones) > self._max_tombstones:
+            self._forget(next(iter(self._tombstones)))
+        while self._outcome_bytes > MAX_OUTCOME_BYTES:
+            call = next(iter(self._outcomes))
+            self._drop_outcome(call)
+            stored = self._calls[call]
+            self._calls[call] = replace(stored, record=replace(stored.record, outcome=b""))
+
+    def _drop_outcome(self, call: CallId) -> None:
+        self._outcome_bytes -= self._outcomes.pop(call, 0)
 
     def _forget(self, call: CallId) -> None:
         self._calls.pop(call, None)
-        self._outcome_bytes -= self._tombstones.pop(call, 0)
+        self._tombstones.pop(call, None)
+        self._drop_outcome(call)
         if len(self._due) > 2 * len(self._calls) + _STALE_ENTRIES:
             self._due = [(stored.record.expires, call) for call, stored in self._calls.items()]
             heapq.heapify(self._due)

@@ -175,7 +175,7 @@ class CommonMemory(MemoryStore):
         vars(self).update({name: copy.copy(data) for name, data in then.items()})
 
 
-_DATA = ("_calls", "_due", "_tombstones", "_outcome_bytes", "_nodes", "_pauses", "_deaths", "_codes")
+_DATA = ("_calls", "_due", "_tombstones", "_outcomes", "_outcome_bytes", "_nodes", "_pauses", "_deaths", "_codes")
 
 
 class _FarMemory:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from framehold_core.requests import Verdict
+from framehold_core.requests import RecordState, Verdict
 from framehold_core.value import replace
 from framehold_store import memory
 from framehold_store.memory import MemoryStore
@@ -61,7 +61,7 @@ async def test_tombstones_are_bounded() -> None:
 
 
 async def test_the_outcomes_of_finished_calls_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100,000 outcomes of the largest size would take 3 GB."""
+    """100,000 outcomes of the largest size would take 3 GB. That a call has finished is known on."""
     monkeypatch.setattr(memory, "MAX_OUTCOME_BYTES", 100)
     clock = Clock()
     store = MemoryStore(clock)
@@ -69,9 +69,10 @@ async def test_the_outcomes_of_finished_calls_are_bounded_by_their_bytes(monkeyp
     for story in stories:
         await store.run(story.ask)
         await store.run(replace(story.finish, outcome=b"x" * 40))
-    verdicts = [(await store.run(story.read)).verdict for story in stories]
-    assert verdicts == [Verdict.MISSING, Verdict.MISSING, Verdict.OK, Verdict.OK]
-    assert store._outcome_bytes == 80
+    found = [(await store.run(story.read)).stored for story in stories]
+    records = [stored.record for stored in found if stored is not None]
+    assert [record.state for record in records] == [RecordState.DONE] * 4
+    assert [len(record.outcome) for record in records] == [0, 0, 40, 40]
     clock.now += 10_000
     for _ in stories:
         await store.run(Story().read)

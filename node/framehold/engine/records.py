@@ -20,7 +20,7 @@ from framehold_core.call import Phase
 from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import NodeId, prefix
-from framehold_core.lease import Lease, NodeRecord
+from framehold_core.lease import Lease, NodeRecord, is_alone
 from framehold_core.ownership import Death, Ownership, Sight, Wait
 from framehold_core.pauses import Pause
 from framehold_core.requests import Head, Read, Reply, Stored, Verdict
@@ -424,8 +424,11 @@ class CallRecords:
         return sight.found(judged, entries, kept)
 
     def open_outcome(self, slot: Slot, outcome: fx.Outcome) -> Answer:
-        """The reply with the outcome that a tombstone keeps; a refusal if it is too large or can't be opened."""
+        """The reply with the outcome that a tombstone keeps; a refusal if it is not kept or can't be opened."""
         call = slot.call
+        if not outcome.sealed and is_alone(slot.backing.beat.lease):
+            # Nobody else writes to a store that is not shared.
+            return fx.Refusal(fx.Reason.ALREADY_ANSWERED, detail="it finished; its result is not kept any more")
         refusal = fx.Refusal(fx.Reason.LOST, detail="its outcome can't be opened")
         try:
             data = self.payloads.sealer.open(

@@ -18,6 +18,7 @@ from framehold.http.client_identities import ClientIdentities
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Reply as StoreReply
 from framehold_core.requests import Request, Result
+from framehold_store import memory
 from tests.kit.beside_sdk import raw, send, twins
 from tests.kit.client import Reply
 from tests.kit.engine import engine, turns
@@ -120,6 +121,18 @@ async def test_max_round_counts_no_time_between_rounds() -> None:
         slot.due -= 3600
         assert not list(client.runtime.table.due(slot.due + 1800))
         assert (await answer(client, asked)).text == "aye"
+
+
+async def test_without_a_store_a_call_whose_result_had_to_go_is_not_called_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its client's late duplicate hears that it finished, and not that it may start a new call."""
+    monkeypatch.setattr(memory, "MAX_OUTCOME_BYTES", 0)
+    async with serving(ask) as client:
+        asked = await client.call("ask")
+        assert (await answer(client, asked)).text == "aye"
+        again = await answer(client, asked)
+        assert again.code == -32602 and "it finished; its result is not kept any more" in again.text
 
 
 @pytest.mark.parametrize("strategy", ["hold", "replay"])
