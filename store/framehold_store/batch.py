@@ -220,7 +220,7 @@ class BatchLane:
 
     def _take(self) -> None:
         """Move the items of the next batch from the queue to `_flight`."""
-        self._expire(self._queue, asyncio.get_running_loop().time())
+        self._expire(asyncio.get_running_loop().time())
         queue, flight, size = self._queue, self._flight, 0
         while queue and len(flight) < BATCH and size < _BATCH_BYTES:
             item = queue.popleft()
@@ -352,7 +352,7 @@ class BatchLane:
 
     def _look(self, now: float) -> None:
         """Settle the items of the queue that are overdue, and look again when the next one is."""
-        self._expire(self._queue, now)
+        self._expire(now)
         if self._queue:
             self._watch(self._queue[0].deadline)
 
@@ -383,9 +383,12 @@ class BatchLane:
         for item in behind:
             self._enqueue(item)
 
-    def _expire(self, items: deque[Item], now: float) -> None:
-        while items and items[0].deadline <= now:
-            item = items.popleft()
+    def _expire(self, now: float) -> None:
+        """Settle the items of the queue that are overdue. Where that is noticed too late, the loop stood."""
+        if self._queue and now >= self._queue[0].deadline + LATE:
+            self._leave_grace()
+        while self._queue and self._queue[0].deadline <= now:
+            item = self._queue.popleft()
             item.settle(self._failure(item, f"did not answer within {self._timeout:g} s"))
 
     def _failure(self, item: Item, what: str) -> StoreUnavailable:

@@ -163,6 +163,24 @@ async def test_a_loop_that_stood_is_no_store_that_is_silent(server: RedisServer,
         await store.close()
 
 
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_loop_that_stood_while_the_lane_connects_is_no_store_that_is_silent(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    """At whichever step: its requests are answered."""
+    # Long enough for a busy machine to connect in.
+    monkeypatch.setattr("framehold_store.batch.GRACE", SOON / 2)
+    store = RedisStore(StoreConfig(server.url, op_timeout=0.2))
+    try:
+        task = asyncio.create_task(store.run(Story().ask))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.4)
+        assert (await task).verdict is Verdict.OK
+    finally:
+        await store.close()
+
+
 async def test_a_silent_store_gets_no_more_than_a_moment_after_the_loop_stood(server: RedisServer) -> None:
     store = hasty(server)
     try:
