@@ -180,10 +180,10 @@ class OrphanScan:
     def _add_found(self, marked: OrphanCounts, found: Iterable[Summary], lives: Lives) -> OrphanCounts:
         until = self._heartbeat.clock.time() + self._outlives
         counts: Counter[str] = Counter()
-        named = list(marked.calls)
+        named, boots = list(marked.calls), {boot for _, boot in lives}
         for item in found:
             # A call that has not asked, or whose token has expired, has no client that could come back.
-            kind = self._kind(item, lives) if item.round > 0 and item.expires > until else ""
+            kind = self._kind(item, lives, boots) if item.round > 0 and item.expires > until else ""
             counts[kind] += 1
             if kind in _NAMED and len(named) < MAX_NAMED_CALLS:
                 named.append(item)
@@ -193,13 +193,15 @@ class OrphanScan:
             **{kind: getattr(marked, kind) + count for kind, count in counts.items() if kind},
         )
 
-    def _kind(self, item: Summary, lives: Lives) -> str:
+    def _kind(self, item: Summary, lives: Lives, boots: Collection[str]) -> str:
         """The field of `OrphanCounts` that counts this call; empty if none does. The calls of a node that lives are in
-        the node's own figures."""
+        the node's own figures, those that it has handed off too: such a call has no owner, but the boot of its last."""
+        if item.state is RecordState.RELEASED:
+            return "" if item.boot in boots else "handed_off"
         if (item.owner, item.boot) in lives:
             return ""
         if self.is_stuck(item):
             return "stuck"
         if item.state is RecordState.OPEN:
             return "orphaned" if item.reentrant else "lost"
-        return "handed_off" if item.state is RecordState.RELEASED else ""
+        return ""

@@ -58,6 +58,18 @@ async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
     assert (await look(store, "node-1").walk()).orphaned == 0
 
 
+async def test_what_a_living_node_has_handed_off_is_in_its_own_figures() -> None:
+    """It counts once in the account of open calls: the scan counts it as soon as the node is gone."""
+    store = MemoryStore(lambda: 0.0)
+    released = Story()
+    await told(store, released.ask, released.release)
+    drained = await joined(store, "node-1", "boot-1")
+    await joined(store, "a", "boot-9")
+    assert (await look(store, "a").walk()).handed_off == 0
+    await store.unregister(drained)
+    assert (await look(store, "a").walk()).handed_off == 1
+
+
 async def test_what_no_client_can_come_back_for_is_not_marked() -> None:
     """Its token has expired, though its record is kept for longer; or it has asked nothing yet."""
     store = MemoryStore(lambda: 0.0)
