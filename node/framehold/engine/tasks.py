@@ -81,6 +81,8 @@ class Tasks:
         self._running: set[asyncio.Task[Any]] = set()
         self._cancelling: set[asyncio.Task[Any]] = set()
         self._effects: set[asyncio.Task[None]] = set()
+        self._given_up: set[asyncio.Task[Any]] = set()
+        """What was waited for in vain: nobody waits for it again."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine as a task, and keep a reference to the task until it ends. What it raises is logged."""
@@ -112,8 +114,12 @@ class Tasks:
     async def wait_for_effects(self, timeout: float = CANCEL_TIMEOUT) -> None:
         """Wait for running effects, at most `timeout` seconds: their results must be written before the store is
         closed."""
-        if self._effects:
-            await asyncio.wait(tuple(self._effects), timeout=timeout)
+        await self._wait(self._effects, timeout)
+
+    async def _wait(self, tasks: set[asyncio.Task[Any]], timeout: float) -> None:
+        if waited := tasks - self._given_up:
+            _, running = await asyncio.wait(waited, timeout=timeout)
+            self._given_up |= running
 
     def cancel_frame(self, frame: Frame) -> None:
         """Mark a frame dead, cancel its handler, and wait for the handler's end in a task."""
@@ -146,9 +152,9 @@ class Tasks:
             await asyncio.wait([handler], timeout=self.patience)
 
     async def wait_for_cancelled(self) -> None:
-        """Wait for the handlers that are being cancelled, each at most `patience` seconds from its cancellation."""
-        if self._cancelling:
-            await asyncio.wait(tuple(self._cancelling), timeout=self.patience + 1)
+        """Wait for the handlers that are being cancelled, each at most `patience` seconds and the time in which that is
+        logged. Patience that was lowered counts for those that were cancelled before, too."""
+        await self._wait(self._cancelling, self.patience * 1.1)
 
     async def close(self) -> None:
         """Wait for the cancelled handlers, then cancel all other tasks."""
@@ -159,6 +165,7 @@ class Tasks:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            self._given_up.clear()
 
 
 def _log(work: Coroutine[Any, Any, Any], error: BaseException) -> None:

@@ -21,7 +21,8 @@ from framehold_core.ids import NodeId
 from framehold_core.requests import Read, Reply, Request
 from framehold_core.value import replace
 from framehold_store.base import Done
-from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, turns
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, shielded, turns
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 
@@ -256,3 +257,28 @@ async def test_a_drain_ends_with_the_last_request_that_is_served_elsewhere() -> 
             assert at.runtime.draining.begun and not drain.done()
         async with asyncio.timeout(10.0):
             await drain
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["its client waits", "its client has left before"])
+async def test_a_node_whose_name_was_taken_ends_within_one_ttl(left: bool) -> None:
+    """Whatever runs on: it is waited for once, at the end of its calls or at that of its runtime."""
+    over = asyncio.Event()
+
+    async def pays(frame: Frame) -> object:
+        return await frame.recorded.effects.once("pay", over.wait, (), {}, False)
+
+    async with engine(shared=True) as at:
+        at.runtime.settings = at.runtime.settings.model_copy(update={"lease_ttl": 2.0})
+        stubborn, paying = (asyncio.create_task(at.start(script)) for script in (lambda _: shielded(over), pays))
+        await until(lambda: at.runtime.table.frames == 2, "both handlers")
+        await turns(5)
+        if left:
+            stubborn.cancel()
+            await until(lambda: at.runtime.tasks.cancelling, "its cancellation")
+        at.runtime.heartbeat.lost.set()
+        began = time.monotonic()
+        await at.runtime.end()
+        await at.runtime.close()
+        assert time.monotonic() - began < at.runtime.settings.lease_ttl
+        over.set()
+        await asyncio.gather(stubborn, paying, return_exceptions=True)
