@@ -25,6 +25,8 @@ class OwedResults:
         self._due: dict[Slot, float] = {}
         """When the results of each call are written, on the loop's clock; in this order."""
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop of the timer. One that has ended took its timer along."""
 
     def add(self, slot: Slot) -> None:
         """A call owes one more result."""
@@ -38,17 +40,13 @@ class OwedResults:
             del self._due[slot]
         loop = asyncio.get_running_loop()
         due = self._due[slot] = loop.time() + self._delay
-        if self._timer is None:
-            self._timer = loop.call_at(due, self._write_due, loop)
+        if self._timer is None or self._loop is not loop:
+            self._timer, self._loop = loop.call_at(due, self._write_due, loop), loop
 
     def write_all(self) -> None:
         """Write everything that is owed now: the node leaves."""
         while self._due:
             self._write(self._take())
-        if self._timer is not None:
-            # It ends with its event loop, and the node may be opened again in another.
-            self._timer.cancel()
-            self._timer = None
 
     def _write_due(self, loop: asyncio.AbstractEventLoop) -> None:
         now, self._timer = loop.time(), None
