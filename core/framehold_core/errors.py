@@ -27,6 +27,7 @@ FrameholdError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NoReturn
 
 
@@ -140,6 +141,19 @@ class LimitExceeded(FrameholdError):
 
 class NodeFull(LimitExceeded):
     """This node has no room for a new call. Nothing was started, and another node may have room."""
+
+
+def causes(error: BaseException | None, *, first_of_groups: bool = False) -> Iterator[BaseException]:
+    """`error` and the exceptions that it was made of, the outermost first. They may form a ring: each comes once. With
+    `first_of_groups` the first exception of a group comes in place of the group and its causes."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if first_of_groups and isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        else:
+            yield error
+            error = error.__cause__ or error.__context__
 
 
 def impossible(what: str) -> NoReturn:

@@ -27,7 +27,7 @@ from redis.exceptions import (
 )
 from redis.utils import str_if_bytes
 
-from framehold_core.errors import StoreUnavailable
+from framehold_core.errors import StoreUnavailable, causes
 
 from .config import StoreConfig
 from .keys import Keys
@@ -75,10 +75,7 @@ def answer_of(error: object) -> str:
 def exhausted(error: BaseException) -> str:
     """Which limit of the system kept this process from opening a file or a connection, if that is what led to `error`;
     else empty."""
-    cause: BaseException | None = error
-    seen: list[BaseException] = []
-    while cause is not None and cause not in seen:
-        seen.append(cause)
+    for cause in causes(error):
         if isinstance(cause, StoreUnavailable) and cause.limit:
             return cause.limit
         if isinstance(cause, OSError) and cause.errno == errno.EMFILE:
@@ -86,7 +83,6 @@ def exhausted(error: BaseException) -> str:
             return f"this process may have {limit} descriptors open and has no more (RLIMIT_NOFILE, ulimit -n)"
         if isinstance(cause, OSError) and cause.errno == errno.ENFILE:
             return "this machine may have no more files open (fs.file-max)"
-        cause = cause.__cause__ or cause.__context__
     return ""
 
 

@@ -172,6 +172,15 @@ def certificates_are_checked(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno}: takes any certificate"
 
 
+def causes_are_walked_in_one_place(source: Source) -> Iterator[str]:
+    """The causes of an exception may form a ring, and whoever follows them by itself may follow them for ever."""
+    if source.path.as_posix() == "framehold_core/errors.py":
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and node.attr == "__context__" and isinstance(node.ctx, ast.Load):
+            yield f"{source.path}:{node.lineno}: follows the causes of an exception beside errors.causes"
+
+
 def files_are_short(source: Source) -> Iterator[str]:
     lines = len(source.text.splitlines())
     if lines >= FILE_LINES:
@@ -224,6 +233,7 @@ RULES: list[Rule] = [
     settings_in_config,
     records_are_read_where_their_seal_is_checked,
     certificates_are_checked,
+    causes_are_walked_in_one_place,
     files_are_short,
     functions_are_short,
 ]
@@ -280,6 +290,7 @@ BAD: list[tuple[Rule, str, str]] = [
     (certificates_are_checked, "framehold/a.py", "await session.get(url, ssl=False)"),
     (certificates_are_checked, "framehold/a.py", "context.check_hostname = False"),
     (certificates_are_checked, "framehold/a.py", "context.verify_mode = ssl.CERT_NONE"),
+    (causes_are_walked_in_one_place, "framehold/a.py", "x = error.__cause__ or error.__context__"),
     (files_are_short, "framehold/a.py", "x = 1\n" * FILE_LINES),
     (functions_are_short, "framehold/a.py", LONG),
     (functions_are_short, "framehold/a.py", "class A:\n    async " + LONG.replace("\n", "\n    ").rstrip()),
@@ -310,6 +321,8 @@ GOOD: list[tuple[Rule, str, str]] = [
     ),
     (records_are_read_where_their_seal_is_checked, "framehold/a.py", "from framehold_core.requests import Reply"),
     (certificates_are_checked, "framehold/a.py", "httpx2.Client(verify=not local)\nget(url, ssl=context, verify=True)"),
+    (causes_are_walked_in_one_place, "framehold_core/errors.py", "x = error.__cause__ or error.__context__"),
+    (causes_are_walked_in_one_place, "framehold/a.py", "error.__context__ = None\nx = error.__cause__"),
     (files_are_short, "framehold/a.py", "x = 1\n" * (FILE_LINES - 1)),
     (functions_are_short, "framehold/a.py", LONG.replace("    x = 1\n", "", 1)),
     (functions_are_short, "framehold/a.py", LONG.replace("x = 1", "'''One.\n\n    Two.'''", 1).replace("x = 1", "", 1)),

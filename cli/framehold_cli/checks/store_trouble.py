@@ -6,6 +6,7 @@ import socket
 import ssl
 from typing import NamedTuple
 
+from framehold_core.errors import causes
 from framehold_router.verdict.wording import remedy
 from framehold_store import StoreConfig
 
@@ -24,7 +25,7 @@ def trouble(error: BaseException, config: StoreConfig) -> Trouble:
 
     from framehold_store.link import answer_of, words_of
 
-    every = _chain(error)
+    every = list(causes(error))
     if isinstance(error, MasterNotFoundError):
         return Trouble(
             "has no master: of its sentinels none answers, or none knows one",
@@ -58,16 +59,6 @@ def trouble(error: BaseException, config: StoreConfig) -> Trouble:
 
 
 _NAMED = "FRAMEHOLD_STORE_URL"
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """The error and its causes."""
-    found: list[BaseException] = []
-    one: BaseException | None = error
-    while one is not None and one not in found:
-        found.append(one)
-        one = one.__cause__ or one.__context__
-    return found
 
 
 def _any(errors: list[BaseException], kinds: object) -> bool:

@@ -23,6 +23,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from pydantic import PrivateAttr
 
+from framehold_core.errors import causes
+
 from ..telemetry.failures import remember
 
 _ANY_VALUE: type[ToolResult] | None = getattr(tools, "RawStructuredToolResult", None)
@@ -58,10 +60,8 @@ class Raised(types.CallToolResult):
 def _untraced(error: Failed) -> Failed:
     """`error` without tracebacks, also in its causes: they would keep the handler's objects in memory as long as the
     outcome."""
-    found: BaseException | None = error
-    while found is not None:
+    for found in causes(error):
         found.__traceback__ = None
-        found = found.__cause__ or found.__context__
     return error
 
 

@@ -13,7 +13,10 @@ from __future__ import annotations
 import sys
 import traceback
 from contextvars import ContextVar
+from itertools import islice
 from typing import NamedTuple
+
+from framehold_core.errors import causes
 
 from ..frame.contained import ENDS_PROCESS
 from ..frame.rehearsal import rehearsal_observer
@@ -42,17 +45,12 @@ def failure_of(error: BaseException) -> HandlerFailure:
 
 def raised_by_author(error: BaseException) -> tuple[BaseException, str]:
     """The exception that `failure_of` names, and its place."""
-    found: BaseException | None = error
     foreign: list[BaseException] = []
-    while found is not None and len(foreign) < _MAX_CAUSES:
-        if isinstance(found, BaseExceptionGroup):
-            found = found.exceptions[0]
-            continue
+    for found in islice(causes(error, first_of_groups=True), _MAX_CAUSES):
         places = _places(found)
         if not _is_wrapper(found, places) and (place := _place(places)):
             return found, place
         foreign.append(found)
-        found = found.__cause__ or found.__context__
     # No line of the author's was passed: what the SDK has wrapped says more than the wrapper.
     return next((item for item in foreign if not _is_sdks(item)), error), ""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+
+from framehold_core.errors import causes
 
 from .client_script import ClientScript, RehearsalFailed
 from .kept_code import KeptCode
@@ -48,7 +50,7 @@ def _check_exception(act: Act, held: PlayedCall, rehearsal: Rehearsal) -> None:
             came = f"the call came to {rehearsal.text!r}"
             raise RehearsalFailed(f"the handler raised nothing, and the test wants {wanted}; {came}")
         return
-    if any(isinstance(item, kinds) for item in _causes(held.reported)):
+    if any(isinstance(item, kinds) for item in causes(held.reported)):
         return
     other = f", and not {wanted}" if wanted else ""
     name = type(held.raised).__name__
@@ -56,13 +58,6 @@ def _check_exception(act: Act, held: PlayedCall, rehearsal: Rehearsal) -> None:
         f"{why}{other}, after {held.last()}; the client gets {rehearsal.text!r}; if the test wants this, say "
         f"raises={name}"
     ) from held.raised
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """`error` and the exceptions that it was made of, the outermost first."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 class Recorder:

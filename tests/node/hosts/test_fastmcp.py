@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -241,6 +242,34 @@ async def test_errors_are_fastmcps_and_a_late_duplicate_hears_the_same() -> None
         for _ in range(2):
             result = await caller.send("prompts/get", retry)
             assert (result.code, result.text) == (-32603, alone) and "secret" not in alone
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
+async def test_a_ring_of_causes_does_not_stop_the_node(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that raises its first error again, from its last one, makes one."""
+    # rich, with which FastMCP shows a traceback, follows a ring for ever, too.
+    monkeypatch.setattr(logging.getLogger("fastmcp"), "handlers", [])
+    server: FastMCP[Any] = FastMCP("ring")
+
+    @server.tool
+    @server.prompt
+    @server.resource("note://ring")
+    async def ring() -> str:
+        tries: list[Exception] = []
+        try:
+            try:
+                raise ValueError("first try")
+            except ValueError as error:
+                tries.append(error)
+                raise OSError("second try")  # noqa: B904 - so it has a context, and no cause
+        except OSError as error:
+            tries.append(error)
+        raise tries[0] from tries[1]
+
+    target = {"uri": "note://ring"} if method == "resources/read" else {"name": "ring"}
+    async with hosted(server) as caller:
+        assert "first try" in (await caller.send(method, target)).text
 
 
 async def test_routes_of_the_authors_own_still_answer() -> None:

@@ -106,6 +106,29 @@ def test_each_kind_of_error(
         assert result.text == result.error.message
 
 
+@pytest.mark.timeout(20)
+def test_a_ring_of_causes(rehearse: Rehearse) -> None:
+    """A handler that raises its first error again, from its last one, makes one. Each of them is looked at."""
+
+    @framehold.reentrant
+    async def ring(ctx: Context) -> str:
+        tries: list[Exception] = []
+        try:
+            try:
+                raise ValueError("first try")
+            except ValueError as error:
+                tries.append(error)
+                raise OSError("second try")  # noqa: B904 - so it has a context, and no cause
+        except OSError as error:
+            tries.append(error)
+        raise tries[0] from tries[1]
+
+    server = server_of("ring", ring)
+    with pytest.raises(RehearsalFailed, match="first try"):
+        rehearse(server, "ring", raises=KeyError)
+    assert isinstance(rehearse(server, "ring", raises=OSError).raised, ValueError)
+
+
 def test_another_error_than_the_test_wants(rehearse: Rehearse) -> None:
     """It fails, as an error that does not come does. One that is returned was not raised, and where the arguments do
     not fit the handler was never entered."""
