@@ -8,6 +8,8 @@ sees what a handler has set, as if it had run in the request's own task.
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from . import contained, span
@@ -21,6 +23,11 @@ _last_round: contextvars.ContextVar[contextvars.Context | None] = contextvars.Co
     "framehold_round", default=None
 )
 """The request context that was last copied into this context. The next one is compared with it."""
+
+_hidden: contextvars.ContextVar[Mapping[contextvars.ContextVar[Any], Any]] = contextvars.ContextVar(
+    "framehold_hidden", default=MappingProxyType({})
+)
+"""The values of requests that a handler has hidden by its own, by variable: a reset brings them back."""
 
 _UNSET = object()
 _handler_owned: set[contextvars.ContextVar[Any]] = set()
@@ -51,7 +58,8 @@ def refresh(fresh: contextvars.Context) -> None:
     """Copy what the transport changed between two rounds (access token, request id) into the current context, which is
     the handler's. `fresh` is the context of the request that resumes the handler.
 
-    Only variables that differ between the two requests are set. A variable that the handler set itself keeps its value.
+    Only variables that differ between the two requests are set. A variable that the handler set itself keeps its value
+    until the handler resets it.
     """
     before = _last_round.get()
     if before is fresh:
@@ -59,9 +67,24 @@ def refresh(fresh: contextvars.Context) -> None:
     for variable, value in fresh.items():
         if before is not None and before.get(variable) is value:
             continue
-        if variable not in _handler_owned and not _is_private(variable):
-            variable.set(span.next_value(variable.get(None), value))
+        if variable in _handler_owned or _is_private(variable):
+            continue
+        mine = variable.get(None)
+        if before is None or mine is before.get(variable) or not _is_handlers(variable, mine, before):
+            variable.set(span.next_value(mine, value))
     _last_round.set(fresh)
+
+
+def _is_handlers(variable: contextvars.ContextVar[Any], mine: Any, before: contextvars.Context) -> bool:
+    """Whether `mine` is a value that the handler has set itself, and not what stood there before it did."""
+    if span.is_rounds(mine):
+        return False
+    hidden = {**_hidden.get()}
+    is_set = mine is not hidden.setdefault(variable, before.get(variable))
+    if not is_set:
+        del hidden[variable]
+    _hidden.set(hidden)
+    return is_set
 
 
 def take_back(carrier: RoundCarrier) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,6 +24,9 @@ order: contextvars.ContextVar[str | None] = contextvars.ContextVar("order")
 request: contextvars.ContextVar[int] = contextvars.ContextVar("request")
 
 
+tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
+
+
 class Audit:
     """A middleware that notes what is bound when a call leaves through it. It gives each request a number."""
 
@@ -35,6 +39,7 @@ class Audit:
             return await call_next(ctx)
         number = len(self.seen) + len(self.numbers) + 1
         request.set(number)
+        tenant.set("".join(["of request ", str(number)]))
         try:
             return await call_next(ctx)
         finally:
@@ -81,3 +86,30 @@ async def test_each_rounds_middleware_sees_what_was_bound_until_then(settings: d
     assert [before for before, _ in audit.numbers] == [after for _, after in audit.numbers]
     assert result == str(audit.numbers[-1][0])
     assert (await called(asks, "legacy"))[0].seen == audit.seen[-1:]
+
+
+@each_way
+@pytest.mark.parametrize("branches", [False, True])
+async def test_what_a_handler_binds_stays_though_each_request_binds_it_too(
+    settings: dict[str, Any], branches: bool
+) -> None:
+    """Until it is reset: from then on each request's own is there."""
+
+    async def asked(ctx: Context, message: str) -> None:
+        question = ctx.elicit(message, Word)
+        await (asyncio.gather(question, asyncio.sleep(0)) if branches else question)
+
+    @framehold.reentrant
+    async def asks(ctx: Context) -> str:
+        token = tenant.set("archive")
+        seen = []
+        for number in range(2):
+            await asked(ctx, f"{number}?")
+            seen.append(tenant.get())
+        tenant.reset(token)
+        await asked(ctx, "and now?")
+        return str([*seen, tenant.get(), request.get()])
+
+    audit, result = await called(asks, "2026-07-28", node_id="audit", **settings)
+    last = audit.numbers[-1][0]
+    assert result == str(["archive", "archive", f"of request {last}", last])
