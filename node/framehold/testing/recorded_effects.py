@@ -4,7 +4,6 @@ Other code that carries the call on may run other effects: each of these runs on
 from __future__ import annotations
 
 import base64
-import copy
 import reprlib
 import sys
 from collections.abc import Awaitable, Callable, Iterable
@@ -129,11 +128,11 @@ def _unpacked(key: str, codec: str, data: str) -> tuple[Any, Exception | None]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of `value`, which the handler may change. A value that can't be copied is returned itself: `once` can't
-    keep it either."""
+    """A copy of `value`, which the handler may change, as a journal gives it: what is one object in its module stays
+    that object. A value that no journal keeps is returned itself: `once` refuses it, too."""
     try:
-        return copy.deepcopy(value)
-    except Exception:
+        return _VALUES.unpack(*_VALUES.pack(value)).value
+    except (ResultNotKept, ValueUnreadable):
         return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from framehold.testing import RehearsalFailed, rehearsed
 from tests.kit.client import Caller, Reply, accepted
 from tests.kit.processes import ROOT
 from tests.kit.redis_server import RedisServer
@@ -85,6 +87,19 @@ async def test_a_recorded_value_is_what_it_was(server: str, way: str, redis: Red
     assert {cell: names for cell, names in wrong.items() if names} == {}
     assert {reply.headers.get("framehold-code") for reply in done} == {"kept" if way.startswith("kept") else None}
     assert len(found) * len(TESTS) == 680
+
+
+async def test_a_rehearsal_has_the_values_that_were_recorded(tmp_path: Path) -> None:
+    """Also in a way that gets an effect's result in place of a run."""
+    wrong = {}
+    with release(tmp_path / "a", files("MCPServer")) as module:
+        for kind, held in itertools.product(KINDS, HELD):
+            call = {"kind": kind, "held": held}
+            try:
+                await rehearsed(module.server, "tool", call, answers=[{"word": "w"}], ways=["replay"])
+            except RehearsalFailed as error:
+                wrong[kind, held] = str(error)
+    assert wrong == {}
 
 
 def test_the_docs_have_the_table_of_kinds() -> None:
