@@ -233,9 +233,8 @@ async def opened(node: Node, name: str) -> AsyncIterator[Send]:
     """A node of this name while it is open. It closes like a node that stops: its frames are dropped, and it waits for
     effects that run."""
     original = node.original
-    settings = Settings(
-        node_id=name, store_url=None, namespace="rehearsal", keys=(original.key,), strategy="hold", rehearse=False
-    )
+    own = {"node_id": name, "store_url": None, "namespace": "rehearsal", "keys": (original.key,)}
+    settings = settings_of(original.server).model_copy(update={**own, "strategy": "hold", "rehearse": False})
     clock = system_clock()
     runtime = build(settings, settings.token_ttl, clock, node.store, node.code)
     runtime.peers = NoPeers(name, clock, node.mint)

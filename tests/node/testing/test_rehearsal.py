@@ -30,7 +30,7 @@ import framehold
 import framehold.testing
 from framehold.config import Settings
 from framehold.frame.rehearsal import rehearsal_observer
-from framehold.testing import AskedQuestion, Rehearse, rehearsed, together
+from framehold.testing import AskedQuestion, RehearsalFailed, Rehearse, rehearsed, together
 from framehold.testing.rehearsal import Steady
 from tests.kit.serving import Word, said, server_of
 from tests.node.testing.marked import YES, caught, played, serving
@@ -205,6 +205,26 @@ def test_a_low_level_server(rehearse: Rehearse) -> None:
     server: Server[Any] = Server("low", lifespan=lifespan, on_call_tool=call)
     assert rehearse(server, "any", answers=["decline"]).text == "state decline"
     assert entered == ["low"] * 4
+
+
+@pytest.mark.parametrize("in_code", [True, False])
+@pytest.mark.parametrize(("name", "value"), [("pickle", False), ("max_value", 2000)])
+def test_the_settings_of_the_server_hold(
+    in_code: bool, name: str, value: Any, monkeypatch: pytest.MonkeyPatch, rehearse: Rehearse
+) -> None:
+    """Those that it is attached with; those of the environment if it is not."""
+
+    async def keeps(ctx: Context) -> str:
+        return str(len(await framehold.once("find", set, range(1000))))
+
+    server = serving(keeps)
+    assert rehearse(server, "keeps").text == "1000"
+    if in_code:
+        framehold.attach(server, Settings(node_id="strict", **{name: value}))
+    else:
+        monkeypatch.setenv(f"FRAMEHOLD_{name.upper()}", str(value))
+    with pytest.raises(RehearsalFailed, match=f"raised ResultNotKept: .*FRAMEHOLD_{name.upper()}"):
+        rehearse(server, "keeps")
 
 
 @pytest.mark.parametrize("attached", [False, True])
