@@ -18,9 +18,10 @@ fault shows in a test, and not when a node dies. A rehearsal can't find:
 - code that blocks the loop or a thread: `timeout` can't interrupt it
 
 Effects of `once` really run, but only once: while the call is held. In the other ways `once` gives a copy of the result
-or the exception of that run, and the effect's function is not called; so `assert charges == ["tea"]` holds. A variable
-of the handler that an effect has set is not set in the other ways, as on another node. Effects outside `once` run in
-each entry: use a fake for the outside world, and put back any other state with `reset`.
+or the exception of that run, after as long as it took, and the effect's function is not called; so
+`assert charges == ["tea"]` holds. A variable of the handler that an effect has set is not set in the other ways, as on
+another node. Effects outside `once` run in each entry: use a fake for the outside world, and put back any other state
+with `reset`.
 
 With `against`, a rehearsal plays a call of an earlier release of the server, and deploys the present one while the call
 waits: after each round, once with the code that the call began with, and once without. So a test shows which change

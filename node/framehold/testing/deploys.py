@@ -90,7 +90,7 @@ class Continued(PlayedCall):
         self.ran(key)
         try:
             if self.code is not None and self.code.entered:
-                return self.known.again(key, self.effects.count(key), call)
+                return await self.known.again(key, self.effects.count(key), call)
             return await self.known.once(key, call, run)
         except RehearsalEnds as error:
             self.failure = self.failure or error

@@ -1,11 +1,14 @@
-"""The effects of a rehearsed call. They run while the call is held; in the other ways they get the result of that run.
+"""The effects of a rehearsed call. They run while the call is held; in the other ways they get the result of that run,
+after the same time and in the same order.
 Other code that carries the call on may run other effects: each of these runs once, too."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import reprlib
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -28,13 +31,15 @@ _words.maxstring = _words.maxother = 200
 class _EffectRun:
     """An effect that ran: the name of its function, the fingerprint that a journal would keep, a text of its arguments,
     and its return value or its error. The error is `InDoubt` for an effect that did not end, or that cancelled
-    itself."""
+    itself. It ran for `seconds`, and `place` effects had ended before it did."""
 
     name: str
     fp: str
     arguments: str
     value: Any
     error: Exception | None
+    seconds: float = 0.0
+    place: int = 0
 
     def result(self) -> Any:
         """Return its value, or raise its error."""
@@ -48,11 +53,15 @@ class RecordedEffects:
 
     def __init__(self) -> None:
         self._runs: dict[str, list[_EffectRun]] = {}
+        self._ended = 0
+        self._given: list[tuple[int, asyncio.Event]] = []
+        """The places of the effects whose results are being given, and what is set when they are."""
 
     async def run(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
         """Run an effect, and keep a copy of its return value, or its error."""
         effect = _EffectRun(*_described(call), None, in_doubt(key))
         self._runs.setdefault(key, []).append(effect)
+        began = time.monotonic()
         try:
             value = await run()
         except Exception as error:
@@ -61,10 +70,25 @@ class RecordedEffects:
         except BaseException as error:
             effect.error = in_place_of(error) if isinstance(error, ENDS_PROCESS) else broken_off(key, error)
             raise
+        finally:
+            effect.seconds, effect.place, self._ended = time.monotonic() - began, self._ended, self._ended + 1
         effect.value, effect.error = _copied(value), None
         return value
 
-    def again(self, key: str, turn: int, call: partial[Any]) -> Any:
+    async def _result(self, was: _EffectRun) -> Any:
+        """The result of an effect, after as long as it ran, and after those that ended before it."""
+        given = asyncio.Event()
+        self._given.append(turn := (was.place, given))
+        try:
+            await asyncio.sleep(was.seconds)
+            while before := [event for place, event in self._given if place < was.place]:
+                await before[0].wait()
+        finally:
+            self._given.remove(turn)
+            given.set()
+        return was.result()
+
+    async def again(self, key: str, turn: int, call: partial[Any]) -> Any:
         """The return value of the effect while the call was held, without running it; or raise its error. `once` stores
         either as usual. `turn` counts the runs of effects under this key, from 1.
 
@@ -86,14 +110,14 @@ class RecordedEffects:
                 f"the effect {key!r} of once is called with {arguments}, and was with {was.arguments} when the "
                 f"call was held; likely {DEPENDS}"
             )
-        return was.result()
+        return await self._result(was)
 
     async def once(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
         """The result of this effect, if it ran in any way under this key; else run it, and keep its result."""
         name, fp, _ = _described(call)
         known = (was for was in self._runs.get(key, ()) if (was.name, was.fp) == (name, fp))
         if (was := next(known, None)) is not None:
-            return was.result()
+            return await self._result(was)
         return await self.run(key, call, run)
 
     def dump(self) -> list[list[str]]:

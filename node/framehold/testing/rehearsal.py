@@ -123,7 +123,7 @@ class PlayedCall:
         if self.way == "hold":
             return await self.known.run(key, call, run)
         try:
-            return self.known.again(key, self.effects.count(key), call)
+            return await self.known.again(key, self.effects.count(key), call)
         except RehearsalFailed as error:
             self.fails(f"the call differs under {self.way}: {error}")
             raise

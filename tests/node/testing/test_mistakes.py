@@ -228,6 +228,35 @@ def test_effects_give_what_they_gave(rehearse: Rehearse) -> None:
     assert result.questions[4].startswith("EffectFailed: ") and result.questions[5].startswith("ResultNotKept: ")
 
 
+def test_effects_end_in_the_order_in_which_they_ended(rehearse: Rehearse) -> None:
+    """Also on one side of a time limit, and those that end at once. That the next one differs is no mistake."""
+    delays = {"slow": 0.06, "quick": 0.03, "first": 0.0, "second": 0.0}
+
+    async def shop(name: str) -> str:
+        await asyncio.sleep(delays[name])
+        return name
+
+    async def heard(ctx: Context) -> str:
+        found: list[str] = []
+
+        async def ask(name: str) -> None:
+            found.append(await framehold.once(name, shop, name))
+
+        await asyncio.gather(*map(ask, delays))
+        await ctx.elicit(f"Take the offer of {found}?", Word)
+        return str(found)
+
+    async def limited(ctx: Context) -> str:
+        offer = asyncio.create_task(framehold.once("slow", shop, "slow"))
+        in_time, _ = await asyncio.wait([offer], timeout=0.02)
+        await framehold.once("note", str, len(in_time))
+        await ctx.elicit(f"{len(in_time)} came in time, go on?", Word)
+        return await offer
+
+    assert played(rehearse, heard, YES).text == str(["first", "second", "quick", "slow"])
+    assert played(rehearse, limited, YES).questions == ["0 came in time, go on?"]
+
+
 def test_another_effect_in_another_way(rehearse: Rehearse) -> None:
     entered: list[str] = []
     ran: list[str] = []
