@@ -43,8 +43,7 @@ class Settings(FleetSettings):
     max_parked_per_principal: int = Field(1_000, gt=0)
     """How many calls one authenticated user may have on this node. Further calls of that user are refused."""
     max_asking_threads: int = Field(256, gt=0)
-    """How many threads of handlers that are not async may wait for answers on this node. Further questions from threads
-    fail."""
+    """How many threads of handlers may wait for answers on this node. Further questions from threads fail."""
     max_sessions: int | None = Field(None, gt=0)
     """How many sessions of clients of earlier revisions this node may have. Beyond that, a client that opens one is
     refused. None: as many as half of the memory for calls holds, at most 10,000."""

@@ -149,8 +149,8 @@ class Frame:
             known = self._prefilled_answer(name, question)
         if known is not None:
             return question.result(known.value)
-        is_main = asyncio.current_task() is self.task
-        thread = None if is_main else self._host.asking_threads.begin(self.task)
+        is_main = (running := asyncio.current_task()) is self.task
+        thread = None if is_main else self._host.asking_threads.begin(self.task, running)
         lane = EntryLane.MAIN if is_main else self.lane()
         ask = self.pending[name] = Ask(name, question, lane, self.loop.create_future())
         self.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -32,6 +33,13 @@ async def offloads(ctx: Context) -> str:
     return said(await anyio.to_thread.run_sync(lambda: anyio.from_thread.run(ctx.elicit, "Which word?", Word)))
 
 
+async def gathers(ctx: Context) -> str:
+    def ask(number: int) -> str:
+        return said(anyio.from_thread.run(ctx.elicit, f"Word {number}?", Word))
+
+    return " ".join(await asyncio.gather(*(anyio.to_thread.run_sync(ask, number) for number in range(THREADS + 1))))
+
+
 def adds(ctx: Context) -> str:
     return "3"
 
@@ -39,7 +47,7 @@ def adds(ctx: Context) -> str:
 @asynccontextmanager
 async def narrow(limit: int) -> AsyncIterator[tuple[Served, anyio.CapacityLimiter]]:
     """A node with few threads, of which `limit` may wait for answers, and the limiter of its threads."""
-    async with serving(asks, offloads, adds, max_asking_threads=limit) as client:
+    async with serving(asks, offloads, gathers, adds, max_asking_threads=limit) as client:
         places = anyio.to_thread.current_default_thread_limiter()
         usual, places.total_tokens = places.total_tokens, THREADS
         try:
@@ -58,6 +66,25 @@ async def test_threads_that_wait_for_answers_take_no_thread_from_others(tool: st
         assert places.borrowed_tokens == THREADS + 1
         for number, reply in enumerate(asked):
             assert (await client.retry(tool, reply.token, reply.accept(word=f"w{number}"))).text == f"w{number}"
+
+
+async def test_threads_of_one_handler_lend_a_place_each() -> None:
+    async with narrow(limit=10) as (client, places):
+        reply = await client.call("gathers")
+        await until(lambda: places.total_tokens == 2 * THREADS + 1, "the last question")
+        with anyio.fail_after(20):
+            assert (await client.call("adds")).text == "3"
+            while reply.result["resultType"] == "input_required":
+                reply = await client.retry("gathers", reply.token, reply.accept(word="w"))
+        assert reply.text == "w w w"
+
+
+async def test_threads_of_one_handler_count_each(caplog: pytest.LogCaptureFixture) -> None:
+    async with narrow(limit=THREADS) as (client, _):
+        reply = await client.call("gathers")
+        await until(lambda: any(record.exc_info for record in caplog.records), "the refusal")
+        assert (await client.retry("gathers", reply.token, reply.accept(word="w"))).result["isError"] is True
+        assert "FRAMEHOLD_MAX_ASKING_THREADS" in caplog.text
 
 
 async def test_a_thread_whose_frame_is_dropped_gives_its_place_back() -> None:
