@@ -257,6 +257,28 @@ def test_effects_end_in_the_order_in_which_they_ended(rehearse: Rehearse) -> Non
     assert played(rehearse, limited, YES).questions == ["0 came in time, go on?"]
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_time_limit_belongs_into_its_effect(inside: bool, rehearse: Rehearse) -> None:
+    """Around a `once` the result is recorded before what the limit leads to, and is there at once in a replay."""
+
+    async def slow(limit: float | None) -> None:
+        async with asyncio.timeout(limit):
+            await asyncio.sleep(0.04)
+
+    async def hurries(ctx: Context) -> str:
+        try:
+            async with asyncio.timeout(None if inside else 0.01):
+                await framehold.once("slow", slow, 0.01 if inside else None)
+        except TimeoutError:
+            return said(await ctx.elicit("Too late, go on?", Word))
+        return "in time"
+
+    if inside:
+        assert played(rehearse, hurries, YES).text == "yes"
+    else:
+        assert "the call diverges under replay" in caught(rehearse, hurries, YES)
+
+
 def test_another_effect_in_another_way(rehearse: Rehearse) -> None:
     entered: list[str] = []
     ran: list[str] = []
