@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
+import anyio.from_thread
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
@@ -47,7 +48,7 @@ class Audit:
             self.numbers.append((number, request.get()))
 
 
-def server_of(audit: Audit, tool: Callable[..., Awaitable[str]]) -> MCPServer[Any]:
+def server_of(audit: Audit, tool: Callable[..., Any]) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer("audit")
     server._lowlevel_server.middleware.append(audit)
     server.tool(name="work", description="Bind something.")(tool)
@@ -58,7 +59,7 @@ async def _word(context: Any, params: Any) -> ElicitResult:
     return ElicitResult(action="accept", content={"word": "five"})
 
 
-async def called(tool: Callable[..., Awaitable[str]], mode: Any, **settings: Any) -> tuple[Audit, str]:
+async def called(tool: Callable[..., Any], mode: Any, **settings: Any) -> tuple[Audit, str]:
     """One call of `tool` by a client that answers: what the middleware saw, and the result. The server is attached if
     there are settings."""
     audit = Audit()
@@ -113,3 +114,15 @@ async def test_what_a_handler_binds_stays_though_each_request_binds_it_too(
     audit, result = await called(asks, "2026-07-28", node_id="audit", **settings)
     last = audit.numbers[-1][0]
     assert result == str(["archive", "archive", f"of request {last}", last])
+
+
+async def test_in_a_def_tool_stays_what_the_request_bound_that_entered_it() -> None:
+    """Its context is copied into its thread. What it asks its `ctx` is of the present round."""
+
+    def asks(ctx: Context) -> str:
+        before = ctx.request_id
+        anyio.from_thread.run(ctx.elicit, "Which order?", Word)
+        return f"{request.get()} {ctx.request_id != before}"
+
+    audit, result = await called(asks, "2026-07-28", node_id="audit")
+    assert len(audit.numbers) == 2 and result == f"{audit.numbers[0][0]} True"
