@@ -50,7 +50,10 @@ MAX_TEXT = 1000
 """Characters of the longest text that is described by itself; a longer one is described by its digest."""
 
 _HUGE = 1 << 1024
-_ADDRESSES = (ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network)
+_ADDRESSES = (
+    *(ipaddress.IPv4Address, ipaddress.IPv4Interface, ipaddress.IPv4Network),
+    *(ipaddress.IPv6Address, ipaddress.IPv6Interface, ipaddress.IPv6Network),
+)
 _TEXTS: dict[type, Callable[[Any], str]] = {
     **{kind: kind.__str__ for kind in (timedelta, UUID, Decimal, Fraction, PurePath, timezone, ZoneInfo, TzInfo)},
     **{kind: kind.__str__ for kind in _ADDRESSES},

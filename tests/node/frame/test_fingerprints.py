@@ -11,6 +11,7 @@ import threading
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum, StrEnum
+from ipaddress import ip_address, ip_interface
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -149,6 +150,7 @@ DIFFERENT: list[Any] = [
     *([[1], 2], [1, [2]], [1, 2], {"a": [1]}, {"a": (1,)}, ["list", 1], collections.deque([1]), ["a", "b"], {"a": "b"}),
     *(WHEN, WHEN.replace(tzinfo=UTC), WHEN.replace(tzinfo=timezone(timedelta(hours=2))), WHEN.replace(fold=1)),
     *(WHEN.replace(tzinfo=ZoneInfo("UTC")), WHEN.replace(tzinfo=Zone()), WHEN.isoformat(), date(2026, 7, 28)),
+    *(ip_address("10.0.0.1"), *map(ip_interface, ("10.0.0.1/24", "10.0.0.1/16", "::1/64", "::1/32"))),
     *(time(12), time(12, tzinfo=UTC), timedelta(1), UUID(int=1), UUID(int=2), PurePosixPath("a"), PurePosixPath("b")),
     *(Colour.RED, Colour.BLUE, Number.ONE, Text.ONE, Mode.A, Mode.A | Mode.B, UserId("1"), Count(1), Rows([1])),
     *(Pair(1, 2), Pair(2, 1), (1, 2), Item(1), Item(2), Slim(1), Slim(2), Model(a=1), Model(a="1"), Model(a=1, b=2)),
