@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import framehold
+import framehold.testing
 
 pytestmark = pytest.mark.docs
 
@@ -100,4 +101,5 @@ def test_each_public_name_is_in_the_reference(site: dict[Path, Page]) -> None:
     """With its own place, which is made of its docstring."""
     [reference] = [page for path, page in site.items() if path.name == "reference.html"]
     public = {f"framehold.{name}" for name in framehold.__all__ if name != "__version__"}
+    public |= {f"framehold.testing.{name}" for name in framehold.testing.__all__}
     assert public - reference.places == set()
