@@ -37,6 +37,7 @@ from framehold_fleet.members.ring import fresh_call
 from framehold_fleet.models.events import EventKind
 from framehold_fleet.models.fields import printable
 
+from ..frame.rehearsal import rehearsal_observer
 from .heartbeat import Alone, Heartbeat
 from .peers import Peers
 from .replies import Elsewhere
@@ -269,7 +270,10 @@ class NodeDrain:
             self._log_warning(f"the store takes no release: {kept} calls were not handed off; {_LATER}")
 
     def _log_deadline(self) -> None:
-        """Log the calls that end with this process. It may end now, or go on after `/admin/drain` and answer some."""
+        """Log the calls that end with this process. It may end now, or go on after `/admin/drain` and answer some. In a
+        rehearsal other nodes carry them on."""
+        if rehearsal_observer.get() is not None:
+            return
         left = [slot for slot in self._table if not self._may_leave(slot)]
         lost = [slot for slot in left if slot.call.phase is Phase.PARKED]
         cut = [slot for slot in left if slot.call.phase is not Phase.PARKED]

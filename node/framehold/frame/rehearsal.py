@@ -1,5 +1,5 @@
 """The observer of a call that is rehearsed (`testing`). In production there is none. It is looked up only when an
-effect runs, a value is drawn, or a request is refused."""
+effect runs, a value is drawn, a request is refused, or a drain leaves calls."""
 
 from __future__ import annotations
 

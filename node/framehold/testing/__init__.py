@@ -45,11 +45,12 @@ from datetime import datetime
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from pydantic_core import to_json, to_jsonable_python
 
 from ..hosts.host_choice import host_of, is_server
+from ..sdk.form_content import listed
 from ..sdk.marks import Marks
 from .client_script import Answer, Answers, AskedQuestion, ClientScript, RehearsalFailed, together
 from .comparison import Reset, compared
@@ -148,7 +149,8 @@ async def rehearsed(
             or too many answers, or one does not match its form; a way takes too long; a deploy breaks the waiting call
             (the text has the round, and what the present code does otherwise).
         ValueError: there is no such handler (the text lists those that there are), or it is not marked re-entrant; the
-            recording can't be read, or is that of another call; `against` and `record` are both given.
+            recording can't be read, or is that of another call; `against` and `record` are both given; `kind` or one of
+            `ways` is none of the choices.
         TypeError: `server` is no server of these kinds.
     """
     __tracebackhide__ = True
@@ -175,6 +177,8 @@ async def rehearsed(
 
 def _request(kind: str, name: str, arguments: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     """The method and the parameters of the call's first request."""
+    if kind not in _METHODS:
+        raise ValueError(f"kind={kind!r}: nothing was run; give one of {listed(_METHODS)}")
     method, target = _METHODS[kind]
     params: dict[str, Any] = {target: name}
     if arguments is not None:
@@ -210,6 +214,8 @@ async def _obstacle(act: Act, kind: str, name: str) -> str:
 
 
 def _others(marks: Marks, ways: Sequence[Way] | None) -> tuple[Way, ...]:
+    if ways is not None and (isinstance(ways, str) or any(way not in get_args(Way) for way in ways)):
+        raise ValueError(f"ways={ways!r}: nothing was run; give a list of {listed(get_args(Way))}")
     usual: tuple[Way, ...] = ("rebuild",) if marks.strategy == "hold" else ("replay", "rebuild")
     return tuple(way for way in (usual if ways is None else ways) if way != "hold")
 

@@ -30,7 +30,7 @@ import framehold
 import framehold.testing
 from framehold.config import Settings
 from framehold.frame.rehearsal import rehearsal_observer
-from framehold.testing import AskedQuestion, RehearsalFailed, Rehearse, rehearsed, together
+from framehold.testing import AskedQuestion, Rehearse, rehearsed, together
 from framehold.testing.rehearsal import Steady
 from tests.kit.serving import Word, said, server_of
 from tests.node.testing.marked import YES, caught, played, serving
@@ -207,24 +207,20 @@ def test_a_low_level_server(rehearse: Rehearse) -> None:
     assert entered == ["low"] * 4
 
 
-@pytest.mark.parametrize("in_code", [True, False])
-@pytest.mark.parametrize(("name", "value"), [("pickle", False), ("max_value", 2000)])
-def test_the_settings_of_the_server_hold(
-    in_code: bool, name: str, value: Any, monkeypatch: pytest.MonkeyPatch, rehearse: Rehearse
-) -> None:
-    """Those that it is attached with; those of the environment if it is not."""
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"ways": ["rebuilt"]}, "ways=['rebuilt']: nothing was run; give a list of 'hold', 'replay', 'rebuild'"),
+        ({"ways": "rebuild"}, "ways='rebuild': nothing was run; give a list of 'hold', 'replay', 'rebuild'"),
+        ({"kind": "tools"}, "kind='tools': nothing was run; give one of 'tool', 'prompt', 'resource'"),
+    ],
+)
+def test_what_is_no_choice_is_refused(given: dict[str, Any], why: str, rehearse: Rehearse) -> None:
+    async def never(ctx: Context) -> str:
+        raise AssertionError("it was run")
 
-    async def keeps(ctx: Context) -> str:
-        return str(len(await framehold.once("find", set, range(1000))))
-
-    server = serving(keeps)
-    assert rehearse(server, "keeps").text == "1000"
-    if in_code:
-        framehold.attach(server, Settings(node_id="strict", **{name: value}))
-    else:
-        monkeypatch.setenv(f"FRAMEHOLD_{name.upper()}", str(value))
-    with pytest.raises(RehearsalFailed, match=f"raised ResultNotKept: .*FRAMEHOLD_{name.upper()}"):
-        rehearse(server, "keeps")
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+        played(rehearse, never, **given)
 
 
 @pytest.mark.parametrize("attached", [False, True])
