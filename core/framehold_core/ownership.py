@@ -155,12 +155,6 @@ ROWS: tuple[TakeoverRow, ...] = (
     TakeoverRow(7, "a token is beyond the record, and its node may live", lambda c: c.unsure, lambda _: Wait.HEALER),
     TakeoverRow(7, "there is no record", lambda c: c.sight.stored is None, lambda _: None),
     TakeoverRow(
-        4,
-        "it may be claimed, and this node is not registered",
-        lambda c: c.evidence is not None and not c.sight.is_registered,
-        lambda _: Wait.UNREGISTERED,
-    ),
-    TakeoverRow(
         7,
         "it may be claimed, and the store went back lately",
         lambda c: c.evidence is not None and not c.sight.may_claim,
@@ -189,6 +183,12 @@ ROWS: tuple[TakeoverRow, ...] = (
         "nobody runs it, and a live node serves the code that it began with",
         lambda c: c.is_free and c.serving is not None,
         lambda c: Pass(_known(c.serving), offered=True),
+    ),
+    TakeoverRow(
+        4,
+        "it may be claimed and is not over, and this node is not registered",
+        lambda c: c.evidence is not None and not c.record.is_over and not c.sight.is_registered,
+        lambda _: Wait.UNREGISTERED,
     ),
     TakeoverRow(
         27,

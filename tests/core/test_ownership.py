@@ -60,7 +60,6 @@ AHEAD = replace(LIVES, waiting=(token(round_=4),), leases=dict([HERE]))
 BY_ROW: dict[str, tuple[Sight, Judgement]] = {
     "a token is beyond the record, and its node may live": (AHEAD, Wait.HEALER),
     "there is no record": (replace(LIVES, stored=None, waiting=()), None),
-    "it may be claimed, and this node is not registered": (replace(TOLD, is_registered=False), Wait.UNREGISTERED),
     "it may be claimed, and the store went back lately": (replace(TOLD, may_claim=False), Wait.WENT_BACK),
     "its owner is gone, and something else stands in the place of its lease": (
         replace(TOLD, doubtful=frozenset({NodeId("n1")})),
@@ -69,6 +68,10 @@ BY_ROW: dict[str, tuple[Sight, Judgement]] = {
     "its owner is gone, and a missing lease proves nothing": (replace(TOLD, absences_count=False), Wait.AWAY),
     "it is another node's, and this node drains": (replace(TOLD, heir=NodeId("n2")), Pass(NodeId("n2"))),
     "nobody runs it, and a live node serves the code that it began with": (OTHERS, Pass(NodeId("n2"), offered=True)),
+    "it may be claimed and is not over, and this node is not registered": (
+        replace(TOLD, is_registered=False),
+        Wait.UNREGISTERED,
+    ),
     "its process is gone, and that is not held against its tool yet": (GONE, Death(stored().record)),
     "its process is gone, and its tool is paused": (replace(TOLD, pause=PAUSE), PAUSE),
     "its owner lives": (LIVES, Pass(NodeId("n1"))),
@@ -108,6 +111,13 @@ def test_each_row_decides(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_evidence_of_a_claim(record: Stored, evidence: Evidence) -> None:
     died = evidence is Evidence.GONE or record.record.head.boot == "me-b0"
     assert judged(replace(TOLD, stored=record)) == MayClaim(evidence, died)
+
+
+@pytest.mark.parametrize("died", [True, False])
+def test_a_call_that_is_over_is_answered_by_a_node_that_is_not_registered(died: bool) -> None:
+    """Nothing is claimed for that. Its owner may be gone, or have been this process."""
+    over = stored(RecordState.DONE) if died else stored(RecordState.DONE, "me", "me-b1")
+    assert isinstance(judged(replace(TOLD, stored=over, is_registered=False)), MayClaim)
 
 
 def test_a_lapse_is_not_a_death() -> None:

@@ -276,7 +276,7 @@ RED: dict[str, Mutation] = {
     "same-incarnation-after-a-lapse": Mutation(
         "4", tenure("begin_anew", "incarnation=Incarnation(self._fresh()), ", "")
     ),
-    "claims-before-it-is-registered": without("it may be claimed, and this node is not registered"),
+    "claims-before-it-is-registered": without("it may be claimed and is not over, and this node is not registered"),
     "window-counts-from-the-reply": Mutation("6", tenure("heard", "reply.at, started)", "reply.at, now)")),
     "goes-on-under-a-taken-name": Mutation("4", not_found(lease.LeaseFinding.TAKEN)),
     "former-life-not-waited-for": Mutation("4", not_found(lease.LeaseFinding.HELD)),

@@ -139,12 +139,12 @@ def _paused(seed: int) -> set[str]:
 
 
 def test_those_beside_a_handler_that_ends_its_processes_are_not_paused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 27, in sixty schedules. If suspects enter together, others are."""
+    """Rule 27, in eighty schedules. If suspects enter together, others are."""
     poison = {POISON}
-    assert all(_paused(seed) == poison for seed in range(60))
+    assert all(_paused(seed) == poison for seed in range(80))
     monkeypatch.setattr(ownership, "is_suspect", lambda *_: False)
     monkeypatch.setattr(BoundWatch, "i9_alone", lambda *_: None)
-    assert any(_paused(seed) > poison for seed in range(60))
+    assert any(_paused(seed) > poison for seed in range(80))
 
 
 def test_a_failing_schedule_shrinks_to_a_transcript() -> None:

@@ -93,7 +93,7 @@ async def test_a_refusal_has_the_word_of_the_store(
     with own.client() as client:
         harm(own, client)
     with pytest.raises(StoreRefused) as refused:
-        await store.register(lease("second"), 10.0)
+        await store.register(lease("second", ttl=5.0), 10.0)
     assert refused.value.says.startswith(word)
     assert remedy(refused.value.says) != remedy("")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framehold_core import events as ev
-from framehold_core.call import Call, Phase
+from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED
 from framehold_core.errors import DivergenceError, LimitExceeded
 from framehold_core.ids import CallId
@@ -20,12 +20,9 @@ from ..frame.entropy import Entropy
 from ..frame.frame import Frame
 from ..frame.payloads import Payloads
 from .loop import Feed
-from .slot import Slot
+from .slot import Slot, size_of
 from .table import CallTable
 from .tasks import Tasks
-
-_ENTRY_BYTES = 128
-"""Estimated bytes of a journal entry without its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +96,8 @@ class FrameLink:
         for the error."""
         if (principal := self._slot.handler.principal) is not None:
             self._services.table.admit_entry(principal, what)
-        limit, size, call = self._services.max_journal, self._slot.size, self._slot.call
-        if call.notes or call.outbox.in_flight is not None:
-            size += _unwritten(call)
-        if size >= limit:
+        limit = self._services.max_journal
+        if (size := self._slot.size + self._slot.unwritten) >= limit:
             raise LimitExceeded(
                 f"{what} is one too many: this call's journal has {size} bytes, its limit is {limit} "
                 "(FRAMEHOLD_MAX_JOURNAL); nothing was asked or run; keep large results elsewhere and their names here",
@@ -112,7 +107,7 @@ class FrameLink:
     def keeps(self, size: int) -> bool:
         """Whether the journal takes a result of `size` bytes: effects that run side by side were each admitted before
         the others had theirs."""
-        return self._slot.size + _unwritten(self._slot.call) + size <= self._services.most_written
+        return self._slot.size + self._slot.unwritten + size <= self._services.most_written
 
     def shield(self, effect: Coroutine[object, object, None], context: contextvars.Context) -> asyncio.Task[None]:
         """Run an effect in a task that no cancellation of a request ends."""
@@ -120,6 +115,7 @@ class FrameLink:
 
     def noted(self, drafts: tuple[Draft, ...]) -> None:
         """Record entries; they are sent with the next write."""
+        self._slot.unwritten += size_of(drafts)
         self._services.feed(self._slot, ev.Noted(drafts))
 
     def asked(self, asks: tuple[Draft, ...]) -> None:
@@ -133,6 +129,7 @@ class FrameLink:
 
     def resulted(self, key: str, draft: Draft) -> None:
         """The effect whose key has the digest `key` has run; `draft` is its result."""
+        self._slot.unwritten += size_of((draft,))
         self._services.feed(self._slot, ev.Resulted(key, draft))
 
     def flush(self) -> None:
@@ -163,11 +160,3 @@ class FrameLink:
     def ended(self, frame: Frame, outcome: object) -> None:
         """The handler of `frame` has ended with `outcome`."""
         self._services.ended(self._slot, frame, outcome)
-
-
-def _unwritten(call: Call) -> int:
-    """About how many bytes the entries of a call will have that the store does not have yet."""
-    outbox, drafts = call.outbox, call.notes
-    if outbox.in_flight is not None:
-        drafts = sum((write.drafts for write in (outbox.in_flight, *outbox.queue)), drafts)
-    return sum(len(draft.value) + _ENTRY_BYTES for draft in drafts)

@@ -195,7 +195,7 @@ class CallRecords:
             return
         event = self._event(slot, write, packed, reply)
         if isinstance(event, ev.Acked):
-            slot.add_entries(packed.entries)
+            slot.add_entries(packed.entries, write.drafts)
             slot.packed = None
             if write.op is Op.HEAL:
                 self._counts["healed"] += 1

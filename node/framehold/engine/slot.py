@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from framehold_core.clock import Clock
 from framehold_core.ending import Ending
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
-from framehold_core.journal import Draft, Entry
+from framehold_core.journal import Draft, Entry, EntryKind
 from framehold_core.requests import Head, Record, Reply, Verdict
 from framehold_store.base import Store
 
@@ -66,6 +66,10 @@ class Arrival:
 
 
 _PARKED, _PARKING = Phase.PARKED, Phase.PARKING
+_ENTRY_BYTES = 128
+"""Estimated bytes of a journal entry without its value."""
+_COUNTED = (EntryKind.VALUE, EntryKind.RESULT, EntryKind.EFFECT)
+"""The entries that are counted before they are written: what a handler has learned, and what no limit keeps out."""
 _NOBODY: dict[int, Arrival] = {}
 """The arrivals of a slot for which no request waits. All slots share it; nothing is ever put in."""
 
@@ -75,7 +79,8 @@ class Slot:
 
     `due` is when its running round has run too long, in seconds on the node's clock. `began` is when the call began, in
     seconds since 1970. `head` is that of its record, once one was written or claimed. `log` has the encoded entries of
-    its journal that the store has, and `size` is how many bytes they have.
+    its journal that the store has, `size` is how many bytes they have, and `unwritten` about how
+    many bytes the effects and values will have that the store does not have yet.
     `packed` is the write in flight with its encoded entries. `questions` are the questions of its present round,
     `unwritten_questions` those of the round that is being written. `replayed` says whether its frame was rebuilt
     here."""
@@ -100,6 +105,7 @@ class Slot:
         "shown_questions",
         "size",
         "stopping",
+        "unwritten",
         "unwritten_questions",
         "weight",
     )
@@ -113,7 +119,7 @@ class Slot:
         self.frame: Frame | None = None
         self.arrivals = _NOBODY
         self.log: tuple[bytes, ...] = ()
-        self.size = 0
+        self.size = self.unwritten = 0
         self.packed: tuple[fx.Write, writes.Packed] | None = None
         self.unwritten_questions: Questions = ()
         self.questions: Questions = ()
@@ -172,13 +178,15 @@ class Slot:
 
     def load_record(self, record: Record) -> None:
         """Begin again from the record of a claimed call; `add_entries` with its journal comes next."""
-        self.log, self.size, self.head, self.replayed = (), 0, record.head, True
+        self.log, self.size, self.unwritten, self.head, self.replayed = (), 0, 0, record.head, True
         self.began = record.created
 
-    def add_entries(self, entries: tuple[bytes, ...]) -> None:
-        """Append journal entries that the store has now."""
+    def add_entries(self, entries: tuple[bytes, ...], drafts: tuple[Draft, ...] = ()) -> None:
+        """Append journal entries that the store has now, and what `drafts` are no more to be written."""
         self.log += entries
         self.size += sum(map(len, entries))
+        if self.unwritten:
+            self.unwritten -= size_of(drafts)
 
     def add_arrival(self, waiter: int, arrival: Arrival) -> None:
         """Keep a request that waits for its reply."""
@@ -269,3 +277,8 @@ class Slot:
         arrival = next((item for item in waiting if item is not None), None)
         if self.frame is not None:
             self.frame.carrier = None if arrival is None else arrival.carrier
+
+
+def size_of(drafts: Iterable[Draft]) -> int:
+    """About how many bytes the effects and values among these entries will have."""
+    return sum(len(draft.value) + _ENTRY_BYTES for draft in drafts if draft.kind in _COUNTED)

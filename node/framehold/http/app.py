@@ -14,7 +14,7 @@ import copy
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from contextvars import Context
+from contextvars import copy_context
 from typing import Any, NamedTuple
 
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
@@ -92,6 +92,8 @@ class Application:
         self._stack: _Stack | None = None
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._variables = copy_context()
+        """The context variables of who made this app."""
         self.failure: Exception | None = None
         """The error that kept the lifespan from starting, if any."""
 
@@ -148,7 +150,9 @@ class Application:
             loop = asyncio.get_running_loop()
             self._ready = loop.create_future()
             # All requests share it: it takes over nothing of the first one.
-            self._keeper = loop.create_task(self._keep(self._ready), name="framehold-keeper", context=Context())
+            self._keeper = loop.create_task(
+                self._keep(self._ready), name="framehold-keeper", context=self._variables.copy()
+            )
         return self._ready
 
     def _known(self, rounds: OrdinaryRounds, scope: Scope, receive: Receive) -> tuple[Target | None, Hop | None]:
@@ -243,8 +247,10 @@ class Application:
                 self._ready = ready
                 yield
         finally:
-            await self._relay.close()
-            self._ready = None
+            # A second lifespan that fails ends nothing of the one that runs.
+            if self._ready is ready:
+                await self._relay.close()
+                self._ready = None
 
     def _built(self) -> _Stack:
         """What stands before the SDK's app, with the middlewares and routes that it has now."""

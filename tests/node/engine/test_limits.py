@@ -201,15 +201,20 @@ async def test_results_that_end_while_others_are_written_count_too() -> None:
 
         vars(at.store)["submit"] = slow
         call = asyncio.create_task(at.start(gathers))
-        for some in (ends[:1], ends[1:3], ends[3:]):
-            # These end while the results before them are on their way to the store.
-            for end in some:
-                end.set()
-            await until(lambda: bool(held), "a result is written")
+        ends[0].set()
+        await until(lambda: bool(held), "the first result is on its way to the store")
+        for end in ends[1:5]:
+            end.set()
+        await turns(30)
+        # These are on their way now, and all that follow end meanwhile.
+        held.pop()()
+        await turns(30)
+        for end in ends[5:]:
+            end.set()
+        await turns(30)
+        while held:
             held.pop()()
-        await turns(20)
-        for written in held:
-            written()
+            await turns(30)
         (slot,) = at.runtime.table
         assert refused and slot.size <= at.runtime.settings.store().max_journal
         goes_on.set()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
+import httpx2
 import pytest
 import uvicorn
 from fastmcp import FastMCP
@@ -75,8 +76,8 @@ async def worked(app: Application, own: bool) -> str:
 
 async def asked(app: Application, tool: str, left: asyncio.Event | None = None) -> None:
     """Call a tool without a server between. The client leaves when `left` is set, and stays without one."""
-    envelope = Caller("http://127.0.0.1/mcp").envelope("tools/call", {"name": tool, "arguments": {}})
-    headers = {"host": "127.0.0.1", "content-type": "application/json", **envelope.headers}
+    envelope = Caller("http://127.0.0.1:80/mcp").envelope("tools/call", {"name": tool, "arguments": {}})
+    headers = {"host": "127.0.0.1:80", "content-type": "application/json", **envelope.headers}
     scope = {
         "type": "http",
         "method": "POST",
@@ -104,6 +105,17 @@ def test_an_app_serves_in_one_event_loop_after_another(own: bool) -> None:
     app = lone()
     for _ in range(2):
         assert asyncio.run(worked(app, own)) == "done"
+
+
+@pytest.mark.anyio
+async def test_a_second_lifespan_that_fails_ends_nothing_of_the_first() -> None:
+    """An MCPServer can't be started twice."""
+    app = framehold.asgi(MCPServer("once"), Settings(node_id="n"))
+    async with served(app) as url, httpx2.AsyncClient() as client:
+        with pytest.raises(RuntimeError):
+            async with app.lifespan():
+                pass
+        assert (await client.get(f"{url.removesuffix('/mcp')}/healthz")).status_code == 200
 
 
 @RUNNERS
@@ -144,3 +156,4 @@ def test_a_client_that_leaves_is_noticed_in_each_event_loop() -> None:
     app, entered = framehold.asgi(server, Settings(node_id="n")), asyncio.Event()
     asyncio.run(live("work"))
     asyncio.run(live("wait", entered))
+    assert entered.is_set()
