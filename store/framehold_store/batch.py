@@ -67,9 +67,9 @@ Settle = Callable[[Any], None]
 class Item:
     """One packed command and the callback that settles it. Items of one `key` keep their order. `what` names the
     command in messages. The first lane that takes the item sets `deadline`, in seconds on the clock of the event
-    loop."""
+    loop. `excused` says whether it was put off once since the loop stood."""
 
-    __slots__ = ("deadline", "key", "packed", "settle", "tries", "what")
+    __slots__ = ("deadline", "excused", "key", "packed", "settle", "tries", "what")
 
     def __init__(self, packed: bytes, key: str, what: str, settle: Settle) -> None:
         self.packed = packed
@@ -77,6 +77,7 @@ class Item:
         self.what = what
         self.settle = settle
         self.deadline = 0.0
+        self.excused = False
         self.tries = 0
 
 
@@ -369,7 +370,7 @@ class BatchLane:
         until = asyncio.get_running_loop().time() + GRACE
         for items in (self._flight, self._queue):
             for item in items:
-                item.deadline = max(item.deadline, until)
+                item.deadline, item.excused = max(item.deadline, until), True
 
     def _put_back(self, items: Iterable[Item]) -> None:
         """Put items back to the head of the queue, in order. Items that were sent twice are settled with an error."""
@@ -385,7 +386,7 @@ class BatchLane:
 
     def _expire(self, now: float) -> None:
         """Settle the items of the queue that are overdue. Where that is noticed too late, the loop stood."""
-        if self._queue and now >= self._queue[0].deadline + LATE:
+        if self._queue and now >= self._queue[0].deadline + LATE and not self._queue[0].excused:
             self._leave_grace()
         while self._queue and self._queue[0].deadline <= now:
             item = self._queue.popleft()

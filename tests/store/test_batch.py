@@ -197,6 +197,20 @@ async def test_a_silent_store_gets_no_more_than_a_moment_after_the_loop_stood(se
         await store.close()
 
 
+async def test_a_loop_that_stands_again_and_again_keeps_no_request_of_a_store_that_is_away() -> None:
+    """A request gets a moment once."""
+    store = RedisStore(StoreConfig(f"redis://127.0.0.1:{free_port()}/0", op_timeout=0.2))
+    try:
+        waiting = asyncio.create_task(all_of(store, asks(1)))
+        async with asyncio.timeout(SOON):
+            while not waiting.done():
+                time.sleep(0.15)
+                await asyncio.sleep(0)
+        assert isinstance((await waiting)[0], StoreUnavailable)
+    finally:
+        await store.close()
+
+
 async def test_a_store_that_restarts_empty(server: RedisServer) -> None:
     """The scripts are loaded again, the records are lost: a writer gets BEHIND."""
     store = RedisStore(StoreConfig(server.url, op_timeout=5.0))
