@@ -117,6 +117,8 @@ def _options(app: Any, lifespan: Literal["on", "off"], http: Any = HttpProtocol)
         http=http,
         # Believed from this machine, they would let any client of a router here choose its address and scheme.
         proxy_headers=False,
+        # Else a request that comes while the one before it is served runs with the variables of that one, its user too.
+        reset_contextvars=True,
         backlog=BACKLOG,
     )
 

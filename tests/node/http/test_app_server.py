@@ -17,6 +17,7 @@ import uvicorn
 from starlette.routing import Mount, Route, WebSocketRoute
 
 from framehold.http.app_server import AppServer, needs_uvicorn
+from framehold_cli.serve import node
 from framehold_fleet.limits import Limits
 from tests.kit.limits import limits_of
 from tests.kit.nodes import served
@@ -68,10 +69,12 @@ def _length(data: bytes) -> tuple[bytes, bytes]:
 
 
 @contextlib.asynccontextmanager
-async def running(app: Any, limits: Limits | None = LIMITS) -> AsyncIterator[tuple[str, int]]:
-    """An app on the fleet's server; on uvicorn's if `limits` is None."""
+async def running(
+    app: Any, limits: Limits | None = LIMITS, config: uvicorn.Config | None = None
+) -> AsyncIterator[tuple[str, int]]:
+    """An app on the fleet's server; on uvicorn's if `limits` is None, or a `config` of it is given."""
     http = None if limits is None else AppServer(lambda: limits).connection
-    async with served(app, http) as url:
+    async with served(app, http, config=config) as url:
         host, port = url.split("/")[2].split(":")
         yield host, int(port)
 
@@ -248,7 +251,8 @@ async def test_what_an_app_changes_in_a_scope_is_not_seen_by_the_next_request() 
     assert len(found) == 3 and len(set(found)) == 1
 
 
-async def test_no_request_sees_a_context_variable_of_another() -> None:
+@pytest.mark.parametrize("by", ["the fleet's server", "uvicorn as the node starts it"])
+async def test_no_request_sees_a_context_variable_of_another(by: str) -> None:
     """Neither one that waited for the response before it, nor one after reading or writing had stopped."""
     seen: list[str] = []
     begun, go = asyncio.Event(), asyncio.Event()
@@ -266,7 +270,8 @@ async def test_no_request_sees_a_context_variable_of_another() -> None:
     def asking(path: bytes, size: int = 0) -> bytes:
         return b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % (path, size) + b"x" * size
 
-    async with running(binding) as (host, port), asyncio.timeout(20):
+    config = None if "fleet" in by else node._options(binding, "on")
+    async with running(binding, config=config) as (host, port), asyncio.timeout(20):
         reader, writer = await asyncio.open_connection(host, port, limit=16 << 20)
         writer.write(asking(b"/1") + asking(b"/2"))
         await begun.wait()
