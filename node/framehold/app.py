@@ -87,6 +87,7 @@ def assemble(
     seals = LeaseSeal(trust, settings.namespace)
     peers = Peers(settings.node_id, trust, seals, store if is_shared else None, clock)
     after_renewal: list[Callable[[], None]] = [WrongClock(clock).look, SpentDescriptors().look] if is_shared else []
+    after_loss: list[Callable[[], None]] = []
     heartbeat: Heartbeat | Alone = Alone(settings.node_id, clock)
     if is_shared:
         heartbeat = _heartbeat(settings, store, clock, seals)
@@ -95,9 +96,10 @@ def assemble(
     drain, rechecks = NodeDrain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
     payloads, room = _payloads(settings, clock), StoreRoom(store, shared.tasks, is_shared)
     keeper = keeper or (_keeper(settings, store, payloads.sealer, clock) if is_shared else CodeKeeper())
-    door = Door(heartbeat, Pauses(store, shared, settings.pause_after, keeper.lost), table, room)
+    door = Door(heartbeat, Pauses(store, shared, settings.pause_after, lambda: run_all(after_loss)), table, room)
     observers.add(door.habits)
     records = CallRecords(settings, shared, payloads, keeper, drain, peers, door, rechecks)
+    after_loss.append(records.store_lost)
     return Runtime(
         settings,
         store,

@@ -116,7 +116,7 @@ class CallRecords:
     ) -> None:
         self._settings, self.payloads, self._counts, self.keeper = settings, payloads, shared.counts, keeper
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.loop.feed
-        self._journals, self._clock = shared.table.journals, shared.clock
+        self._table, self._journals, self._clock = shared.table, shared.table.journals, shared.clock
         self._drain, self._peers, self._door, self._rechecks = drain, peers, door, rechecks
         self.bursts = LogBursts(logger)
         """The lines that each call would cause while the store does not answer, or when a node dies."""
@@ -141,6 +141,17 @@ class CallRecords:
         await self.keeper.keep(slot.handler, terms.record_ttl)
         if slot.call.outbox.in_flight is write:
             self._send(slot, write, terms)
+
+    def store_lost(self) -> None:
+        """The store has lost what it had: have it keep the code of the frames here again."""
+        self.keeper.lost()
+        longest: dict[str, Slot] = {}
+        for slot in sorted(self._table, key=lambda slot: slot.call.ttl):
+            if slot.frame is not None and slot.handler.reentrant:
+                longest[slot.handler.code] = slot
+        for code, slot in longest.items():
+            if self.keeper.is_due(code, lifetime := self._terms(slot).record_ttl):
+                self._tasks.spawn(self.keeper.keep(slot.handler, lifetime))
 
     def _unsent(self, slot: Slot, write: fx.Write, error: BaseException) -> None:
         """A write was not sent. It counts as one that the store left unanswered: it is sent again with the next
