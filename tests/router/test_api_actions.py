@@ -187,10 +187,28 @@ async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
         assert (await on_tool(client, what, **wrong))[0] == 400
     assert await on_tool(client, what, tool="a/b") == (200, {"done": f"{what}d"})
     del cast.members[0]
+    if what == "resume":
+        del says[1]
     for answered, text in ((404, "there is no tool typo"), (502, "the store did not answer")):
         status, body = await on_tool(client, what, tool="typo")
         assert (status, text in body["error"]) == (answered, True)
-    assert result == ["a/b", "typo", "typo", "typo"]
+    assert result == ["a/b", *["typo"] * (len(says) - 1)]
+
+
+@pytest.mark.parametrize("first", [None, cut])
+async def test_that_a_tool_is_not_paused_holds_for_the_fleet_whoever_is_silent(
+    cast: Cast, first: Answer | None
+) -> None:
+    """The store says so, whichever node reads it, so no other node is asked."""
+    if first is None:
+        cast.members.append(member("a", "http://127.0.0.1:1"))
+    else:
+        await node(cast, "a", first, "resume")
+    await node(cast, "b", saying({"error": "tool book is not paused; nothing was done"}, 404), "resume")
+    await node(cast, "c", hang, "resume")
+    status, body = await on_tool(await cast.client(), "resume", tool="book")
+    assert (status, body["error"]) == (404, "tool book is not paused; nothing was done")
+    assert len(cast.asked) == (1 if first is None else 2)
 
 
 @pytest.mark.parametrize(("second", "status", "text"), [
@@ -198,6 +216,7 @@ async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
     (saying({"error": "there is no tool charge; there are: pay"}, 404), 404, "there are: pay"),
     (saying({"error": "the statement is missing"}, 403), 502, "b refused (403)"),
     (cut, 502, "b (the connection broke"),
+    (cut, 502, "a says: there is no tool charge; there are: book"),
 ])  # fmt: skip
 async def test_a_tool_that_one_node_does_not_have_is_changed_by_one_that_has_it(
     cast: Cast, second: Answer, status: int, text: str

@@ -85,20 +85,23 @@ async def resume(sources: Sources, asked: ApiRequest) -> DoneView:
 
 async def _on_tool(sources: Sources, asked: ApiRequest, what: str) -> DoneView:
     """Have one node write the change to the store: the others read it there. Another node is asked only while none was
-    reached that has the tool: in a rolling update, some have a new one."""
+    reached that has the tool: in a rolling update, some have a new one. That a tool is not paused, the store says: it
+    holds for all nodes."""
     assert isinstance(asked.body, ToolQuery)
     replies: list[_NodeReply] = []
     for member in sources.fleet().members.values():
         if member.address is not None:
             replies.append(await _act(sources, member, what, asked.body.model_dump()))
-            if replies[-1].outcome is not None and not _knows_nothing(replies[-1]):
+            if replies[-1].outcome is not None and (what == "resume" or not _knows_nothing(replies[-1])):
                 break
     _log.info("an operator wanted to %s tool %.80r: %s", what, asked.body.tool, ", ".join(map(_status, replies)))
     if not replies:
         raise RequestDenied(502, f"no node is live: the {what} was not done; start one, then try again")
-    if (outcome := replies[-1].outcome) is not None and all(map(_knows_nothing, replies)):
-        raise RequestDenied(404, _text(outcome))
-    return _result(replies, what)
+    missing = [item for item in replies if _knows_nothing(item)]
+    text = next((_text(item.outcome) for item in reversed(missing) if item.outcome is not None), "")
+    if missing and (what == "resume" or len(missing) == len(replies)):
+        raise RequestDenied(404, text)
+    return _result(replies, what, f". {_names(missing[-1:])} says: {text}" if missing else "")
 
 
 async def _on_call(sources: Sources, asked: ApiRequest, what: str) -> DoneView:
@@ -141,7 +144,8 @@ def _status(reply: _NodeReply) -> str:
     return "no answer" if reply.outcome is None else str(reply.outcome.status)
 
 
-def _result(replies: list[_NodeReply] | tuple[_NodeReply, ...], what: str) -> DoneView:
+def _result(replies: list[_NodeReply] | tuple[_NodeReply, ...], what: str, others: str = "") -> DoneView:
+    """What is told of the action; where a node is silent, with what the `others` say."""
     for item in replies:
         if item.outcome is not None and isinstance(item.outcome.body, DoneView):
             return item.outcome.body
@@ -150,10 +154,10 @@ def _result(replies: list[_NodeReply] | tuple[_NodeReply, ...], what: str) -> Do
             raise RequestDenied(409, _text(item.outcome))
     if unknown := _names(item for item in replies if item.unknown):
         text = f"{unknown} did not confirm it: nobody knows whether the {what} was done; look at it, then try again"
-        raise RequestDenied(502, text)
+        raise RequestDenied(502, text + others)
     if unreached := _names(item for item in replies if item.outcome is None):
         text = f"{unreached} could not be reached: the {what} was not done; try again when it can be, or it is gone"
-        raise RequestDenied(502, text)
+        raise RequestDenied(502, text + others)
     for item in replies:
         if item.outcome is not None and item.outcome.status != 404:
             raise RequestDenied(
