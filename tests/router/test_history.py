@@ -337,8 +337,23 @@ def test_a_release_is_a_version_and_its_code() -> None:
     assert release([new, old]).startswith("1 2 ") and release([new, old]) == release([old, new])
     other = new.model_copy(update={"kept_code": (KeptCodeView(handler="t", digest="e", bytes=1),)})
     assert release([other]) != release([new])
+
+
+def test_a_node_that_is_silent_for_a_while_serves_what_its_life_served() -> None:
+    """In a rolling update each silence would else look like two deploys."""
+    code = (KeptCodeView(handler="t", digest="d", bytes=1),)
+    known: dict[str, Any] = {"incarnation": "i", "state": "live", "address": ""}
+    old = NodeView(node_id="a", boot="b", version="1", **known)
+    new = NodeView(node_id="b", boot="b", version="2", kept_code=code, **known)
     silent = new.model_copy(update={"state": "unreachable", "kept_code": (), "unanswered": "it sent nothing"})
-    assert (release([silent]), release([old, silent])) == ("", "1"), "its lease does not tell what code it has"
+    anew = silent.model_copy(update={"boot": "c"})
+    assert Sampler().sample([silent], (), 0.0).release == "", "its lease does not tell what code it has"
+    sampler = Sampler()
+    served = [sampler.sample(nodes, (), float(now)).release for now, nodes in enumerate(
+        ([old, new], [old, silent], [old, silent], [silent], [old], [old, silent], [old, new], [old, anew])
+    )]  # fmt: skip
+    of_both, of_new = release([old, new]), release([new])
+    assert served == [of_both, of_both, of_both, of_new, "1", "1", of_both, "1"], "a life without a lease is forgotten"
 
 
 def status(node: str, boot: str = "b", **counts: Any) -> ToolsStatus:

@@ -36,6 +36,8 @@ class Sampler:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], tuple[float, dict[str, int]]] = {}
         self._tools: dict[tuple[str, str, str], ToolCounts] = {}
+        self._answers: dict[tuple[str, str], NodeView] = {}
+        """The last answer of each life that has a lease: while a node is silent, it serves what it served."""
 
     def sample(self, nodes: Iterable[NodeView], tools: Iterable[ToolsStatus], now: float) -> Sample:
         """The sample of the time since the last one; `now` is in seconds."""
@@ -46,8 +48,17 @@ class Sampler:
             nodes=dict(islice(figures.items(), MAX_NODES)),
             fleet=of_fleet(figures.values()),
             tools=self._tools_since(tools),
-            release=release(there),
+            release=self._release(there),
         )
+
+    def _release(self, nodes: Iterable[NodeView]) -> str:
+        """What the nodes serve. The lease of one that never answered does not tell its code."""
+        before, self._answers = self._answers, {}
+        for node in nodes:
+            life, answers = (node.node_id, node.boot), node.version is not None and node.unanswered is None
+            if (answer := node if answers else before.get(life)) is not None:
+                self._answers[life] = answer
+        return release(self._answers.values())
 
     def _figures(self, node: NodeView, before: tuple[float, dict[str, int]] | None, now: float) -> Figures:
         read = {"rounds": node.rounds, "ended": node.calls_ended, "failed": node.calls_failed}
@@ -115,11 +126,11 @@ def added(figures: Sequence[ToolFigures], of_parked: Callable[[Sequence[float]],
 
 
 def release(nodes: Iterable[NodeView]) -> str:
-    """What the nodes serve: their versions of Framehold, and a digest of the code of their handlers. Empty if none of
-    them answers: a lease does not tell the code."""
-    answering = [node for node in nodes if node.version is not None and node.unanswered is None]
-    versions = sorted({str(node.version) for node in answering})
-    code = sorted({f"{item.handler} {item.digest}" for node in answering for item in node.kept_code})
+    """What the nodes serve, by their own answers: their versions of Framehold, and a digest of the code of their
+    handlers. Empty if there are no nodes."""
+    answers = list(nodes)
+    versions = sorted({str(node.version) for node in answers})
+    code = sorted({f"{item.handler} {item.digest}" for node in answers for item in node.kept_code})
     named = [*versions, hashlib.sha256("\n".join(code).encode()).hexdigest()[:8]] if code else versions
     return " ".join(named)
 
