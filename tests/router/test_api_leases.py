@@ -116,6 +116,28 @@ def test_no_call_is_left_out_because_one_moved_in_the_order_while_its_node_gathe
     )
 
 
+@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("others", [0, 1, 9])
+def test_a_cursor_never_goes_back_and_leaves_out_no_call_that_stayed(others: int, descending: bool, limit: int) -> None:
+    """All calls of a node's page were answered meanwhile, so that they lie before the page."""
+    step, after = (-10, (510.0, "z")) if descending else (10, (490.0, "z"))
+    query = LeaseQuery(sort=Sort.EXPIRES, descending=descending, limit=limit, after=paging.encode(after))
+    nodes = [[lease(f"{node}{n}", node, expires=500 + step * n) for n in range(count)]
+             for node, count in (("a", 5), ("b", others))]  # fmt: skip
+    pages = [page_of(items, query) for items in nodes]
+    moved = [item.model_copy(update={"expires": 500 - 9 * step}) for item in pages[0].items]
+    pages[0] = pages[0].model_copy(update={"items": moved})
+    nodes[0][:limit] = moved
+    first = merge(pages, query)
+    assert first.next is not None
+    place = paging.decode(first.next)
+    assert place <= after if descending else place >= after
+    found = [*first.items, *through(nodes, query.model_copy(update={"after": first.next}))]
+    stayed = [item.call_id for items in (nodes[0][limit:], nodes[1]) for item in items]
+    assert sorted({item.call_id for item in found}) == sorted([*(item.call_id for item in moved), *stayed])
+
+
 def test_a_node_whose_cursor_is_none_ends_its_page_with_its_last_call() -> None:
     pages = [LeasesView(items=[lease("a"), lease("b")], total=3, next="?"), LeasesView(items=[lease("c")], total=1)]
     found = merge(pages, LeaseQuery())

@@ -89,8 +89,8 @@ def merge(
     # After the end of a page that is not the last of its node, items may be missing.
     horizon = (max if query.descending else min)(ends) if ends else None
     items: list[ListedT] = []
-    # If no item can be shown, the next page begins after the page that ends first.
-    seen, more = horizon, bool(ends)
+    # If all up to there are shown, the next page begins after the page that ends first.
+    end, more = horizon, bool(ends)
     place_of = partial(key, query.sort)
     # A node shows its items as they stand at the end, so one that changed is out of its place.
     for item in sorted((item for page in pages for item in page.items), key=place_of, reverse=query.descending):
@@ -100,13 +100,15 @@ def merge(
         if horizon is not None and (place < horizon if query.descending else place > horizon):
             break
         if len(items) == query.limit:
-            more = True
+            end, more = place_of(items[-1]), True
             break
         items.append(item)
-        seen = place
     doubles = sum(len(page.items) for page in pages) - len(best)
     total = max(summed(page.total for page in pages) - doubles, len(items))
-    return Page(items, total, encode(seen) if more and seen is not None else None)
+    if end is not None and query.after is not None:
+        # Items that are shown may have gone back, before this page.
+        end = (min if query.descending else max)(end, decode(query.after, query.sort))
+    return Page(items, total, encode(end) if more and end is not None else None)
 
 
 def _end(following: str, last: Listed, query: LeaseQuery | CallsQuery) -> Key:
