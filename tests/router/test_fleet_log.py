@@ -257,7 +257,7 @@ def joined(node: str, boot: str = "b", at: float = NOW) -> LogEntry:
 
 
 def told(node: str, kind: str, boot: str = "b", at: float = NOW) -> LogEntry:
-    return LogEntry(event=EventView(id=f"{boot}-{at:.0f}", at=at, node_id=node, kind=kind, text=kind))
+    return LogEntry(event=EventView(id=f"{boot}-{kind}-{at:.0f}", at=at, node_id=node, kind=kind, text=kind))
 
 
 AFTER = joined("z", "former", NOW - 60), joined("z"), LogEntry(end=end())
@@ -274,6 +274,10 @@ UNSEEN: dict[str, tuple[list[LogEntry], dict[tuple[str, str], bool]]] = {
          told("x", "undrained", at=NOW - 6), told("x", "takeover", at=NOW - 5),
          told("y", "drain", at=NOW - 8), told("y", "undrained", at=NOW - 6), told("y", "drain", at=NOW - 4)],
         {("x", "b"): False, ("y", "b"): True},
+    ),
+    "its drain was taken back in the same moment, read in either order": (
+        [told("x", "node_draining"), told("x", "undrained"), told("y", "undrained", "c"), told("y", "drain", "c")],
+        {("x", "b"): False, ("y", "c"): False},
     ),
     "one is here in another life, one's last event is old": (
         [joined("a", "former"), joined("x", at=NOW - HOUR - 1)], {},

@@ -61,8 +61,13 @@ def _last_events(events: Iterable[EventView], since: float) -> tuple[dict[str, E
         if not event.node_id or event.at < since:
             continue
         life = event.node_id, event.boot
-        if event.kind in _OF_DRAINS and (life not in of_drains or event.at >= of_drains[life].at):
+        if event.kind in _OF_DRAINS and (life not in of_drains or _rank(event) >= _rank(of_drains[life])):
             of_drains[life] = event
         if event.node_id not in last or event.at >= last[event.node_id].at:
             last[event.node_id] = event
     return last, {life for life, event in of_drains.items() if event.kind in _DRAINS}
+
+
+def _rank(event: EventView) -> tuple[float, bool]:
+    """The later of two events of drains has the greater one; of the same moment, that a drain was taken back."""
+    return event.at, event.kind == EventKind.UNDRAINED
