@@ -149,6 +149,8 @@ class FastMCPHost:
             guard = {"host_origin_protection": True, "allowed_hosts": hosts, "allowed_origins": origins}
         elif own := _GUARD & fastmcp.settings.model_fields_set:
             security.enable_dns_rebinding_protection = False
+            # A browser lets a page read what it gets only by CORS headers, which go by this list.
+            security.allowed_origins += fastmcp.settings.http_allowed_origins or []
             guard = {} if _PROTECTION in own else guard
         return self._server.http_app(path=path, **guard), security
 

@@ -254,6 +254,18 @@ async def test_what_the_author_has_set_of_fastmcps_guard_counts(
         assert reply.status_code == 200
 
 
+async def test_a_page_that_fastmcps_guard_allows_may_read_what_it_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Local pages may too, as FastMCP has it."""
+    named = {"http_allowed_origins": [ELSEWHERE, "http://lan.example:*"]}
+    monkeypatch.setattr("fastmcp.settings", fastmcp.settings.model_copy(update=named))
+    async with served(framehold.asgi(FastMCP("n"), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
+        pages = {ELSEWHERE: 200, "http://lan.example:8080": 200, INSPECTOR: 200, "https://evil.example": 403}
+        for origin, status in pages.items():
+            reply = await http.post(url, json=INITIALIZE, headers=ACCEPT | {"host": LOCAL, "origin": origin})
+            shown = reply.headers.get("access-control-allow-origin")
+            assert (reply.status_code, shown) == (status, origin if status == 200 else None)
+
+
 async def test_what_strangers_send_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     async with served(framehold.asgi(MCPServer("n"), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
         for number in range(refusal_log.MAX_LOGGED_NAMES + 5):
