@@ -234,7 +234,9 @@ async def opened(node: Node, name: str) -> AsyncIterator[Send]:
     effects that run."""
     original = node.original
     own = {"node_id": name, "store_url": None, "namespace": "rehearsal", "keys": (original.key,)}
-    settings = settings_of(original.server).model_copy(update={**own, "strategy": "hold", "rehearse": False})
+    # The process of the tests may be larger than one in production.
+    rehearsal = {"strategy": "hold", "rehearse": False, "memory_limit": None}
+    settings = settings_of(original.server).model_copy(update={**own, **rehearsal})
     clock = system_clock()
     runtime = build(settings, settings.token_ttl, clock, node.store, node.code)
     runtime.peers = NoPeers(name, clock, node.mint)

@@ -37,6 +37,17 @@ def test_the_settings_of_the_server_hold(
         rehearse(server, "keeps")
 
 
+def test_a_memory_limit_of_production_refuses_no_rehearsal(rehearse: Rehearse) -> None:
+    """The process of the tests may be larger than one in production."""
+
+    async def asks(ctx: Context) -> str:
+        return said(await ctx.elicit("Well?", Word))
+
+    server = serving(asks)
+    framehold.attach(server, Settings(node_id="small", memory_limit=1 << 20))
+    assert rehearse(server, "asks", answers=[YES]).text == "yes"
+
+
 def test_a_node_that_is_closed_on_purpose_loses_no_call(rehearse: Rehearse, caplog: pytest.LogCaptureFixture) -> None:
     """The next node of the rehearsal carries it on, so the log warns of none."""
 
