@@ -40,14 +40,52 @@ async def gathers(ctx: Context) -> str:
     return " ".join(await asyncio.gather(*(anyio.to_thread.run_sync(ask, number) for number in range(THREADS + 1))))
 
 
+async def limits(ctx: Context) -> str:
+    own = anyio.CapacityLimiter(THREADS + 1)
+
+    def ask(number: int) -> str:
+        return said(anyio.from_thread.run(ctx.elicit, f"Word {number}?", Word))
+
+    words = (anyio.to_thread.run_sync(ask, number, limiter=own) for number in range(THREADS + 1))
+    return " ".join(await asyncio.gather(*words))
+
+
+def task_first(ctx: Context) -> str:
+    return anyio.from_thread.run(two, ctx, 1)
+
+
+def thread_first(ctx: Context) -> str:
+    return anyio.from_thread.run(two, ctx, 0)
+
+
+async def two(ctx: Context, wait: int) -> str:
+    """Ask in a task, and here after `wait` turns: the other asks first if it is 0."""
+    beside = asyncio.create_task(ctx.elicit("Beside?", Word))
+    await turns(wait)
+    return said(await ctx.elicit("Here?", Word)) + said(await beside)
+
+
+def afterwards(ctx: Context) -> str:
+    """Its first question makes the thread known to the tasks that ask next."""
+
+    async def ask() -> str:
+        first = await ctx.elicit("First?", Word)
+        return said(first) + await two(ctx, 1)
+
+    return anyio.from_thread.run(ask)
+
+
 def adds(ctx: Context) -> str:
     return "3"
+
+
+TOOLS = (asks, offloads, gathers, limits, task_first, thread_first, afterwards, adds)
 
 
 @asynccontextmanager
 async def narrow(limit: int) -> AsyncIterator[tuple[Served, anyio.CapacityLimiter]]:
     """A node with few threads, of which `limit` may wait for answers, and the limiter of its threads."""
-    async with serving(asks, offloads, gathers, adds, max_asking_threads=limit) as client:
+    async with serving(*TOOLS, max_asking_threads=limit) as client:
         places = anyio.to_thread.current_default_thread_limiter()
         usual, places.total_tokens = places.total_tokens, THREADS
         try:
@@ -85,6 +123,33 @@ async def test_threads_of_one_handler_count_each(caplog: pytest.LogCaptureFixtur
         await until(lambda: any(record.exc_info for record in caplog.records), "the refusal")
         assert (await client.retry("gathers", reply.token, reply.accept(word="w"))).result["isError"] is True
         assert "FRAMEHOLD_MAX_ASKING_THREADS" in caplog.text
+
+
+@pytest.mark.parametrize("tool", ["task_first", "thread_first", "afterwards"])
+async def test_a_thread_that_asks_twice_at_once_counts_once(tool: str) -> None:
+    """It lends its place until it has both answers."""
+    async with narrow(limit=1) as (client, places):
+        reply = await client.call(tool)
+        if tool == "afterwards":
+            reply = await client.retry(tool, reply.token, reply.accept(word="w"))
+        first, second = sorted(reply.accept(word="w").items())
+        assert places.total_tokens == THREADS + 1
+        reply = await client.retry(tool, reply.token, dict([first]))
+        assert places.total_tokens == THREADS + 1
+        reply = await client.retry(tool, reply.token, dict([second]))
+        assert reply.text.strip("w") == ""
+
+
+async def test_a_thread_that_holds_none_of_the_places_lends_none(caplog: pytest.LogCaptureFixture) -> None:
+    """One of a limiter of the author's own counts, and no more."""
+    async with narrow(limit=THREADS + 1) as (client, places):
+        reply = await client.call("limits")
+        await until(lambda: "as many as may" in caplog.text, "the last question")
+        assert places.total_tokens == THREADS
+        with anyio.fail_after(20):
+            while reply.result["resultType"] == "input_required":
+                reply = await client.retry("limits", reply.token, reply.accept(word="w"))
+        assert reply.text == "w w w"
 
 
 async def test_a_thread_whose_frame_is_dropped_gives_its_place_back() -> None:
