@@ -120,27 +120,30 @@ class RecordedEffects:
             return await self._result(was)
         return await self.run(key, call, run)
 
-    def dump(self) -> list[list[str]]:
+    def dump(self) -> list[list[Any]]:
         """The effects as JSON, for `load`. Their results are stored as a journal stores them."""
         return [[key, *_packed(was)] for key, runs in self._runs.items() for was in runs]
 
-    def load(self, dumped: Iterable[list[str]]) -> None:
+    def load(self, dumped: Iterable[list[Any]]) -> None:
         """Add effects that `dump` returned. Results may be unpickled: the caller trusts their source. One that can't be
         read here ends the rehearsal for who asks for it."""
-        for key, name, fp, arguments, codec, data in dumped:
-            self._runs.setdefault(key, []).append(_EffectRun(name, fp, arguments, *_unpacked(key, codec, data)))
+        for key, name, fp, arguments, codec, data, seconds, place in dumped:
+            effect = _EffectRun(name, fp, arguments, *_unpacked(key, codec, data), seconds, place)
+            self._runs.setdefault(key, []).append(effect)
+            self._ended = max(self._ended, place + 1)
 
 
 _VALUES = Values(pickle=True, limit=sys.maxsize)
 
 
-def _packed(was: _EffectRun) -> tuple[str, str, str, str, str]:
+def _packed(was: _EffectRun) -> tuple[str, str, str, str, str, float, int]:
     try:
         packed = _VALUES.pack(was.value) if was.error is None else _VALUES.pack_error(was.error)
     except ResultNotKept as error:
         # The handler got this error from `once`.
         packed = _VALUES.pack_error(error)
-    return was.name, was.fp, was.arguments, packed.codec, base64.b64encode(packed.data).decode()
+    data = base64.b64encode(packed.data).decode()
+    return was.name, was.fp, was.arguments, packed.codec, data, was.seconds, was.place
 
 
 def _unpacked(key: str, codec: str, data: str) -> tuple[Any, Exception | None]:

@@ -73,6 +73,18 @@ FIELD = ("    sure: bool\n", "    sure: bool\n    colour: str = 'red'\n")
 COMMENTS = ("RATE = 3\n", "RATE = 3  # euro\n\n# The prices.\n")
 GONE = ("async def order", "async def buy")
 UNMARKED = ("@framehold.reentrant\n", "")
+OFFERS = (
+    '    second = await ctx.elicit(f"Pay {price(2)}?", Sure)\n',
+    """\
+    heard = []
+
+    async def offer(seconds):
+        heard.append(await framehold.once(f"offer {seconds}", asyncio.sleep, seconds, seconds))
+
+    await asyncio.gather(*map(offer, (0.09, 0.03, 0.0)))
+    second = await ctx.elicit(f"Pay {heard}?", Sure)
+""",
+)
 Edit = tuple[str, str]
 
 
@@ -189,6 +201,14 @@ def test_other_questions_are_named_and_other_effects_run_once(releases: Releases
     assert (first.text, first.effects) == ("send tea for 7: True True", EFFECTS)
     assert releases.earlier.done == ["audit tea", "reserve tea", "charge 6", "send tea"]
     assert releases.present.done == ["charge 7"]
+
+
+def test_results_come_as_late_as_they_were_recorded(releases: Releases) -> None:
+    """So they come in the order in which the effects ended."""
+    text = edited(("import io\n", "import asyncio\nimport io\n"), OFFERS)
+    rehearsal = releases.play(text, text)
+    assert rehearsal.questions == ["Order tea?", "Pay [0.0, 0.03, 0.09]?"]
+    assert [(item.kept.broken, item.kept.changed) for item in rehearsal.deploys] == [("", "")] * 2
 
 
 @pytest.mark.parametrize("edit", [GONE, UNMARKED], ids=["gone", "not marked"])
