@@ -98,7 +98,7 @@ class Registry:
 
     def _listing_ended(self, put: asyncio.Task[Any], listing: asyncio.Task[Any]) -> None:
         """Log what became of the name on the list. In a cluster another server may have the list, and its failure is
-        none of the lease. Where the lease has failed too, whoever put it hears why."""
+        none of the lease."""
         self._listings.discard(listing)
         if listing.cancelled():
             return
@@ -107,7 +107,16 @@ class Registry:
             self._unlisted = False
             if not listing.result():
                 _log.warning(REPLACED, self._keys.nodes)
-        elif put.done() and not put.cancelled() and put.exception() is None and not self._unlisted:
+        elif put.done():
+            self._warn_unlisted(error, put)
+        else:
+            put.add_done_callback(partial(self._warn_unlisted, error))
+
+    def _warn_unlisted(self, error: BaseException, put: asyncio.Task[Any]) -> None:
+        """Log that the list is down and the lease kept. Where the lease is not, whoever put it hears why."""
+        if put.cancelled() or put.exception() is not None or _RENEWALS[put.result()[0]] is not Renewal.RENEWED:
+            return
+        if not self._unlisted:
             self._unlisted = True
             _log.warning(_UNLISTED, self._keys.nodes, error)
 

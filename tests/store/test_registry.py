@@ -15,7 +15,9 @@ from framehold_core.lease import MARGIN, LeaseReply, NodeRecord, Renewal, no_lea
 from framehold_core.requests import Verdict
 from framehold_store import Store, StoreConfig, lease_codec
 from framehold_store.embedded import EmbeddedStore, LocalServer
+from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
+from framehold_store.registry import Registry
 from tests.kit.leases import changed, lease
 from tests.kit.redis_server import RedisServer
 from tests.store.calls import Story
@@ -462,3 +464,28 @@ async def test_a_registry_that_is_down(server: RedisServer) -> None:
             await attempt
     server.resume()
     await store.close()
+
+
+@pytest.mark.parametrize("reply", Renewal)
+@pytest.mark.parametrize("turns", [(0, 2), (1, 1), (2, 0)], ids=["before", "beside", "after"])
+async def test_a_lease_that_is_kept_without_the_list_is_logged_once(
+    turns: tuple[int, int], reply: Renewal, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether the list fails before the reply to the lease comes or after it; not where the lease is refused."""
+
+    async def script(name: str, *_: Any) -> Any:
+        for _turn in range(turns[name != "member"]):
+            await asyncio.sleep(0)
+        if name == "member":
+            raise StoreUnavailable("the list is down")
+        return [reply.value.encode(), 1000]
+
+    async def strings(*_: Any) -> Any:
+        raise AssertionError("nothing is read")
+
+    registry = Registry(Keys("default"), script, strings, 60.0, False)
+    for beat in (1, 2):
+        assert (await registry.renew(node(beat=beat), beat - 1, TTL)).result is reply
+        for _turn in range(5):
+            await asyncio.sleep(0)
+    assert caplog.text.count("the lease of this node is kept") == (reply is RENEWED)
