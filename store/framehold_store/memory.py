@@ -95,12 +95,14 @@ class MemoryStore:
         self._calls[call] = after
         if before is None:
             heapq.heappush(self._due, (after.record.expires, call))
-        self._drop_outcome(call)
+        if call in self._outcomes:
+            self._drop_outcome(call)
         if after.record.state in (RecordState.DONE, RecordState.LOST):
             self._tombstones[call] = None
             self._outcomes[call] = size = len(after.record.outcome)
             self._outcome_bytes += size
-            self._drop_oldest()
+            if len(self._tombstones) > self._max_tombstones or self._outcome_bytes > MAX_OUTCOME_BYTES:
+                self._drop_oldest()
         else:
             self._tombstones.pop(call, None)
 
