@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -62,3 +62,17 @@ async def completed(caller: Served, tool: str, **arguments: Any) -> Reply:
         }
         reply = await caller.retry(tool, reply.token, answers, arguments=arguments)
     return reply
+
+
+def raise_first_from_last() -> NoReturn:
+    """Raise a ValueError, "first try", whose causes form a ring with an OSError."""
+    tries: list[Exception] = []
+    try:
+        try:
+            raise ValueError("first try")
+        except ValueError as error:
+            tries.append(error)
+            raise OSError("second try")  # noqa: B904 - so it has a context, and no cause
+    except OSError as error:
+        tries.append(error)
+    raise tries[0] from tries[1]

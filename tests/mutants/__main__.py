@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from tests.kit.processes import ROOT
 from tests.seeded import report
@@ -47,14 +48,9 @@ def _noticed(mutant: Mutant, *, is_quick: bool = False) -> Played:
         return mutant, None
 
 
-def _played(mutant: Mutant) -> Played:
+def _played(mutant: Mutant, *, is_quick: bool) -> Played:
     by = in_child(mutant)
-    return (mutant, by) if by else _noticed(mutant)
-
-
-def _looked_at(mutant: Mutant) -> Played:
-    by = in_child(mutant)
-    return (mutant, by) if by else _noticed(mutant, is_quick=True)
+    return (mutant, by) if by else _noticed(mutant, is_quick=is_quick)
 
 
 def _play(chosen: Iterable[Mutant], results: dict[str, dict[str, str]], play: Callable[[Mutant], Played]) -> list[str]:
@@ -94,7 +90,7 @@ def main() -> int:
     # Before they are played: each process of the pool would learn it for itself.
     learn()
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    play = _noticed if chosen.green else _looked_at if chosen.quick else _played
+    play = _noticed if chosen.green else partial(_played, is_quick=chosen.quick)
     fresh = _play((item for item in left if time.monotonic() < end), results, play)
     by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())
     print(f"{len(results)} of {len(known)} mutants played: {dict(by.most_common())}")

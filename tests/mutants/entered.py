@@ -37,6 +37,7 @@ class Marks(ast.NodeVisitor):
         self.functions: dict[int, str] = {}
         """The line of each statement, and the function that it is in."""
         self._within: list[str] = []
+        self._in_function = False
 
     def visit(self, node: Any) -> None:
         named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -52,8 +53,6 @@ class Marks(ast.NodeVisitor):
         self._in_function = before
         if named:
             self._within.pop()
-
-    _in_function = False
 
     def _marked(self, statement: ast.stmt) -> list[ast.stmt]:
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):

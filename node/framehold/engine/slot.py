@@ -79,11 +79,10 @@ class Slot:
 
     `due` is when its running round has run too long, in seconds on the node's clock. `began` is when the call began, in
     seconds since 1970. `head` is that of its record, once one was written or claimed. `log` has the encoded entries of
-    its journal that the store has, `size` is how many bytes they have, and `unwritten` about how
-    many bytes the effects and values will have that the store does not have yet.
-    `packed` is the write in flight with its encoded entries. `questions` are the questions of its present round,
-    `unwritten_questions` those of the round that is being written. `replayed` says whether its frame was rebuilt
-    here."""
+    its journal that the store has, `size` is how many bytes they have, and `unwritten` about how many bytes the effects
+    and values will have that the store does not have yet. `packed` is the write in flight with its encoded entries.
+    `questions` are the questions of its present round, `unwritten_questions` those of the round that is being written.
+    `replayed` says whether its frame was rebuilt here."""
 
     __slots__ = (
         "arrivals",

@@ -23,6 +23,7 @@ import framehold.testing
 from examples import fastmcp_booking
 from framehold.config import Settings
 from framehold_core.errors import ConfigError
+from tests.kit.effects import raise_first_from_last
 from tests.kit.fastmcp_serving import hosted
 
 pytestmark = pytest.mark.anyio
@@ -256,16 +257,7 @@ async def test_a_ring_of_causes_does_not_stop_the_node(method: str, monkeypatch:
     @server.prompt
     @server.resource("note://ring")
     async def ring() -> str:
-        tries: list[Exception] = []
-        try:
-            try:
-                raise ValueError("first try")
-            except ValueError as error:
-                tries.append(error)
-                raise OSError("second try")  # noqa: B904 - so it has a context, and no cause
-        except OSError as error:
-            tries.append(error)
-        raise tries[0] from tries[1]
+        raise_first_from_last()
 
     target = {"uri": "note://ring"} if method == "resources/read" else {"name": "ring"}
     async with hosted(server) as caller:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 import framehold
 import framehold.testing
 from framehold.testing import RehearsalFailed, Rehearse
+from tests.kit.effects import raise_first_from_last
 from tests.kit.serving import Word, said, server_of
 from tests.node.testing.marked import caught
 
@@ -112,16 +113,7 @@ def test_a_ring_of_causes(rehearse: Rehearse) -> None:
 
     @framehold.reentrant
     async def ring(ctx: Context) -> str:
-        tries: list[Exception] = []
-        try:
-            try:
-                raise ValueError("first try")
-            except ValueError as error:
-                tries.append(error)
-                raise OSError("second try")  # noqa: B904 - so it has a context, and no cause
-        except OSError as error:
-            tries.append(error)
-        raise tries[0] from tries[1]
+        raise_first_from_last()
 
     server = server_of("ring", ring)
     with pytest.raises(RehearsalFailed, match="first try"):
