@@ -175,7 +175,7 @@ def _of_script(file: str) -> Iterator[Mutant]:
 
 def _of_module(file: str) -> Iterator[Mutant]:
     changes = _Changes()
-    changes.visit(ast.parse(_path(file).read_text()))
+    changes.visit(as_it_is(file))
     numbers: dict[str, int] = {}
     for function, node, kind, which, _ in changes.found:
         number = numbers[function] = numbers.get(function, -1) + 1
@@ -186,10 +186,15 @@ def _of_module(file: str) -> Iterator[Mutant]:
         yield Mutant(file, function, number, node.lineno, kind, text, digest)
 
 
+def as_it_is(file: str) -> ast.Module:
+    """The syntax tree of a module's file."""
+    return ast.parse(_path(file).read_text())
+
+
 def mutated(name: str) -> ast.Module:
     """The syntax tree of the file of a mutant, with its change."""
     file, function, number = name.split(":")
-    tree = ast.parse(_path(file).read_text())
+    tree = as_it_is(file)
     changes = _Changes()
     changes.visit(tree)
     of_function = [change for change in changes.found if change[0] == function]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import subprocess
 import sys
 from collections import Counter
+from types import FunctionType
 
 import pytest
 from lupa.lua51 import LuaRuntime
@@ -14,7 +16,7 @@ from lupa.lua51 import LuaRuntime
 from framehold_store.scripts import SCRIPTS
 from tests.kit.processes import ROOT
 
-from . import guards
+from . import guards, worlds
 from .places import MODULES, STARTED, module_of, mutants, mutated
 
 FOUND = {
@@ -52,6 +54,21 @@ def test_the_tests_of_a_room_import_the_mutant(file: str) -> None:
         run, cwd=ROOT, env={**os.environ, "MUTANT": name}, capture_output=True, text=True, check=False
     )
     assert f"'{STARTED}': <function started" in ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("file", MODULES)
+def test_one_function_is_exchanged_for_a_mutant(file: str) -> None:
+    """Also where it has no name, and another one stands on its line."""
+    __import__(module_of(file))
+    functions = [item for item in gc.get_objects() if getattr(item, "__module__", "") == module_of(file)]
+    was = [(item, item.__code__) for item in functions if isinstance(item, FunctionType)]
+    found = list(mutants(file))
+    for name in (found[0].name, *(item.name for item in found if not item.function)):
+        worlds.exchange(name)
+        changed = [item for item, code in was if item.__code__ is not code]
+        for item, code in was:
+            item.__code__ = code
+        assert len(changed) == 1, name
 
 
 def test_each_guard_of_a_script_is_taken_out() -> None:

@@ -6,12 +6,13 @@ What stands in no function is left to the tests of the room, which import its mo
 
 from __future__ import annotations
 
+import ast
 import gc
 import importlib
 import os
 import resource
+from collections.abc import Iterator
 from types import CodeType, FunctionType
-from typing import Any
 
 from framehold_store.scripts import SCRIPTS
 from tests.node import injecting
@@ -23,7 +24,7 @@ from tests.seeded.world import play
 from tests.sim import report as sim
 
 from . import guards
-from .places import STARTED, Mutant, module_of, mutated, started
+from .places import STARTED, Mutant, as_it_is, module_of, mutated, started
 
 SIM, SEEDED = 300, 100
 """Schedules of the pure simulation, and of real runtimes."""
@@ -44,36 +45,36 @@ def exchange(name: str) -> None:
         for old, new in guards.exchange(file, int(number), SCRIPTS).items():
             NAMES[new.encode()] = NAMES.pop(old.encode())
         return
-    tree = mutated(name)
     module = importlib.import_module(module_of(file))
     vars(module)[STARTED] = started
-    *_, room, stem = file.split("/")
-    if room in ROOMS:
-        injecting._Marker(f"{room}/{stem}.py").visit(tree)
-    code = compile(tree, f"{file}.py", "exec", dont_inherit=True)
     exchanged = 0
-    for found in injecting._functions(code):
+    for was, found in zip(_codes(file, as_it_is(file)), _codes(file, mutated(name)), strict=True):
         if function and found.co_qualname == function:
             injecting._function(module, function).__code__ = found
             exchanged += 1
-        elif not function and found.co_qualname == "<lambda>":
-            exchanged += _lambda(module.__name__, found)
+        elif not function and found.co_qualname == "<lambda>" and found != was:
+            exchanged += _lambda(module.__name__, was, found)
     if not exchanged:
         raise NotExchanged(f"no function of this process has the place {name}")
 
 
-def _lambda(module: str, code: CodeType) -> int:
-    """Exchange the code of the functions without a name that stand where `code` does. How many there are."""
+def _codes(file: str, tree: ast.Module) -> Iterator[CodeType]:
+    """The code of each function of a file, in their order."""
+    *_, room, stem = file.split("/")
+    if room in ROOMS:
+        injecting._Marker(f"{room}/{stem}.py").visit(tree)
+    return injecting._functions(compile(tree, f"{file}.py", "exec", dont_inherit=True))
+
+
+def _lambda(module: str, was: CodeType, code: CodeType) -> int:
+    """Exchange the code of the function without a name that has this one. How many there are: one, or none if another
+    one is the same program on the same line."""
     functions = [item for item in gc.get_objects() if isinstance(item, FunctionType) and item.__module__ == module]
-    found = [item for item in functions if _stands(item.__code__) == _stands(code)]
-    for item in found:
-        item.__code__ = code
-    return len(found)
-
-
-def _stands(code: CodeType) -> tuple[Any, ...]:
-    """The name and the place of a function."""
-    return code.co_qualname, *min(where for where in code.co_positions() if None not in where[:3:2])
+    found = [item for item in functions if item.__code__ == was]
+    if len(found) != 1:
+        return 0
+    found[0].__code__ = code
+    return 1
 
 
 def verdict(mutant: Mutant) -> str:
