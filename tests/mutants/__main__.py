@@ -40,7 +40,7 @@ Played = tuple[Mutant, str | None]
 """A mutant, and what noticed it: empty if nothing did, None if nobody can say."""
 
 
-def _noticed(mutant: Mutant, *, is_quick: bool = False) -> Played:
+def _noticed(mutant: Mutant, *, is_quick: bool) -> Played:
     try:
         return mutant, noticed(mutant, is_quick=is_quick)
     except Unsure as error:
@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--file", action="append", choices=FILES, help="only mutants of this file")
     parser.add_argument("--again", action="store_true", help="play those, too, of which a result is kept")
     parser.add_argument("--green", action="store_true", help="have tests look at those that no schedule noticed")
-    parser.add_argument("--quick", action="store_true", help="leave the whole room's tests to a later run with --green")
+    parser.add_argument("--quick", action="store_true", help="play the fastest of the tests that execute it alone")
     parser.add_argument("--minutes", type=float, default=0, help="begin none after so many minutes")
     chosen = parser.parse_args()
     known, before = [mutant for file in FILES for mutant in mutants(file)], _read()
@@ -90,7 +90,7 @@ def main() -> int:
     # Before they are played: each process of the pool would learn it for itself.
     learn()
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    play = _noticed if chosen.green else partial(_played, is_quick=chosen.quick)
+    play = partial(_noticed if chosen.green else _played, is_quick=chosen.quick)
     fresh = _play((item for item in left if time.monotonic() < end), results, play)
     by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())
     print(f"{len(results)} of {len(known)} mutants played: {dict(by.most_common())}")

@@ -18,12 +18,13 @@ from pathlib import Path
 from tests.kit.processes import ROOT
 
 from .entered import Marks
-from .places import Mutant
+from .places import Mutant, as_it_is
 
 LIMIT = 900
 """Seconds for tests that take 400 at most. A mutant hangs that makes them last longer."""
 FIRST = 20.0
-"""Seconds for the fastest tests that execute a mutant's statement."""
+"""Seconds for the fastest tests that come to a branch which a mutant decides on, and for the others that execute its
+statement."""
 _CORE, _STORE = ("tests/core",), ("tests/store",)
 _ENGINE = ("tests/node/engine", "tests/node/frame", "tests/node/code")
 _ROOMS = {"core": _CORE, "store": _STORE, "node": _ENGINE}
@@ -75,21 +76,35 @@ def entering(room: tuple[str, ...]) -> dict[str, tuple[float, dict[str, list[int
 def _functions(file: str) -> dict[int, str]:
     """The line of each statement of a file that stands in a function, and this function."""
     marks = Marks()
-    marks.visit(ast.parse((ROOT / f"{file}.py").read_text()))
+    marks.visit(as_it_is(file))
     return marks.functions
 
 
-def _executing(mutant: Mutant) -> list[tuple[float, str]] | None:
-    """The tests that execute the statement of a mutant, each with its seconds, the fastest first. None if that is not
-    known: a script, or a statement in no function."""
+@cache
+def _ifs(file: str) -> tuple[ast.If, ...]:
+    return tuple(node for node in ast.walk(as_it_is(file)) if isinstance(node, ast.If))
+
+
+def _branches(mutant: Mutant) -> set[int]:
+    """The lines at which the branches begin that a mutant decides on."""
+    decides = [node for node in _ifs(mutant.file) if node.lineno <= mutant.line < node.body[0].lineno]
+    return {branch[0].lineno for node in decides for branch in (node.body, node.orelse) if branch}
+
+
+def _executing(mutant: Mutant) -> list[tuple[bool, float, str]] | None:
+    """The tests that execute the statement of a mutant, each with its seconds: first those that come to a branch which
+    the mutant decides on, the fastest first. None if that is not known: a script, or a statement in no function."""
     if mutant.file.endswith(".lua"):
         return None
     functions = _functions(mutant.file).items()
     lines = [line for line, function in functions if line <= mutant.line and function == mutant.function]
     if not lines:
         return None
-    known = (item for room in _ALL for item in entering(room).items())
-    return sorted((seconds, test) for test, (seconds, found) in known if max(lines) in found.get(mutant.file, ()))
+    branches, executing = _branches(mutant), []
+    for test, (seconds, found) in (item for room in _ALL for item in entering(room).items()):
+        if max(lines) in (executed := found.get(mutant.file, ())):
+            executing.append((branches.isdisjoint(executed), seconds, test))
+    return sorted(executing)
 
 
 def _digest(room: tuple[str, ...]) -> str:
@@ -108,16 +123,24 @@ def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
     if executing is None:
         is_script = mutant.file.endswith(".lua")
         return _first_red(mutant, _SCRIPTS if is_quick and is_script else room_of(mutant), LIMIT)
-    files = dict.fromkeys(test.partition("::")[0] for _, test in executing)
+    files = dict.fromkeys(test.partition("::")[0] for *_, test in executing)
     if is_quick:
-        spent = accumulate(seconds for seconds, _ in executing)
-        fastest = [test for (_, test), until in zip(executing, spent, strict=True) if until <= FIRST]
+        chosen = {test for comes in (False, True) for test in _fastest(executing, comes)}
         # File by file: a fixture of a module is made once.
-        tests = tuple(test for file in files for test in fastest if test.partition("::")[0] == file)
+        tests = tuple(
+            test for file in files for *_, test in executing if test in chosen and test.startswith(f"{file}:")
+        )
     else:
         # Whole files: what a fixture of several tests executes is noted for the first of them.
         tests = tuple(files)
     return _first_red(mutant, tests, 6 * FIRST if is_quick else LIMIT) if tests else ""
+
+
+def _fastest(executing: list[tuple[bool, float, str]], passes: bool) -> list[str]:
+    """Those of the tests that pass the branches of a mutant, or that come to one, which together take FIRST seconds."""
+    found = [(seconds, test) for passed, seconds, test in executing if passed == passes]
+    spent = accumulate(seconds for seconds, _ in found)
+    return [test for (_, test), until in zip(found, spent, strict=True) if until <= FIRST]
 
 
 def _first_red(mutant: Mutant, tests: tuple[str, ...], limit: float, without: tuple[str, ...] = ()) -> str:
