@@ -97,6 +97,49 @@ def test_each_row_decides(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert without != then
 
 
+@pytest.mark.parametrize(("marked", "kept"), [(True, False), (False, True), (False, False)])
+def test_a_call_is_entered_again_by_code_that_is_marked_here_or_was_when_it_began(marked: bool, kept: bool) -> None:
+    """A release that takes the mark away leaves the calls of the one before theirs (docs/protocol.md, rule 28)."""
+    may = MayClaim(Evidence.GONE, died=True, code=THEIRS)
+    assert replace(OTHERS, is_marked=marked).found(may, kept=kept).reentrant is (marked or kept)
+
+
+FREED = replace(TOLD, stored=stored(RecordState.RELEASED))
+LIVES_WITH_THEIRS = dict([HERE, lease("n1", code=THEIRS), lease("n2", code=THEIRS)])
+ITS_OWN = replace(TOLD, stored=stored(owner="me", boot="me-b1"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"may_claim": False},
+        {"absences_count": False},
+        {"doubtful": frozenset({NodeId("n1")})},
+        {"heir": NodeId("n2")},
+        {"is_registered": False},
+        {"pause": PAUSE},
+        {"stored": stored(code=THEIRS), "leases": LIVES_WITH_THEIRS},
+    ],
+    ids=["it went back", "it was away", "doubt", "it drains", "unregistered", "paused", "another node serves the code"],
+)
+def test_a_living_owner_gets_its_call_whatever_else_is_so(change: dict[str, object]) -> None:
+    assert judged(replace(LIVES, **change)) == Pass(NodeId("n1"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"absences_count": False}, {"doubtful": frozenset({NodeId("n1")})}, {"pause": PAUSE}],
+    ids=["it was away", "doubt", "paused"],
+)
+def test_a_call_that_was_handed_off_needs_no_proof_that_its_owner_is_gone(change: dict[str, object]) -> None:
+    """Nor is a pause for it: its process has not died (docs/protocol.md, rule 27)."""
+    assert judged(replace(FREED, **change)) == MayClaim(Evidence.RELEASED, died=False)  # type: ignore[arg-type]
+
+
+def test_a_node_that_drains_carries_on_what_it_ran_itself() -> None:
+    assert judged(replace(ITS_OWN, heir=NodeId("n2"))) == MayClaim(Evidence.OWNER, died=False)
+
+
 @pytest.mark.parametrize(
     ("record", "evidence"),
     [
