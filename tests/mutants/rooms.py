@@ -22,7 +22,7 @@ from .places import Mutant, as_it_is
 
 LIMIT = 900
 """Seconds for tests that take 400 at most. A mutant hangs that makes them last longer."""
-FIRST = 20.0
+FIRST = 10.0
 """Seconds for the fastest tests that come to a branch which a mutant decides on, and for the others that execute its
 statement."""
 _CORE, _STORE = ("tests/core",), ("tests/store",)
@@ -133,7 +133,7 @@ def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
     else:
         # Whole files: what a fixture of several tests executes is noted for the first of them.
         tests = tuple(files)
-    return _first_red(mutant, tests, 6 * FIRST if is_quick else LIMIT) if tests else ""
+    return _first_red(mutant, tests, 12 * FIRST if is_quick else LIMIT) if tests else ""
 
 
 def _fastest(executing: list[tuple[bool, float, str]], passes: bool) -> list[str]:
