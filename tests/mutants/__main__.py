@@ -40,17 +40,21 @@ Played = tuple[Mutant, str | None]
 """A mutant, and what noticed it: empty if nothing did, None if nobody can say."""
 
 
-def _noticed(mutant: Mutant, *, is_quick: bool) -> Played:
+def _noticed(mutant: Mutant, *, is_quick: bool, by: tuple[str, ...] = ()) -> Played:
     try:
-        return mutant, noticed(mutant, is_quick=is_quick)
+        return mutant, noticed(mutant, by, is_quick=is_quick)
     except Unsure as error:
         print(f"{mutant.name:75} is not played: {error}", flush=True)
         return mutant, None
 
 
+def _scheduled(mutant: Mutant) -> Played:
+    return mutant, in_child(mutant)
+
+
 def _played(mutant: Mutant, *, is_quick: bool) -> Played:
-    by = in_child(mutant)
-    return (mutant, by) if by else _noticed(mutant, is_quick=is_quick)
+    played = _scheduled(mutant)
+    return played if played[1] else _noticed(mutant, is_quick=is_quick)
 
 
 def _play(chosen: Iterable[Mutant], results: dict[str, dict[str, str]], play: Callable[[Mutant], Played]) -> list[str]:
@@ -78,6 +82,8 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="play those, too, of which a result is kept")
     parser.add_argument("--green", action="store_true", help="have tests look at those that no schedule noticed")
     parser.add_argument("--quick", action="store_true", help="play the fastest of the tests that execute it alone")
+    parser.add_argument("--schedules", action="store_true", help="leave the tests to a later run with --green")
+    parser.add_argument("--tests", nargs="+", default=(), help="with --green: have these tests look at them")
     parser.add_argument("--minutes", type=float, default=0, help="begin none after so many minutes")
     chosen = parser.parse_args()
     known, before = [mutant for file in FILES for mutant in mutants(file)], _read()
@@ -87,10 +93,13 @@ def main() -> int:
     left = [item for item in asked if chosen.again or item.name not in results]
     if chosen.green:
         left = [item for item in asked if item.name in green]
-    # Before they are played: each process of the pool would learn it for itself.
-    learn()
+    if not chosen.tests and not chosen.schedules:
+        # Before they are played: each process of the pool would learn it for itself.
+        learn()
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    play = partial(_noticed if chosen.green else _played, is_quick=chosen.quick)
+    by_tests = partial(_noticed, by=tuple(chosen.tests), is_quick=chosen.quick)
+    by_both = _scheduled if chosen.schedules else partial(_played, is_quick=chosen.quick)
+    play = by_tests if chosen.green else by_both
     fresh = _play((item for item in left if time.monotonic() < end), results, play)
     by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())
     print(f"{len(results)} of {len(known)} mutants played: {dict(by.most_common())}")

@@ -116,9 +116,12 @@ def _digest(room: tuple[str, ...]) -> str:
     return found.hexdigest()
 
 
-def noticed(mutant: Mutant, *, is_quick: bool = False) -> str:
-    """The first test that turns red by a mutant; empty if none did. `is_quick`: of the tests that execute its statement
-    the fastest alone are played. Raises RuntimeError if the tests could not run, Unsure if they are red without it."""
+def noticed(mutant: Mutant, by: tuple[str, ...] = (), *, is_quick: bool = False) -> str:
+    """The first test that turns red by a mutant; empty if none did. `by`: the tests that are played, if any are named.
+    `is_quick`: of the tests that execute its statement the fastest alone are. Raises RuntimeError if the tests could
+    not run, Unsure if they are red without it."""
+    if by:
+        return _first_red(mutant, by, LIMIT)
     executing = _executing(mutant)
     if executing is None:
         is_script = mutant.file.endswith(".lua")
