@@ -80,9 +80,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--file", action="append", choices=FILES, help="only mutants of this file")
     parser.add_argument("--again", action="store_true", help="play those, too, of which a result is kept")
-    parser.add_argument("--green", action="store_true", help="have tests look at those that no schedule noticed")
+    parser.add_argument("--green", action="store_true", help="play those that nothing has noticed")
     parser.add_argument("--quick", action="store_true", help="play the fastest of the tests that execute it alone")
-    parser.add_argument("--schedules", action="store_true", help="leave the tests to a later run with --green")
+    parser.add_argument("--schedules", action="store_true", help="play schedules alone")
     parser.add_argument("--tests", nargs="+", default=(), help="with --green: have these tests look at them")
     parser.add_argument("--minutes", type=float, default=0, help="begin none after so many minutes")
     chosen = parser.parse_args()
@@ -97,9 +97,11 @@ def main() -> int:
         # Before they are played: each process of the pool would learn it for itself.
         learn()
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    by_tests = partial(_noticed, by=tuple(chosen.tests), is_quick=chosen.quick)
-    by_both = _scheduled if chosen.schedules else partial(_played, is_quick=chosen.quick)
-    play = by_tests if chosen.green else by_both
+    play: Callable[[Mutant], Played] = partial(_played, is_quick=chosen.quick)
+    if chosen.schedules:
+        play = _scheduled
+    elif chosen.green:
+        play = partial(_noticed, by=tuple(chosen.tests), is_quick=chosen.quick)
     fresh = _play((item for item in left if time.monotonic() < end), results, play)
     by = Counter(found["by"].partition(",")[0].partition(":")[0] for found in results.values())
     print(f"{len(results)} of {len(known)} mutants played: {dict(by.most_common())}")
