@@ -58,6 +58,8 @@ class Call(Value):
     history: str = GENESIS
     round_history: str = GENESIS
     """The history at which `round` was parked: its tokens name it."""
+    written: float = 0.0
+    """When the last write that is acknowledged was first sent, in seconds on the node's clock."""
 
     # ---- questions and answers
     asks: tuple[Draft, ...] = ()

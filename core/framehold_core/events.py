@@ -114,12 +114,14 @@ class Acked(Value):
     """The store applied the write in flight.
 
     `position` and `history` are the call's after the write. `is_open` tells whether the node's window is open now;
-    `already`, that an earlier sending of the write was applied, at a time that is not known."""
+    `sent` is when the write was first sent, in seconds on the node's clock; `already`, that an earlier sending of it
+    was applied, at a time that is not known."""
 
     epoch: int
     position: int
     history: str
     is_open: bool
+    sent: float
     already: bool = False
 
 
@@ -173,11 +175,13 @@ class Found(Value):
 
 
 class Claimed(Value):
-    """The claim was granted to this node. `lease` is the node's lease as it stands now."""
+    """The claim was granted to this node. `lease` is the node's lease as it stands now, `sent` is when the claim was
+    first sent, in seconds on the node's clock."""
 
     stored: Stored
     entries: tuple[Entry, ...]
     lease: Lease
+    sent: float
 
 
 class StoreBack(Value):

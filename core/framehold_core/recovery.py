@@ -48,7 +48,7 @@ def write_refused(call: Call, event: WriteRefused, now: float) -> Move:
     if write is None:
         impossible("the store refused a write of a call that has none in flight")
     if event.verdict is Verdict.BEHIND:
-        return _heal(call, write, event)
+        return _heal(call, write, event, now)
     if write.op is Op.INTEND and event.verdict is Verdict.CONFLICT:
         call = _pass_on_contents(replace(call, intents=call.intents - {write.key}), write)
         outbox, sent = call.outbox.next()
@@ -74,13 +74,15 @@ def _pass_on_contents(call: Call, write: Write) -> Call:
     return replace(call, notes=notes + call.notes, owed=owed, answers_sent=sent)
 
 
-def _heal(call: Call, write: Write, event: WriteRefused) -> Move:
-    """The store went back below what this frame was acknowledged: write the whole journal again (rule 7).
+def _heal(call: Call, write: Write, event: WriteRefused, now: float) -> Move:
+    """The store went back below what this frame was acknowledged: write the whole journal again (rule 7). Where a
+    record is missing for longer than a tombstone lives, the call may have ended elsewhere: the frame is dropped.
 
     The write that found it out goes to the head of the queue, and is sent when the record stands again. A record that
     went back within this frame's round knows it by the incarnation under which it was written: a heal under a later one
     would be another's."""
-    if call.tries >= MAX_TRIES:
+    may_have_ended = event.stored is None and call.round > 0 and now >= call.written + call.ttl
+    if may_have_ended or call.tries >= MAX_TRIES:
         return lose_ownership(call, "fenced")
     record = event.stored.record if event.stored else None
     seen = record.seen if record else None
@@ -97,7 +99,7 @@ def heal_refused(call: Call, event: WriteRefused, now: float) -> Move:
     if event.verdict is Verdict.BEHIND:
         if call.outbox.in_flight is None:
             impossible("the store refused a heal of a call that has no write in flight")
-        return _heal(call, call.outbox.in_flight, event)
+        return _heal(call, call.outbox.in_flight, event, now)
     if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES and call.outbox.queue:
         outbox, sent = call.outbox.next()
         back = replace(call, outbox=outbox, undecided=())
@@ -113,7 +115,14 @@ def verify_acked(call: Call, event: Acked, now: float) -> Move:
     outbox, sent = call.outbox.next()
     call, effects = run_withheld(call, event.is_open)
     verified = replace(
-        call, phase=Phase.PARKED, epoch=event.epoch, incarnation=write.incarnation, outbox=outbox, undecided=(), tries=0
+        call,
+        phase=Phase.PARKED,
+        epoch=event.epoch,
+        incarnation=write.incarnation,
+        written=event.sent,
+        outbox=outbox,
+        undecided=(),
+        tries=0,
     )
     return Move(verified, (*effects, *sent), call.undecided)
 
@@ -164,7 +173,8 @@ def heal_acked(call: Call, event: Acked, now: float) -> Move:
     if heal is None or not call.outbox.queue:
         impossible("the store acknowledged a heal that no write waits for")
     undecided, blocked = call.undecided, call.outbox.queue[0]
-    call = replace(call, epoch=event.epoch, incarnation=heal.incarnation or call.incarnation, undecided=(), tries=0)
+    under = heal.incarnation or call.incarnation
+    call = replace(call, epoch=event.epoch, incarnation=under, written=event.sent, undecided=(), tries=0)
     if blocked.op is not Op.VERIFY or blocked.incarnation != call.incarnation:
         outbox, sent = call.outbox.next()
         call = replace(call, outbox=outbox)

@@ -167,7 +167,14 @@ def acked(call: Call, event: Acked, now: float) -> Move:
     if write.op is Op.PARK:
         return _parked(call, write, event, now)
     outbox, sent = call.outbox.next()
-    call = replace(call, epoch=event.epoch, position=event.position, history=event.history, outbox=outbox)
+    call = replace(
+        call,
+        epoch=event.epoch,
+        position=event.position,
+        history=event.history,
+        written=event.sent,
+        outbox=outbox,
+    )
     call, stored = recorded(call, write) if write.results else (call, ())
     call, effects = _tell_handler(call, write, event)
     call, ready = _run_ready(call, event) if call.unready else (call, ())
@@ -216,6 +223,7 @@ def _parked(call: Call, write: Write, event: Acked, now: float) -> Move:
         position=event.position,
         history=event.history,
         round_history=event.history,
+        written=event.sent,
         asks=write.asks,
         answered=None,
         answers_sent=False,

@@ -165,6 +165,7 @@ def claim_granted(call: Call, event: Claimed, now: float) -> Move:
         position=record.position,
         history=record.history,
         round_history=round_history(event.stored.journal, event.entries, record.round),
+        written=event.sent,
         asks=asks,
         answered=record.answers.get(record.round),
         answers_sent=True,

@@ -66,24 +66,26 @@ class Terms(Value):
 
 
 class Packed(Value):
-    """The bytes of a write, the same for each sending, and the history after it."""
+    """The bytes of a write, the same for each sending, and the history after it. `sent` is when it was first sent, in
+    seconds on the node's clock."""
 
     entries: tuple[bytes, ...]
     history: str
+    sent: float
     outcome: bytes = b""
 
 
-def pack(call: Call, write: Write, seal: Seal, outcome: bytes = b"") -> Packed:
-    """Encode a write's drafts at the call's position."""
+def pack(call: Call, write: Write, seal: Seal, now: float, outcome: bytes = b"") -> Packed:
+    """Encode a write's drafts at the call's position. `now` is in seconds on the node's clock."""
     if not write.drafts:
-        return Packed((), call.history, outcome)
+        return Packed((), call.history, now, outcome)
     encoded = tuple(
         [
             journal.encode(journal.entry(place, draft, seal(place, draft)))
             for place, draft in enumerate(write.drafts, call.position)
         ]
     )
-    return Packed(encoded, journal.chain(call.history, encoded), outcome)
+    return Packed(encoded, journal.chain(call.history, encoded), now, outcome)
 
 
 def once_intents(entries: Sequence[Entry]) -> tuple[tuple[str, bool], ...]:
@@ -193,8 +195,9 @@ def event(call: Call, write: Write, packed: Packed, reply: Reply, held: Lease, n
     if write.op is Op.CLAIM:
         if reply.stored is None:
             impossible("the store granted a claim and did not return the record")
-        return Claimed(reply.stored, read(reply.stored), held)
+        return Claimed(reply.stored, read(reply.stored), held, packed.sent)
     # The window of a later incarnation is not this frame's: it was not verified under it (rule 4).
     is_open = held.incarnation == (write.incarnation or call.incarnation) and lease.is_open(held, now)
     already = reply.verdict is Verdict.ALREADY
-    return Acked(reply.epoch, call.position + len(packed.entries), packed.history, is_open, already)
+    position = call.position + len(packed.entries)
+    return Acked(reply.epoch, position, packed.history, is_open, packed.sent, already)

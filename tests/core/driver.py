@@ -220,7 +220,7 @@ class Node:
         assert write is not None, "no write is in flight"
         if self._packed is None or self._packed[0] is not write:
             outcome = str(write.outcome).encode() if write.op is Op.FINISH else b""
-            self._packed = write, writes.pack(self.call, write, self._seal, outcome)
+            self._packed = write, writes.pack(self.call, write, self._seal, self.now, outcome)
         packed = self._packed[1]
         wanted = writes.request(self.call, write, packed, self.terms, self.log)
         self.shelf.stored, reply = record.apply(self.shelf.stored, wanted, self.now)

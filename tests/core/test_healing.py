@@ -14,8 +14,9 @@ from framehold_core.journal import EntryKind, decode_all
 from framehold_core.recovery import UNKEPT
 from framehold_core.requests import RecordState, Verdict
 from framehold_core.takeover import MAX_TRIES
+from framehold_core.value import replace
 from framehold_core.writes import once_digest
-from tests.core.driver import Node, answer, parked, reach, resumed, running
+from tests.core.driver import BEGUN, TOKEN_TTL, Node, answer, parked, reach, resumed, running
 
 K = once_digest("k")
 
@@ -23,6 +24,11 @@ K = once_digest("k")
 def ops(effects: tuple[Effect, ...]) -> list[Op]:
     """The writes among `effects`."""
     return [effect.op for effect in effects if isinstance(effect, Write)]
+
+
+def recheck(node: Node) -> tuple[Effect, ...]:
+    """The node has noticed that the store may have gone back."""
+    return node.feed(Recheck(node.lease))
 
 
 @pytest.mark.parametrize("act", [lambda n: n.asks("b"), lambda n: n.intends(), lambda n: n.finishes()])
@@ -37,6 +43,81 @@ def test_a_live_frame_heals_a_record_that_is_missing(act: object) -> None:
     assert node.shelf.stored is not None and node.shelf.stored.record.epoch == node.call.epoch == 2
     node.commit()
     assert node.call.phase in (Phase.PARKED, Phase.IDLE, Phase.RUNNING)
+
+
+WRITES: dict[str, tuple[Callable[[], Node], Callable[[Node], object]]] = {
+    "questions": (resumed, lambda node: node.asks("b")),
+    "an intent": (resumed, lambda node: node.intends()),
+    "an outcome": (resumed, lambda node: node.finishes()),
+    "a check": (parked, recheck),
+    "a release": (parked, lambda node: node.feed(Drain())),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_record_that_another_node_may_have_ended_is_not_written_again(write: str) -> None:
+    """Rule 7: it is missing, and a tombstone of it may be gone, too. Until then the store has lost it."""
+    begin, act = WRITES[write]
+    for late in (False, True):
+        node = begin()
+        node.shelf.lose()
+        node.now = BEGUN + TOKEN_TTL - (0 if late else 0.01)
+        act(node)
+        node.commit()
+        assert (
+            (node.shelf.stored, node.effects[0]) == (None, Cancel("fenced")) if late else ops(node.effects) == [Op.HEAL]
+        )
+
+
+def test_a_write_of_this_frame_shows_that_nobody_had_ended_its_call_by_then() -> None:
+    node = resumed()
+    node.now += TOKEN_TTL - 1
+    node.intends()
+    node.commit()
+    node.shelf.lose()
+    node.now += TOKEN_TTL - 1
+    node.results()
+    node.flush()
+    assert ops(node.commit()) == [Op.HEAL]
+
+
+def test_what_a_write_shows_was_so_when_it_was_sent() -> None:
+    """The process stood still before it read the reply."""
+    node = resumed()
+    node.intends()
+    sent = node.submit()
+    node.now += TOKEN_TTL
+    node.hear(*sent)
+    node.shelf.lose()
+    node.results()
+    node.flush()
+    assert node.commit()[0] == Cancel("fenced")
+
+
+def test_a_call_that_has_asked_nothing_is_written_again_however_late() -> None:
+    """No token of it exists: no other node can have taken it over."""
+    node = running()
+    node.intends()
+    node.commit()
+    node.shelf.lose()
+    node.now += 2 * TOKEN_TTL
+    node.results()
+    node.flush()
+    assert ops(node.commit()) == [Op.HEAL]
+
+
+def test_an_older_record_is_written_over_however_late() -> None:
+    """It stands: the call has not ended."""
+    node = parked()
+    older = node.shelf.stored
+    node.retry(answer("a"))
+    node.intends()
+    node.commit()
+    node.shelf.stored = older and replace(older, record=replace(older.record, expires=BEGUN + 9 * TOKEN_TTL))
+    node.now += 2 * TOKEN_TTL
+    node.results()
+    node.flush()
+    assert ops(node.commit()) == [Op.HEAL]
 
 
 def test_a_live_frame_heals_a_record_that_lost_its_last_round() -> None:
@@ -153,11 +234,6 @@ def test_answers_that_no_write_has_carried_are_not_healed() -> None:
 # ---- a frame that is handed off, or checked, when the store went back
 
 
-def recheck(node: Node) -> tuple[Effect, ...]:
-    """The node has noticed that the store may have gone back."""
-    return node.feed(Recheck(node.lease))
-
-
 def test_a_release_that_finds_the_store_behind_heals_it_first() -> None:
     """Rule 7: the frame is the only whole copy. It goes when the record stands again."""
     node = parked()
@@ -221,7 +297,7 @@ def test_a_check_goes_behind_the_write_in_flight() -> None:
     assert recheck(node) == ()
     node.submit()
     node.shelf.lose()
-    node.feed(Acked(1, 3, node.call.history, True))
+    node.feed(Acked(1, 3, node.call.history, True, 0.0))
     assert [write.op for write in (node.call.outbox.in_flight,) if write] == [Op.VERIFY]
 
 

@@ -18,10 +18,10 @@ from framehold_core.requests import Batch, Fence, Head, Reply, Result, Verdict
 from framehold_core.value import replace
 
 CALL = Call(CallId("c" * 32), NodeId("n1"), Incarnation("i1"), reentrant=True, ttl=600.0)
-ACKED = Acked(1, 1, "history", is_open=True)
+ACKED = Acked(1, 1, "history", is_open=True, sent=0.0)
 HEAD = Head(Boot("b1"), True, "tool", "code", "tools/call", "tool", "args", "")
 TERMS = writes.Terms(HEAD, 600.0, 600.0)
-PACKED = writes.Packed((), "history")
+PACKED = writes.Packed((), "history", 0.0)
 LEASE = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 1, 100.0)
 BEHIND = WriteRefused(Verdict.BEHIND, None)
 RESULT = Result(CALL.id, Fence(CALL.owner, CALL.incarnation, 1, 0, 0), Batch((), ""), 600.0)

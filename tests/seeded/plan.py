@@ -64,8 +64,11 @@ WRITES = ("Claim", "Commit", "Intent", "Result", "Finish", "Release", "Verify", 
 """The writes of calls."""
 RENEWAL = -2 * (len(WRITES) + 1)
 """The number of the place where a renewal of a lease is sent. Behind it are those of all writes."""
-DUELS, HANDOFFS = 0.35, 0.08
-"""How many schedules are duels (`_duel`), and how many are hand-offs (`_handoff`)."""
+DUELS, HANDOFFS, CUT_OFF = 0.35, 0.08, 0.03
+"""How many schedules are duels (`_duel`), how many are hand-offs (`_handoff`), and in how many of all a node is cut off
+for long (`_cut_off`)."""
+TOKEN_TTL, SHORT, LONG = 600.0, 4.0, 80.0
+"""Seconds that a token is good for, also where a node is cut off for LONG: for longer than a tombstone lives."""
 CALM = 3.0
 """Seconds after which nothing is done to the fleet any more."""
 
@@ -105,7 +108,8 @@ class Aim(NamedTuple):
 class Plan(NamedTuple):
     """One schedule. `rates` are the speeds of the nodes' clocks and of the store's, last. `rehearses`: nodes drop the
     frames of marked calls after each round. `deploys`: a process may have another release than the one before. A node
-    looks up `takeovers` calls at once. `redis`: the store is the scripts of Redis, in an interpreter of Lua."""
+    looks up `takeovers` calls at once. `redis`: the store is the scripts of Redis, in an interpreter of Lua. A token is
+    good for `token_ttl` seconds."""
 
     seed: int
     nodes: int
@@ -117,6 +121,7 @@ class Plan(NamedTuple):
     intents: tuple[Intent, ...]
     faults: tuple[Fault, ...]
     aims: tuple[Aim, ...]
+    token_ttl: float = TOKEN_TTL
 
     @property
     def loses(self) -> bool:
@@ -139,13 +144,15 @@ class Plan(NamedTuple):
         head = f"seed {self.seed}: {self.nodes} nodes, clocks {', '.join(f'{rate:.3f}' for rate in self.rates)}"
         modes = f"rehearses {self.rehearses}, deploys {self.deploys}, redis {self.redis}"
         decisions = map(str, (*self.intents, *self.faults, *self.aims))
-        return [head, modes, f"takeovers at once: {self.takeovers}", *decisions]
+        return [head, modes, f"takeovers at once: {self.takeovers}, tokens of {self.token_ttl:.0f} s", *decisions]
 
 
 def draw(seed: int) -> Plan:
     """The schedule of a seed. Each has some kinds of faults only, so that one kind does not hide what another does."""
     random = Random(seed)
     plan, kind = _drawn(seed, random), random.random()
+    if Random(f"{seed}: cut off").random() < CUT_OFF:
+        return _cut_off(plan, random)
     if kind < DUELS:
         return _duel(plan, random)
     return _handoff(plan, random) if kind < DUELS + HANDOFFS else plan
@@ -209,3 +216,16 @@ def _handoff(plan: Plan, random: Random) -> Plan:
     # The last places are those of a release, a verification and a heal: sent, and applied.
     aims = tuple(Aim(-random.randint(1, 6), 1, CUT, lasts) for _ in range(random.choice((0, 1, 3))))
     return plan._replace(intents=intents, faults=tuple(sorted(faults[: 1 if aims else 2])), aims=aims)
+
+
+def _cut_off(plan: Plan, random: Random) -> Plan:
+    """A node is cut off from the store in the middle of an effect. Others end its call, and forget it, before it is
+    back."""
+    intents = tuple(
+        intent._replace(program=random.choice(EFFECTS), marked=True, carried=False, hasty=True, thinks=0.5)
+        for intent in plan.intents[:3]
+    )
+    writes = RENEWAL + 2 * (1 + WRITES.index("Intent")), RENEWAL + 2 * (1 + WRITES.index("Result"))
+    aim = Aim(random.choice(writes) + random.randrange(2), random.choice((1, 1, 2)), CUT, LONG)
+    faults = tuple(fault for fault in plan.faults if fault.kind not in ("rewind", "lapse"))
+    return plan._replace(intents=intents, aims=(aim,), faults=random.choice((faults, ())), token_ttl=SHORT)

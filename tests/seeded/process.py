@@ -61,7 +61,7 @@ class Process:
         begun = random.uniform(0.0, 1000.0)
         clock = Clock(lambda: begun + loop.time() * rate, lambda: 1.7e9 + loop.time(), random.randbytes)
         named = {"node_id": self.name, "advertise_url": f"http://{self.name}", "rehearse": world.plan.rehearses}
-        settings = SETTINGS.model_copy(update=named)
+        settings = SETTINGS.model_copy(update={**named, "token_ttl": world.plan.token_ttl})
         self.runtime = self.context.run(assemble, settings, world.store.store(self.line), True, clock)
         self._watch_replies()
         self.runtime._gate._free = world.plan.takeovers

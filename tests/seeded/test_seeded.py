@@ -18,6 +18,7 @@ FOUND = {
     "verify-keeps-epoch": 2,
     "claim-keeps-epoch": 1,
     "owner-thought-gone": 161,
+    "heals-what-another-has-ended": 143,
 }
 """Mutations of core, each with a schedule that shows it."""
 

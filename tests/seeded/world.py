@@ -126,8 +126,9 @@ class World:
                 client.task.result()
         if pending:
             raise Violation(f"{len(pending)} clients have not heard the end of their calls")
-        # A process that stood still wakes, and may do what it was about to do.
-        await asyncio.sleep(AFTER)
+        # A process that stood still, or was cut off, goes on, and may do what it was about to do.
+        back = max(process.line.cut_until for process in self.nodes.values())
+        await asyncio.sleep(AFTER + max(0.0, back - self.loop.time()))
         carried = {client.name for client in self.clients if client.intent.carried}
         began = self.ledger.began.items()
         self.watch.effects({of: times for of, times in began if of[0].partition(".")[0] not in carried})

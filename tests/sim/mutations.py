@@ -141,6 +141,7 @@ RED: dict[str, Mutation] = {
         "6", function(rounds, "_ask_again", "return first or Move", "return Move")
     ),
     "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
+    "heals-what-another-has-ended": Mutation("7", function(recovery, "_heal", "may_have_ended or ", "")),
     "released-without-healing": Mutation("7", row(_KEPT_BACK, recovery.released)),
     "not-healed-at-notice": Mutation("7", rows(Recheck, continuation.ignore)),
     "released-is-over": Mutation(

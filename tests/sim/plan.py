@@ -17,6 +17,15 @@ from .weather import WEATHER, Fault
 LONG = 60.0
 """Seconds that a token is good for where none expires."""
 
+SHORT = 2.0
+"""Seconds that a token is good for where a node is cut off for longer than a tombstone lives."""
+
+CUT_OFF = 0.06
+"""The share of schedules in which one is."""
+
+LOSING = ("jump", "lapse", "rollback", "failover", "forget")
+"""Faults by which the store loses what it had, or a lease before its time."""
+
 REBOOT = 0.1
 """Seconds that a node is away when it gets other code."""
 
@@ -55,6 +64,9 @@ PROGRAMS = (
 value, `t` an ask that the handler soon waits for no longer, `d` a delay, `n` notifies the client, `x` kills the node
 that comes to it; `+` gathers branches, `,` is the order within one, and nobody waits for a branch that begins with
 `~`. What was heard first of the branches of a statement shows in all that comes behind it."""
+
+EFFECTS = tuple(program for program in PROGRAMS if "k1; o1" in program or "k1; i1" in program)
+"""Handlers in which an effect follows answers."""
 
 LEARNING = (
     "k1; o1,n1; k2",
@@ -176,13 +188,26 @@ class Plan:
 
 def draw(seed: int, adverse: float = ADVERSE) -> Plan:
     """The plan of a seed. `adverse` is the share of seeds in which somebody writes the store."""
-    plan, rng = _draw(seed), random.Random(f"{seed}:adversary")
+    plan, rng = _cut_off(_draw(seed)), random.Random(f"{seed}:adversary")
     if rng.random() >= adverse or plan.restores:
         return plan
     # Two calls at least: they can be exchanged, and one of them may stay untouched.
     more = () if len(plan.clients) > 1 else (_client(rng, plan.nodes),)
     acts, faults = adversary.draw(rng, plan.nodes)
     return replace(plan, clients=(*plan.clients, *more), faults=(*plan.faults, *faults), acts=acts)
+
+
+def _cut_off(plan: Plan) -> Plan:
+    """In some schedules a node is cut off from the store in the middle of a call, for longer than a tombstone lives."""
+    rng = random.Random(f"{plan.seed}:cut off")
+    if rng.random() >= CUT_OFF or plan.restores or plan.poison or plan.room:
+        return plan
+    first, *others = plan.clients
+    first = replace(first, program=rng.choice(EFFECTS), reentrant=True)
+    node = rng.choice((first.node, *plan.nodes))
+    cut = Fault(rng.uniform(0.2, 1.2), "cut", f"{node}>store", rng.uniform(5.0, 8.0))
+    faults = tuple(fault for fault in plan.faults if fault.kind not in LOSING)
+    return replace(plan, token_ttl=SHORT, clients=(first, *others), faults=(*faults, cut))
 
 
 def _draw(seed: int) -> Plan:

@@ -124,7 +124,7 @@ class Scripts:
             packed = last.packed
         else:
             outcome = f"{self._process.boot}.{next(self._nonces)}:{write.outcome}".encode()
-            packed = writes.pack(slot.call, write, self._seal, outcome)
+            packed = writes.pack(slot.call, write, self._seal, self._process.now(), outcome)
         request = writes.request(slot.call, write, packed, slot.terms, slot.log)
         self._world.seals.wrote(request)
         who = f"{self._process.boot} epoch {slot.call.epoch} n {slot.call.position}"

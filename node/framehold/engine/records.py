@@ -179,7 +179,7 @@ class CallRecords:
             data = slot.handler.dump(write.outcome)
             data = WHOLE + data if len(data) <= MAX_OUTCOME_BYTES else DIGEST + journal.digest(data).encode()
             outcome = seal("outcome", data, call=call.id, n=call.position, kind="outcome", key="")
-        return writes.pack(call, write, partial(self.payloads.sealed, call.id), outcome)
+        return writes.pack(call, write, partial(self.payloads.sealed, call.id), self._clock.now(), outcome)
 
     def _terms(self, slot: Slot) -> writes.Terms:
         if slot.head is None:
