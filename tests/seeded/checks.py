@@ -12,8 +12,9 @@ from framehold.engine.replies import Ended, Parked
 from framehold_core import effects as fx
 from framehold_core.ids import CallId
 from framehold_core.requests import Record, RecordState
+from framehold_core.writes import once_digest
 
-from .handlers import expected
+from .handlers import DOUBT, expected
 
 SOON = 2.5
 """Seconds in which a node must have done what it can: a message is given up after one, and half a second later at most
@@ -34,8 +35,10 @@ class Watch:
         self._strict, self._alone = not loses, not (loses or early)
         self.wrong: list[Violation] = []
         """What did not hold, as it was seen within a process."""
-        self.ungated = False
-        """Whether a result has left while the store did not take it."""
+        self.ungated: set[CallId] = set()
+        """Calls whose outcome has left while the store did not take it."""
+        self.moved = 0
+        """How often a call was claimed, or verified."""
         self.deaths = 0
         """How many processes have ended."""
         self._owners: dict[tuple[CallId, int], tuple[str, str]] = {}
@@ -43,6 +46,7 @@ class Watch:
         self._given: dict[tuple[CallId, str], Any] = {}
         self._told: dict[tuple[CallId, int, int], float] = {}
         self._outcomes: dict[CallId, str] = {}
+        self._arguments: dict[tuple[str, str], str] = {}
         self._releases: dict[str, str] = {}
         self._diverge: set[str] = set()
         """Calls whose code was lost: the present code was tried."""
@@ -55,6 +59,7 @@ class Watch:
         """The store has applied a request, named `request`, and has `new` in place of `old`: I1 and I2."""
         if not self._strict:
             return
+        self.moved += old is not None and old.epoch != new.epoch
         if new.owner:
             who = new.owner, new.incarnation
             same = self._owners.setdefault((call, new.epoch), who) == who
@@ -72,7 +77,7 @@ class Watch:
                 self._hold(same, f"I4: round {found.at.round} of {call[:4]} asks {asked}, and asked something else")
                 kept = record is not None and record.round >= found.at.round and record.position >= found.at.position
                 self._hold(kept, f"I3: round {found.at.round} of {call[:4]} asks {asked} before it is stored")
-        elif isinstance(found, Ended) and self._strict and not self.ungated:
+        elif isinstance(found, Ended) and self._strict and call not in self.ungated:
             outcome = str(found.outcome)
             self._hold(self._outcomes.setdefault(call, outcome) == outcome, f"I4: {call[:4]} has two outcomes")
             done = record is not None and record.state is RecordState.DONE
@@ -123,10 +128,18 @@ class Watch:
             )
 
     def recorded(self, name: str, atom: str, heard: bool, record: Record | None) -> None:
-        """An effect begins, while the store has `record`: it has the answers that the handler has `heard` (rule 2)."""
+        """An effect begins, while the store has `record`: it has the answers that the handler has `heard` (rule 2), and
+        no result of that effect (rule 13)."""
+        known = record is not None and record.intents.get(once_digest(atom), False)
+        self._hold(not (known and self._alone), f"I5: effect {atom} of {name} begins, and its result is recorded")
         if self._strict and heard and record is not None and not record.is_over:
             known = any(answered.round >= record.round for answered in record.answers.values())
             self._hold(known, f"I5: effect {atom} of {name} begins before the answers of round {record.round} are kept")
+
+    def called(self, name: str, atom: str, learned: str) -> None:
+        """An effect begins with what its handler had `learned`. Where it begins again, it is with the same: I5."""
+        same = self._arguments.setdefault((name, atom), learned) == learned
+        self._hold(same or not self._strict, f"I5: effect {atom} of {name} begins again, with {learned}")
 
     def overdue(self, owner: str, undisturbed: float, left: list[str]) -> None:
         """A process that was `undisturbed` for so many seconds, as was its store, has `left` this undone."""
@@ -136,12 +149,14 @@ class Watch:
     def effects(self, began: dict[tuple[str, str], int]) -> None:
         """How often each effect of a held call has begun: I5."""
         for (name, atom), times in began.items():
-            if self._strict and atom[0] in "ot" and times > 1:
+            if self._strict and atom[0] in "oet" and times > 1:
                 raise Violation(f"I5: effect {atom} of {name} ran {times} times")
 
     def ended(self, name: str, program: str, outcome: str) -> None:
         """A client hears the outcome of its call: the one that its program comes to."""
         wanted, heard = expected(name, program), outcome.split("|")
+        if DOUBT in heard and self._strict and not (self.deaths or self.moved):
+            raise Violation(f"I5: {name} is in doubt, and its process has not ended, nor lost the call")
         if len(wanted) != len(heard) or any(told not in fits for fits, told in zip(wanted, heard, strict=True)):
             raise Violation(f"I7: {name} ended with {outcome}, and comes to {wanted}")
 

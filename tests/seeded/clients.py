@@ -13,7 +13,7 @@ from framehold_core.errors import NodeFull
 from framehold_core.ids import CallId
 
 from .checks import Violation
-from .handlers import Scripted, answers_to, carrier_at
+from .handlers import MALFORMED, Scripted, answers_to, carrier_at
 from .plan import Intent
 from .process import SETTINGS, Broken, Process, Serve, Token
 
@@ -32,6 +32,7 @@ class Client:
         self.world, self.number, self.intent = world, number, intent
         self.name, self.end = f"c{number}", ""
         self.attempts = 0
+        self._before: list[tuple[Token, dict[str, str]]] = []
         self.waiting: asyncio.Future[Any] | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -47,7 +48,7 @@ class Client:
         """Make calls until one has ended, or was lost."""
         await asyncio.sleep(self.intent.at)
         while not self.end:
-            self.attempts += 1
+            self.attempts, self._before = self.attempts + 1, []
             token = await self._began()
             while isinstance(token, Token):
                 token = await self._answered(token)
@@ -73,13 +74,13 @@ class Client:
         if len(first) > 1 and self.world.random.random() < 0.3:
             # It answers one question alone, and is asked for the others (docs/protocol.md, rule 10).
             first, second = ({key: said[key] for key in list(said)[:1]} for said in (first, second))
+        self._before.append((token, first))
         retry, tries, chance = partial(self._retry, token, first), 0, self.world.random.random
         while True:
             if chance() < 0.2:
                 node = self.world.any_node()
             if chance() < 0.3:
-                twice = partial(self._retry, token, second if chance() < 0.2 else first)
-                self._send(self.world.any_node(), twice)
+                self._send(self.world.any_node(), self._twice(token, first, second))
             tries += 1
             found = await self._ask(node, retry, LONG if tries > MANY else 0.0, self.intent.hasty)
             if isinstance(found, Token | Ended):
@@ -100,6 +101,15 @@ class Client:
             else:
                 node = self.world.any_node()
             await asyncio.sleep(self.world.random.uniform(0.05, 0.4))
+
+    def _twice(self, token: Token, first: dict[str, str], second: dict[str, str]) -> Serve:
+        """A request beside the one that it waits for: of an earlier round, or with other or malformed answers."""
+        chance = self.world.random.random()
+        if chance < 0.15:
+            return partial(self._retry, *self.world.random.choice(self._before))
+        if chance < 0.3:
+            return partial(self._retry, token, {**first, self.world.random.choice(list(first)): MALFORMED})
+        return partial(self._retry, token, second if chance < 0.5 else first)
 
     def _not_again(self, token: Token, answers: dict[str, str], found: Token | Ended) -> None:
         """A client is not asked again what it has answered: rule 10."""

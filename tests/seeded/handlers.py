@@ -6,6 +6,7 @@ A program is a list of statements, as `k1; o1; i1; k2+k3`:
     k2+k3    ask two questions at once
     o1       an effect under `once`
     t1       an effect under `once` that is no coroutine function: it runs in a thread
+    e1       an effect under `once` that raises
     i1       an effect that was declared idempotent
     v        a recorded value
     s        wait a little
@@ -36,7 +37,13 @@ from .releases import TOOL, Release
 if TYPE_CHECKING:
     from .world import World
 
-DOUBT = "in doubt"
+DOUBT, MALFORMED = "in doubt", "malformed"
+
+
+def _read(answer: object) -> str:
+    if answer == MALFORMED:
+        raise ValueError(MALFORMED)
+    return str(answer)
 
 
 def answers_to(key: str) -> tuple[str, str]:
@@ -52,8 +59,6 @@ class Ledger:
         self.entered: Counter[str] = Counter()
         self.began: Counter[tuple[str, str]] = Counter()
         self._died: Counter[tuple[str, str]] = Counter()
-        self.heard: dict[tuple[str, str], bool] = {}
-        """Whether a handler has heard an answer when it calls an effect."""
 
     def enters(self, call: str, again: bool, release: str) -> None:
         """A handler is entered by a release. `again`: it may be entered more than once."""
@@ -62,25 +67,29 @@ class Ledger:
         self._world.watch.entered(call, again, self.entered[call])
         self._world.released(call, release)
 
-    async def effect(self, call: str, key: str) -> str:
-        """An effect outside of the fleet."""
+    async def effect(self, call: str, key: str, learned: str) -> str:
+        """An effect outside of the fleet. Its handler had `learned` so much."""
         if self._world.loop.is_killed(OWNER.get()):
             await never()
-        self._begin(call, key)
+        self._begin(call, key, learned)
         await asyncio.sleep(self._world.random.choice((0.0, 0.01, 0.3, 1.2)))
         self._world.say(OWNER.get(), f"{call} effect {key} ends")
         return f"{key} of {call}"
 
-    def effect_in_thread(self, call: str, key: str) -> str:
+    def effect_in_thread(self, call: str, key: str, learned: str) -> str:
         """An effect outside of the fleet, by a function that is no coroutine function."""
-        self._begin(call, key)
+        self._begin(call, key, learned)
         return f"{key} of {call}"
 
-    def _begin(self, call: str, key: str) -> None:
+    async def effect_that_raises(self, call: str, key: str, learned: str) -> str:
+        """An effect outside of the fleet that ends with an error."""
+        raise ValueError(await self.effect(call, key, learned))
+
+    def _begin(self, call: str, key: str, learned: str) -> None:
         self.began[call, key] += 1
         self._world.say(OWNER.get(), f"{call} effect {key} begins")
         self._world.begins(call, key)
-        self._world.recorded(call, key, self.heard[call, key])
+        self._world.recorded(call, key, learned)
 
     async def die(self, call: str, key: str, times: int) -> None:
         """The process ends, unless it did so `times` times."""
@@ -134,7 +143,7 @@ class Scripted(ScriptHandler):
     async def _do(self, frame: Frame, atom: str, learned: str) -> str:
         if atom[0] == "k":
             text = f"{atom} after {learned}, by the {self.release} release"
-            asked = Question("elicit", {"asks": atom, "after": learned}, journal.digest(text.encode()), str)
+            asked = Question("elicit", {"asks": atom, "after": learned}, journal.digest(text.encode()), _read)
             return str(await frame.ask(asked))
         if atom[0] == "s":
             await asyncio.sleep(0.03)
@@ -147,13 +156,15 @@ class Scripted(ScriptHandler):
         if atom[0] == "x":
             await self._ledger.die(self._name, atom, self._intent.deaths)
             return atom
-        effect = self._ledger.effect_in_thread if atom[0] == "t" else self._ledger.effect
-        self._ledger.heard[self._name, atom] = "!" in learned or "?" in learned
+        ledger = self._ledger
+        effect = {"t": ledger.effect_in_thread, "e": ledger.effect_that_raises}.get(atom[0], ledger.effect)
         try:
-            found = await frame.recorded.once(atom, effect, (self._name, atom), {}, atom[0] == "i")
+            found = await frame.recorded.once(atom, effect, (self._name, atom, learned), {}, atom[0] == "i")
             return str(found)
         except InDoubt:
             return DOUBT
+        except ValueError as error:
+            return str(error)
 
 
 def expected(name: str, program: str) -> list[tuple[str, ...]]:
@@ -162,6 +173,7 @@ def expected(name: str, program: str) -> list[tuple[str, ...]]:
         "k": answers_to,
         "i": lambda atom: (f"{atom} of {name}",),
         "o": lambda atom: (f"{atom} of {name}", DOUBT),
+        "e": lambda atom: (f"{atom} of {name}", DOUBT),
         "t": lambda atom: (f"{atom} of {name}", DOUBT),
     }
     atoms = [atom for statement in program.split("; ") for atom in statement.split("+")]

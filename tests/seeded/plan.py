@@ -25,8 +25,10 @@ PROGRAMS = (
     "k1; o1; v; p; k2",
     "k1; x1; k2",
     "o1; k1; x1; o2",
+    "k1; e1; k2; e2",
+    "e1+k1; o1",
 )
-EFFECTS = tuple(program for program in PROGRAMS if set(program) & set("oit"))
+EFFECTS = tuple(program for program in PROGRAMS if set(program) & set("oiet"))
 KINDS = (
     *("kill", "stand", "cut", "slow", "lapse", "outage", "drain", "evict", "leave", "pause", "rewind"),
     # Once more: what makes others take over.

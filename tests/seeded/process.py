@@ -163,7 +163,7 @@ class Process:
         error = task.exception()
         found: Any = error if error is not None else task.result()
         if call is not None:
-            self.world.replied(self, call, found)
+            self.world.replied(call, found)
         if isinstance(found, Parked):
             found = Token(found, claims(found, self.runtime), carried(found.state) if found.state else None)
         self.world.later(self.world.delay(), tell, reply, found)

@@ -14,11 +14,11 @@ FOUND = {
     "gate-off": 1,
     "finish-gate-off": 1,
     "answers-not-carried": 2,
-    "digest-off": 5,
+    "digest-off": 2,
     "verify-keeps-epoch": 2,
     "claim-keeps-epoch": 1,
-    "owner-thought-gone": 161,
-    "heals-what-another-has-ended": 143,
+    "owner-thought-gone": 53,
+    "heals-what-another-has-ended": 184,
 }
 """Mutations of core, each with a schedule that shows it."""
 

@@ -129,9 +129,11 @@ class World:
         # A process that stood still, or was cut off, goes on, and may do what it was about to do.
         back = max(process.line.cut_until for process in self.nodes.values())
         await asyncio.sleep(AFTER + max(0.0, back - self.loop.time()))
-        carried = {client.name for client in self.clients if client.intent.carried}
         began = self.ledger.began.items()
-        self.watch.effects({of: times for of, times in began if of[0].partition(".")[0] not in carried})
+        self.watch.effects({of: times for of, times in began if not self._is_carried(of[0])})
+
+    def _is_carried(self, call: str) -> bool:
+        return self.clients[int(call.partition(".")[0][1:])].intent.carried
 
     # ---- what is done to the fleet
 
@@ -212,14 +214,15 @@ class World:
 
     # ---- what must hold
 
-    def replied(self, process: Process, call: CallId, found: Any) -> None:
-        """A process gives a request of a call its reply."""
-        self.watch.ungated = self.watch.ungated or process.runtime.counts["ungated"] > 0
+    def replied(self, call: CallId, found: Any) -> None:
+        """A request of a call gets its reply."""
         self.watch.replied(call, found, self.store.record(call))
 
     def answers(self, node: str, call: CallId, given: Mapping[str, Any], found: Any, ungated: bool) -> None:
         """A node decides on the reply to a request of a call, which brought the answers that were `given`."""
         self.counts["ungated"] += ungated
+        if ungated:
+            self.watch.ungated.add(call)
         self.watch.answers(node, call, given, found, self.store.record(call), self.loop.time(), ungated)
 
     def applied(self, call: CallId, request: str, old: Record | None, new: Record) -> None:
@@ -246,9 +249,12 @@ class World:
         if task not in self.places.went_on:
             self.watch.begins(call, key, name, self.store.record(self.ids[call]))
 
-    def recorded(self, call: str, key: str, heard: bool) -> None:
-        """An effect begins, after its handler has `heard` an answer or not. One of a process that stood behind its look
-        may come when another process has asked the next round."""
+    def recorded(self, call: str, key: str, learned: str) -> None:
+        """An effect begins, after its handler has `learned` so much. One of a process that stood behind its look may
+        come when another process has asked the next round."""
+        if not self._is_carried(call):
+            self.watch.called(call, key, learned)
+        heard = "!" in learned or "?" in learned
         if asyncio.current_task() not in self.places.went_on:
             self.watch.recorded(call, key, heard, self.store.record(self.ids[call]))
 
