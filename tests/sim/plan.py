@@ -23,6 +23,9 @@ SHORT = 2.0
 CUT_OFF = 0.06
 """The share of schedules in which one is."""
 
+MIXED = 0.1
+"""The share of schedules in which faults of any kind are added."""
+
 LOSING = ("jump", "lapse", "rollback", "failover", "forget")
 """Faults by which the store loses what it had, or a lease before its time."""
 
@@ -188,7 +191,7 @@ class Plan:
 
 def draw(seed: int, adverse: float = ADVERSE) -> Plan:
     """The plan of a seed. `adverse` is the share of seeds in which somebody writes the store."""
-    plan, rng = _cut_off(_draw(seed)), random.Random(f"{seed}:adversary")
+    plan, rng = _mixed(_cut_off(_draw(seed))), random.Random(f"{seed}:adversary")
     if rng.random() >= adverse or plan.restores:
         return plan
     # Two calls at least: they can be exchanged, and one of them may stay untouched.
@@ -208,6 +211,16 @@ def _cut_off(plan: Plan) -> Plan:
     cut = Fault(rng.uniform(0.2, 1.2), "cut", f"{node}>store", rng.uniform(5.0, 8.0))
     faults = tuple(fault for fault in plan.faults if fault.kind not in LOSING)
     return replace(plan, token_ttl=SHORT, clients=(first, *others), faults=(*faults, cut))
+
+
+def _mixed(plan: Plan) -> Plan:
+    """In some schedules two kinds of weather meet that share no fault."""
+    rng = random.Random(f"{plan.seed}:mixed")
+    if rng.random() >= MIXED or plan.restores or plan.poison or plan.token_ttl == SHORT:
+        return plan
+    kinds = tuple({kind: None for many in WEATHER.values() for kind in many})
+    faults = tuple(weather.fault(rng, plan.nodes, rng.sample(kinds, 4)) for _ in range(rng.randint(2, 7)))
+    return replace(plan, faults=(*plan.faults, *faults))
 
 
 def _draw(seed: int) -> Plan:

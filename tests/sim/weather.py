@@ -6,7 +6,7 @@ A schedule draws from a few kinds that often meet; all kinds together seldom do.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 TTL = 1.0
@@ -76,7 +76,7 @@ class Fault:
         return f"{self.at:.3f} {self.kind} {self.target} for {self.span:.3f} ({self.amount:.3f})"
 
 
-def fault(rng: random.Random, nodes: tuple[str, ...], weather: tuple[str, ...]) -> Fault:
+def fault(rng: random.Random, nodes: tuple[str, ...], weather: Sequence[str]) -> Fault:
     """One fault of this weather."""
     kind, node = rng.choice(weather), rng.choice(nodes)
     at = rng.uniform(0.1, 1.8)
