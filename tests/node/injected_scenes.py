@@ -15,6 +15,7 @@ from fakeredis import FakeServer
 
 from framehold.engine.heartbeat import Heartbeat
 from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import Boot
 from framehold_core.pauses import Pause
 from framehold_core.requests import Read
 from framehold_core.value import replace
@@ -201,29 +202,11 @@ async def asked_about(pair: Pair) -> None:
     await pair.tried(lambda: b.peers.names(a.heartbeat.address))
     await pair.tried(lambda: b.peers.receiver("http://127.0.0.1:9"))
     await pair.tried(lambda: b.peers.address(a.peers.node, b.heartbeat.lease.boot))
+    await pair.tried(lambda: b.peers.vanished((Boot("gone"),)))
     a.draining.unanswered += 1
     await pair.tried(lambda: a.draining.wait_for_responses(0.02))
     a.draining.unanswered -= 1
     await pair.ended(pair.a, name, asked)
-
-
-async def watched_address(pair: Pair) -> None:
-    """Node b waits for the end of an address that it has not seen yet, while the store does not answer."""
-    beat, store = inside(pair.a).heartbeat, inside(pair.b).store
-    address = beat.address
-
-    async def nodes(named: Any = None) -> Any:
-        raise StoreUnavailable("injected by the scene")
-
-    store.nodes = nodes
-    waiting = asyncio.ensure_future(pair.tried(lambda: inside(pair.b).peers.vanished("http://127.0.0.1:9")))
-    await asyncio.sleep(0.03)
-    del store.nodes
-    beat.address = "http://127.0.0.1:9"
-    await shown(pair, beat.address)
-    beat.address = address
-    await shown(pair, address)
-    await waiting
 
 
 async def left(pair: Pair) -> None:
@@ -485,7 +468,7 @@ async def used(pair: Pair, store: Any, *more: Callable[[], Awaitable[None]]) -> 
 
 BACKGROUND: tuple[Scene, ...] = (idle, eviction, stumble)
 _CALLS = (call, released, gone, suspected, lapse, moved, crowd, relayed, replay, left, cut, bug, unreachable)
-_PARTS = (asked_about, watched_address, taken, single, embedded, clustered, watched, demoted, unheard, out_of_reach)
+_PARTS = (asked_about, taken, single, embedded, clustered, watched, demoted, unheard, out_of_reach)
 _LIVES = (life, life_without_store, life_of_a_stranger)
 SCENES: tuple[Scene, ...] = (*BACKGROUND, *_CALLS, *_PARTS, *_LIVES)
 """What costs the most comes last."""

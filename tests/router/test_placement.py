@@ -396,11 +396,14 @@ def test_a_node_stands_while_its_lease_does_or_while_there_is_no_other() -> None
     stage = Stage(A, B)
     placed = stage.place(Facts(RequestKind.RETRY, call=call_of(stage, A)))
     assert stage.placer.stands(placed)
-    stage.fleet = fleet(member(A, url="http://elsewhere:80"), B)
-    assert not stage.placer.stands(placed)
+    for other in ({"url": "http://elsewhere:80", "address": ("elsewhere", 80)}, {"boot": Boot("b2")}):
+        stage.fleet = fleet(member(A)._replace(**other), B)
+        assert not stage.placer.stands(placed), "the next process of its node"
+    stage.fleet = fleet(member(A)._replace(inc=Incarnation("i2")), B)
+    assert stage.placer.stands(placed), "the same process, after a lapse"
     stage.fleet = fleet(member(B, state="draining"))
     assert not stage.placer.stands(placed)
-    for nobody in (fleet(), fleet(member(B, url="nonsense"))):
+    for nobody in (fleet(), fleet(member(A)._replace(boot=Boot("b2")), member(B, url="nonsense"))):
         stage.fleet = nobody
         assert stage.placer.stands(placed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from framehold_core import ownership
 from framehold_core.clock import Clock
@@ -156,27 +156,22 @@ class Peers:
         members = (await self._membership.refresh()).members.values()
         return any(_is_at(member, address) and member.node != self.node for member in members)
 
-    async def vanished(self, address: str) -> None:
-        """Wait until no lease names this address any more."""
+    async def vanished(self, boots: Collection[Boot]) -> None:
+        """Wait until none of these processes, which `receiver` has found, has a lease any more."""
         membership = self._membership
         assert membership is not None, "without a store there is nobody to pass anything on to"
         # Shielded: a cancelled waiter must not cancel the task that all of them share.
         await asyncio.shield(self._follow(membership))
-        if not _names(membership.fleet, address):
-            # Its node has joined or gone since this view. While the store doesn't answer, nobody knows which.
-            await membership.refresh()
-            if membership.stale:
-                await membership.wait(lambda fleet: _names(fleet, address))
-        await membership.wait(lambda fleet: not _names(fleet, address))
+        await membership.wait(lambda fleet: not any(_is_one_of(member, boots) for member in fleet.members.values()))
 
 
 def _at(fleet: Fleet, url: str) -> list[Boot]:
     return [member.boot for member in fleet.members.values() if member.url == url and member.address is not None]
 
 
-def _names(fleet: Fleet, address: str) -> bool:
-    return any(_is_at(member, address) for member in fleet.members.values())
-
-
 def _is_at(member: Member, address: str) -> bool:
     return member.url == address and member.state != STRANGE
+
+
+def _is_one_of(member: Member, boots: Collection[Boot]) -> bool:
+    return member.boot in boots and member.state != STRANGE

@@ -83,11 +83,15 @@ class Forward:
         Raises:
             BrokenOff: the response broke off after it had begun.
         """
-        hop: Hop = request[0]["framehold"]
+        receiver = await self._peers.receiver(address)
+        if receiver is None:
+            what = "no lease names it, or the FRAMEHOLD_ADVERTISE_URL of that node is no http(s)://host:port"
+            self._warn(address, what)
+            return ForwardResult.UNREACHED
         begun = asyncio.Event()
-        sending = asyncio.ensure_future(self._send(address, request, hop, send, begun))
+        sending = asyncio.ensure_future(self._send(address, receiver, request, send, begun))
         leaving = asyncio.ensure_future(gone(receive))
-        vanishing = asyncio.ensure_future(self._peers.vanished(address))
+        vanishing = asyncio.ensure_future(self._peers.vanished(receiver.boots))
         try:
             await asyncio.wait((sending, leaving, vanishing), return_when=asyncio.FIRST_COMPLETED)
             if vanishing.done() and (error := vanishing.exception()) is not None:
@@ -110,14 +114,10 @@ class Forward:
         return receiver is not None and await self._connections().reaches(receiver)
 
     async def _send(
-        self, address: str, request: tuple[Scope, bytes], hop: Hop, send: Send, begun: asyncio.Event
+        self, address: str, receiver: Receiver, request: tuple[Scope, bytes], send: Send, begun: asyncio.Event
     ) -> ForwardResult:
         """Send a request, and its response to the client. Sets `begun` when the response begins."""
-        receiver = await self._peers.receiver(address)
-        if receiver is None:
-            what = "no lease names it, or the FRAMEHOLD_ADVERTISE_URL of that node is no http(s)://host:port"
-            self._warn(address, what)
-            return ForwardResult.UNREACHED
+        hop: Hop = request[0]["framehold"]
         try:
             async with self._response(receiver, *request) as (head, incoming):
                 if any(name == NOT_HELD for name, _ in head.headers):

@@ -160,11 +160,11 @@ class Placer:
             self._declined[node] = member.boot, member.beat
 
     def stands(self, placement: Placement) -> bool:
-        """Whether to keep waiting for the chosen node: it still has a lease at the same address, or no other node has
-        an address. Giving up a round cancels it, which is useless without another node to send it to."""
+        """Whether to keep waiting for the chosen process: it still has a lease at the same address, or no other node
+        has an address. Giving up a round cancels it, which is useless without another node to send it to."""
         members = self._fleet().members
         member = members.get(placement.node)
-        if member is not None and member.address == placement.address:
+        if member is not None and member.address == placement.address and member.boot in placement.boots:
             return True
         return all(other.address in (None, placement.address) for other in members.values())
 

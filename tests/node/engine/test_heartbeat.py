@@ -320,21 +320,20 @@ def peers_of(store: MemoryStore) -> Peers:
     return Peers("here", trust, LeaseSeal(trust, "ns"), store, system_clock())
 
 
-async def test_a_node_whose_lease_is_gone_already_is_not_waited_for() -> None:
-    peers = peers_of(MemoryStore(lambda: 0.0, poll=0.01))
-    await asyncio.wait_for(peers.vanished(THERE), SOON)
-    await peers.close()
-
-
-async def test_a_node_that_joined_a_moment_ago_is_waited_for_until_its_lease_is_gone() -> None:
+async def test_a_process_is_waited_for_until_its_lease_is_gone() -> None:
+    """The next process of its node is another one, also at the same address. The request was not sent to that."""
     store = MemoryStore(lambda: 0.0, poll=0.01)
     peers = peers_of(store)
-    await peers.follow()
     there = lease("there", address=THERE, expires=60.0)
     await store.register(there, 60.0)
-    vanishing = asyncio.create_task(peers.vanished(THERE))
-    await until(lambda: peers._membership and "there" in peers._membership.fleet.members, "the view with that node")
+    receiver = await peers.receiver(THERE)
+    assert receiver is not None and receiver.boots == (there.boot,)
+    vanishing = asyncio.create_task(peers.vanished(receiver.boots))
+    await peers.follow()
     assert not vanishing.done()
     await store.unregister(there)
+    await store.register(replace(there, boot=Boot("2")), 60.0)
     await asyncio.wait_for(vanishing, SOON)
+    await peers.follow()
+    await asyncio.wait_for(peers.vanished(receiver.boots), SOON)
     await peers.close()

@@ -31,6 +31,7 @@ from framehold.http.pacing import Pacing
 from framehold.http.session_affinity import SessionAffinity
 from framehold.sdk.hop import Hop
 from framehold.sdk.replies import session_cut_off
+from framehold_core.ids import Boot
 from framehold_fleet.http_server.server import close_server
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Receiver
@@ -38,7 +39,7 @@ from framehold_store.system_clock import system_clock
 from tests.kit.beside_sdk import RawResponse, raw, twins
 from tests.kit.nodes import KEY, entries, node
 from tests.kit.processes import until
-from tests.kit.proofs import introduced
+from tests.kit.proofs import BOOT, introduced
 from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -168,9 +169,10 @@ class Node:
         writer.close()
 
     async def receiver(self, address: str) -> Receiver:
-        return Receiver(("127.0.0.1", int(address.rpartition(":")[2])), ())
+        return Receiver(("127.0.0.1", int(address.rpartition(":")[2])), (BOOT,))
 
-    async def vanished(self, address: str) -> None:
+    async def vanished(self, boots: tuple[Boot, ...]) -> None:
+        assert boots == (BOOT,), "the processes that the request was sent to"
         self.watched += 1
         try:
             await self.gone.wait()
