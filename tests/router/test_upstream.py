@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,7 +22,7 @@ from framehold_fleet.http_client.upstream import NotReached, Upstream
 from framehold_fleet.http_server.server import close_server
 from framehold_fleet.identity.plane import PROOF
 from framehold_fleet.identity.statements import HELLO, Role
-from framehold_fleet.members.address import Address, printed
+from framehold_fleet.members.address import Address, TlsAddress, printed
 from framehold_store.system_clock import system_clock
 from tests.kit.proofs import BOOT, answered
 from tests.router.wires import (
@@ -222,6 +224,16 @@ async def test_the_process_is_the_one_that_the_lease_names(caplog: pytest.LogCap
         assert not await side.reaches(at(it.address)._replace(boots=()))
     said = f"{printed(it.address)} did not prove that it is the process that the lease names: nothing was sent"
     assert said in caplog.text
+
+
+async def test_the_authorities_of_the_machine_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read them takes tens of milliseconds, in which no other request goes on."""
+    reads = Mock(wraps=ssl.create_default_context)
+    monkeypatch.setattr(ssl, "create_default_context", reads)
+    async with node(closing(ok())) as it, upstream(connect_timeout=0.1) as side:
+        for _ in range(3):
+            assert (await ask(side, TlsAddress(*it.address[:2]))).failure is LinkFailure.NOT_SENT
+    assert reads.call_count == 1
 
 
 async def test_a_process_that_is_busy_is_waited_for() -> None:

@@ -242,12 +242,19 @@ class Upstream:
                 if isinstance(address, str):
                     await self.loop.create_unix_connection(lambda: link, address)
                 else:
-                    tls = (self._tls or True) if isinstance(address, TlsAddress) else None
+                    tls = self._checking() if isinstance(address, TlsAddress) else None
                     await self.loop.create_connection(lambda: link, address[0], address[1], ssl=tls)
         except (OSError, TimeoutError, ValueError) as error:
             # A ValueError comes from a host name that IDNA can't encode: the conversation must get its failure too.
             raise self._not_reached(address, error) from None
         return link
+
+    def _checking(self) -> ssl.SSLContext:
+        """What checks the certificates of nodes. Without an authority of the fleet, those that this machine believes
+        are read once: that takes tens of milliseconds, in which no other request goes on."""
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return self._tls
 
     def _not_reached(self, address: Address, error: Exception) -> NotReached:
         """Why there is no connection; logged where an operator has to correct something."""
