@@ -424,6 +424,39 @@ async def test_what_waits_behind_a_request_is_bounded(door: Door) -> None:
             assert (await client.heard()).status == 200
 
 
+@pytest.mark.parametrize("ends", ["answered", "gone", "drained"])
+async def test_what_waits_behind_requests_is_bounded_together(ends: str) -> None:
+    """Beyond the limit the most that waits on one connection is dropped, and the others go on."""
+    gate, behind = Gate(), post(bytes(20_000))
+    async with node(gate) as upstream, router(upstream.address, max_buffered=4 * len(behind) - 1) as it:
+        clients = [await it.client() for _ in range(3)]
+        for number, client in enumerate(clients, 1):
+            client.send(post(b"one"))
+            while len(upstream.requests) < number:
+                await asyncio.sleep(0)
+        first, most, last = clients
+        for client, held in ((first, 1), (most, 2), (most, 3), (last, 2)):
+            client.send(behind)
+            await holding(it, held * len(behind))
+        most.send(behind)
+        closing = asyncio.create_task(it.front.close(5.0)) if ends == "drained" else None
+        for client in clients if ends == "gone" else ():
+            client.writer.transport.abort()
+        for _ in range(5):
+            gate.open.release()
+        if ends == "answered":
+            assert (reply := await most.heard()).status == 200 and reply.one(b"connection") == b"close"
+            assert await most.rest() == b""
+            for client in (first, last) * 2:
+                assert (await client.heard()).status == 200
+            assert len(upstream.requests) == 5
+        await holding(it, 0)
+        for client in clients:
+            client.writer.close()
+        if closing is not None:
+            await closing
+
+
 async def test_a_drain_closes_what_is_idle_and_lets_the_rest_end() -> None:
     """Until its deadline."""
     gate = Gate()

@@ -12,6 +12,8 @@ a request is answered, and the time to send a request or to read a response.
        dropped
     5  a request is refused: the response is sent, the sending side is shut, and further bytes are discarded for two
        seconds. Closing a connection with unread bytes would reset it, and the client could not read the response
+    6  all clients together hold too much: the largest request that is being received is refused, or the most bytes that
+       wait behind a request are dropped, and their connection closes after its response
 
 No connection has a timer: the server checks the time limits of all connections from time to time.
 """
@@ -61,7 +63,7 @@ class ClientConnections:
         self.open = set[ClientConnection]()
         self.draining = False
         self.buffered = 0
-        """Bytes that all connections hold of requests which are not answered."""
+        """Bytes that all connections hold of requests which are not answered, and that wait behind these."""
         self.refused: Callable[[int], None] = lambda status: None
         """Called with the status of each request that is refused before it is handed over."""
         self.crowded: Handle | None = None
@@ -101,8 +103,8 @@ class ClientConnections:
         return bool(ended)
 
     def largest(self) -> ClientConnection | None:
-        """The connection that holds most of a request which is still being received; None if none is."""
-        return max((each for each in self.open if each.is_receiving), key=lambda each: each.held, default=None)
+        """The connection that can let go of most bytes; None if there is none."""
+        return max(self.open, key=lambda each: each.can_drop, default=None)
 
 
 class ClientConnection(asyncio.Protocol):
@@ -155,7 +157,9 @@ class ClientConnection(asyncio.Protocol):
         if self._response is None and not self._rest and not self._client_paused and not self._ending:
             self._read(data)
         elif not self._ending:
-            self._rest += data
+            self._keep(self._rest + data)
+            if len(self._rest) > SMALL_BODY and self.is_crowded():
+                self._makes_room(len(self._rest))
             if len(self._rest) > MAX_WAITING_BYTES and not self._reading_paused:
                 self._reading_paused = True
                 self._transport.pause_reading()
@@ -167,6 +171,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.connections.discard(self)
         self._hold(0)
+        self._keep(b"")
         self._ending = True
         self._reader.drop()
         self._left()
@@ -174,7 +179,7 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._client_paused = True
         self._unread = self._transport.get_write_buffer_size()
-        if not self._ending:
+        if not self._ending or self._response is not None:
             self._begin_state(self.connections.limits.client_timeout)
         if self._response is not None and self._response.listener is not None:
             self._response.listener.pause()
@@ -195,7 +200,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def closing(self) -> bool:
-        return self.connections.draining
+        return self.connections.draining or self._ending
 
     def answered(self) -> None:
         if self.held:
@@ -206,7 +211,7 @@ class ClientConnection(asyncio.Protocol):
 
     def ended(self, keep_alive: bool) -> None:
         self._response = None
-        if not keep_alive or self.connections.draining:
+        if not keep_alive or self.closing:
             self._close()
         else:
             self._go_on()
@@ -259,7 +264,12 @@ class ClientConnection(asyncio.Protocol):
         except RequestRefused as refused:
             self._refuse(refused.status, refused.text)
             return
-        if reader.held != self.held and self._hold(reader.held) and self.held > SMALL_BODY and not self._makes_room():
+        if (
+            reader.held != self.held
+            and self._hold(reader.held)
+            and self.held > SMALL_BODY
+            and not self._makes_room(self.held)
+        ):
             return
         if not reader.whole:
             if not self._receiving:
@@ -271,7 +281,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._receiving = False
         if used < len(data):
-            self._rest = data[used:]
+            self._keep(data[used:])
         version, keep_alive = reader.version, reader.keep_alive
         request = reader.take(self.peer)
         head = request.head
@@ -290,23 +300,33 @@ class ClientConnection(asyncio.Protocol):
         self.held = size
         return self.is_crowded()
 
+    def _keep(self, rest: bytes) -> None:
+        """Keep these bytes, which wait until the request before them is answered, and no others."""
+        self.connections.buffered += len(rest) - len(self._rest)
+        self._rest = rest
+
     def is_crowded(self) -> bool:
         """Whether all clients together hold more than they may, with what this one holds."""
         return self.connections.buffered > self.connections.limits.max_buffered
 
-    def _makes_room(self) -> bool:
-        """Refuse the largest of the requests that are being received, until all together fit the limit; whether this
-        one may go on."""
+    def _makes_room(self, size: int) -> bool:
+        """Let go of the largest of what is being received, or waits, until all together fit the limit; whether these
+        `size` bytes may stay."""
         while self.is_crowded():
             other = self.connections.largest()
-            if other is None or other.held <= self.held:
+            if other is None or other.can_drop <= size:
                 self.refuse_for_room()
                 return False
             other.refuse_for_room()
         return True
 
     def refuse_for_room(self) -> None:
-        """Refuse the request that is being received: all clients together send too much."""
+        """Refuse the request that is being received, or drop what waits: all clients together send too much."""
+        if self._response is not None:
+            self._ending = True
+            self._keep(b"")
+            self._resume_reading()
+            return
         if self.connections.crowded is None or not self._reader.version:
             limit = f"{self.connections.limits.max_buffered} bytes{self.connections.limits.named('MAX_BUFFERED')}"
             self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
@@ -319,9 +339,9 @@ class ClientConnection(asyncio.Protocol):
         self.connections.crowded(request, response)
 
     @property
-    def is_receiving(self) -> bool:
-        """Whether a part of a request has come, and the rest is waited for."""
-        return self._receiving and self._response is None
+    def can_drop(self) -> int:
+        """Bytes of it that are not needed for a request under way."""
+        return len(self._rest) if self._response is not None else self.held if self._receiving else 0
 
     def _go_on(self) -> None:
         """Parse the bytes that waited, or wait for more."""
@@ -334,7 +354,8 @@ class ClientConnection(asyncio.Protocol):
     def _next(self) -> None:
         if self._ending or self._client_paused or self._response is not None or not self._rest:
             return
-        rest, self._rest = self._rest, b""
+        rest = self._rest
+        self._keep(b"")
         self._resume_reading()
         self._read(rest)
 
@@ -353,7 +374,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _close(self) -> None:
         """Close the connection after all written bytes have been sent."""
-        if self._rest or self._receiving:
+        if self._rest or self._receiving or self._ending:
             self._shut_down()
         else:
             self._ending = True
@@ -368,10 +389,10 @@ class ClientConnection(asyncio.Protocol):
     def _shut_down(self) -> None:
         """Shut the sending side after all written bytes have been sent, and discard the bytes that still come."""
         self._ending = True
-        self._rest = b""
         self._receiving = False
         self._reader.drop()
         self._hold(0)
+        self._keep(b"")
         self._begin_state(min(DISCARD_SECONDS, self.connections.limits.client_timeout))
         try:
             self._transport.write_eof()
