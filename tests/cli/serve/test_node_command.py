@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,9 +19,11 @@ import uvicorn
 
 import framehold_cli as cli
 from framehold_cli import commands
+from framehold_cli.serve.node import KEEP_ALIVE
+from framehold_fleet.http_client.node_connection import IDLE
 from tests.kit.client import Caller
 from tests.kit.nodes import KEY, NodeProcess, node
-from tests.kit.processes import finished, until
+from tests.kit.processes import ROOT, finished, until
 
 pytestmark = pytest.mark.anyio
 
@@ -56,6 +59,15 @@ FILES = {
 }
 
 Run = Callable[..., str]
+
+
+def test_nodes_keep_an_idle_connection_longer_than_routers() -> None:
+    """Else a new call meets a connection that its node is closing, and gets 502. So do nodes that are started as the
+    docs say."""
+    text = " ".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("hosting.md", "operating.md"))
+    assert re.search(r"uvicorn server:app --host \S+ --port \d+ --timeout-keep-alive", text)
+    told = [int(seconds) for seconds in re.findall(r"--timeout-keep-alive (\d+)", text)]
+    assert "| `--timeout-keep-alive" in text and min(KEEP_ALIVE, *told) > 2 * IDLE
 
 
 @pytest.fixture
