@@ -354,6 +354,19 @@ def test_a_node_that_can_not_be_reached_is_passed_over() -> None:
     assert stage.retry(call) == A
 
 
+def test_a_round_at_its_first_choice_says_so_though_another_node_is_out_of_reach() -> None:
+    stage = Stage(A, B, C)
+    stage.serve(Facts(RequestKind.RETRY, call=(elsewhere := call_of(stage, A))), by=C)
+    facts = {node: Facts(RequestKind.RETRY, call=call_of(stage, node)) for node in (B, C)}
+    stage.placer.unreachable(B)
+    assert stage.place(facts[C]).reason is PlacementReason.RING
+    assert stage.place(Facts(RequestKind.RETRY, call=elsewhere)).reason is PlacementReason.LEASE
+    assert stage.place(facts[B]).reason is PlacementReason.NEXT
+    for node in (A, C):
+        stage.placer.unreachable(node)
+    assert stage.place(facts[B]).reason is PlacementReason.RING, "where all are, none is passed over"
+
+
 def test_after_a_while_one_request_tries_it() -> None:
     stage = Stage(A, B)
     call = call_of(stage, A)

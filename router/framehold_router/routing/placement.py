@@ -235,14 +235,14 @@ class Placer:
 
     def _retry(self, call: CallId, tried: Collection[NodeId]) -> Placement | None:
         learned = self._owners.get(call)
-        if learned is None and not tried and not self._passed:
-            owner = self._view.ring.owner(call)
-            if owner is not None:
-                return self._put(owner, PlacementReason.RING, call)
+        owner = self._view.ring.owner(call) if learned is None and not tried else None
+        if owner is not None and not self._is_passed_over(owner):
+            return self._put(owner, PlacementReason.RING, call)
         node = self._first(self._homes(call, learned), tried)
         if node is None:
             return None
-        return self._put(node, PlacementReason.LEASE if node == learned else PlacementReason.NEXT, call)
+        reason = PlacementReason.RING if node == owner else PlacementReason.NEXT
+        return self._put(node, PlacementReason.LEASE if node == learned else reason, call)
 
     def _homes(self, call: CallId, learned: NodeId | None) -> Iterator[NodeId]:
         """The nodes that may hold a call, the likeliest first. Draining nodes are among them."""
