@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection
 from itertools import count
@@ -382,6 +383,42 @@ def test_after_a_while_one_request_tries_it() -> None:
     stage.time += 0.1
     stage.serve(facts, by=A)
     assert [stage.retry(call) for _ in range(3)] == [A, A, A], "a response ends it at once, for everyone"
+
+
+@pytest.mark.parametrize("facts", [START, ANY], ids=["start", "any"])
+def test_after_a_while_one_new_request_tries_it(facts: Facts) -> None:
+    """The others are given to it again as soon as it has answered."""
+    stage = Stage(A, B)
+    for _ in range(2):
+        stage.placer.unreachable(A)
+        assert {stage.place(facts).node for _ in range(50)} == {B}
+        stage.time += PASSED_OVER
+        assert Counter(stage.place(facts).node for _ in range(50))[A] == 1
+        stage.time += PASSED_OVER
+        stage.placer.learned(next(found for _ in range(50) if (found := stage.place(facts)).node == A), A)
+        assert {stage.place(facts).node for _ in range(50)} == {A, B}
+
+
+@pytest.mark.parametrize("trouble", ["declined", "unreachable"])
+def test_a_choice_costs_no_more_for_many_nodes_of_which_some_are_left_out(trouble: str) -> None:
+    """But for the first one after another was left out, or comes back."""
+    stage, calls = Stage(*(NodeId(f"node-{number}") for number in range(500))), 0
+
+    def called(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    for number in range(3):
+        getattr(stage.placer, trouble)(NodeId(f"node-{number}"))
+    for wait in (0, PASSED_OVER):
+        stage.time += wait
+        assert all(stage.placer.where(facts) for facts in (START, ANY))
+        sys.setprofile(called)
+        try:
+            assert all(stage.placer.where(facts) for facts in (START, ANY) * 5)
+        finally:
+            sys.setprofile(None)
+        assert calls < 1000, "ten choices"
 
 
 def test_where_there_is_no_choice_nobody_is_passed_over() -> None:

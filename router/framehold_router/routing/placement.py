@@ -106,8 +106,13 @@ class Placer:
         """The nodes that declined a new call, each with the boot and the beat of its lease then."""
         self._view = fleet()
         self._names: tuple[NodeId, ...] = ()
+        self._first_choice: tuple[NodeId, ...] = ()
+        """Those of `_names` that are not passed over, or all of them."""
         self._room: frozenset[NodeId] = frozenset()
+        """The nodes that a new call goes to first; `_total` counts their rounds in flight."""
         self._total = 0
+        self._until = -math.inf
+        """Until when `_settle` needs to compute these three no more."""
         self._earlier: dict[NodeId, int] = {}
         """The parked calls of each node as of the report before its last one."""
         self._look(self._view)
@@ -117,7 +122,7 @@ class Placer:
         placement = self.where(facts, tried)
         if placement is not None and placement.node in self._passed:
             # This request tries the node; others pass it over until it answers, or for PASSED_OVER seconds more.
-            self._passed[placement.node] = self._clock() + PASSED_OVER
+            self.unreachable(placement.node)
         return placement
 
     def where(self, facts: Facts, tried: Collection[NodeId] = ()) -> Placement | None:
@@ -152,12 +157,14 @@ class Placer:
     def unreachable(self, node: NodeId) -> None:
         """Record that a connection to `node` failed: it is passed over for PASSED_OVER seconds."""
         self._passed[node] = self._clock() + PASSED_OVER
+        self._until = -math.inf
 
     def declined(self, node: NodeId) -> None:
         """Record that `node` takes no new call at present: it is drawn for none until its next heartbeat, if there is
         another one."""
         if (member := self._view.members.get(node)) is not None:
             self._declined[node] = member.boot, member.beat
+            self._until = -math.inf
 
     def stands(self, placement: Placement) -> bool:
         """Whether to keep waiting for the chosen process: it still has a lease at the same address, or no other node
@@ -171,7 +178,8 @@ class Placer:
     def learned(self, placement: Placement, served_by: str) -> None:
         """Take in a response, which named the node that served. The node is remembered for the call if the ring maps
         the call to another node."""
-        self._passed.pop(placement.node, None)
+        if self._passed and self._passed.pop(placement.node, None) is not None:
+            self._until = -math.inf
         call = placement.token_call
         if call is None or (served_by == placement.node and placement.reason in _BY_RING):
             # The ring gave this node and nothing else is remembered, so the owner need not be computed again.
@@ -196,8 +204,17 @@ class Placer:
         reported = {node for node in same if (before[node].beat, held[node]) != (beats[node][1], self._parked(node))}
         self._earlier |= {node: held[node] for node in reported}
         self._earlier = {node: parked for node, parked in self._earlier.items() if node in same}
-        self._room = self._with_room(self._names)
+        self._until = -math.inf
+
+    def _settle(self) -> None:
+        """Compute the nodes of the first choice, if they may have changed."""
+        now = self._clock()
+        if now < self._until:
+            return
+        self._first_choice = self._allowed(())
+        self._room = self._with_room(self._allowed((), self._declined))
         self._total = sum(self._rounds[node] for node in self._room)
+        self._until = min((until for until in self._passed.values() if now < until), default=math.inf)
 
     def _with_room(self, allowed: Collection[NodeId]) -> frozenset[NodeId]:
         """Those of the `allowed` nodes that are within the bound of parked calls. The mean is of the allowed nodes:
@@ -208,13 +225,13 @@ class Placer:
         return frozenset(node for node in allowed if self._lower(node) < full)
 
     def _start(self, tried: Collection[NodeId]) -> Placement | None:
-        allowed = self._allowed(tried, self._declined)
-        if not allowed:
-            return None
+        self._settle()
         room, rounds = self._room, self._total
-        if allowed is not self._names:
-            room = self._with_room(allowed)
+        if tried:
+            room = self._with_room(self._allowed(tried, self._declined))
             rounds = sum(self._rounds[node] for node in room)
+        if not room:
+            return None
         busy = _bound(rounds, len(room))
         best: tuple[int, NodeId, CallId] | None = None
         call = self._mint()
@@ -264,7 +281,8 @@ class Placer:
         return last
 
     def _any(self, tried: Collection[NodeId]) -> Placement | None:
-        allowed = self._allowed(tried)
+        self._settle()
+        allowed = self._allowed(tried) if tried else self._first_choice
         if not allowed:
             # Draining nodes take no new call, but they do list tools.
             node = self._first(self._view.members, tried)
