@@ -342,6 +342,31 @@ async def test_an_idle_connection_is_closed_and_a_busy_one_is_not(door: Door) ->
         assert await busy.rest() == b""
 
 
+@pytest.mark.parametrize("at_once", [b"", b"\r\n", b"\r\n\r"])
+async def test_empty_lines_behind_a_request_leave_the_connection_idle(door: Door, at_once: bytes) -> None:
+    """Nothing is refused for want of the rest, no drain waits for it, and the lines count for nothing."""
+    async with node(echo) as upstream, door(upstream.address, keep_alive=60.0) as it:
+        client = await it.client()
+        assert (await client.ask(post(b"one"))).status == 200
+        (connection,) = it.front.connections.open
+        for lines in (b"\n\r\n", b"\r\n" * 1000):
+            assert (await client.ask(post(b"one") + at_once)).status == 200
+            connection.data_received(lines)
+            assert it.front.connections.buffered == 0
+            connection.sweep(asyncio.get_running_loop().time() + 40.0)
+        assert (await client.ask(post(b"two"))).body == b"two"
+        connection.data_received(b"\r\n")
+        await it.front.close(60.0)
+        assert await client.rest() == b""
+    async with node(echo) as upstream, door(upstream.address, keep_alive=60.0) as it:
+        client = await it.client()
+        assert (await client.ask(post(b"one") + at_once)).status == 200
+        (connection,) = it.front.connections.open
+        connection.data_received(b"\r\n")
+        connection.sweep(asyncio.get_running_loop().time() + 61.0)
+        assert await client.rest() == b"", "nor do they keep it open"
+
+
 async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
     """What the node couldn't send stays with the node: the router keeps a few reads' worth."""
     size = 64 << 20

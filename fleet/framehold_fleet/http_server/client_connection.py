@@ -272,7 +272,7 @@ class ClientConnection(asyncio.Protocol):
         ):
             return
         if not reader.whole:
-            if not self._receiving:
+            if reader.begun and not self._receiving:
                 self._receiving = True
                 self._begin_state(self.connections.limits.client_timeout)
             if reader.expects and reader.version:
@@ -345,11 +345,11 @@ class ClientConnection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Parse the bytes that waited, or wait for more."""
+        if not self._ending:
+            self._begin_state(self.connections.limits.keep_alive)
         if self._rest:
             # The context of the request before, which called this, may hold who sent it.
             self.connections.loop.call_soon(self._next, context=self.connections.variables.copy())
-        elif not self._ending:
-            self._begin_state(self.connections.limits.keep_alive)
 
     def _next(self) -> None:
         if self._ending or self._client_paused or self._response is not None or not self._rest:

@@ -65,9 +65,9 @@ class Reader:
     `version` belong to that request. A request always has exactly one Host header."""
 
     __slots__ = (
-        "_begun", "_body", "_call", "_chunked", "_chunks", "_declared", "_due", "_fed", "_fresh", "_headers", "_host",
+        "_body", "_call", "_chunked", "_chunks", "_declared", "_due", "_fed", "_fresh", "_headers", "_host",
         "_max_body", "_max_head", "_max_headers", "_method", "_named", "_parser", "_read", "_refusal", "_repeat",
-        "_repeated", "_tail", "_upgrading", "_url", "expects", "keep_alive", "version", "whole",
+        "_repeated", "_tail", "_upgrading", "_url", "begun", "expects", "keep_alive", "version", "whole",
     )  # fmt: skip
 
     def __init__(self, limits: Limits) -> None:
@@ -96,7 +96,8 @@ class Reader:
         self._due = 0  # bytes of the body of declared length that are still missing, once its head is complete
         self._chunked = False
         self._chunks: Chunks | None = None  # where the chunks of the body end, from its head to its last chunk
-        self._begun = False  # the parser has seen more than empty lines
+        self.begun = False
+        """More than empty lines has come."""
         self._fed = 0  # bytes of the head, or of the framing of chunks, less those that the body may have
         self._tail = b""  # the last bytes of a piece that ended elsewhere than at an empty line
         self._upgrading = False
@@ -153,7 +154,7 @@ class Reader:
         size = len(self._body)
         if self.whole:
             return size if size > SMALL_BODY else 0
-        return size + self._fed
+        return size + self._fed if self.begun else 0
 
     def take(self, peer: str) -> Request:
         """Return the complete request, and get ready for the next one."""
@@ -199,7 +200,7 @@ class Reader:
     def _cut(self, data: bytes, start: int, size: int) -> int:
         """The end of the piece that begins at `start`: after the next empty line that may end the request, or the end
         of the data."""
-        if not self._begun:
+        if not self.begun:
             if data[start] in _LINE_END and (blank := _BLANK.match(data, start)) is not None:
                 start = blank.end()
         elif self._chunks is not None:
@@ -243,7 +244,7 @@ class Reader:
     # Called by the parser. An exception here ends its feed_data with an HttpParserError.
 
     def on_message_begin(self) -> None:
-        self._begun = True
+        self.begun = True
         if self.whole:
             self._refuse(400, "A second request began within the first; neither was read")
 
