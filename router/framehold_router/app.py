@@ -34,6 +34,7 @@ from framehold_fleet.http_server.server import HttpServer, serve
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.statements import Role
 from framehold_fleet.identity.trust import Trust
+from framehold_fleet.limits import Limits
 from framehold_fleet.members.event_writer import EventWriter
 from framehold_fleet.members.losses import Losses
 from framehold_fleet.members.membership import Fleet, Member, Membership
@@ -133,7 +134,7 @@ async def running(
         )
         scraped = page(metrics, sources.store_health, log)
         shown = pages(sources, _guard(settings, sources, admin or listening, counts), scraped)
-        place = await _serve_on_socket(stack, shown, settings.max_head)
+        place = await _serve_on_socket(stack, shown, settings.limits)
         relay = _relay(metrics, placer, _upstream(stack, settings, trust, clock), trust, settings, place)
         front = await _serve_ports(stack, relay, settings, listening, admin)
         front.swept = spent.look
@@ -284,10 +285,10 @@ async def _end(task: asyncio.Task[None]) -> None:
     await asyncio.wait((task,))
 
 
-async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application, max_head: int) -> str:
+async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application, limits: Limits) -> str:
     """Serve the pages on a Unix socket in a temporary folder, and return its path; `stack` ends both."""
     path = str(stack.enter_context(own_folder()) / "pages")
-    await stack.enter_async_context(serve_pages(shown, path, max_head))
+    await stack.enter_async_context(serve_pages(shown, path, limits))
     return path
 
 

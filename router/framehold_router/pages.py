@@ -21,6 +21,7 @@ from aiohttp import web
 from framehold_fleet.guard.guesses import Guesses
 from framehold_fleet.guard.hosts import REFUSAL, is_answered
 from framehold_fleet.http_server.request_reader import MAX_LINE
+from framehold_fleet.limits import Limits
 from framehold_fleet.models.nodes import ErrorView
 from framehold_fleet.telemetry.log_bursts import LogBursts
 
@@ -68,8 +69,8 @@ def pages(sources: Sources, guard: Guard, metrics: Handler | None = None) -> web
 
 
 @asynccontextmanager
-async def serve_pages(app: web.Application, path: str, max_head: int) -> AsyncIterator[None]:
-    """Serve `app` on a Unix socket for as long as the context is open. `max_head` is the limit of the public port.
+async def serve_pages(app: web.Application, path: str, limits: Limits) -> AsyncIterator[None]:
+    """Serve `app` on a Unix socket for as long as the context is open. `limits` are those of the public port.
 
     A socket that is left at `path` is replaced. Every process that can connect is served: use a private folder.
 
@@ -82,7 +83,8 @@ async def serve_pages(app: web.Application, path: str, max_head: int) -> AsyncIt
         shutdown_timeout=_SHUTDOWN,
         # Above the limits of the public port: aiohttp would log the first bytes of a request that it refuses.
         max_line_size=2 * MAX_LINE,
-        max_field_size=2 * max_head,
+        max_field_size=2 * limits.max_head,
+        max_headers=2 * limits.max_headers,
         # Decompressing a body of a megabyte can block the loop for a second, even before the access check.
         auto_decompress=False,
     )

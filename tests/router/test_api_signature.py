@@ -16,6 +16,7 @@ from yarl import URL
 from framehold_router.api.access import Need
 from framehold_router.api.routes import BASE
 from framehold_router.api.signature import PROOF, WINDOW, Signatures, Signed, sign
+from framehold_router.config import RouterSettings
 from framehold_router.pages import serve_pages
 from tests.router.cast import Cast, Client, guarded, saying
 from tests.router.test_api_access import CALL, IDS, LISTED, TOKEN, WAYS
@@ -148,7 +149,7 @@ async def test_it_goes_through_the_socket_of_the_pages(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
         app = guarded(await cast.sources(), TOKEN, saying(""))
-        await stack.enter_async_context(serve_pages(app, str(tmp_path / "s"), 8192))
+        await stack.enter_async_context(serve_pages(app, str(tmp_path / "s"), RouterSettings().limits))
         connector = aiohttp.UnixConnector(path=str(tmp_path / "s"))
         http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         target = f"{BASE}leases?tool=a%2Fb&limit=3"

@@ -18,6 +18,7 @@ from framehold_fleet.models.events import EventView
 from framehold_fleet.models.nodes import NodesView, NodeView, OverviewView
 from framehold_router.api import stream
 from framehold_router.api.stream import Full, Stream
+from framehold_router.config import RouterSettings
 from framehold_router.pages import serve_pages
 from tests.router.cast import NOW, SOON, Cast, Client, said, saying
 
@@ -198,7 +199,7 @@ async def test_who_has_left_takes_nobodys_place(
     monkeypatch.setattr(stream, "MAX_READERS", 2)
     stage, path = Stage(stack), str(tmp_path / "stream.sock")
     # As routers serve it: aiohttp's own server of tests cancels what serves a reader who leaves.
-    await stack.enter_async_context(serve_pages(stage.app(), path, 32 * 1024))
+    await stack.enter_async_context(serve_pages(stage.app(), path, RouterSettings().limits))
     http = aiohttp.ClientSession("http://router", connector=aiohttp.UnixConnector(path))
     client = await stack.enter_async_context(http)
     async with AsyncExitStack() as leaving:

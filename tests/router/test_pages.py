@@ -298,7 +298,7 @@ async def test_a_bug_in_a_page_says_nothing_of_itself(cast: Cast, caplog: pytest
 async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> None:
     path = tmp_path / "pages.sock"
     for _ in range(2):
-        async with serve_pages(guarded(await cast.sources()), str(path), 32 * 1024):
+        async with serve_pages(guarded(await cast.sources()), str(path), LIMITS):
             async with (
                 aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as http,
                 http.get("http://localhost/healthz") as response,
@@ -321,7 +321,7 @@ async def test_closing_does_not_wait_for_a_node(cast: Cast) -> None:
     assert reader.cancelled()
 
 
-MAX_HEAD = RouterSettings().max_head
+LIMITS = RouterSettings(max_headers=400).limits
 LOOKUP = json.dumps({"token": "t"}).encode()
 
 
@@ -333,7 +333,7 @@ async def http(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncIterato
         app = guarded(await cast.sources())
         connector = aiohttp.UnixConnector(path)
         async with (
-            serve_pages(app, path, MAX_HEAD),
+            serve_pages(app, path, LIMITS),
             aiohttp.ClientSession("http://localhost", connector=connector) as made,
         ):
             yield made
@@ -349,12 +349,15 @@ async def test_a_packed_body_is_not_unpacked(http: aiohttp.ClientSession, coding
             assert (response.status, "the body is wrong" in await response.text()) == (400, True)
 
 
-async def test_long_lines_are_read_as_the_front_reads_them(http: aiohttp.ClientSession) -> None:
+async def test_long_heads_are_read_as_the_front_reads_them(http: aiohttp.ClientSession) -> None:
     """One that was refused here was logged with how it began: a client's cookie or token."""
     target = "/api/v1/ring?" + "x" * (MAX_LINE - 13)
     async with http.get(target) as response:
         assert (response.status, "is wrong" in await response.text()) == (400, True)
-    async with http.get("/api/v1/ring", headers={"Cookie": "s" * (MAX_HEAD - 300)}) as response:
+    async with http.get("/api/v1/ring", headers={"Cookie": "s" * (LIMITS.max_head - 300)}) as response:
+        assert response.status == 200
+    many = {f"x-{number}": "1" for number in range(LIMITS.max_headers - 4)}
+    async with http.get("/api/v1/ring", headers=many) as response:
         assert response.status == 200
 
 
