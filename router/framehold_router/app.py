@@ -286,9 +286,20 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application, limits: Limits) -> str:
-    """Serve the pages on a Unix socket in a temporary folder, and return its path; `stack` ends both."""
-    path = str(stack.enter_context(own_folder()) / "pages")
-    await stack.enter_async_context(serve_pages(shown, path, limits))
+    """Serve the pages on a Unix socket in a temporary folder, and return its path; `stack` ends both.
+
+    Raises:
+        ConfigError: no socket can be made there.
+    """
+    folder = stack.enter_context(own_folder())
+    path = str(folder / "pages")
+    try:
+        await stack.enter_async_context(serve_pages(shown, path, limits))
+    except OSError as error:
+        raise ConfigError(
+            f"no socket can be made in {folder.parent} ({error.strerror or error}); nothing was started; set TMPDIR to "
+            "a folder with a short path, such as /tmp"
+        ) from None
     return path
 
 

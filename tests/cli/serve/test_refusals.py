@@ -272,6 +272,16 @@ def test_a_router_needs_keys_and_a_store() -> None:
         assert result.returncode == 2 and "FRAMEHOLD_STORE_URL" in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_a_router_says_where_it_can_make_no_socket(tmp_path: Path) -> None:
+    """A socket's path may have about a hundred bytes."""
+    (long := tmp_path / ("l" * 90)).mkdir()
+    store: dict[str, Any] = {"FRAMEHOLD_KEYS": "k" * 32, "FRAMEHOLD_STORE_URL": "redis://127.0.0.1:1"}
+    result = framehold("router", "--port", "0", **store, TMPDIR=str(long))
+    assert result.returncode == 2 and "Traceback" not in result.stderr
+    assert f"no socket can be made in {long}" in result.stderr and "set TMPDIR" in result.stderr
+    assert not [*long.iterdir()]
+
+
 def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
     result = framehold("--help").stdout
     names = re.findall(r"(?m)^│ (\w+) {2,}\S", result)
