@@ -11,6 +11,7 @@ import pytest
 from framehold_core.ids import NodeId
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.address import Address
+from framehold_router.routing.declined import DeclinedResponse
 from tests.kit.proofs import BOOT
 from tests.router.test_placement import START, Stage, call_of, fleet, member
 from tests.router.wires import CALL, TRUST, Answer, Node, Reply, Router, both_loops, node, nowhere, ok, post, router
@@ -68,6 +69,20 @@ async def test_two_further_nodes_and_no_more() -> None:
     async with before(declining(4), more=nowhere()) as (it, _):
         reply = await it.ask(post())
         assert (reply.status, reply.body, reply.one(b"retry-after")) == (503, BODY, b"4"), "the only one is heard"
+
+
+@pytest.mark.parametrize(
+    ("lines", "passed_on"),
+    [
+        (b"x-retry-after: 7\r\nretry-after: 9\r\na: b\r\n", b"x-retry-after: 7\r\na: b\r\nretry-after: 9\r\n"),
+        (b"x-retry-after: 7\r\n", b"x-retry-after: 7\r\nretry-after: 1\r\n"),
+        (b"retry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\n", b"retry-after: 1\r\n"),
+        (b"a: retry-after: 3\r\nretry-after: 3s\r\n", b"a: retry-after: 3\r\nretry-after: 1\r\n"),
+    ],
+)
+def test_when_to_come_again_is_said_once(lines: bytes, passed_on: bytes) -> None:
+    """It replaces what the node said, in whatever form; no other header is touched."""
+    assert DeclinedResponse(lines, None).lines == passed_on
 
 
 async def test_a_refusal_that_breaks_off_is_a_refusal() -> None:

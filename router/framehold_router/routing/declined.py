@@ -16,7 +16,7 @@ from .placement import Placement
 
 FURTHER = 2
 """How many further nodes a new call is sent to after a node has declined it."""
-_RETRY_AFTER = re.compile(rb"retry-after: *([0-9]{1,9})\r\n")
+_RETRY_AFTER = re.compile(rb"(?m)^retry-after: *(?:([0-9]{1,9})|[^\r\n]*)\r\n")
 
 
 def proves_not_taken(head: ResponseHead, placement: Placement, statements: Statements) -> bool:
@@ -40,7 +40,7 @@ class DeclinedResponse:
         self.body = b""
         self.is_whole = False
         found = _RETRY_AFTER.search(lines)
-        wait = int(found[1]) if found is not None else 1
+        wait = int(found[1] or 1) if found is not None else 1
         self.wait: int = wait if before is None else min(wait, before.wait)
         self.lines = b"%bretry-after: %d\r\n" % (_RETRY_AFTER.sub(b"", lines), self.wait)
 
