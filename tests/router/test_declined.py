@@ -136,8 +136,8 @@ def test_a_node_that_declined_is_not_drawn_until_its_next_heartbeat() -> None:
     def drawn() -> set[NodeId]:
         return {stage.place(START).node for _ in range(30)}
 
-    stage.placer.declined(NodeId("nobody"))
-    stage.placer.declined(a)
+    stage.declined(NodeId("nobody"))
+    stage.declined(a)
     assert drawn() == {b, c}
     assert stage.retry(call_of(stage, a)) == a
     stage.fleet = fleet(a, b, member(c)._replace(beat=1))
@@ -145,6 +145,6 @@ def test_a_node_that_declined_is_not_drawn_until_its_next_heartbeat() -> None:
     stage.fleet = fleet(member(a)._replace(beat=1), b, c)
     assert drawn() == {a, b, c}
     for each in (a, b, c):
-        stage.placer.declined(each)
+        stage.declined(each)
     assert drawn() == {a, b, c}
     assert stage.place(START, a, c).node == b

@@ -43,6 +43,11 @@ def a_stream(node: NodeId) -> Placement:
     return Placement(node, (node, 80))
 
 
+def a_process(node: NodeId) -> Placement:
+    """A request at the process that this node has at first."""
+    return Placement(node, (node, 80), boots=(Boot("b"),))
+
+
 class Stage:
     """A placer, with the fleet and the clock in the test's hands."""
 
@@ -62,6 +67,12 @@ class Stage:
 
     def serve(self, facts: Facts, by: NodeId) -> None:
         self.placer.learned(self.place(facts), by)
+
+    def unreachable(self, node: NodeId) -> None:
+        self.placer.unreachable(a_process(node))
+
+    def declined(self, node: NodeId) -> None:
+        self.placer.declined(a_process(node))
 
     def owner(self, call: CallId) -> NodeId:
         owner = self.fleet.ring.owner(call)
@@ -318,7 +329,7 @@ def test_a_session_goes_to_its_node() -> None:
     for node in (A, B, C):
         assert stage.place(of(node)) == Placement(node, (node, 80), None, None, PlacementReason.SESSION, (Boot("b"),))
     assert stage.placer.place(of(A), [A]) is None
-    stage.placer.unreachable(A)
+    stage.unreachable(A)
     assert stage.place(of(A)).node == A
     stage = Stage(A, B, member(C, url="nowhere"))
     for gone in (C, D):
@@ -343,7 +354,7 @@ def test_a_node_that_can_not_be_reached_is_passed_over() -> None:
     not cost each a time-out."""
     stage = Stage(A, B, C)
     call = call_of(stage, A)
-    stage.placer.unreachable(A)
+    stage.unreachable(A)
     stage.time += PASSED_OVER - 0.1
     facts = [*[START] * 50, *[ANY] * 50, Facts(RequestKind.RETRY, call=call)]
     assert {stage.place(fact).node for fact in facts} == {B, C}
@@ -351,7 +362,7 @@ def test_a_node_that_can_not_be_reached_is_passed_over() -> None:
     assert stage.retry(call, B, C) == A
     stage = Stage(A, B, C)
     stage.serve(Facts(RequestKind.RETRY, call=call), by=C)
-    stage.placer.unreachable(C)
+    stage.unreachable(C)
     assert stage.retry(call) == A
 
 
@@ -359,25 +370,25 @@ def test_a_round_at_its_first_choice_says_so_though_another_node_is_out_of_reach
     stage = Stage(A, B, C)
     stage.serve(Facts(RequestKind.RETRY, call=(elsewhere := call_of(stage, A))), by=C)
     facts = {node: Facts(RequestKind.RETRY, call=call_of(stage, node)) for node in (B, C)}
-    stage.placer.unreachable(B)
+    stage.unreachable(B)
     assert stage.place(facts[C]).reason is PlacementReason.RING
     assert stage.place(Facts(RequestKind.RETRY, call=elsewhere)).reason is PlacementReason.LEASE
     assert stage.place(facts[B]).reason is PlacementReason.NEXT
     for node in (A, C):
-        stage.placer.unreachable(node)
+        stage.unreachable(node)
     assert stage.place(facts[B]).reason is PlacementReason.RING, "where all are, none is passed over"
 
 
 def test_after_a_while_one_request_tries_it() -> None:
     stage = Stage(A, B)
     call = call_of(stage, A)
-    stage.placer.unreachable(A)
+    stage.unreachable(A)
     stage.time += PASSED_OVER
     facts = Facts(RequestKind.RETRY, call=call)
     assert [found.node for _ in range(3) if (found := stage.placer.where(facts))] == [A] * 3, "a look-up tries nothing"
     assert [stage.retry(call) for _ in range(5)] == [A, B, B, B, B]
     assert [found.node for _ in range(3) if (found := stage.placer.where(facts))] == [B] * 3
-    stage.placer.unreachable(A)
+    stage.unreachable(A)
     stage.time += PASSED_OVER - 0.1
     assert stage.retry(call) == B
     stage.time += 0.1
@@ -390,7 +401,7 @@ def test_after_a_while_one_new_request_tries_it(facts: Facts) -> None:
     """The others are given to it again as soon as it has answered."""
     stage = Stage(A, B)
     for _ in range(2):
-        stage.placer.unreachable(A)
+        stage.unreachable(A)
         assert {stage.place(facts).node for _ in range(50)} == {B}
         stage.time += PASSED_OVER
         assert Counter(stage.place(facts).node for _ in range(50))[A] == 1
@@ -409,7 +420,7 @@ def test_a_choice_costs_no_more_for_many_nodes_of_which_some_are_left_out(troubl
         calls += 1
 
     for number in range(3):
-        getattr(stage.placer, trouble)(NodeId(f"node-{number}"))
+        getattr(stage, trouble)(NodeId(f"node-{number}"))
     for wait in (0, PASSED_OVER):
         stage.time += wait
         assert all(stage.placer.where(facts) for facts in (START, ANY))
@@ -425,7 +436,7 @@ def test_where_there_is_no_choice_nobody_is_passed_over() -> None:
     """One node, or all of them out of reach: trying is better than refusing."""
     stage = Stage(A, B)
     for node in (A, B):
-        stage.placer.unreachable(node)
+        stage.unreachable(node)
     assert {stage.place(START).node for _ in range(100)} == {A, B}
     assert stage.place(ANY).node in (A, B)
     assert stage.retry(call_of(stage, A)) == A
@@ -434,7 +445,7 @@ def test_where_there_is_no_choice_nobody_is_passed_over() -> None:
 def test_nodes_that_are_passed_over_leave_room_on_the_others() -> None:
     """The bound is of the mean of those that are left: a lone one takes everything at the first draw of its own."""
     stage = Stage(member(A, 0), member(B, 1000))
-    stage.placer.unreachable(A)
+    stage.unreachable(A)
     minted = Counter(stage.place(START).call for _ in range(50))
     assert len(minted) == 50
     # Ids come from a counter, so the last one tells how many were drawn: about two for each call, not 64.
@@ -462,12 +473,16 @@ def test_another_life_of_a_node_is_not_out_of_reach() -> None:
     """A pod that comes back under its name has a new address, also where its lease never went missing from the view."""
     stage = Stage(A, B)
     call = call_of(stage, A)
-    stage.placer.unreachable(A)
+    stage.unreachable(A)
     stage.fleet = fleet(member(A, 7), B)
     assert stage.retry(call) == B
     stage.fleet = fleet(member(A)._replace(boot=Boot("b2")), B)
     assert stage.retry(call) == A
-    stage.placer.unreachable(A)
+    for late in (stage.unreachable, stage.declined):
+        late(A)
+        assert stage.retry(call) == A and A in {stage.place(START).node for _ in range(50)}, "heard of its last life"
+    stage.fleet = fleet(A, B)
+    stage.unreachable(A)
     for nodes, owner in (((B,), B), ((A, B), A)):
         stage.fleet = fleet(*nodes)
         assert stage.retry(call) == owner
@@ -506,7 +521,7 @@ def test_only_members_with_an_address_that_were_not_tried(
 ) -> None:
     stage = Stage(*(member(node, 0, state, url) for node, state, url in found))
     for node in lost:
-        stage.placer.unreachable(node)
+        stage.unreachable(node)
     for facts in wanted:
         placed = stage.placer.place(facts, tried)
         if placed is None:

@@ -305,11 +305,11 @@ class Nodes:
         self.counts[placement.node] -= 1
         assert self.counts[placement.node] >= 0, "ended more often than began"
 
-    def unreachable(self, node: NodeId) -> None:
-        self.unreached.append(node)
+    def unreachable(self, placement: Placement) -> None:
+        self.unreached.append(placement.node)
 
-    def declined(self, node: NodeId) -> None:
-        self.refusing.append(node)
+    def declined(self, placement: Placement) -> None:
+        self.refusing.append(placement.node)
 
     def learned(self, placement: Placement, served_by: str) -> None:
         self.told.append((placement, served_by))

@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_fleet.members.address import Address
-from framehold_fleet.members.membership import Fleet
+from framehold_fleet.members.membership import Fleet, Member
 from framehold_fleet.members.ring import fresh_call
 
 from .learned_owners import Owners
@@ -122,7 +122,7 @@ class Placer:
         placement = self.where(facts, tried)
         if placement is not None and placement.node in self._passed:
             # This request tries the node; others pass it over until it answers, or for PASSED_OVER seconds more.
-            self.unreachable(placement.node)
+            self.unreachable(placement)
         return placement
 
     def where(self, facts: Facts, tried: Collection[NodeId] = ()) -> Placement | None:
@@ -154,16 +154,17 @@ class Placer:
             self._rounds[placement.node] -= 1
             self._total -= placement.node in self._room
 
-    def unreachable(self, node: NodeId) -> None:
-        """Record that a connection to `node` failed: it is passed over for PASSED_OVER seconds."""
-        self._passed[node] = self._clock() + PASSED_OVER
-        self._until = -math.inf
+    def unreachable(self, placement: Placement) -> None:
+        """Record that a connection to this process failed: its node is passed over for PASSED_OVER seconds."""
+        if self._present(placement) is not None:
+            self._passed[placement.node] = self._clock() + PASSED_OVER
+            self._until = -math.inf
 
-    def declined(self, node: NodeId) -> None:
-        """Record that `node` takes no new call at present: it is drawn for none until its next heartbeat, if there is
-        another one."""
-        if (member := self._view.members.get(node)) is not None:
-            self._declined[node] = member.boot, member.beat
+    def declined(self, placement: Placement) -> None:
+        """Record that this process takes no new call at present: its node is drawn for none until its next heartbeat,
+        if there is another one."""
+        if (member := self._present(placement)) is not None:
+            self._declined[placement.node] = member.boot, member.beat
             self._until = -math.inf
 
     def stands(self, placement: Placement) -> bool:
@@ -306,6 +307,11 @@ class Placer:
     def _reachable(self, node: NodeId) -> bool:
         member = self._view.members.get(node)
         return member is not None and member.address is not None
+
+    def _present(self, placement: Placement) -> Member | None:
+        """The process of a placement; None if its node has another one by now, or none."""
+        member = self._view.members.get(placement.node)
+        return member if member is not None and member.boot in placement.boots else None
 
     def _parked(self, node: NodeId) -> int:
         """The parked calls of a node as of its last heartbeat."""

@@ -322,7 +322,7 @@ class ToNode(RelayedRequest):
         self.over()
         text = "node %s takes no new call: nothing was started, the next node is tried"
         self.relay.bursts.warning(text, node, extra=self.log_fields())
-        self.relay.placer.declined(node)
+        self.relay.placer.declined(self.placement)
         self.tried += (node,)
         if declined.count > FURTHER:
             self.give_up(declined)
@@ -345,7 +345,7 @@ class ToNode(RelayedRequest):
         node = self.placement.node
         text = "node %s accepts no connection or does not say who it is: nothing was sent, the next node is tried"
         self.relay.bursts.warning(text, node, extra=self.log_fields())
-        self.relay.placer.unreachable(node)
+        self.relay.placer.unreachable(self.placement)
         self.tried += (node,)
         self.place()
 
