@@ -121,6 +121,7 @@ REFUSED = {
     "high byte in the target": request(b"GET /mcp\xff HTTP/1.1", "Host: a"),
     "space after the version": request("GET /mcp HTTP/1.1 ", "Host: a"),
     "other expectation": posted("Content-Length: 5", "Expect: 200-ok"),
+    "one more expectation": posted("Content-Length: 5", "Expect: 100-continue, 200-ok"),
 }
 
 
@@ -161,6 +162,8 @@ ONE_FORM = {
     "an upgrade with chunks": (
         posted("Connection: Upgrade", "Upgrade: websocket", CHUNKED, body=b"5\r\nhello\r\n0\r\n\r\n"), HELLO, b"hello"
     ),
+    "no expectation": (posted("Content-Length: 5", "Expect:"), HELLO, b"hello"),
+    "an expectation twice": (posted("Content-Length: 5", "Expect: 100-continue,, 100-Continue"), HELLO, b"hello"),
     "empty lines before": (b"\r\n\r\n" + posted("Content-Length: 5"), HELLO, b"hello"),
     "the router's own URL": (
         request("POST HTTP://Router.Test/mcp HTTP/1.1", "Host: router.test", "Content-Length: 5", body=b"hello"),
@@ -186,7 +189,7 @@ async def test_is_sent_on_in_one_form(data: bytes, length: bytes, body: bytes) -
         assert reply.body == body
         names = [name for name, _ in reply.headers]
         assert names.count(b"host") == names.count(b"content-length") == 1
-        for name in ("transfer-encoding", "connection", "upgrade", "http2-settings", "x-a", "x-trail", "te"):
+        for name in ("transfer-encoding", "connection", "upgrade", "http2-settings", "x-a", "x-trail", "te", "expect"):
             assert name.encode() not in names
         assert (reply.one(PROOF) or b"").startswith(b"v1.router.")
 

@@ -284,10 +284,12 @@ class Reader:
             if self._chunked or value.strip().lower() != b"chunked":
                 self._refuse(400, "A transfer coding other than chunked; the request was not read")
             self._chunked = True
-        elif value.strip().lower() == b"100-continue":
-            self.expects = True
         else:
-            self._refuse(417, "An expectation other than 100-continue; the request was not read")
+            # A list, which may have empty members (RFC 9110, section 5.6.1).
+            wanted = {one.strip().lower() for one in value.split(b",")} - {b""}
+            if wanted - {b"100-continue"}:
+                self._refuse(417, "An expectation other than 100-continue; the request was not read")
+            self.expects = self.expects or bool(wanted)
 
     def on_headers_complete(self) -> None:
         if self._upgrading:
