@@ -310,6 +310,7 @@ RED: dict[str, Mutation] = {
     ),
     "one-attempt-too-many": Mutation("15", script(Claim, "record.attempts >= request", "record.attempts > request")),
     "ended-call-takes-writes": Mutation("fence", fence("record.is_over", "False")),
+    "behind-by-half": Mutation("fence", fence("lower and not higher", "lower")),
     "repeat-unknown": Mutation("fence", fence("resulting is not None and record.history == resulting", "False")),
     # Either finds what the other one would: the pair shows that something must.
     "head-of-anybody": Mutation("29", (_anything("is_head"), (takeover, "is_of", lambda *_: True))),
@@ -352,10 +353,6 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     "mark-not-sealed": (
         "the code that is entered has its own mark, and code without one is not kept",
         Mutation("29", _uncovered("reentrant=True")),
-    ),
-    "behind-by-half": (
-        "a frame that is over heals, and its heal is refused: whoever went on has raised the epoch",
-        Mutation("fence", fence("lower and not higher", "lower")),
     ),
     "epoch-fence-off": (
         "the owner fence and the position refuse the same writes",
