@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framehold.engine.replies import Answer, Elsewhere, Ended
+from framehold.engine.token_claims import mint
 from framehold_core import effects as fx
-from framehold_core.errors import NodeFull
+from framehold_core.errors import NodeFull, StoreUnavailable
 from framehold_core.ids import CallId
 
 from .checks import Violation
 from .handlers import MALFORMED, Scripted, answers_to, carrier_at
 from .plan import Intent
 from .process import SETTINGS, Broken, Process, Serve, Token
+from .releases import Release, releases
 
 if TYPE_CHECKING:
     from .world import World
@@ -40,9 +41,6 @@ class Client:
     def call(self) -> str:
         """The name of the call of the present attempt."""
         return f"{self.name}.{self.attempts}"
-
-    def _handler(self, at: Process) -> Scripted:
-        return Scripted(self.call, self.intent, at.release, self.world.ledger)
 
     async def run(self) -> None:
         """Make calls until one has ended, or was lost."""
@@ -118,14 +116,31 @@ class Client:
         if again and not self.world.plan.loses:
             raise Violation(f"I4: {self.call} is asked {sorted(again)} again, and has answered that")
 
-    def _start(self, at: Process) -> Coroutine[Any, Any, Answer]:
-        return at.runtime.start(self._handler(at), carrier_at(at.context), self.world.ids[self.call])
+    async def _start(self, at: Process) -> Answer:
+        if not at.knows_tool:
+            raise Broken("this process has no such tool")
+        handler = Scripted(self.call, self.intent, at.release, self.world.ledger)
+        return await at.runtime.start(handler, carrier_at(at.context), self.world.ids[self.call])
 
-    def _retry(self, token: Token, answers: dict[str, str], at: Process) -> Coroutine[Any, Any, Answer]:
-        handler, carrier = self._handler(at), carrier_at(at.context)
+    async def _retry(self, token: Token, answers: dict[str, str], at: Process) -> Answer:
+        release = at.release if at.knows_tool else await self._kept(token, at)
+        handler, carrier = Scripted(self.call, self.intent, release, self.world.ledger), carrier_at(at.context)
         if token.carried is not None:
-            return at.runtime.replay(token.carried, answers, handler, carrier)
-        return at.runtime.retry(token.claims, answers, handler, carrier)
+            return await at.runtime.replay(token.carried, answers, handler, carrier)
+        return await at.runtime.retry(token.claims, answers, handler, carrier)
+
+    async def _kept(self, token: Token, at: Process) -> Release:
+        """The release whose code the call began with, as a process finds it that has no such tool."""
+        try:
+            kept = await at.runtime.kept_code(
+                token.parked.state or mint(token.parked, token.claims.node, token.claims.boot)
+            )
+        except StoreUnavailable as error:
+            raise Broken(str(error)) from None
+        if kept is None:
+            raise Broken("this process has no such tool, and its code is not kept")
+        self.world.counts["had no such tool"] += 1
+        return next(release for release in releases() if release.name == kept.function())
 
     def _send(self, node: int, serve: Serve) -> asyncio.Future[Any]:
         return self.world.request(node, None if self.intent.carried else self.world.ids[self.call], serve)
